@@ -4,7 +4,6 @@
 #include "dense/layer/pass.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -211,7 +210,7 @@ static double weights_sum(const struct model_input *in)
     double sum = 0.0;
     for (uint32_t i = 0; i < in->examples && in->weight != NULL; i++)
         sum += (double)in->weight[i];
-    if (in->weight == NULL || PLANTED("unweighted_loss"))
+    if (in->weight == NULL)
         return (double)in->examples;
     return sum;
 }

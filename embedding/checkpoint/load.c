@@ -39,7 +39,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,8 +121,7 @@ static bool untouched(const struct engine *g, uint32_t table)
     for (uint32_t i = 0; i < g->runs.count; i++)
         for (uint32_t lane = 0; lane < g->runs.run[i]->lanes; lane++)
             for (uint32_t k = 0; k < t->scope.tablets; k++)
-                if (marks_get(g->runs.run[i]->marks, lane, table,
-                              PLANTED("mark_of_the_first") ? 0 : k) != 0)
+                if (marks_get(g->runs.run[i]->marks, lane, table, k) != 0)
                     return false;
     return true;
 }
@@ -142,8 +140,7 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
                 "a "
                 "checkpoint is loaded into; stop that job, then restore again into fresh data_dirs",
                 table_schema_of(t->table)->name);
-        if (memcmp(l->led[i], t->scope.led, PLANTED("map_of_the_first") ? 1 : t->scope.tablets) !=
-            0)
+        if (memcmp(l->led[i], t->scope.led, t->scope.tablets) != 0)
             return err_set(e, SHOAL_E_AGAIN,
                            "the map changed while the checkpoint was read; load it again");
     }

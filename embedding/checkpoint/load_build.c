@@ -32,7 +32,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -178,7 +177,7 @@ static int take_marks(struct build *b, const struct run *from, uint32_t i, uint3
     for (uint32_t t = first; t < first + count; t++)
         for (uint32_t lane = 0; lane < from->lanes; lane++) {
             uint64_t mark = marks_get(from->marks, lane, s->table, k);
-            if ((mark > marks_get(marks, lane, i, t) || PLANTED("last_of_the_joined")) &&
+            if (mark > marks_get(marks, lane, i, t) &&
                 marks_set(marks, lane, i, 1u << to->tablet_bits, t, mark) != 0)
                 return SHOAL_E_NOMEM;
         }
@@ -189,7 +188,7 @@ static int take_marks(struct build *b, const struct run *from, uint32_t i, uint3
 static int finite_check(const struct table *t, uint32_t tablet, struct err *e)
 {
     uint64_t bad;
-    if (table_finite(t, tablet, &bad) || PLANTED("crafted_checkpoint"))
+    if (table_finite(t, tablet, &bad))
         return 0;
     return err_set(e, SHOAL_E_CORRUPT,
                    "table %s, tablet %u: the row of key %u:%012" PRIx64

@@ -24,7 +24,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -83,7 +82,7 @@ static int clear(struct unload_work *w)
     item.value = &marker;
     item.value_bytes = sizeof marker;
     int rc = store_write(s, &item, 1, &w->err);
-    if (rc == 0 && !PLANTED("taken_back_unsynced"))
+    if (rc == 0)
         rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_flush(s, &w->err);

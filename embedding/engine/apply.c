@@ -5,7 +5,6 @@
 #include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -40,7 +39,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
                                .skipped = m.skipped,
                                .mark = m.lowest,
                                .sequence = sequence,
-                               .uneven = m.lowest != m.highest && !PLANTED("one_step_for_all"),
+                               .uneven = m.lowest != m.highest,
                                .step = r->to - m.lowest};
     if (stored > 0) /* the lowest of all marks does not hold for the tablets that are left */
         plan->applied = plan->skipped = 0;
@@ -152,7 +151,7 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
         p.tablet_count > t->scope.tablets - p.tablet_first)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table",
                        h->sequence);
-    if (h->sequence <= a->floor + PLANTED("push_above_floor"))
+    if (h->sequence <= a->floor)
         return 0;
     const uint64_t *base = a->base[p.table];
     int rc = 0;
@@ -249,8 +248,7 @@ static int change_table(struct apply *a, const struct record_header *h, struct e
         return rc;
     if (!a->kept && !is_past(a, h) && !schema_equal(table_schema_of(t->table), s))
         table_change(t->table, s, h->sequence);
-    if (!a->of_cut && (!a->live || a->g->journal != NULL) &&
-        h->sequence > a->floor + PLANTED("change_at_the_floor") &&
+    if (!a->of_cut && (!a->live || a->g->journal != NULL) && h->sequence > a->floor &&
         table_past(t->table)->sequence == h->sequence)
         touch_older(a, t, s->table, h->sequence);
     return 0;
@@ -350,7 +348,7 @@ int apply_restored_run(struct runs *runs, const struct record_restore *record, u
     seen_at(run, sequence);
     for (uint32_t i = runs->count; i-- > 0;) {
         struct run *other = runs->run[i];
-        bool shares = (other->tables & record->existing) != 0 || PLANTED("restore_ends_all");
+        bool shares = (other->tables & record->existing) != 0;
         if (other != run && shares && (!past || (other->ghost && other->seen < sequence)) &&
             runs_end(runs, other, sequence - 1, sequence) != 0)
             return SHOAL_E_NOMEM;
@@ -383,8 +381,7 @@ static int name_keys(struct apply *a, struct engine_table *t, const struct recor
     for (uint32_t i = 0; i < keys->count; i++) {
         uint32_t tablet = key_tablet(key_mix(key[i]), bits);
         SHOAL_ASSERT(tablet < t->scope.tablets);
-        take[tablet] = !is_stored(a->base[keys->table], tablet,
-                                  sequence - (!a->live && PLANTED("keys_above_base")));
+        take[tablet] = !is_stored(a->base[keys->table], tablet, sequence);
     }
     if (!a->of_cut && (!a->live || a->g->journal != NULL))
         engine_touch(t, 0, t->scope.tablets, take, sequence);
@@ -409,8 +406,7 @@ static int apply_keys(struct apply *a, const struct record_header *h, const void
         return 0;
     uint32_t bits = table_schema_of(t->table)->tablet_bits;
     int rc = 0;
-    for (uint32_t i = 0;
-         a->ops->tablets != NULL && rc == 0 && i + PLANTED("last_key_away") < keys->count; i++)
+    for (uint32_t i = 0; a->ops->tablets != NULL && rc == 0 && i < keys->count; i++)
         rc = a->ops->tablets(a, keys->table, key_tablet(key_mix(key[i]), bits), 1, e);
     if (rc == 0 && name_keys(a, t, keys, key, h->sequence) != 0)
         rc = no_memory(h, e);
@@ -444,9 +440,9 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
     SHOAL_ASSERT(!(a->live && a->of_cut));
     SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it has just been journalled */
     const struct kind *k = &kinds[h->kind];
-    if (!a->live && h->sequence + PLANTED("barrier_itself") <= a->runs->barrier) /* 3 */
+    if (!a->live && h->sequence <= a->runs->barrier) /* 3 */
         return 0;
-    if (k->control && !a->live && !a->of_cut && !is_past(a, h) && !PLANTED("replayed_unwritten"))
+    if (k->control && !a->live && !a->of_cut && !is_past(a, h))
         a->g->control_changed = h->sequence;
     if (k->least ? h->payload_bytes < k->bytes : h->payload_bytes != k->bytes)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u (%s) has %u bytes",

@@ -18,7 +18,6 @@
 #include "embedding/rows/table_cold.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -106,7 +105,7 @@ int change_ready(struct engine *g, const struct table_schema *is, struct err *e)
         return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
     if (g->pending > 0 || g->holding || g->cut_busy)
         return err_set(e, SHOAL_E_AGAIN, "pushes or a cut are under way; ask again");
-    if (g->journal != NULL && !is_durable(t) && !PLANTED("schema_without_barrier"))
+    if (g->journal != NULL && !is_durable(t))
         return write_first(g, is->table, e);
     SHOAL_ASSERT(g->committed == g->sequence);
     return 0;

@@ -11,7 +11,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,9 +32,7 @@ static bool must_last(const struct engine *g, enum record_kind kind)
 {
     if (g->options.durability == DURABLE_FSYNC)
         return true;
-    return (kind == RECORD_FENCE || (kind == RECORD_RUN_OPEN && !PLANTED("unsynced_run")) ||
-            (kind == RECORD_RUN_DROP && !PLANTED("unsynced_end"))) &&
-           !PLANTED("unsynced_fence");
+    return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP);
 }
 
 /* Journals a control record, with its head in *h; queued pushes before it are written, too. */
@@ -77,7 +74,7 @@ static int restore_live(struct apply *a, const struct record_restore *r, uint64_
         rc = cut_ref_add(a->g, r->cut, sequence);
     if (rc != 0)
         return err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
-    bool steps = a->g->options.on_recovered != NULL && !PLANTED("restore_in_one_go");
+    bool steps = a->g->options.on_recovered != NULL;
 
     if (steps)
         return engine_restore_start(a->g, r, sequence, e);
@@ -153,7 +150,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
 static int check_over(const struct engine *g, uint64_t run, uint64_t tables, struct err *e)
 {
     uint64_t newest = runs_newest(&g->runs, tables);
-    if (run > newest || PLANTED("run_again"))
+    if (run > newest)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "run %" PRIu64 " is over, the newest one here was run %" PRIu64
@@ -238,8 +235,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     if (generation < l->generation)
         return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64,
                        lane, l->generation, generation);
-    bool copy = live == l->live || PLANTED("fence_without_life") ||
-                (l->live && !PLANTED("fence_takes_life_back"));
+    bool copy = live == l->live || l->live;
     if (generation != l->generation || !copy) {
         struct record_fence f = {
             .run = run, .generation = generation, .offset = l->offset, .lane = lane, .live = live};
@@ -250,7 +246,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
             return rc;
     }
     SHOAL_ASSERT(l->generation == generation && (l->live || !live));
-    *mark = l->lowest + (!live && PLANTED("mark_one_too_high"));
+    *mark = l->lowest;
     return 0;
 }
 
@@ -290,7 +286,7 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
         return err_set(e, SHOAL_E_AGAIN, "rows are being brought back; ask again");
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
-    if (cut_copy_waits(g, table, 0, PLANTED("keys_while_copied") ? 1 : t->scope.tablets))
+    if (cut_copy_waits(g, table, 0, t->scope.tablets))
         return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     if (g->loading >> table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
@@ -446,10 +442,9 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         return rc;
     /* Tables of other runs stay unchanged, and so do these runs. */
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL && (i == 0 || !PLANTED("one_table_restored")))
+        if (g->table[i].table != NULL)
             r.existing |= UINT64_C(1) << i;
-    if (!PLANTED("restore_of_all_tables"))
-        r.existing &= r.tables;
+    r.existing &= r.tables;
     rc = check_room_beside(g, &r, e);
     if (rc != 0)
         return rc;
@@ -464,7 +459,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     struct err failure = {0};
-    if (g->journal == NULL || PLANTED("unsynced_restore"))
+    if (g->journal == NULL)
         rc = 0;
     else
         rc = sync_now(g, &failure);

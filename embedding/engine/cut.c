@@ -35,7 +35,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -222,10 +221,9 @@ int cut_folder_make(const char *parent, const char *tmp, struct err *e)
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal", tmp);
-    if ((file_mkdir(parent, 0700) != 0 && errno != EEXIST) ||
-        (!PLANTED("cuts_unsynced") && file_sync_name(parent) != 0) || file_remove_tree(tmp) != 0 ||
-        file_mkdir(tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path ||
-        file_mkdir(path, 0700) != 0)
+    if ((file_mkdir(parent, 0700) != 0 && errno != EEXIST) || file_sync_name(parent) != 0 ||
+        file_remove_tree(tmp) != 0 || file_mkdir(tmp, 0700) != 0 || n < 0 ||
+        (size_t)n >= sizeof path || file_mkdir(path, 0700) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", tmp, strerror(errno));
     return 0;
 }
@@ -235,7 +233,7 @@ static int make_parts(struct cut_work *c)
     char path[LIMIT_PATH];
     SHOAL_ASSERT(c->copy == NULL || c->links == 0); /* 3 */
     int rc = c->copy != NULL ? 0 : cut_folder_make(c->parent, c->tmp, &c->err);
-    for (size_t i = 0; i + PLANTED("cut_last_segment") < c->links && rc == 0; i++)
+    for (size_t i = 0; i < c->links && rc == 0; i++)
         rc = link_segment(c, &c->link[i], &c->err);
     snprintf(path, sizeof path, "%.*s/journal", (int)LIMIT_PATH - 9, c->tmp);
     if (rc == 0 && file_sync_folder(path) != 0)
@@ -270,8 +268,7 @@ static void cut_run(struct work *w)
         c->status = part_write(c->tmp, &c->part, &c->err);
     c->facts.bytes = c->part.facts.bytes;
     if (c->status == 0 && (file_sync_folder(c->tmp) != 0 || file_remove_tree(c->dir) != 0 ||
-                           file_rename(c->tmp, c->dir) != 0 ||
-                           (!PLANTED("cut_name_unsynced") && file_sync_folder(c->parent) != 0)))
+                           file_rename(c->tmp, c->dir) != 0 || file_sync_folder(c->parent) != 0))
         c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
     if (c->status != 0)
         file_remove_tree(c->tmp);
@@ -406,7 +403,7 @@ static void cut_step(struct engine *g)
         return;
     c->status = c->copy == NULL ? 0 : cut_copy_status(c->copy, &c->err);
     engine_job_end(g, JOB_CUT);
-    c->synced = g->journal != NULL && !PLANTED("cut_ahead");
+    c->synced = g->journal != NULL;
     if (c->synced)
         journal_sync_peek(g->journal, &c->sync);
     engine_work(g, &c->work, cut_run, cut_done);

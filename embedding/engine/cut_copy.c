@@ -13,7 +13,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
-#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +77,7 @@ void cut_copy_free(struct engine *g, struct cut_copy *c)
 bool cut_copy_waits(const struct engine *g, uint32_t table, uint32_t first, uint32_t count)
 {
     const struct cut_copy *c = g->copying;
-    if (c == NULL || PLANTED("copy_sees_later_push"))
+    if (c == NULL)
         return false;
     SHOAL_ASSERT(count > 0);
     return (c->tables >> table & 1) && table >= c->table &&

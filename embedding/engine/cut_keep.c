@@ -13,7 +13,6 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +65,7 @@ bool cut_referenced(const struct engine *g, uint64_t cut)
 
 bool cut_checked(const struct engine *g, uint64_t cut)
 {
-    return g->dir == NULL || (g->check.good && g->check.cut == cut) || PLANTED("restore_unread");
+    return g->dir == NULL || (g->check.good && g->check.cut == cut);
 }
 
 void cut_uncheck(struct engine *g, uint64_t cut)
@@ -236,7 +235,7 @@ void cut_refs_trim(struct engine *g, uint64_t trimmed)
         bool other = false;
         for (uint32_t k = 0; k < g->ref_count; k++)
             if (g->ref[k].cut == gone.cut) {
-                g->ref[k].drop |= gone.drop && !PLANTED("dropped_by_the_first");
+                g->ref[k].drop |= gone.drop;
                 other = true;
             }
         if (gone.drop && !other && engine_cut_drop(g, gone.cut) != 0)

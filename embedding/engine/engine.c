@@ -15,7 +15,6 @@
 #include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -266,8 +265,6 @@ static int open_durable(struct engine *g, struct err *e)
 /* Syncs the names of all files that a start makes. */
 static int sync_names(const struct engine *g, struct err *e)
 {
-    if (PLANTED("names_unsynced"))
-        return 0;
     if (file_sync_folder(g->dir) != 0 || file_sync_name(g->dir) != 0)
         return err_set(e, SHOAL_E_IO, "cannot sync the folder %s, or the one it is in: %s", g->dir,
                        strerror(errno));

@@ -8,7 +8,6 @@
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,12 +27,12 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", r->lane,
                        (*run)->lanes);
     uint64_t generation = (*run)->lane[r->lane].generation;
-    if (r->generation != generation && !PLANTED("frozen_worker_writes"))
+    if (r->generation != generation)
         return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64,
                        r->lane, generation, r->generation);
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
-    if ((g->loading >> r->table & 1) && !PLANTED("push_while_filled"))
+    if (g->loading >> r->table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of((*table)->table)->name);
     const struct mark_scope *s = &(*table)->scope;
@@ -45,8 +44,7 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         r->tablet_count)
         return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here",
                        r->tablet_first, r->tablet_count, r->table);
-    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) ||
-        (r->lr_scale < 0 && !PLANTED("rate_below_zero")))
+    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g",
                        r->from, r->to, r->key_count, (double)r->lr_scale);
@@ -102,7 +100,7 @@ static int check_content(const struct engine *g, const struct push_record *r,
     if (r->tablet_count < t->scope.tablets) {
         for (uint32_t i = 0; i < r->key_count; i++)
             if (key_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >=
-                r->tablet_count + PLANTED("key_behind_the_last"))
+                r->tablet_count)
                 return err_set(e, SHOAL_E_MALFORMED,
                                "key %016" PRIx64 " lies outside tablets %u + %u of table %s",
                                r->keys[i], r->tablet_first, r->tablet_count, s->name);
@@ -271,7 +269,7 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
 
 uint64_t engine_acknowledged(const struct engine *g)
 {
-    if (g->journal != NULL && g->options.durability == DURABLE_FSYNC && !PLANTED("acked_unsynced"))
+    if (g->journal != NULL && g->options.durability == DURABLE_FSYNC)
         return journal_synced(g->journal);
     return g->committed;
 }

@@ -16,7 +16,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/base/salt.h"
 
 #include <inttypes.h>
@@ -76,8 +75,7 @@ static bool is_current(const struct table *t, const struct fetch_work *f, size_t
     struct store_item now;
     uint32_t tablet = key_tablet(key_mix(f->key[i]), s->tablet_bits);
     stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), f->key[i], &now);
-    return table_cold_has(t, f->key[i]) &&
-           (table_cold_drops(t, tablet) == f->drops[i] || PLANTED("come_and_gone")) &&
+    return table_cold_has(t, f->key[i]) && table_cold_drops(t, tablet) == f->drops[i] &&
            memcmp(now.key, f->item[i].key, now.key_bytes) == 0;
 }
 

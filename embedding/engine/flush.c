@@ -28,7 +28,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 
@@ -97,13 +96,12 @@ uint64_t flush_floor(const struct engine *g)
         return floor;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0;
-             t->table != NULL && k + PLANTED("last_tablet_trimmed") < t->scope.tablets; k++)
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
             if (t->changed[k] > t->durable[k] && t->durable[k] < floor)
                 floor = t->durable[k];
     }
     if (g->control_changed > g->control_durable && g->control_durable < floor)
-        floor = g->control_durable + PLANTED("control_floor_high");
+        floor = g->control_durable;
     return floor;
 }
 
@@ -132,7 +130,7 @@ void flush_trim(struct engine *g)
     else
         spare = (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
     journal_trim(g->journal, floor, spare);
-    runs_forget(&g->runs, PLANTED("past_forgotten") ? g->committed : floor);
+    runs_forget(&g->runs, floor);
     cut_refs_trim(g, floor);
 }
 
@@ -143,8 +141,7 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
     struct flush_state *f = &g->flush;
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
         const struct engine_table *t = &g->table[f->table];
-        for (; t->table != NULL && f->tablet + PLANTED("last_tablet_unwritten") < t->scope.tablets;
-             f->tablet++)
+        for (; t->table != NULL && f->tablet < t->scope.tablets; f->tablet++)
             if (t->changed[f->tablet] > t->written[f->tablet]) {
                 *table = f->table;
                 *tablet = f->tablet;
@@ -180,8 +177,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
                 return SHOAL_E_NOMEM;
             break;
         }
-        if (!PLANTED("pairs_stay"))
-            flush_put_gone(g, table, tablet);
+        flush_put_gone(g, table, tablet);
         SHOAL_ASSERT(!(g->loading >> table & 1)); /* 5 */
         flush_put_image(g, table, tablet, g->sequence);
         SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
@@ -205,7 +201,7 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
         rc = flush_drop_stale(g, e);
     if (rc != 0 || !flush)
         return rc;
-    if (sync != NULL && !PLANTED("store_first"))
+    if (sync != NULL)
         journal_sync_run(sync);
     if (sync != NULL && sync->status != 0)
         return err_set(e, sync->status,
@@ -476,8 +472,8 @@ static void flush_step(struct engine *g)
     bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
     uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
     bool due = !idle && (urgent || f->credit >= least);
-    if (f->busy || g->cut_busy || g->holding ||
-        (g->pending > 0 && !PLANTED("copied_while_pending")) || g->tier.written || (!due && !room))
+    if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written ||
+        (!due && !room))
         return;
     uint32_t table, tablet;
     if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 &&

@@ -7,7 +7,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +167,7 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* reload.c, 1: its rows would be lost */
     SHOAL_ASSERT(g->pending == 0);                   /* flush.c, 1 */
     /* in recovery the replayed record may be older than the tablet's image */
-    if (sequence < t->durable[tablet] && !PLANTED("image_of_an_older_record"))
+    if (sequence < t->durable[tablet])
         sequence = t->durable[tablet];
     size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
     stored_tablet_key(table, tablet, &item);
@@ -214,8 +213,7 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0;
-             t->table != NULL && k + PLANTED("last_tablet_replayed") < t->scope.tablets; k++) {
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)

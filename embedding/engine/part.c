@@ -14,7 +14,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
-#include "proto/base/plant.h"
 #include "proto/base/sign.h"
 #include "proto/job/manifest.h"
 
@@ -39,7 +38,7 @@ void part_free(struct part *p)
 
 int part_path_check(const char *root, const char *path, struct err *e)
 {
-    if (root == NULL || PLANTED("path_escape"))
+    if (root == NULL)
         root = "";
     if (file_below(root, path) == 0)
         return 0;
@@ -281,7 +280,7 @@ int part_check_file(const struct part *p, uint32_t index, bool content, struct e
     }
     if (!content || !f->summed)
         return 0;
-    if (p->signature != NULL && !PLANTED("unsigned_rows")) { /* it says more than a checksum */
+    if (p->signature != NULL) { /* it says more than a checksum */
         char name[SIGNATURE_NAME];
         name_below(p->dir, f->name, name);
         return signature_check_file(p->signature, name, e);

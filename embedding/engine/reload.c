@@ -15,7 +15,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -212,7 +211,7 @@ static int finish(struct engine *g, struct err *e)
     SHOAL_ASSERT(reload_left(g) == 0 && g->pending == 0);
     g->recovered_ns = env_now_ns(g->env) - reload_of(g)->began_ns;
     reload_free(g);
-    if (!PLANTED("ghosts_stay") && apply_ghosts_end(&g->runs, g->sequence) != 0) /* 2. */
+    if (apply_ghosts_end(&g->runs, g->sequence) != 0) /* 2. */
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);
     space_back(g);

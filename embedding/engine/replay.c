@@ -23,7 +23,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -212,7 +211,7 @@ static int restored(struct apply *a, const struct record_restore *record, uint64
                     bool past, struct err *e)
 {
     uint32_t table, tablet;
-    if (sequence <= a->floor + PLANTED("restore_above_floor"))
+    if (sequence <= a->floor)
         return run_alone(a, record, sequence, past, e);
     int rc = reload_bring_all(a->g, e);
     if (rc != 0)
@@ -281,7 +280,7 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
 
 int replay_cut_end(const struct replay *r, uint64_t last, struct err *e)
 {
-    if (last + PLANTED("cut_without_its_last") >= r->until || r->to.control >= r->until)
+    if (last >= r->until || r->to.control >= r->until)
         return 0;
     return err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64,
                    last, r->until);
@@ -371,7 +370,7 @@ int engine_recover(struct engine *g, struct err *e)
         rc = replay_records(&r, g->journal, &first, &last, e);
     if (rc != 0)
         return err_wrap(e, rc, "recovering %s", g->dir);
-    if (first > r.to.control + 1 + PLANTED("journal_one_later"))
+    if (first > r.to.control + 1)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s: the journal begins at record %" PRIu64
                        ", rows are stored up to %" PRIu64 "; segments are missing",

@@ -25,7 +25,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -309,7 +308,7 @@ static int take_marks(struct restore *s, const struct run *from, uint32_t table,
     struct engine_table *t = &s->g->table[table];
     SHOAL_ASSERT(from->lanes == s->run->lanes);
     SHOAL_ASSERT(t->changed[tablet] < s->sequence); /* 1 */
-    for (uint32_t lane = 0; lane + PLANTED("last_lane_left_out") < from->lanes; lane++)
+    for (uint32_t lane = 0; lane < from->lanes; lane++)
         if (marks_set(s->run->marks, lane, table, t->scope.tablets, tablet,
                       marks_get(from->marks, lane, table, tablet)) != 0)
             return SHOAL_E_NOMEM;

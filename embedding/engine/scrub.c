@@ -19,7 +19,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -209,10 +208,9 @@ static void scrub_step(struct engine *g)
     if (s->working || g->flush.busy || g->cut_busy || g->holding || g->broken)
         return;
     flush_trim(g);
-    if (journal_first(g->journal) + PLANTED("scrub_but_the_last") <= s->sequence)
+    if (journal_first(g->journal) <= s->sequence)
         return;
-    if (!PLANTED("free_files_stay"))
-        journal_forget(g->journal);
+    journal_forget(g->journal);
     struct scrub_work *w = calloc(1, sizeof *w);
     if (w == NULL || list_pairs(g, w) != 0 || cursor_gather(g->archive, NULL, &w->files, &e) != 0) {
         if (w != NULL)

@@ -14,7 +14,6 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -167,7 +166,7 @@ int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint6
     uint64_t most = g->tier.rows_max / MARKS_OF, need = marks_most(g, lanes, tables), others = 0;
     for (uint32_t i = 0; i < g->runs.count; i++)
         others += marks_most(g, g->runs.run[i]->lanes, g->runs.run[i]->tables);
-    if (most == 0 || others + need <= most || PLANTED("marks_without_bound"))
+    if (most == 0 || others + need <= most)
         return 0;
     return err_set(e, SHOAL_E_NO_SPACE,
                    "the marks of run %" PRIu64 " (%u lanes) may take %" PRIu64

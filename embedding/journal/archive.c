@@ -6,7 +6,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,8 +129,7 @@ bool archive_take(struct archive *a, const char *path, uint64_t generation, uint
     char to[LIMIT_PATH];
     struct stat st;
     path_of(a, generation, to);
-    if (a->count > 0 &&
-        generation + PLANTED("generation_taken_twice") <= a->file[a->count - 1].generation)
+    if (a->count > 0 && generation <= a->file[a->count - 1].generation)
         return false;
     if (!shared && file_truncate(path, bytes) != 0)
         log_warn("cannot cut %s to its records: %s", path, strerror(errno));
@@ -224,9 +222,8 @@ static int push_hits(struct walk *w, struct journal_cursor *c, const struct reco
     const uint64_t *keys;
     uint64_t key_bytes = sizeof(uint64_t) + w->wish->floats * sizeof(float);
     *count = 0;
-    if (h->kind != RECORD_PUSH || h->sequence + PLANTED("blame_at_the_floor") <= w->wish->above ||
-        h->table != w->wish->table || h->key_count > LIMIT_KEYS ||
-        h->payload_bytes != h->key_count * key_bytes)
+    if (h->kind != RECORD_PUSH || h->sequence <= w->wish->above || h->table != w->wish->table ||
+        h->key_count > LIMIT_KEYS || h->payload_bytes != h->key_count * key_bytes)
         return 0;
     int rc = cursor_keys(c, &keys, e);
     for (uint32_t i = 0; rc == 0 && i < h->key_count; i++)
@@ -325,8 +322,6 @@ static void blame_take(struct blame *b, struct blame_entry *out, uint32_t limit,
         while (at < *count &&
                (out[at].run != in->run || out[at].lane != in->lane || out[at].batch != in->batch))
             at++;
-        if (at < *count && PLANTED("blame_of_the_last"))
-            continue;
         if (at < *count)
             memmove(&out[at], &out[at + 1], (--*count - at) * sizeof *out);
         if (*count < limit)
@@ -383,7 +378,7 @@ static int blank_visit(void *context, struct journal_cursor *c, const struct fou
     size_t floats_bytes = b->wish->floats * sizeof(float);
     char *values = r->payload + r->h->key_count * sizeof(uint64_t);
     SHOAL_ASSERT(r->hit_count > 0 && r->hit_count <= r->h->key_count);
-    for (uint32_t i = 0; i < (PLANTED("first_hit_blanked") ? 1 : r->hit_count); i++) {
+    for (uint32_t i = 0; i < r->hit_count; i++) {
         memset(r->payload + r->hits[i] * sizeof(uint64_t), 0, sizeof(uint64_t));
         memset(values + r->hits[i] * floats_bytes, 0, floats_bytes);
     }
@@ -435,7 +430,7 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
             rc = err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno));
         else
             rc = walk_segment(&w, file, e);
-        if (rc == 0 && !PLANTED("blanked_unsynced") && file_sync_data(file->fd) != 0)
+        if (rc == 0 && file_sync_data(file->fd) != 0)
             rc = err_set(e, SHOAL_E_IO, "cannot sync %s: %s", file->path, strerror(errno));
     }
     *records = b.records;

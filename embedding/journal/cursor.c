@@ -6,7 +6,6 @@
 #include "embedding/journal/cursor.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,7 +189,7 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
     const struct journal_file *ended = &c->files->file[c->file];
     uint64_t last = c->last, synced = 0;
     uint64_t safe = c->floor;
-    if (last > c->floor || PLANTED("head_below_floor"))
+    if (last > c->floor)
         safe = last;
 
     uint32_t at = c->file;
@@ -205,7 +204,7 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
     }
     c->file = at;
     c->last = last;
-    if (rc == 0 && (known || synced > safe + PLANTED("torn_at_synced")))
+    if (rc == 0 && (known || synced > safe))
         return err_set(
             e, SHOAL_E_CORRUPT,
             "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
@@ -226,8 +225,7 @@ static int source_leave(struct journal_cursor *c, struct err *e)
     f->bytes = c->next;
     bool more = c->file + 1 < c->files->count && head_peek(f + 1, &h);
     bool follows = more && !damaged && h.previous == c->last; /* 1 */
-    bool idle = more && h.first > c->last && h.first <= c->floor + 1 && c->floor > 0 &&
-                !PLANTED("gap_below_floor") && !PLANTED("reused_at_once");
+    bool idle = more && h.first > c->last && h.first <= c->floor + 1 && c->floor > 0;
     if (follows || idle) {
         c->file++;
         return source_open(c, e);
@@ -268,7 +266,7 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         if (c->good)
             rc = record_at(c, c->next, &c->head, &record, e);
         if (rc != SHOAL_E_END && (rc == 0 || rc == SHOAL_E_VERSION) &&
-            c->head.sequence != c->last + 1 && !PLANTED("moved_up"))
+            c->head.sequence != c->last + 1)
             rc = SHOAL_E_END;
         if (rc == SHOAL_E_VERSION) /* 3 */
             return unknown_kind(c, &c->head, c->next, e);

@@ -30,7 +30,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,8 +116,6 @@ static uint32_t free_usable(const struct journal *j)
 {
     uint64_t waiting = j->freed - j->freed_synced;
     SHOAL_ASSERT(j->freed_synced <= j->freed);
-    if (PLANTED("reused_at_once"))
-        return j->free_count;
 
     if (waiting < j->free_count)
         return j->free_count - (uint32_t)waiting;
@@ -151,8 +148,7 @@ static void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
         close(s->fd);
     if (j->archive != NULL && archive_take(j->archive, from, s->generation, s->bytes, s->linked))
         ; /* it was moved */
-    else if (s->linked || (j->pinned && !PLANTED("pinned_used_again")) || j->free_count >= keep ||
-             file_rename(from, to) != 0)
+    else if (s->linked || j->pinned || j->free_count >= keep || file_rename(from, to) != 0)
         file_unlink(from);
     else if (free_add(j, j->next_free++) != 0)
         file_unlink(to);
@@ -189,8 +185,7 @@ static uint64_t note_generation(struct journal *j, const char *path)
  * records is needed, and none of its new ones was acknowledged. */
 static bool is_used_again(struct journal *j, const char *path, uint64_t generation)
 {
-    if (note_generation(j, path) <= generation || PLANTED("newer_in_older") ||
-        PLANTED("reused_at_once"))
+    if (note_generation(j, path) <= generation)
         return false;
     log_warn("journal segment %s had been given up and begun anew when the power went; it goes",
              path);
@@ -213,13 +208,13 @@ static int take_name(struct journal *j, const char *name)
             return SHOAL_E_NOMEM;
         struct stat st;
         s->linked = stat(path, &st) == 0 && st.st_nlink > 1;
-        if (generation >= j->next_generation && !PLANTED("torn_generation"))
+        if (generation >= j->next_generation)
             j->next_generation = generation + 1;
     } else if (j->copy) {
         return 0;
     } else if (strlen(name) == 13 && sscanf(name, "free-%8x", &number) == 1) {
         note_generation(j, path);
-        if (number >= j->next_free + PLANTED("free_name_twice"))
+        if (number >= j->next_free)
             j->next_free = number + 1;
         return free_add(j, number);
     } else if (strncmp(name, "new-", 4) == 0) {
@@ -351,8 +346,8 @@ static int segment_file(struct journal *j, const char *path, bool bare)
         char from[LIMIT_PATH];
         struct stat st;
         free_path(j, free_take(j), from);
-        if (stat(from, &st) == 0 && (st.st_nlink == 1 || PLANTED("free_of_another")) &&
-            (uint64_t)st.st_size == j->segment_bytes && file_rename(from, path) == 0)
+        if (stat(from, &st) == 0 && st.st_nlink == 1 && (uint64_t)st.st_size == j->segment_bytes &&
+            file_rename(from, path) == 0)
             return open(path, O_RDWR | O_CLOEXEC);
         file_unlink(from);
     }
@@ -443,7 +438,7 @@ static int write_again(struct journal *j, const char *path, uint64_t at, uint64_
     SHOAL_ASSERT(at <= bytes && !j->copy);
     if (fd < 0 || chunk == NULL)
         why = errno;
-    while (why == 0 && at < bytes && !PLANTED("believed_cache")) {
+    while (why == 0 && at < bytes) {
         uint64_t left = bytes - at;
         size_t n = CHUNK;
         if (left < CHUNK)
@@ -501,7 +496,7 @@ int journal_start(struct journal *j, uint64_t next, struct err *e)
             return err_set(e, why == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
                            "cannot write and sync journal segment %s: %s", path, strerror(why));
     }
-    if (!PLANTED("folder_unsynced") && file_sync_folder(j->dir) != 0)
+    if (file_sync_folder(j->dir) != 0)
         return err_set(e, SHOAL_E_IO, "cannot sync the folder %s: %s", j->dir, strerror(errno));
     j->freed_synced = j->freed;
     j->next = next;
@@ -541,7 +536,7 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
     SHOAL_ASSERT(j->synced < j->next); /* record.h, 3 */
     h->sequence = j->next++;
     h->segment = s->generation;
-    h->synced = j->synced + PLANTED("stamp_one_too_high");
+    h->synced = j->synced;
     record_seal(h, payload);
     struct record_header *kept = &j->header[j->queued++];
     *kept = *h;
@@ -637,7 +632,7 @@ bool journal_sealed_unsynced(const struct journal *j)
 void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep)
 {
     /* The last segment stays: it carries the highest generation. */
-    while (j->count > 1 && j->segment[0].last <= sequence + PLANTED("trim_one_too_high"))
+    while (j->count > 1 && j->segment[0].last <= sequence)
         segment_retire(j, 0, keep);
 }
 
@@ -698,11 +693,11 @@ int journal_shed(struct journal *j, struct err *e)
         rc = begin_segment(j, true, e);
         j->started |= rc == 0;
     }
-    while (rc == 0 && !PLANTED("shed_unsynced") && journal_sync_begin(j, &s)) {
+    while (rc == 0 && journal_sync_begin(j, &s)) {
         journal_sync_run(&s);
         rc = journal_sync_end(j, &s, e);
     }
-    if (rc == 0 && dirty_up_to(j, UINT64_MAX) && !PLANTED("shed_unsynced")) /* 8 */
+    if (rc == 0 && dirty_up_to(j, UINT64_MAX)) /* 8 */
         rc = err_set(e, SHOAL_E_IO, "cannot sync the journal in %s: no file can be opened", j->dir);
     if (rc != 0)
         return rc;
@@ -761,7 +756,7 @@ static void sync_one(struct journal_sync *s, int fd)
  * fdatasync may not). Nothing has begun. */
 static bool sync_later(struct journal_sync *s)
 {
-    if (s->status == 0 || (errno != EMFILE && errno != ENFILE) || PLANTED("descriptors"))
+    if (s->status == 0 || (errno != EMFILE && errno != ENFILE))
         return false;
     log_warn("the journal is synced later: no file can be opened (%s)", strerror(errno));
     for (uint32_t i = 0; i < s->count; i++)
@@ -779,7 +774,7 @@ bool journal_sync_begin(struct journal *j, struct journal_sync *s)
                                .sequence = j->committed,
                                .bytes = j->unsynced,
                                .freed = j->freed_synced};
-    uint32_t i = 0, most = JOURNAL_SYNC_MAX - !PLANTED("one_sync_more");
+    uint32_t i = 0, most = JOURNAL_SYNC_MAX - 1;
     for (; i < j->count && s->count < most && s->status == 0; i++)
         if (j->segment[i].dirty)
             sync_add(s, file_dup(j->segment[i].fd));
@@ -817,7 +812,7 @@ void journal_sync_peek(struct journal *j, struct journal_sync *s)
         segment_path(j, j->segment[i].generation, path);
         if (left-- < JOURNAL_SYNC_MAX)
             sync_add(s, file_open(path, O_RDONLY, 0)); /* 6 */
-        else if (!PLANTED("peek_some"))
+        else
             sync_one(s, j->segment[i].fd);
     }
     if (s->status == 0)
@@ -828,7 +823,7 @@ void journal_sync_run(struct journal_sync *s)
 {
     for (uint32_t i = 0; i < s->count && s->status == 0; i++)
         sync_one(s, s->fd[i]);
-    if (atomic_load(s->failed) && !PLANTED("failed_beside"))
+    if (atomic_load(s->failed))
         s->status = SHOAL_E_IO;
 }
 
@@ -838,12 +833,12 @@ int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
     for (uint32_t i = 0; i < s->count; i++)
         if (s->fd[i] >= 0)
             close(s->fd[i]);
-    bool beside = atomic_load(&j->failed) && !PLANTED("failed_beside");
+    bool beside = atomic_load(&j->failed);
     if (s->status != 0 || beside)
         return err_set(e, s->status != 0 ? s->status : SHOAL_E_IO,
                        "cannot sync the journal in %s: its disk is failing; restart to recover",
                        j->dir);
-    if (s->sequence > j->synced || PLANTED("peek_takes_back"))
+    if (s->sequence > j->synced)
         j->synced = s->sequence;
     if (s->freed > j->freed_synced)
         j->freed_synced = s->freed;

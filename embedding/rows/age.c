@@ -6,7 +6,6 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +170,7 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
     if (args->undo_clock != 0 && cold != NULL &&
         table_undo_begin(t, tablet, args->undo_clock, before) != 0)
         return SHOAL_E_NOMEM;
-    for (uint64_t i = 0; i < passed && i < (PLANTED("one_turn_at_most") ? 1 : 2);
-         i++) { /* two turns forget everything */
+    for (uint64_t i = 0; i < passed && i < 2; i++) { /* two turns forget everything */
         waiting_turn(&life->waiting);
         sketch_turn(&life->sketch);
     }

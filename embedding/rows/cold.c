@@ -14,7 +14,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 #include "proto/base/salt.h"
 
 #include <stdlib.h>
@@ -581,7 +580,7 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             const struct bucket *at = &own->buckets[b];
             struct kept_row row = {at->key[i], at->row[i], bucket_notes(at, i)};
-            bool goes = (is_chosen(at, i) || PLANTED("touched_since_chosen")) && is_stored(at, i);
+            bool goes = is_chosen(at, i) && is_stored(at, i);
             /* leaving rows fill the list from its end */
             list[goes ? own->row_count - ++go : stay++] = row;
         }

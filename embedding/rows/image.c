@@ -20,7 +20,6 @@
 
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 #include "proto/job/schema_field.h"
 
 #include <inttypes.h>
@@ -209,8 +208,7 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
 /* True when undo may have entries of rows that are gone. */
 static bool rows_go(const struct table *t)
 {
-    return t->schema.rules.age_every > 0 ||
-           (t->schema.rules.age_capacity > 0 && !PLANTED("undo_without_eviction"));
+    return t->schema.rules.age_every > 0 || t->schema.rules.age_capacity > 0;
 }
 
 /* True when the image has the table's schema before its last change: it is read as such, and then

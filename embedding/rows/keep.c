@@ -1,7 +1,6 @@
 /* keep.c: table_keep: rebuilds a tablet without the rows that go. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +62,6 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
     SHOAL_ASSERT(rc != 0 || fresh.row_count == count);
     if (rc == 0) {
         fresh.batches = own->batches;
-        if (PLANTED("batches_with_the_rows"))
-            fresh.batches = 0;
 
         fresh.undo = own->undo;
         fresh.life = own->life;

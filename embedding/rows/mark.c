@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,7 @@ enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to)
 {
     if (mark >= to)
         return PUSH_SKIP;
-    if (mark < from && !PLANTED("highest_batch")) /* the highest batch alone is not enough */
+    if (mark < from) /* the highest batch alone is not enough */
         return PUSH_GAP;
     return PUSH_TAKE;
 }
@@ -81,7 +80,7 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     if (mark != NULL) {
         SHOAL_ASSERT((uint64_t)first + count <= m->tablets[table]);
         low = high = mark[first];
-        for (uint32_t i = first + 1; i + PLANTED("mark_of_the_last") < first + count; i++) {
+        for (uint32_t i = first + 1; i < first + count; i++) {
             if (mark[i] < low)
                 low = mark[i];
 
@@ -141,7 +140,7 @@ int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t table
 static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scope)
 {
     uint64_t low = UINT64_MAX;
-    for (uint32_t i = 0; i + PLANTED("lowest_without_last") < scope->tablets; i++) {
+    for (uint32_t i = 0; i < scope->tablets; i++) {
         uint64_t at = mark[i] | (scope->led[i] ? 0 : UINT64_MAX);
         low = MIN(at, low);
     }
@@ -202,8 +201,7 @@ void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *sco
     m->led[table] = scope->led_count > 0;
     for (uint32_t lane = 0; m->table[table] != NULL && lane < m->lanes; lane++) {
         struct lane_marks *l = &m->table[table][lane];
-        if (!PLANTED("joined_marks"))
-            l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
+        l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
     }
 }
 

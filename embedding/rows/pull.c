@@ -2,7 +2,6 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 
 #include <string.h>
 
@@ -46,7 +45,7 @@ void table_pull(const struct table *t, const uint64_t *keys, size_t count, float
 
 void table_pull_rows(const struct table *t, const uint64_t *keys, size_t count, float *rows)
 {
-    pull_any(t, keys, count, rows, t->schema.dense != 0 || PLANTED("initial_scores"));
+    pull_any(t, keys, count, rows, t->schema.dense != 0);
 }
 
 void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock,

@@ -7,7 +7,6 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -377,7 +376,7 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
     }
     if (rc == 0 && to->ruled) {
         rc = take_waiting(&own->waiting.young, true, to, wanted, without);
-        if (rc == 0 && !PLANTED("older_stay_behind"))
+        if (rc == 0)
             rc = take_waiting(&own->waiting.old, false, to, wanted, without);
     }
     uint64_t *keys = malloc((own->named.count + 1ULL) * sizeof *keys);
@@ -399,7 +398,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
     uint32_t first, count;
     translate_tablets(from->shape.tablet_bits, to->shape.tablet_bits, tablet, &first, &count);
     for (uint32_t i = first; i < first + count; i++)
-        if (to->tablets[i].batches < own->batches && !PLANTED("batches_stay_behind"))
+        if (to->tablets[i].batches < own->batches)
             to->tablets[i].batches = own->batches;
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {

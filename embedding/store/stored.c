@@ -12,7 +12,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -159,8 +158,7 @@ static uint64_t head_checksum(const struct tablet_head *h, const void *column)
 {
     size_t from = offsetof(struct tablet_head, flushed_seq);
     return hash_bytes(column, h->column_bytes,
-                      hash_bytes((const char *)h + from, sizeof *h - from,
-                                 PLANTED("tablet_of_another_release") ? 0 : h->magic));
+                      hash_bytes((const char *)h + from, sizeof *h - from, h->magic));
 }
 
 size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet)
@@ -196,8 +194,8 @@ int stored_tablet_head(const void *value, size_t bytes, const struct table_schem
     bool good = bytes >= sizeof h;
     if (good) {
         memcpy(&h, value, sizeof h);
-        good = h.magic == TABLET_MAGIC && (h.table == s->table || PLANTED("tablet_of_another")) &&
-               h.tablet == tablet && h.column_bytes <= bytes - sizeof h &&
+        good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet &&
+               h.column_bytes <= bytes - sizeof h &&
                h.checksum == head_checksum(&h, (const char *)value + sizeof h);
     }
     if (!good)
@@ -367,7 +365,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     }
     for (uint32_t i = 0; i < r->past_count; i++) {
         const struct run_past *p = &r->past[i];
-        if (runs_find(r, p->id) != NULL && !PLANTED("past_and_open"))
+        if (runs_find(r, p->id) != NULL)
             continue;
         at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
         h.runs++;
@@ -455,8 +453,6 @@ static int read_run(struct reader *in, struct runs *r)
     if (run != NULL) {
         run->ghost = true;
         run->seen = seen;
-        if (PLANTED("seen_forgotten"))
-            run->seen = 0;
     }
     return 0;
 }

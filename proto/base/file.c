@@ -3,7 +3,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,7 +181,7 @@ int file_write_all(int fd, const void *data, size_t bytes)
     const char *from = data;
     while (bytes > 0) {
         ssize_t n = file_write(fd, from, bytes);
-        if (n < 0 && errno == EINTR && !PLANTED("interrupted_write"))
+        if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
             errno = EIO;

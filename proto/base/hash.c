@@ -2,7 +2,6 @@
 #include "proto/base/hash.h"
 
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 #include "proto/base/x86.h"
 
 #define XXH_INLINE_ALL
@@ -23,15 +22,14 @@ uint64_t key_unmix(uint64_t mixed)
 
 uint64_t key_of_value(uint32_t field, const void *value, size_t bytes)
 {
-    return key_make(field,
-                    XXH3_64bits_withSeed(value, bytes, PLANTED("hash_without_field") ? 0 : field));
+    return key_make(field, XXH3_64bits_withSeed(value, bytes, field));
 }
 
 bool key_of_id(uint32_t field, const void *value, size_t bytes, uint64_t *key)
 {
     const unsigned char *p = value;
     uint64_t id = 0;
-    if (bytes == 0 || bytes > 15 || (p[0] == '0' && bytes > 1 && !PLANTED("two_ids_one_key")))
+    if (bytes == 0 || bytes > 15 || (p[0] == '0' && bytes > 1))
         return false;
     for (size_t i = 0; i < bytes; i++) {
         unsigned digit = (unsigned)p[i] - '0';
@@ -45,7 +43,7 @@ bool key_of_id(uint32_t field, const void *value, size_t bytes, uint64_t *key)
 
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed)
 {
-    return XXH3_64bits_withSeed(data, bytes, PLANTED("hash_of_another_release") ? ~seed : seed);
+    return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
 struct hash_stream {

@@ -4,7 +4,6 @@
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +29,7 @@ static int lock_within(int fd, const char *dir, uint32_t wait_ms)
 {
     const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
     for (uint32_t waited = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; waited += LOOK_MS) {
-        if (errno != EWOULDBLOCK || waited >= wait_ms || PLANTED("impatient_lock"))
+        if (errno != EWOULDBLOCK || waited >= wait_ms)
             return -1;
         if (waited == 0)
             log_info("another process uses %s: waiting for its end, at most %.0f s", dir,

@@ -11,7 +11,6 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,8 +96,7 @@ uint64_t zone_hash(const struct zone *z)
 {
     if (z->count == 0)
         return 0;
-    return hash_bytes(z->change, z->count * sizeof z->change[0],
-                      1 + PLANTED("zone_of_another_release"));
+    return hash_bytes(z->change, z->count * sizeof z->change[0], 1);
 }
 
 /* ---- the rule behind a file's last change: POSIX's TZ ---------------------------------------- */
@@ -192,7 +190,7 @@ static int64_t rule_local(const struct rule *r, int year)
     if (r->kind != 'M') {
         day += r->day;
         if (r->kind == 'J')
-            day -= !(leap(year) && r->day >= 60 + PLANTED("leap_day_counted"));
+            day -= !(leap(year) && r->day >= 60);
         return day * ZONE_DAY + r->time;
     }
     int past = leap(year) && r->month > 2;

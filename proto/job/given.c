@@ -1,7 +1,6 @@
 /* given.c: the lines that the coordinator adds to a job's text. */
 #include "proto/job/given.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/base/text.h"
 #include "proto/job/legend.h"
 
@@ -33,7 +32,7 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
     if (job->replay.on || !job->data.shuffle || job->data.shuffle_within > 0 || job->train.skip)
         return 0;
     if (goes_on)
-        *seconds = job->data.shuffle_said && !PLANTED("order_once_given") ? 0 : was;
+        *seconds = job->data.shuffle_said ? 0 : was;
     else if (t == NULL)
         return 0;
     else if (!job->data.shuffle_said)
@@ -53,8 +52,7 @@ static bool is_given(const char *line, size_t bytes, const char *key)
 {
     size_t n = strlen(key);
     return bytes > n + sizeof END && memcmp(line, key, n) == 0 &&
-           (PLANTED("own_line_taken_out") ||
-            memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0);
+           memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0;
 }
 
 /* The place after the newline of the line that begins at `start`. */

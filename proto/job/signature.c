@@ -16,7 +16,6 @@
 #include "proto/base/file.h"
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
-#include "proto/base/plant.h"
 #include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "proto/job/reading.h"
@@ -151,7 +150,7 @@ static bool listed(const struct signature_signers *s, const uint8_t key[SIGN_KEY
     for (uint32_t i = 0; i < s->count; i++)
         if (memcmp(s->key[i], key, SIGN_KEY) == 0)
             return true;
-    return PLANTED("any_signer");
+    return false;
 }
 
 /* ---- the list of files ----------------------------------------------------------------------- */
@@ -407,7 +406,7 @@ static int entry_find(const struct signature *s, const char *name, const struct 
 static int compare(const struct signature *s, const struct entry *n, uint64_t bytes,
                    const uint8_t hash[SIGN_HASH], struct err *e)
 {
-    if (n->bytes == bytes && (memcmp(n->hash, hash, SIGN_HASH) == 0 || PLANTED("unsigned_bytes")))
+    if (n->bytes == bytes && memcmp(n->hash, hash, SIGN_HASH) == 0)
         return 0; /* 3 */
     return err_set(e, SHOAL_E_DENIED,
                    "%s/%s is not the file that was signed: it was changed since; take another "

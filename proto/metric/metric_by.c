@@ -3,7 +3,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/base/salt.h"
 #include "proto/metric/metric_cell.h"
 
@@ -51,8 +50,7 @@ void metric_by_clear(struct metric_by *b)
     memset(b->owner, 0, sizeof b->owner);
     memset(b->rest, 0, sizeof b->rest);
     b->count = b->owned = 0;
-    if (!PLANTED("floor_uncleared"))
-        b->floor = 0;
+    b->floor = 0;
     b->rest_examples = b->rest_values = 0;
 }
 
@@ -127,7 +125,7 @@ static void values_thin(struct metric_by *b, uint32_t keep)
         if (v.cells != 0) {
             b->owner[v.cells - 1] = 0;
             if (stays)
-                b->owner[v.cells - 1] = (PLANTED("cells_of_another") ? i : count) + 1;
+                b->owner[v.cells - 1] = count + 1;
             b->owned -= !stays;
         }
         if (stays) {

@@ -14,7 +14,6 @@
 #include "proto/net/conn.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
@@ -316,7 +315,7 @@ bool conns_look(struct conns *cs, uint64_t now_ns, uint32_t *over)
     cs->busy_count = kept;
     cs->drained = false;
     cs->looked_turn = cs->turn;
-    *over = PLANTED("unfinished") ? 0 : judge(cs);
+    *over = judge(cs);
     return kept > 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
-#include "proto/base/plant.h"
 #include "proto/base/secret.h"
 #include "proto/base/text.h"
 
@@ -32,8 +31,7 @@ static bool is_credential(const char *path)
 {
     const char *folder = text_or(getenv("CREDENTIALS_DIRECTORY"), "");
     size_t n = strlen(folder);
-    return n > 0 && strncmp(path, folder, n) == 0 &&
-           (path[n] == '/' || PLANTED("beside_credentials"));
+    return n > 0 && strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
 /* Checks the open descriptor, because another file could take the name after a check by name. */
@@ -89,7 +87,7 @@ static int file_read(const char *path, char **out, struct err *e)
         else
             bytes += (size_t)n;
     }
-    if (rc == 0 && !PLANTED("long_key_file") && bytes == FILE_BYTES - 1)
+    if (rc == 0 && bytes == FILE_BYTES - 1)
         rc = err_set(e, SHOAL_E_CONFIG, "%s is too long for a key file", path);
     close(fd);
     if (rc != 0) {
@@ -142,10 +140,9 @@ static int whole_check(const struct keyfile *k, const char *path, struct err *e)
     char derived[KEYFILE_KEY] = "";
     if (k->pub[0] == 0 && k->secret[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s holds no key: make one with shoal keygen", path);
-    bool good =
-        keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
-        zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
-        (PLANTED("pinned_unlooked") || (pin_ok(k->coordinator[0]) && pin_ok(k->coordinator[1])));
+    bool good = keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
+                zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
+                pin_ok(k->coordinator[0]) && pin_ok(k->coordinator[1]);
     if (!good)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s: its keys do not fit each other: make new ones with shoal keygen", path);

@@ -1,6 +1,5 @@
 /* keylist.c: reads an allow-list and searches it. */
 #include "proto/net/keylist.h"
-#include "proto/base/plant.h"
 #include "proto/base/text.h"
 
 #include <stdlib.h>
@@ -67,7 +66,7 @@ static int line_take(char *line, const char *name, uint32_t number, struct keyli
 
 static int add(struct keylist *l, const struct keylist_entry *entry, struct err *e)
 {
-    if (l->count == LIMIT_KEYS_LISTED - PLANTED("list_one_short"))
+    if (l->count == LIMIT_KEYS_LISTED)
         return err_set(e, SHOAL_E_CONFIG, "more than %u keys are listed", LIMIT_KEYS_LISTED);
     if (l->count % 64 == 0) {
         struct keylist_entry *more = realloc(l->entry, (l->count + 64) * sizeof *more);

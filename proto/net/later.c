@@ -2,7 +2,6 @@
 #include "proto/net/later.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 
@@ -75,7 +74,7 @@ static void timer_arm(struct later_timer *h)
     uint64_t now = uv_hrtime();
     uint64_t left = h->of->due_ns > now ? h->of->due_ns - now : 0;
     uint64_t ms = (left + NS_PER_MS - 1) / NS_PER_MS;
-    if (ms == 0 && h->owner->firing && !PLANTED("steps_in_one_round")) {
+    if (ms == 0 && h->owner->firing) {
         /* libuv would fire it in this same round, so a timer that restarts itself would block the
          * loop */
         ms = 1;

@@ -1,8 +1,6 @@
 /* local.c: maps users and groups of this machine to roles. */
 #include "proto/net/local.h"
 
-#include "proto/base/plant.h"
-
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -64,7 +62,7 @@ enum role local_role(uid_t user, gid_t group)
     struct passwd entry, *found = NULL;
     char text[ROOM_LEAST];
     gid_t admins;
-    if (user == 0 || user == geteuid() || PLANTED("every_user_local"))
+    if (user == 0 || user == geteuid())
         return ROLE_LOCAL;
     if (getpwuid_r(user, &entry, text, sizeof text, &found) != 0)
         found = NULL;

@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,8 +71,7 @@ static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, si
         p->tail = NULL;
     p->waiting--;
     p->waiting_bytes -= bytes;
-    if (!PLANTED("bytes_stay_counted"))
-        ps->waiting_bytes -= bytes;
+    ps->waiting_bytes -= bytes;
 }
 
 /* Drops waiting messages; the caller unlinks the peer from the list of waiting ones. */
@@ -90,15 +88,13 @@ static int queue_push(struct peers *ps, struct peer *p, struct msg *m, uint64_t 
 {
     size_t bytes = msg_bytes(m);
     if (p->waiting >= LIMIT_PEER_QUEUE ||
-        ((p->waiting > 0 || PLANTED("large_message_busy")) &&
-         p->waiting_bytes + bytes > ps->peer_most) ||
-        (ps->waiting_bytes + bytes > ps->waiting_most && !PLANTED("queues_unbounded"))) {
+        (p->waiting > 0 && p->waiting_bytes + bytes > ps->peer_most) ||
+        ps->waiting_bytes + bytes > ps->waiting_most) {
         msg_free(m);
         return SHOAL_E_BUSY;
     }
     if (p->head == NULL) {
-        if (!PLANTED("stall_of_older"))
-            p->moved_ns = now_ns;
+        p->moved_ns = now_ns;
         p->next_waiting = ps->waiting;
         ps->waiting = p;
         p->head = m;
@@ -145,8 +141,7 @@ static int queue_flush(struct peers *ps, struct peer *p, uint64_t now_ns)
         if (rc != 0)
             return SHOAL_E_UNAVAILABLE;
         queue_advance(ps, p, next, bytes);
-        if (!PLANTED("stall_from_begin"))
-            p->moved_ns = now_ns;
+        p->moved_ns = now_ns;
     }
     return 0;
 }
@@ -223,7 +218,7 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
     }
     p->name = (++ps->names << SLOT_BITS) | slot;
     p->incoming = incoming;
-    p->known = PLANTED("known_by_place") && p->known;
+    p->known = false;
     p->sock = sock;
     p->owner = NULL;
     p->next = NULL;
@@ -256,7 +251,7 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     struct peer **bucket = bucket_of(ps, id);
     for (struct peer *p = *bucket; p != NULL; p = p->next) {
         if (p->id.bytes == id->bytes && memcmp(p->id.data, id->data, id->bytes) == 0) {
-            if (!same_holder(&p->id, id) && !PLANTED("routing_id")) {
+            if (!same_holder(&p->id, id)) {
                 *evicted = p->name;
                 peers_remove(ps, p);
                 break;

@@ -14,7 +14,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/base/time.h"
 #include "proto/net/recent.h"
 
@@ -266,7 +265,7 @@ static void *serve(void *socket)
     while (question_read(socket, &q)) {
         address_of(&q, address);
         const char *why = judge(&q, address, key, &who);
-        bool come = why == NULL || PLANTED("strangers_come_in"); /* 1 */
+        bool come = why == NULL; /* 1 */
         connect_tell(&recent, key, come ? &who : NULL, address, come ? "ok" : why);
         if (!answer(socket, &q, come, key))
             break;

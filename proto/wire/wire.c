@@ -11,7 +11,6 @@
  *    wire_count_that_does_not_fit_its_frame_is_refused] */
 #include "proto/wire/wire.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 #include "proto/base/text.h"
 #include "proto/wire/wire_inner.h"
 
@@ -66,8 +65,7 @@ static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto,
                                s->proto->short_name, s->proto->fields[i].name, length,
                                s->field[i].capacity - 1);
             memcpy(to, text, length + 1);
-            if (!PLANTED("text_unclean"))
-                text_clean(to);
+            text_clean(to);
         } else if (s->field[i].type == PROTOBUF_C_TYPE_BOOL) {
             *(bool *)(void *)to = *(const protobuf_c_boolean *)(const void *)from != 0;
         } else {
@@ -135,8 +133,7 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
 static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, struct err *e)
 {
     size_t bytes = m->frame[2].bytes;
-    if (q->key_count == 0 ? bytes != 0 && !PLANTED("gradients_of_no_key")
-                          : bytes % (4ull * q->key_count) != 0)
+    if (q->key_count == 0 ? bytes != 0 : bytes % (4ull * q->key_count) != 0)
         return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys", bytes,
                        q->key_count);
     return 0;
@@ -147,8 +144,7 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
     int rc = frame_expect(m, 1, 64, 8, 64, e);
     if (rc == 0 &&
         (q->tasks > LIMIT_TASKS || q->cells > WIRE_TALLY_CELLS || q->by_count > LIMIT_BY ||
-         (q->values > WIRE_BY_VALUES && !PLANTED("values_unbounded")) ||
-         q->value_cells > WIRE_BY_CELLS))
+         q->values > WIRE_BY_VALUES || q->value_cells > WIRE_BY_CELLS))
         rc = err_set(e, SHOAL_E_TOO_BIG,
                      "%u labels, %u cells, %u fields, %u values and %u cells of theirs, at most "
                      "%u, %u, %u, %u and %u",
@@ -165,7 +161,7 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
 
 static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *q, struct err *e)
 {
-    if (q->width > LIMIT_WIDTH && !PLANTED("width_unbounded"))
+    if (q->width > LIMIT_WIDTH)
         return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", q->width, LIMIT_WIDTH);
     return frame_expect(m, 1, q->key_count, 4ull * q->width, LIMIT_KEYS, e);
 }
@@ -237,12 +233,12 @@ static int body_decode(const Pb__Header *h, const struct shape *s, struct wire *
  * sent their own. */
 static int version_check(const Pb__Header *h, const char *name, struct err *e)
 {
-    if (h->version > WIRE_VERSION && !PLANTED("newer_protocol"))
+    if (h->version > WIRE_VERSION)
         return err_set(e, SHOAL_E_VERSION,
                        "message %s is of protocol %u, this release takes %u to %u: upgrade this "
                        "side first",
                        name, h->version, WIRE_OLDEST, WIRE_VERSION);
-    if (h->version < wire_shape_since(h->type) && !PLANTED("older_protocol"))
+    if (h->version < wire_shape_since(h->type))
         return err_set(e, SHOAL_E_VERSION,
                        "message %s is of protocol %u, this release takes it from %u on: upgrade "
                        "the other side",
@@ -253,7 +249,7 @@ static int version_check(const Pb__Header *h, const char *name, struct err *e)
 static int header_decode(const struct frame *f, struct wire *out, const Pb__Header **header,
                          struct err *e)
 {
-    if (f->bytes > LIMIT_HEADER_BYTES + PLANTED("header_one_more"))
+    if (f->bytes > LIMIT_HEADER_BYTES)
         return err_set(e, SHOAL_E_TOO_BIG, "header of %zu bytes, at most %u", f->bytes,
                        LIMIT_HEADER_BYTES);
     space.used = 0;
@@ -290,8 +286,7 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
         return err_set(e, SHOAL_E_MALFORMED, "unknown message type %u", h->type);
     if (out->reply && out->status != 0)
         frames = 0;
-    if (m->frame_count != 1 + frames &&
-        !(m->frame_count == 2 + frames && PLANTED("one_frame_more")))
+    if (m->frame_count != 1 + frames)
         return err_set(e, SHOAL_E_MALFORMED, "%s with %u raw frames, it has %u",
                        wire_type_name(out->type), m->frame_count - 1, frames);
     rc = body_decode(h, s, out, e);
@@ -299,7 +294,7 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
         return rc;
     if (!out->reply)
         return request_frames_check(m, out, e);
-    if (out->status != 0 || PLANTED("replies_unchecked"))
+    if (out->status != 0)
         return 0;
     return reply_frames_check(m, out, e);
 }
@@ -429,7 +424,7 @@ int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *fie
                                              .l1 = in->l1,
                                              .l2 = in->l2,
                                              .beta = in->beta,
-                                             .decay = PLANTED("decay_lost") ? 0 : in->decay,
+                                             .decay = in->decay,
                                              .fixed_lr = in->fixed_lr};
 #define RULE(n) out->rules.n = in->n;
     ROW_RULES(RULE, RULE)

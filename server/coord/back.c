@@ -5,7 +5,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/from.h"
@@ -70,7 +69,7 @@ int coord_back_load(struct coord_job *j, struct err *e)
         j->passed = passed;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
         rc = coord_store_get_fixed(j->store, "back_to", &to, sizeof to, e);
-    if (rc == 0 && to.number == at->number && to.run > at->run && !PLANTED("half_back"))
+    if (rc == 0 && to.number == at->number && to.run > at->run)
         coord_back_want(j, "the coordinator died while the job went back"); /* 2 */
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
@@ -101,8 +100,7 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
     now.elapsed_ns += env_now_ns(j->fleet->env) - j->started_ns;
     const struct coord_passed passed = passed_of(j, from->saved.at.elapsed_ns, now.elapsed_ns);
     if (!coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) ||
-        !coord_job_put(j, "back_to", &to, sizeof to) ||
-        (!PLANTED("back_keeps_rows") && !coord_fresh_again(j->fleet, now.number)) ||
+        !coord_job_put(j, "back_to", &to, sizeof to) || !coord_fresh_again(j->fleet, now.number) ||
         coord_from_begin(j, from, &now, FROM_BACK, at, &e) != 0)
         return false;
     at->elapsed_ns = now.elapsed_ns; /* the lost work still took its time */
@@ -190,7 +188,7 @@ static bool is_futile(struct coord_job *j, const char *path)
         now.batches = was.batches;
         now.futile = was.futile + 1;
     }
-    if (now.futile >= FUTILE_MAX && !PLANTED("back_for_ever"))
+    if (now.futile >= FUTILE_MAX)
         return true;
     /* a store that fails stops the coordinator */
     (void)coord_job_note(j, "back_tries", &now, sizeof now);

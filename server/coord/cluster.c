@@ -5,7 +5,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/lost.h"
 #include "server/coord/phase.h"
@@ -268,7 +267,7 @@ static int claims_judge(struct coord_fleet *f, struct err *e)
     struct coord_cluster *cl = &f->cluster;
     char text[ERR_TEXT_MAX / 2];
     SHOAL_ASSERT(cl->claims == f->members.shards && !coord_cluster_known(cl));
-    if (claims_empty(cl) || PLANTED("lost_store")) {
+    if (claims_empty(cl)) {
         const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
         if (!id_put(f, id))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -317,7 +316,7 @@ static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
 static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
                        uint32_t number, struct err *e)
 {
-    if (!s->placed || b->in_memory || PLANTED("empty_folder"))
+    if (!s->placed || b->in_memory)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "server %s comes with an empty folder for shard %u of it, which held shard %u "
@@ -330,8 +329,7 @@ static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
 /* Refuses a folder that holds fewer records than the shard had on its disk when it last beat. */
 static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced ||
-        PLANTED("older_folder"))
+    if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "server %s comes with data that is older than it was: record %" PRIu64
@@ -348,7 +346,7 @@ static int copy_check(const struct coord_fleet *f, const struct coord_shard *s,
                       const struct wire_SHARD_BEAT *b, struct err *e)
 {
     bool silent = env_now_ns(f->env) - s->beat_ns > coord_fleet_lease_ns(f);
-    if (s->former == 0 || s->former != b->incarnation || (silent && !PLANTED("late_beat")))
+    if (s->former == 0 || s->former != b->incarnation || silent)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "two servers run as %s, each on a copy of one data_dir: stop the wrong one, "
@@ -544,11 +542,9 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     struct coord_cluster *cl = &f->cluster;
     *numbers = UINT64_MAX >> (LIMIT_TABLES - tables);
     tables_adopt(cl, table, tables);
-    uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
-             tablets = coord_map_tablets(table, tables);
+    uint32_t kept = tables_kept(cl, table, tables), tablets = coord_map_tablets(table, tables);
     /* after a takeover the job may have fewer tables than the map: the map stays whole */
-    if ((kept == tables && !PLANTED("second_owner")) ||
-        (cl->tables == 0 && cl->tablets > tablets && !fresh))
+    if (kept == tables || (cl->tables == 0 && cl->tablets > tablets && !fresh))
         return 0;
     int rc = layout_check(f, table, kept, fresh, e);
     if (rc != 0)
@@ -569,8 +565,6 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     SHOAL_ASSERT(same <= cl->tablets); /* 1 */
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
-    for (uint32_t i = 0; i < tablets && PLANTED("second_owner"); i++)
-        shard_of[i] = (uint16_t)((shard_of[i] + 1) % f->members.shards);
     return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 

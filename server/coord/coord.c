@@ -3,7 +3,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/wire/allow.h"
 #include "server/coord/back.h"
 #include "server/coord/beat.h"
@@ -286,7 +285,7 @@ static int ask_run(struct coord *c, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
                        wire_type_name(a->request->type));
     enum wire_right right = allow_right_of(a->request);
-    if (!allow_may(right, WIRE_COORDINATOR, a->who.role, false) && !PLANTED("any_role"))
+    if (!allow_may(right, WIRE_COORDINATOR, a->who.role, false))
         return allow_denied(right, WIRE_COORDINATOR, role_text(a->who.role), &a->e);
     return handler_run(c, &h, a);
 }
@@ -414,7 +413,7 @@ static void time_forgive(struct coord *c)
 {
     uint64_t now = env_now_ns(c->fleet.env), gap = now - c->ticked_ns;
     c->ticked_ns = now;
-    if (gap <= LATE_NS || PLANTED("pause"))
+    if (gap <= LATE_NS)
         return;
     gap -= TICK_NS;
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",

@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdarg.h>
 #include <stdio.h>

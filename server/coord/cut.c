@@ -2,7 +2,6 @@
 #include "server/coord/cut.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -76,8 +75,7 @@ static bool cut_call(struct coord_job *j, const struct wire *w, uint64_t cut, co
                                                  .target = COORD_NOBODY,
                                                  .owner = cut,
                                                  .set_up = any ? NULL : &j->setup,
-                                                 .present = w->type == WIRE_TYPE_CUT_DROP &&
-                                                            !PLANTED("calls_of_absent"),
+                                                 .present = w->type == WIRE_TYPE_CUT_DROP,
                                                  .on_reply = makes ? sequence_note : NULL,
                                                  .on_done = done});
 }
@@ -222,10 +220,7 @@ static void restore_begin(struct coord_job *j)
     sm_move(&coord_cut_moves, &j->cut.state, CUT_RESTORING);
     j->cut.cut = j->cut.order.cut;
     j->cut.since_ns = env_now_ns(j->fleet->env);
-    if (PLANTED("restore_unlooked"))
-        restore_call(j, false, restored);
-    else
-        restore_call(j, true, looked);
+    restore_call(j, true, looked);
 }
 
 void coord_cut_order(struct coord_job *j, const struct coord_cut_order *order)

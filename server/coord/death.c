@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/stall.h"
@@ -52,7 +51,7 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
     d->count = d->count > 0 && mark <= d->mark ? d->count + 1 : 1;
     d->mark = mark;
     d->ns = coord_now_ns(j);
-    if (d->count < 2 || PLANTED("deaths_without_end"))
+    if (d->count < 2)
         return false;
     rows_text(j, l, mark + 1, rows, sizeof rows);
     (void)snprintf(what, sizeof what,
@@ -90,8 +89,7 @@ static void eval_note(struct coord_job *j, const struct coord_worker *w)
     struct coord_eval *v = &j->eval;
     for (uint32_t i = v->measured; i < v->tasks; i++) {
         struct coord_eval_task *task = &v->task[i];
-        if (task->item.worker != w->number || ++task->deaths < COORD_DEATHS_MAX ||
-            PLANTED("deaths_without_end"))
+        if (task->item.worker != w->number || ++task->deaths < COORD_DEATHS_MAX)
             continue;
         coord_end_fail(j, SHOAL_E_INTERNAL,
                        "an evaluation has lost its worker %u times in a row at one place: epoch "

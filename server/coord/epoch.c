@@ -2,7 +2,6 @@
 #include "server/coord/epoch.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/job/bad_lines.h"
 #include "proto/metric/measure.h"
 #include "server/coord/grant.h"
@@ -496,8 +495,7 @@ static bool eval_valid_ended(struct coord_job *j, const struct measure *m)
     if (!coord_phase_enter(j, PHASE_CUT))
         return false;
     j->cut_over = j->cut_missed = false;
-    coord_cut_order(
-        j, &(struct coord_cut_order){.patient = !PLANTED("impatient_cut"), .done = cut_made});
+    coord_cut_order(j, &(struct coord_cut_order){.patient = true, .done = cut_made});
     return false;
 }
 

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +66,7 @@ void coord_send(struct coord_fleet *f, peer_t to, struct msg *m)
         return;
     if (f->fatal != 0) /* the message may tell of a value that is not stored */
         msg_free(m);
-    else if (coord_fleet_waits(f) && !PLANTED("told_early"))
+    else if (coord_fleet_waits(f))
         hold(f, to, m);
     else
         (void)env_send(f->env, to, m);

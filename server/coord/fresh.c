@@ -2,7 +2,6 @@
 #include "server/coord/fresh.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -73,12 +72,12 @@ const char *coord_fresh_fields_due(const struct coord_job *j)
 
 const char *coord_fresh_fields_half(const struct coord_fleet *f)
 {
-    return f->fresh_fields.begun != 0 && !PLANTED("half_fresh") ? f->fresh_fields.what : "";
+    return f->fresh_fields.begun != 0 ? f->fresh_fields.what : "";
 }
 
 bool coord_fresh_half(const struct coord_fleet *f)
 {
-    return f->fresh.begun != 0 && !PLANTED("half_cleared");
+    return f->fresh.begun != 0;
 }
 
 bool coord_fresh_begin(struct coord_job *j)
@@ -102,5 +101,5 @@ bool coord_fresh_done(struct coord_job *j)
     static const struct coord_fresh none;
     if (j->fleet->fresh_fields.number != 0 && !put_fields(j->fleet, 0, 0, ""))
         return false;
-    return !coord_fresh_due(j) || PLANTED("clear_again") || put(j->fleet, none);
+    return !coord_fresh_due(j) || put(j->fleet, none);
 }

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
-#include "proto/base/plant.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core.h"
 
@@ -23,7 +22,7 @@ static int signed_read(const struct coord_options *o, const struct coord_from *f
     (void)snprintf(path, sizeof path, "%.1000s%s%.20s", f->path, part[0] != 0 ? "/" : "", part);
     (void)snprintf(name, sizeof name, "%.64s%s%.40s", part, part[0] != 0 ? "/" : "", file);
     int rc = o->folder->get(path, file, most, bytes, count, e);
-    if (rc != 0 || f->signature == NULL || PLANTED("unsigned_job"))
+    if (rc != 0 || f->signature == NULL)
         return rc;
     rc = signature_check_bytes(f->signature, name, *bytes, *count, e);
     if (rc != 0) {
@@ -147,7 +146,7 @@ static int windows_compare(const struct job *was, const struct job *is, struct e
                        "log): batches already done would not be the same ones; take data.shuffle "
                        "away, and the order stays as it was",
                        now, before);
-    if ((before > 0 || was->replay.on) && !PLANTED("time_of_the_checkpoint") &&
+    if ((before > 0 || was->replay.on) &&
         (was->data.time_form.unit != is->data.time_form.unit ||
          strcmp(was->data.time_form.format, is->data.time_form.format) != 0 ||
          strcmp(was->data.time, is->data.time) != 0))

@@ -9,7 +9,6 @@
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/death.h"
@@ -190,7 +189,7 @@ static bool pushes_lost(struct coord_job *j, const struct coord_lane *l, uint32_
 static bool clocks_apart(struct coord_job *j, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_shard *s = j->fleet->members.shard;
-    if (l->fence_high <= l->fence_mark + 1 || PLANTED("clocks_apart"))
+    if (l->fence_high <= l->fence_mark + 1)
         return false;
     coord_back_want(j,
                     "lane %u stands at clock %" PRIu64 " on server %s, and server %s has clock "
@@ -212,8 +211,7 @@ static void lane_place(struct coord_job *j, uint32_t lane)
     uint64_t low = UINT64_MAX;
     for (uint32_t i = 0; i < t->lanes && l->fence_low == 0; i++) {
         const struct coord_lane *o = &t->lane[i];
-        bool placed = o->placed && !PLANTED("begins_alone") &&
-                      (o->state == LANE_GRANTING || o->state == LANE_HELD);
+        bool placed = o->placed && (o->state == LANE_GRANTING || o->state == LANE_HELD);
         low = placed && o->clock < low ? o->clock : low;
     }
     l->at = l->fence_mark;
@@ -265,7 +263,7 @@ static void lane_fence(struct coord_job *j, uint32_t lane, bool live)
                                     .lane = lane,
                                     .generation = l->generation,
                                     .live = live,
-                                    .placed = live && !bsp && !PLANTED("lane_unplaced"),
+                                    .placed = live && !bsp,
                                     .at = l->at,
                                     .clock = l->clock};
     if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
@@ -292,8 +290,8 @@ bool coord_grant_marks_known(const struct coord_job *j)
 {
     enum coord_phase phase = j->at.phase;
     return j->laned == j->at.run && j->tasks.lanes > 0 && !j->spec.train.skip &&
-           (phase == PHASE_EVAL || (phase == PHASE_CUT && !PLANTED("cut_unnoticed")) ||
-            phase == PHASE_TEST || phase == PHASE_DIGEST || phase == PHASE_GROW);
+           (phase == PHASE_EVAL || phase == PHASE_CUT || phase == PHASE_TEST ||
+            phase == PHASE_DIGEST || phase == PHASE_GROW);
 }
 
 void coord_grant_worker_gone(struct coord_job *j, uint64_t worker)
@@ -301,8 +299,7 @@ void coord_grant_worker_gone(struct coord_job *j, uint64_t worker)
     struct coord_tasks *t = &j->tasks;
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].worker == worker &&
-            (t->lane[l].state == LANE_HELD ||
-             (t->lane[l].state == LANE_GRANTING && !PLANTED("granted_to_the_dead"))))
+            (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
             lane_leave(j, l);
     SHOAL_ASSERT(worker != 0 && coord_lane_held(t, worker) == 0);
     coord_eval_worker_gone(&j->eval, worker);

@@ -4,7 +4,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/trace.h"
@@ -91,8 +90,7 @@ bool coord_judge_undefined(const struct coord_job *j, uint32_t n)
 
 uint32_t coord_judge_final(const struct coord_job *j)
 {
-    bool kept = (PLANTED("kept_without_patience") || j->spec.train.early_stop.patience > 0) &&
-                j->at.kept != 0;
+    bool kept = j->spec.train.early_stop.patience > 0 && j->at.kept != 0;
     return kept && j->at.kept <= j->valid.count ? j->at.kept : j->valid.count;
 }
 
@@ -100,7 +98,7 @@ const struct coord_evaluation *coord_judge_of_epoch(const struct coord_job *j, u
 {
     for (uint32_t n = j->valid.count; n > 0; n--) {
         const struct coord_evaluation *v = &j->valid.item[n - 1];
-        if (v->epoch == epoch && (v->end != 0 || PLANTED("end_of_any")))
+        if (v->epoch == epoch && v->end != 0)
             return v;
         if (v->epoch < epoch && v->epoch != 0)
             break;
@@ -248,9 +246,8 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t n, do
     if (n == 0)
         return true;
     double least = j->spec.train.early_stop.min_delta;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS
-               ? value < than - (PLANTED("any_gain") ? 0 : least)
-               : value > than + least;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - least
+                                                             : value > than + least;
 }
 
 /* Gains and misses are judged against the best evaluation of all; the kept one is the best of those
@@ -269,7 +266,7 @@ bool coord_judge_keeps(struct coord_job *j)
     if (gain) {
         j->at.best = n;
         j->at.best_value = value;
-        j->at.misses = PLANTED("misses_stay") ? j->at.misses : 0;
+        j->at.misses = 0;
     } else if (!coord_judge_undefined(j, n)) {
         j->at.misses++;
         if (j->at.misses % j->spec.train.early_stop.lr_patience == 0)

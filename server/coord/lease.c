@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 
 #include <stdio.h>
@@ -88,8 +87,7 @@ const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_
     for (uint64_t i = 0; l->entry != NULL && i < COORD_LEASES && i < l->serial; i++) {
         const struct coord_lease *at = &l->entry[(l->serial - i) % COORD_LEASES];
         if (at->serial == l->serial - i && at->run == run && at->lane == of->lane &&
-            (at->generation == of->generation || PLANTED("lease_of_the_former")) &&
-            at->first <= of->batch && of->batch <= at->last)
+            at->generation == of->generation && at->first <= of->batch && of->batch <= at->last)
             return at;
     }
     return NULL;
@@ -120,7 +118,7 @@ static const struct coord_lease **leases_of(const struct coord_leases *l, uint64
         return NULL;
     for (uint32_t i = 0; l->entry != NULL && i < COORD_LEASES; i++) {
         const struct coord_lease *at = &l->entry[i];
-        if (at->serial != 0 && (at->run == run || PLANTED("who_of_another_run")))
+        if (at->serial != 0 && at->run == run)
             sorted[(*count)++] = at;
     }
     qsort(sorted, *count, sizeof *sorted, by_batches);

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
-#include "proto/base/plant.h"
 #include "proto/wire/wire.h"
 #include "server/coord/cluster.h"
 

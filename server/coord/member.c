@@ -10,7 +10,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,8 +121,7 @@ void coord_member_close(struct coord_members *m)
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat)
 {
     for (uint32_t s = 0; s < m->shards; s++)
-        if ((m->shard[s].index == beat->shard_index || PLANTED("one_shard_a_server")) &&
-            strcmp(m->shard[s].server, beat->server) == 0)
+        if (m->shard[s].index == beat->shard_index && strcmp(m->shard[s].server, beat->server) == 0)
             return s;
     return COORD_NOBODY;
 }
@@ -163,8 +161,7 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
 {
     for (uint32_t s = 0; s < m->shards; s++) {
         /* a folder that has a number keeps it, although the store was lost or put back */
-        if (m->shard[s].server[0] != 0 ||
-            (coord_member_belongs(beat) && !PLANTED("numbers_of_others") && beat->number != s))
+        if (m->shard[s].server[0] != 0 || (coord_member_belongs(beat) && beat->number != s))
             continue;
         *shard = s;
         return 0;
@@ -208,7 +205,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
             return rc;
     }
     struct coord_shard *s = &m->shard[*shard];
-    if (s->server[0] == 0 || (s->incarnation != beat->incarnation && !PLANTED("process_unnoted")) ||
+    if (s->server[0] == 0 || s->incarnation != beat->incarnation ||
         s->placed != coord_member_belongs(beat)) {
         int rc = shard_put(store, *shard, beat, e);
         if (rc != 0)
@@ -227,7 +224,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     if (s->incarnation != 0 && s->incarnation != beat->incarnation)
         *what = COORD_BEAT_RESTARTED;
     if (s->incarnation != beat->incarnation) {
-        s->map_told = PLANTED("map_told_before") ? s->map_told : 0;
+        s->map_told = 0;
         s->former = s->seen ? s->incarnation : 0;
         s->rebooted = s->seen && s->figures.boot != beat->boot;
     }
@@ -240,7 +237,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     s->incarnation = beat->incarnation;
     s->peer = peer;
     s->beat_ns = now_ns;
-    if (!beat->disk_short && !PLANTED("short_for_ever"))
+    if (!beat->disk_short)
         s->short_ns = 0;
     else if (s->short_ns == 0)
         s->short_ns = now_ns;
@@ -269,7 +266,7 @@ int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct c
 {
     struct coord_shard *s = &m->shard[shard];
     SHOAL_ASSERT(shard < m->shards);
-    if (synced <= s->noted || PLANTED("digest_unnoted"))
+    if (synced <= s->noted)
         return 0;
     s->synced = MAX(synced, s->synced);
     return coord_member_note_synced(m, shard, store, s->noted_ns + SYNCED_NS, e);
@@ -346,7 +343,7 @@ int coord_member_made_check(const struct coord_members *m, bool begins, struct e
                        "memory: none are left. Begin with a checkpoint (--start-from CHECKPOINT), "
                        "or without start_from",
                        lost->server);
-    if (lost == NULL || kept == NULL || PLANTED("half_in_memory"))
+    if (lost == NULL || kept == NULL)
         return 0;
     return err_set(e, SHOAL_E_UNAVAILABLE,
                    "server %s has started again and its rows were in memory, those of server %s "

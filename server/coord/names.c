@@ -5,7 +5,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -198,7 +197,7 @@ void coord_names_step(struct coord_fleet *f)
     uint64_t now = env_now_ns(f->env);
     /* a shard needs its map first: with names and no map it would seem that no tables were made
      * yet */
-    bool map = coord_cluster_ready(&f->cluster) || PLANTED("names_before_map");
+    bool map = coord_cluster_ready(&f->cluster);
     if (n->newest <= n->version || !map || coord_call_open_type(&f->calls, f, WIRE_TYPE_NAMES_HELD))
         return;
     if (n->asked_ns != 0 && now - n->asked_ns < ASK_AGAIN_NS)
@@ -238,7 +237,7 @@ static void greeted(void *context, const struct coord_call *call, int status, co
 bool coord_names_greet(struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_names *n = &f->names;
-    if (n->version == 0 || !coord_names_ready(n) || PLANTED("names_untold"))
+    if (n->version == 0 || !coord_names_ready(n))
         return true;
     return tell(
         f, &(struct coord_call){.context = f, .target = shard, .owner = shard, .on_done = greeted});
@@ -259,7 +258,7 @@ bool coord_names_settled(struct coord_job *j)
 {
     struct err e = {0};
     SHOAL_ASSERT(j->at.phase == PHASE_SETUP);
-    if (!legend_known(&j->spec.legend) || PLANTED("names_untold"))
+    if (!legend_known(&j->spec.legend))
         return true; /* an older release's job */
     if (j->names_told > 0)
         return true;

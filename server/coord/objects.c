@@ -5,7 +5,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/base/rng.h"
 #include "proto/base/text.h"
 #include "server/coord/core.h"
@@ -573,8 +572,7 @@ uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker
 
 static void worker_lost(struct coord_objects *o, uint64_t worker)
 {
-    if (!PLANTED("indexed_by_the_dead"))
-        coord_item_gone(&o->item, worker);
+    coord_item_gone(&o->item, worker);
     for (uint32_t i = 0; i < o->count; i++)
         if (o->holder[i] == worker)
             o->holder[i] = o->object[i].item.worker = 0;

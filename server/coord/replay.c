@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
 
@@ -65,7 +64,7 @@ void coord_replay_close(struct coord_replay *r)
 
 static bool meets(const struct job_span *s, uint64_t from, uint64_t to)
 {
-    return s->from < to + PLANTED("span_end_meets") && (s->to == 0 || s->to > from);
+    return s->from < to && (s->to == 0 || s->to > from);
 }
 
 /* True when the window is trained. A window that a span meets is taken or left out whole. */
@@ -144,8 +143,7 @@ bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (w[i].rows == 0 || w[i].rows > rows - sum ||
-            (i > 0 && w[i].number + PLANTED("window_twice") <= w[i - 1].number))
+        if (w[i].rows == 0 || w[i].rows > rows - sum || (i > 0 && w[i].number <= w[i - 1].number))
             return false;
         sum += w[i].rows;
     }
@@ -281,7 +279,7 @@ int coord_replay_stop(struct coord_job *j, bool scored, struct err *e)
     struct coord_replay *r = &j->replay;
     uint32_t frontier = coord_task_frontier(&j->tasks), day = r->ended;
     bool at_end = day > 0 && day_end(j, day - 1) == frontier;
-    if (r->made < r->ended || (at_end && !scored && !PLANTED("day_unscored")))
+    if (r->made < r->ended || (at_end && !scored))
         day--;
     uint32_t end = day_end(j, day);
     if (end < frontier)
@@ -332,7 +330,7 @@ void coord_replay_count(struct coord_job *j, uint32_t task)
 {
     struct coord_replay *r = &j->replay;
     uint32_t segment = segment_of(j, task), first, next;
-    if (!day_find(j, r->ended, &first, &next) || (segment < first && !PLANTED("late_of_a_day")))
+    if (!day_find(j, r->ended, &first, &next) || segment < first)
         return; /* its day is closed already: the report came too late */
     struct metric_tally **hour = &r->hour[segment];
     if (*hour == NULL && (*hour = calloc(r->labels, sizeof **hour)) == NULL) {
@@ -384,8 +382,7 @@ static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next
     struct json *day = figures_json(j, r->day, by, day_of(j, first), rows);
     json_free(by);
     json_set(day, "hours", hours);
-    if (!PLANTED("day_goes_on"))
-        memset(r->day, 0, r->labels * sizeof *r->day);
+    memset(r->day, 0, r->labels * sizeof *r->day);
     for (uint32_t f = 0; f < r->by_count; f++)
         metric_by_clear(&r->by[f]);
     return day;

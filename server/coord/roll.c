@@ -3,7 +3,6 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/wire/wire.h"
 #include "server/coord/phase.h"
 
@@ -158,7 +157,7 @@ static void progress_write(struct writer *w, const struct coord_job *j)
         return;
     }
     if (j->started_ns != 0 && coord_phase_running(j))
-        at.elapsed_ns += PLANTED("time_of_before") ? 0 : now - j->started_ns;
+        at.elapsed_ns += now - j->started_ns;
     if (at.phase == PHASE_TRAIN)
         at.counted_ns = coord_phase_trained_ns(j); /* as after a restart: coord_trace_load */
     at.cuts = at.restarts = at.worker_deaths = 0;
@@ -338,7 +337,7 @@ static int progress_check(const struct coord_progress *at, uint32_t evaluations,
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);
-    if (!best_ok(at, evaluations) && !PLANTED("crafted_checkpoint"))
+    if (!best_ok(at, evaluations))
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job's best evaluation is %u (%.9g), the one kept %u (%.9g), of "
                        "%u: that cannot be; somebody has changed it, take another checkpoint",
@@ -428,7 +427,7 @@ static int row_forget(void *context, const char *key, const void *value, size_t 
     const struct kind *kind = kind_of(key);
     void *had;
     size_t had_bytes;
-    if (kind == NULL || kind->made || kind->of_run || PLANTED("forgotten_late") ||
+    if (kind == NULL || kind->made || kind->of_run ||
         owner_of(kind, value, bytes) != t->j->at.number)
         return 0;
     int rc = coord_store_get(t->s->rows, key, &had, &had_bytes, NULL);

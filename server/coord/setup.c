@@ -2,7 +2,6 @@
 #include "server/coord/setup.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/member.h"
 #include "server/coord/phase.h"
@@ -256,7 +255,7 @@ static bool fences_tell(struct coord_job *j, uint32_t shard)
 {
     struct wire_lane_fence fence[LIMIT_LANES];
     struct wire w = {.type = WIRE_TYPE_FENCES};
-    uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(j, fence);
+    uint32_t count = fences_take(j, fence);
     w.u.FENCES = (struct wire_FENCES){.run = j->at.run, .lane_count = count};
     return shard_ask(j, shard, &w, fence, count * sizeof fence[0], step_done);
 }

@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/grant.h"
 #include "server/coord/status.h"
@@ -185,8 +184,7 @@ void coord_stall_tick(struct coord_job *j)
         struct coord_worker *w = &j->workers.worker[i];
         if (excused || !has_work(j, w->number))
             w->moved_ns = now;
-        else if (now - w->moved_ns > limit_ns(j, w) && !waits_for_others(j, w) &&
-                 other_able(j, w) && !PLANTED("stalled_for_ever"))
+        else if (now - w->moved_ns > limit_ns(j, w) && !waits_for_others(j, w) && other_able(j, w))
             take_away(j, w);
     }
 }

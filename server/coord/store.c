@@ -2,7 +2,6 @@
 #include "server/coord/store.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,7 +166,7 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     int rc = coord_store_get(s, key, &stored, &stored_bytes, e);
     if (rc != 0)
         return rc;
-    if (stored_bytes == bytes || (PLANTED("longer_than_asked") && stored_bytes > bytes))
+    if (stored_bytes == bytes)
         memcpy(value, stored, bytes);
     else
         rc = err_set(

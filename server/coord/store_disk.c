@@ -24,7 +24,6 @@
 #include "proto/base/limits.h"
 #include "proto/base/lockfile.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/coord/old_log.h"
 #include "server/coord/store.h"
 
@@ -112,9 +111,8 @@ static void synced_note(struct disk_store *d)
     struct synced s = {.number = rocksdb_get_latest_sequence_number(d->db)};
     SHOAL_ASSERT(s.number >= d->synced);
     d->synced = s.number;
-    s.number += PLANTED("synced_too_high") ? 1 : 0;
     s.checksum = hash_bytes(&s.number, sizeof s.number, 0);
-    if (!PLANTED("sync_unmarked") && pwrite(d->synced_fd, &s, sizeof s, 0) != sizeof s)
+    if (pwrite(d->synced_fd, &s, sizeof s, 0) != sizeof s)
         d->failed = true; /* the change stays on disk */
 }
 
@@ -139,7 +137,7 @@ static rocksdb_writebatch_t *batch_make(const struct coord_transaction *t)
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
     for (size_t i = 0; i < t->count; i++) {
         const struct coord_change *c = &t->change[i];
-        if (c->value == NULL || (c->bytes == 0 && PLANTED("empty_is_removed")))
+        if (c->value == NULL)
             rocksdb_writebatch_delete(batch, c->key, strlen(c->key));
         else
             rocksdb_writebatch_put(batch, c->key, strlen(c->key), c->value, c->bytes);
@@ -156,7 +154,7 @@ static int disk_begin(struct coord_keep *k, const struct coord_transaction *t, s
         return rc;
 
     rocksdb_writebatch_t *batch = batch_make(t);
-    rocksdb_writeoptions_set_sync(d->write_options, t->sync && !PLANTED("log_unsynced"));
+    rocksdb_writeoptions_set_sync(d->write_options, t->sync);
     rocksdb_write(d->db, d->write_options, batch, &text);
     rocksdb_writebatch_destroy(batch);
     rc = rocks_error(d, text, "write", e);
@@ -332,8 +330,7 @@ static int disk_open(struct disk_store *d, const char *dir, uint32_t wait_ms, st
     if (n < 0 || (size_t)n >= sizeof d->path)
         return err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes",
                        sizeof d->path - sizeof "/store");
-    if (file_make_folders(d->path, 0700, part) != 0 ||
-        (!PLANTED("log_name_unsynced") && file_sync_folder(dir) != 0))
+    if (file_make_folders(d->path, 0700, part) != 0 || file_sync_folder(dir) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", part, strerror(errno));
     int rc = lockfile_take_data(dir, wait_ms, "shoal-coordinator", &d->lock_fd, e);
     if (rc == 0)

@@ -2,7 +2,6 @@
 #include "server/coord/submit.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/job/given.h"
 #include "server/coord/core.h"
 #include "server/coord/from.h"
@@ -371,7 +370,7 @@ static int awaited_set(const struct coord_fleet *f, const struct coord_shard *s,
                        const char *what, const char *otherwise)
 {
     const char *why = coord_cluster_refused(f, s->server, s->index);
-    if (why != NULL && !PLANTED("refused_awaited"))
+    if (why != NULL)
         return err_set(e, SHOAL_E_CONFIG, "server %s %s: it was not taken: %s", s->server, what,
                        why);
     return err_set(e, SHOAL_E_UNAVAILABLE, "server %s %s" AGAIN "; where it does not run, %s",
@@ -400,7 +399,7 @@ static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
 {
     const struct coord_members *m = &f->members;
     for (uint32_t i = 0; i < m->shards && f->cluster.map_epoch > 0; i++)
-        if (!m->shard[i].seen || (!m->shard[i].ready && !PLANTED("rows_unread")))
+        if (!m->shard[i].seen || !m->shard[i].ready)
             return &m->shard[i];
     return NULL;
 }
@@ -531,7 +530,7 @@ static bool same_text(const struct coord_job *j, const struct coord_submit *subm
  * request with the same file, and a job that has ended is begun anew. */
 bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit)
 {
-    const char *path = PLANTED("asked_forgotten") ? j->at.from_path : j->asked.path;
+    const char *path = j->asked.path;
     if (!j->parsed || !same_text(j, submit) || strcmp(path, submit->from) != 0 ||
         (j->asked.path[0] != 0 && submit->start != (j->asked.start != 0)))
         return false;
@@ -546,7 +545,7 @@ static const struct coord_shard *rows_doubtful(const struct coord_job *j)
 {
     const struct coord_members *m = &j->fleet->members;
     bool begun = coord_phase_running(j) && j->at.phase >= PHASE_SETUP;
-    for (uint32_t i = 0; i < m->shards && begun && !PLANTED("rows_believed"); i++)
+    for (uint32_t i = 0; i < m->shards && begun; i++)
         if (!m->shard[i].seen && coord_shard_in_memory(&m->shard[i]))
             return &m->shard[i];
     return NULL;
@@ -557,8 +556,7 @@ static const struct coord_shard *rows_doubtful(const struct coord_job *j)
 static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
 {
     bool waits = coord_phase_running(j) && j->at.phase < PHASE_SETUP;
-    if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == j->at.workers_wanted ||
-        PLANTED("workers_of_before"))
+    if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == j->at.workers_wanted)
         return 0;
     j->at.workers_wanted = workers;
     return coord_phase_put(j) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -623,8 +621,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     job->submitter = from;
     coord_checkpoint_job(job);
     claim_pass(job, look);
-    if (!PLANTED("old_workers"))
-        coord_worker_remove_all(&job->workers); /* workers of a job that failed a moment ago */
+    coord_worker_remove_all(&job->workers); /* workers of a job that failed a moment ago */
     coord_worker_forget_figures(&job->workers);
     coord_member_forget_rss(&job->fleet->members);
     *run = job->at.number;

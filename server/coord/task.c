@@ -3,7 +3,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/wire/wire.h"
 #include "server/coord/item.h"
 
@@ -48,7 +47,7 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
 {
     SHOAL_ASSERT(batch > 0 && lanes > 0 && lanes < COORD_TASKS_MAX);
     uint64_t batches = ceil_div(rows, batch);
-    uint64_t least = ceil_div(batches, COORD_TASKS_MAX - (PLANTED("task_too_many") ? 0 : lanes));
+    uint64_t least = ceil_div(batches, COORD_TASKS_MAX - lanes);
     uint64_t k = wanted != 0 ? wanted : batches / lanes / 8;
     if (wanted == 0 && k > 64)
         k = 64;
@@ -269,8 +268,7 @@ uint64_t coord_task_last(const struct coord_task *task)
 static uint32_t segment_end(const struct coord_tasks *t)
 {
     uint32_t end = t->next;
-    while (end < t->stop && (end < t->gate || PLANTED("gate_unlooked")) &&
-           t->task[end].segment == t->task[t->next].segment)
+    while (end < t->stop && end < t->gate && t->task[end].segment == t->task[t->next].segment)
         end++;
     return end;
 }
@@ -305,7 +303,7 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
         uint64_t holder = t->holder[t->task[i].object];
         if (holder == worker)
             return i;
-        if (holder == 0 && (PLANTED("nobodys_last") || nobodys == COORD_NO_TASK))
+        if (holder == 0 && nobodys == COORD_NO_TASK)
             nobodys = i;
         if (t->task[i].begins)
             others = i;

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
 
@@ -135,7 +134,7 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
         bytes != sizeof head + sums + head.cells * sizeof(struct metric_tally_entry))
         return false;
     struct metric_tally *tally = w->epoch;
-    if (n == COORD_WINDOW_EPOCH && !PLANTED("epoch_of_before") && head.epoch != j->at.epoch)
+    if (n == COORD_WINDOW_EPOCH && head.epoch != j->at.epoch)
         return false;
     if (n != COORD_WINDOW_EPOCH) {
         /* The first window gives the stride; windows with another stride were left over when
@@ -158,7 +157,7 @@ static int trained_load(struct coord_job *j, struct err *e)
         struct coord_trained stored;
         (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
         rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
-        if (rc == 0 && (PLANTED("trained_by_another") || stored.job == j->at.number))
+        if (rc == 0 && stored.job == j->at.number)
             j->windows.trained[slot] = stored;
         rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     }
@@ -328,7 +327,7 @@ bool coord_window_all(const struct coord_windows *w, struct metric *out)
 
 bool coord_window_newest(const struct coord_windows *w, struct metric *out)
 {
-    return newest(w, 2 - PLANTED("newest_alone"), out);
+    return newest(w, 2, out);
 }
 
 bool coord_window_recent(struct coord_windows *w, struct metric *out)
@@ -344,7 +343,7 @@ uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t traine
     uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows.stride - 1;
     SHOAL_ASSERT(t->tasks > 0 && all > 0);
     uint64_t end = last / t->tasks * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
-    if (end > trained && !PLANTED("window_beyond"))
+    if (end > trained)
         end = trained;
     *epoch = (uint32_t)((end + all - 1) / all);
     return end;

@@ -2,7 +2,6 @@
 #include "server/coord/work.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/job/bad_lines.h"
 #include "server/coord/core.h"
 #include "server/coord/death.h"
@@ -255,8 +254,7 @@ static bool fails_alone(const struct coord_job *j, const struct coord_worker *wo
         others = others || (strcmp(w->name, worker->name) != 0 &&
                             (w->figures.examples > 0 || w->failed_before < FAILED_ROUNDS));
     }
-    return here && others && j->at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
-           !PLANTED("late_worker_ends_all");
+    return here && others && j->at.phase >= PHASE_SETUP && worker->figures.examples == 0;
 }
 
 int coord_work_leave(struct coord_job *j, struct coord_ask *a)
@@ -289,8 +287,7 @@ void coord_work_anew(struct coord_job *j, const char *server)
 {
     enum coord_phase phase = j->at.phase;
     bool trains = phase == PHASE_LANES || phase == PHASE_TRAIN;
-    if (PLANTED("power_unnoticed") || !coord_phase_running(j) ||
-        (!trains && !coord_grant_marks_known(j)))
+    if (!coord_phase_running(j) || (!trains && !coord_grant_marks_known(j)))
         return;
     log_warn("the machine of server %s has started again: lanes go on after what all servers have",
              server);
@@ -490,8 +487,7 @@ int coord_work_declare(struct coord_job *j, struct coord_ask *a)
     char difference[SCHEMA_DIFFERENCE_MAX];
     uint32_t total = a->request->u.TABLE_DECLARE.declared_total;
     int rc = wire_schema_from(&create, &a->m->frame[1], schema, &a->e);
-    if (rc == 0 && (total == 0 || total > LIMIT_TABLES ||
-                    schema->table >= total + PLANTED("table_behind_last")))
+    if (rc == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
         rc = err_set(&a->e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables",
                      schema->table, total, LIMIT_TABLES);
     if (rc == 0 && j->declared_total != 0 && j->declared_total != total)
@@ -576,17 +572,14 @@ int coord_work_task(struct coord_job *j, struct coord_ask *a)
     struct coord_losses sum;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
-    if (lane == NULL || (lane->worker != a->worker->number && !PLANTED("report_of_another")) ||
-        (lane->generation != q->generation && !PLANTED("report_of_the_former")) ||
+    if (lane == NULL || lane->worker != a->worker->number || lane->generation != q->generation ||
         index == COORD_NO_TASK || j->at.phase != PHASE_TRAIN || t->task[index].lane != q->lane ||
         t->task[index].first_batch == 0)
         return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
                        q->lane, q->generation);
     if (!losses_take(j, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
-        (q->drawn > t->task[index].rows && !PLANTED("drawn_unbounded")) ||
-        q->bad_lines > q->drawn ||
-        (q->refused > t->task[index].batch_count && !PLANTED("refused_unbounded")) ||
-        !coord_window_told(j, q, a->m->frame[2].data))
+        q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
+        q->refused > t->task[index].batch_count || !coord_window_told(j, q, a->m->frame[2].data))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
                        " bad lines of %" PRIu64 ", loss %g and weights of %g",

@@ -3,7 +3,6 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,9 +50,7 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
     struct coord_worker *w;
     for (uint32_t i = 0; i < ws->count; i++) {
         w = &ws->worker[i];
-        if ((w->peer == caller->peer || PLANTED("alike_workers")) &&
-            (w->pid == join->pid || PLANTED("alike_processes")) &&
-            strcmp(w->name, join->name) == 0) {
+        if (w->peer == caller->peer && w->pid == join->pid && strcmp(w->name, join->name) == 0) {
             w->beat_ns = caller->now_ns;
             *out = w;
             return 0;
@@ -106,8 +103,7 @@ struct coord_worker *coord_worker_find(struct coord_workers *ws, uint64_t number
 struct coord_worker *coord_worker_of_pass(struct coord_workers *ws, uint64_t pass, const char *key)
 {
     for (uint32_t i = 0; i < ws->count; i++)
-        if ((ws->worker[i].pass == pass || (ws->worker[i].number == pass && PLANTED("pass"))) &&
-            (strcmp(ws->worker[i].key, key) == 0 || PLANTED("any_key_of_a_worker")))
+        if (ws->worker[i].pass == pass && strcmp(ws->worker[i].key, key) == 0)
             return &ws->worker[i];
     return NULL;
 }

@@ -5,7 +5,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/shard/clock.h"
 #include "server/shard/park.h"
 #include "server/shard/place.h"
@@ -70,7 +69,7 @@ void admin_run_open(struct shard *s, peer_t from)
     /* the request may be a dead coordinator's; the drop must not take rows of this run */
     if (rows_go_busy(s, tables))
         rc = err_set(&e, SHOAL_E_AGAIN, "fields are being dropped; ask again");
-    else if (r.must_exist && !PLANTED("run_made_anew"))
+    else if (r.must_exist)
         rc = engine_run_still(s->engine, r.run, &e);
     if (!rc)
         rc = engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e);
@@ -137,7 +136,7 @@ void admin_fences(struct shard *s, peer_t from)
         int64_t offset = (int64_t)(f[i].clock - f[i].at);
         rc = engine_fence(s->engine, r.run, f[i].lane, f[i].generation, f[i].live != 0,
                           f[i].live & WIRE_PLACED ? &offset : NULL, &mark, &e);
-        if (rc == 0 && !PLANTED("fences_leave_held"))
+        if (rc == 0)
             bsp_fenced(s, r.run, f[i].lane, f[i].generation);
     }
     if (refused(s, from, rc, &e))
@@ -190,7 +189,7 @@ void admin_taken_set(struct shard *s, peer_t from)
  * revoked. */
 static bool keylist_late(uint64_t now, uint64_t other)
 {
-    return now >> 32 == other >> 32 && (uint32_t)other < (uint32_t)now && !PLANTED("keylist_late");
+    return now >> 32 == other >> 32 && (uint32_t)other < (uint32_t)now;
 }
 
 void admin_keylist(struct shard *s, peer_t from)

@@ -16,7 +16,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
 
@@ -146,8 +145,7 @@ static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t
             return false;
         at = r->tablet_first + r->tablet_count;
     }
-    return engine_mark_range(s->engine, h->run, i, h->table, at,
-                             range->first + range->span - at - PLANTED("last_tablet_lacking")) >=
+    return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >=
            lane->to;
 }
 
@@ -227,7 +225,7 @@ static bool all_pushed(const struct shard *s, const struct bsp_hold *h, uint64_t
         /* also after the lane's fence was raised again */
         bool held = lane->part != NULL && lane->to >= to;
         if (lane->seen < to && !held && engine_mark(s->engine, h->run, i, h->table) < to)
-            return PLANTED("alone_too_early");
+            return false;
     }
     return true;
 }
@@ -286,8 +284,7 @@ static void release(struct shard *s, struct bsp_hold *h)
     while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) &&
            admit_clock(s, h, clock))
         ;
-    if (!PLANTED("full_pool"))
-        release_early(s, h);
+    release_early(s, h);
 }
 
 void bsp_retry(struct shard *s)
@@ -323,11 +320,6 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
             return;
         }
         SHOAL_ASSERT(h->lanes == lanes);
-        if (PLANTED("ack_before_applied")) {
-            shard_reply(s, WIRE_TYPE_PUSH, q->id)->u.PUSH_reply =
-                (struct wire_PUSH_reply){r->tablet_count, 0, r->to};
-            shard_send_reply(s, q->peer);
-        }
         part_put(s, h, q);
         release(s, h);
     }
@@ -347,9 +339,8 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
         if (h->run != run || lane >= h->lanes)
             continue;
         const struct request *q = h->lane[lane].part;
-        if (!PLANTED("seen_by_the_dead"))
-            /* the new owner may go on from further back than the old one was */
-            h->lane[lane].seen = 0;
+        /* the new owner may go on from further back than the old one was */
+        h->lane[lane].seen = 0;
         SHOAL_ASSERT(q == NULL || q->push.r.generation <= generation);
         if (q != NULL && q->push.r.generation < generation)
             refuse_lane(s, h, lane, SHOAL_E_FENCED,

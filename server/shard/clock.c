@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 
@@ -150,8 +149,7 @@ static void take_out(struct clock *c, peer_t peer, uint64_t before_ns, struct re
 void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
 {
     SHOAL_ASSERT(peer != 0);
-    if (!PLANTED("gone_at_the_gate"))
-        take_out(c, peer, UINT64_MAX, out);
+    take_out(c, peer, UINT64_MAX, out);
 }
 
 void clock_expire(struct clock *c, uint64_t before_ns, struct request_list *out)

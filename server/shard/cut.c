@@ -9,7 +9,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/shard/admin.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
@@ -65,8 +64,7 @@ void cut_find_newest(struct shard *s)
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++)
-        s->newest_cut =
-            cut[i] > s->newest_cut || PLANTED("last_cut_listed") ? cut[i] : s->newest_cut;
+        s->newest_cut = cut[i] > s->newest_cut ? cut[i] : s->newest_cut;
 }
 
 static void cut_ahead(struct shard *s, peer_t from);
@@ -75,8 +73,7 @@ static void cut_ahead(struct shard *s, peer_t from);
  * given it up. A cut of no run (tables 0) shares all. */
 static bool of_another_job(struct shard *s, uint64_t tables)
 {
-    return tables != 0 && (engine_cut_tables(s->engine, s->hold.cut) & tables) == 0 &&
-           !PLANTED("hold_of_all_jobs");
+    return tables != 0 && (engine_cut_tables(s->engine, s->hold.cut) & tables) == 0;
 }
 
 static void refuse_held(struct shard *s, peer_t from, enum wire_type type)
@@ -98,7 +95,7 @@ void cut_on_hold(struct shard *s, peer_t from)
         cut_ahead(s, from);
         return;
     }
-    if (h->cut != cut && (h->going == cut || (h->last == cut && !PLANTED("late_hold")))) {
+    if (h->cut != cut && (h->going == cut || h->last == cut)) {
         /* a late copy: this cut had its GO already */
         uint64_t sequence = h->last_sequence;
         if (h->going == cut)
@@ -113,29 +110,25 @@ void cut_on_hold(struct shard *s, peer_t from)
         return;
     }
     if (h->cut && h->cut != cut) {
-        if (!PLANTED("older_hold_stays"))
-            engine_release(s->engine, h->cut);
+        engine_release(s->engine, h->cut);
         h->cut = cut; /* the queue stays: the new cut holds it further */
     } else if (h->cut == cut) {
         cut = 0;
     }
     if (cut) {
         SHOAL_ASSERT(s->group.head == NULL); /* all pushes so far are in the cut */
-        int rc = engine_hold(
-            s->engine, cut, PLANTED("newest_run") ? engine_newest_run(s->engine) : s->in.u.HOLD.run,
-            &h->sequence); /* 1. */
+        int rc = engine_hold(s->engine, cut, s->in.u.HOLD.run, &h->sequence); /* 1. */
         if (rc) {
             struct err e = {0};
             bool full = rc == SHOAL_E_NO_SPACE && engine_cut_room(s->engine, cut, &e) != 0;
-            if (!PLANTED("hold_that_fails"))
-                let_go(s);
+            let_go(s);
             shard_refuse(s, from, WIRE_TYPE_HOLD, id, rc,
                          "shard %s cannot hold for cut %" PRIu64 ": %s", s->name, cut,
                          full ? e.text : err_text(rc));
             return;
         }
         h->cut = cut;
-        s->newest_cut = cut > s->newest_cut && !PLANTED("newest_cut_untold") ? cut : s->newest_cut;
+        s->newest_cut = cut > s->newest_cut ? cut : s->newest_cut;
     }
     env_timer_start(s->env, &h->timer, HOLD_NS);
     shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence = h->sequence;
@@ -225,7 +218,7 @@ static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool sam
 {
     if (!a->busy || !same)
         return false;
-    a->peer = PLANTED("answered_where_he_was") ? a->peer : from;
+    a->peer = from;
     a->id = id;
     return true;
 }
@@ -264,8 +257,7 @@ static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 
 static void restored_answer(struct shard *s, peer_t to, uint64_t id, uint64_t run)
 {
-    if (!PLANTED("restore_told_once"))
-        shard_run_told(s, run); /* no worker has a lane of the run before all shards have the run */
+    shard_run_told(s, run); /* no worker has a lane of the run before all shards have the run */
     rows_answer(s, to, id);
 }
 
@@ -338,7 +330,7 @@ void cut_on_restore(struct shard *s, peer_t from)
         refuse_held(s, from, WIRE_TYPE_RESTORE);
         return;
     }
-    if (s->hold.cut && !PLANTED("restore_within_hold") && cut_release(s))
+    if (s->hold.cut && cut_release(s))
         return;
     SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
     int rc = engine_restore(s->engine, r.cut, r.run, &e);
@@ -359,14 +351,13 @@ void cut_on_drop(struct shard *s, peer_t from)
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     if (cut && s->hold.cut == cut && cut_release(s))
         return;
-    int rc = s->hold.going == cut && !PLANTED("drop_under_way") ? SHOAL_E_BUSY
-                                                                : engine_cut_drop(s->engine, cut);
+    int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* NOT_FOUND: dropped already, this is a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
                      "shard %s cannot drop cut %" PRIu64 ": %s", s->name, cut, err_text(rc));
         return;
     }
-    if (s->hold.last == cut && !PLANTED("dropped_cut_known"))
+    if (s->hold.last == cut)
         s->hold.last = 0;
     shard_reply(s, WIRE_TYPE_CUT_DROP, id)->u.CUT_DROP_reply.cut = cut;
     shard_send_reply(s, from);
@@ -381,7 +372,7 @@ static bool unlisted(const struct wire_CUT_KEEP *r, uint64_t cut)
 /* The job's tables; 0 in the request: all. */
 static uint64_t tables_of(const struct wire_CUT_KEEP *r)
 {
-    return r->tables != 0 && !PLANTED("keep_of_all_jobs") ? r->tables : UINT64_MAX;
+    return r->tables != 0 ? r->tables : UINT64_MAX;
 }
 
 static bool unwanted(struct shard *s, const struct wire_CUT_KEEP *r, uint64_t cut)
@@ -508,9 +499,8 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     struct checkpoint_asker *a = &s->checkpoints.loader;
     if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
-    if (!PLANTED("load_told_once"))
-        /* no worker has a lane of the run before all shards have loaded */
-        shard_run_told(s, s->checkpoints.load.run);
+    /* no worker has a lane of the run before all shards have loaded */
+    shard_run_told(s, s->checkpoints.load.run);
     say_notes(s, text);
     struct wire_LOAD_reply *r = &shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply;
     r->rows = rows;

@@ -13,7 +13,6 @@
 #include "server/shard/group.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,7 +53,7 @@ int group_admit(struct shard *s, struct request *q)
         s->sequence = plan->sequence;
         s->group_keys += q->push.r.key_count;
     }
-    q->push.wait_sequence = plan->applied == 0 && PLANTED("resent_unsynced") ? 0 : s->sequence;
+    q->push.wait_sequence = s->sequence;
     request_append(&s->group, q);
     return 0;
 }

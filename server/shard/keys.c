@@ -5,7 +5,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/json.h"
 #include "proto/base/key.h"
-#include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/shard.h"
 
@@ -142,8 +141,6 @@ static uint32_t step_keys(const struct naming *n, const struct table *t)
         rows += n->action == WIRE_KEY_ERASE ? table_tablet_rows(t, tablet) : 0;
         for (; end < n->count && key_tablet(key_mix(n->keys[end]), bits) == tablet; end++)
             rows++;
-        if (PLANTED("keys_in_one_go"))
-            rows = 0;
     }
     return end - n->next;
 }
@@ -173,7 +170,7 @@ static void name_step(struct shard *s)
     struct err e = {0};
     bool begun = n->next > 0;
     int rc = name_some(s, &e);
-    if ((begun || PLANTED("keys_wait_unbegun")) && (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)) {
+    if (begun && (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)) {
         env_timer_start(s->env, &n->timer, WAIT_NS);
     } else if (rc) {
         shard_refuse(s, n->peer, WIRE_TYPE_KEYS, n->id, rc, "shard %s: %s", s->name, e.text);

@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +105,7 @@ bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_
         return true;
     SHOAL_ASSERT(s->table < LIMIT_TABLES);
     const struct lead_range *r = &l->range[s->table];
-    if (r->count != r->span && !PLANTED("hole_is_led")) {
+    if (r->count != r->span) {
         for (uint32_t i = 0; i < key_count; i++)
             if (!leads(l, (uint64_t)s->tablet_first + key_tablet(key_mix(keys[i]), s->tablet_bits)))
                 return false;
@@ -114,5 +113,5 @@ bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_
     }
     uint32_t first = key_tablet(key_mix(keys[0]), s->tablet_bits);
     uint32_t last = key_tablet(key_mix(keys[key_count - 1]), s->tablet_bits);
-    return first >= r->first && last < r->first + r->span + PLANTED("one_tablet_more");
+    return first >= r->first && last < r->first + r->span;
 }

@@ -9,7 +9,6 @@
 #include "server/shard/park.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/shard.h"
 
@@ -45,16 +44,14 @@ void park_short(struct shard *s)
 
 bool park_same_lane(const struct push_record *a, const struct push_record *b)
 {
-    return a->lane == b->lane && a->run == b->run &&
-           (a->table == b->table || PLANTED("tables_alike"));
+    return a->lane == b->lane && a->run == b->run && a->table == b->table;
 }
 
 static bool same_push(const struct request *p, const struct request *q)
 {
     const struct push_record *a = &p->push.r, *b = &q->push.r;
-    return park_same_lane(a, b) &&
-           (a->generation == b->generation || PLANTED("generation_alike")) && a->from == b->from &&
-           a->to == b->to && (a->tablet_first == b->tablet_first || PLANTED("part_for_part")) &&
+    return park_same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
+           a->to == b->to && a->tablet_first == b->tablet_first &&
            a->tablet_count == b->tablet_count;
 }
 
@@ -97,8 +94,7 @@ static bool put_behind(struct shard *s, struct request *q)
         request_give(&s->pool, older);
         return true;
     }
-    bool behind =
-        (p->short_of_room && !PLANTED("newcomer_first")) || park_lane_waits(&p->pushes, &q->push.r);
+    bool behind = p->short_of_room || park_lane_waits(&p->pushes, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;
@@ -123,9 +119,8 @@ void park_enter(struct shard *s, struct request *q)
 /* Pulls of no lane (evaluation, tools) differ by their ids. */
 static bool same_pull(const struct request *a, const struct request *b)
 {
-    return (a->peer == b->peer || PLANTED("puller_alike")) && a->pull.run == b->pull.run &&
-           a->pull.table == b->pull.table && request_same_pull(a, b) &&
-           (a->pull.lane != UINT32_MAX || a->id == b->id || PLANTED("reader_alike"));
+    return a->peer == b->peer && a->pull.run == b->pull.run && a->pull.table == b->pull.table &&
+           request_same_pull(a, b) && (a->pull.lane != UINT32_MAX || a->id == b->id);
 }
 
 void park_pull(struct shard *s, struct request *q)
@@ -156,7 +151,7 @@ void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)
     struct request *q;
     s->park.pulls = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL)
-        request_append(q->peer == peer && !PLANTED("gone_and_parked") ? out : &s->park.pulls, q);
+        request_append(q->peer == peer ? out : &s->park.pulls, q);
 }
 
 static uint32_t count(const struct request_list *l)
@@ -201,8 +196,7 @@ void park_purge(struct shard *s)
     SHOAL_ASSERT(s->group.head == NULL);
     s->park.purge_due = false;
     bsp_purge(s);
-    if (!PLANTED("queued_of_dropped_run"))
-        purge_list(s, &s->hold.queue);
+    purge_list(s, &s->hold.queue);
     purge_list(s, &s->park.pushes);
     purge_list(s, &s->park.pulls);
     purge_list(s, &s->arrived);

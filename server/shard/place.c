@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/job/legend.h"
 #include "server/shard/shard.h"
 
@@ -92,7 +91,7 @@ static int map_check(const struct shard *s, const struct wire_MAP_SET *r, struct
     if (s->beat.coordinator != 0 &&
         (r->cluster_high != p->cluster[0] || r->cluster_low != p->cluster[1]))
         return err_set(e, SHOAL_E_CONFIG, "the map is of another cluster");
-    if (r->map_epoch < epoch_of(s) && !PLANTED("older_map"))
+    if (r->map_epoch < epoch_of(s))
         return err_set(e, SHOAL_E_CONFIG,
                        "the map is of epoch %" PRIu64 ", this shard has that of epoch %" PRIu64
                        ": the coordinator's data_dir is older than it was",
@@ -116,9 +115,7 @@ int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *sha
         next.map_epoch = r->map_epoch;
         next.tablets = r->tablet_count;
         next.shard_of = shard_of;
-        rc = PLANTED("map_leaves_rows") || PLANTED("second_owner")
-                 ? 0
-                 : engine_place_leaves(s->engine, &next, e);
+        rc = engine_place_leaves(s->engine, &next, e);
         if (rc == 0)
             rc = engine_place_set(s->engine, &next, e);
     }

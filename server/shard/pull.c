@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "server/shard/park.h"
 
 #include <inttypes.h>
@@ -65,7 +64,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     const struct table *t = engine_table(s->engine, q->pull.table);
     SHOAL_ASSERT(t != NULL);
     SHOAL_ASSERT(before == 0 || q->pull.lane != LANE_NONE); /* readers see rows as they are */
-    bool reader = q->pull.lane == LANE_NONE && !PLANTED("reader_as_lane");
+    bool reader = q->pull.lane == LANE_NONE;
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
@@ -98,7 +97,7 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
 {
     bool full;
     uint64_t mark = engine_mark(s->engine, q->pull.run, q->pull.lane, q->pull.table);
-    if (q->pull.batch > mark && q->pull.batch - mark > BATCHES_AHEAD && !PLANTED("far_pull")) {
+    if (q->pull.batch > mark && q->pull.batch - mark > BATCHES_AHEAD) {
         shard_refuse_request(s, q, SHOAL_E_MALFORMED,
                              "the pull is of a batch thousands ahead of what its lane has pushed");
         return;

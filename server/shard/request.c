@@ -2,7 +2,6 @@
 #include "server/shard/request.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 #include "proto/base/rng.h"
 
 #include <stdlib.h>
@@ -82,8 +81,7 @@ static bool greedy(struct request_share *s, uint64_t from)
     const struct request_count *has = count_of(s, from);
     if (s->used < LIMIT_WAITING / 4 * 3 && s->bytes < s->bytes_max / 4 * 3)
         return false;
-    return has->used > LIMIT_WAITING / 2 ||
-           (has->bytes > s->bytes_max / 2 && !PLANTED("greedy_in_bytes"));
+    return has->used > LIMIT_WAITING / 2 || has->bytes > s->bytes_max / 2;
 }
 
 static bool room(struct request_share *s, uint64_t from, size_t bytes, bool at_once)
@@ -194,9 +192,9 @@ void request_give(struct request_pool *p, struct request *q)
     p->free = q;
     q->taken = false;
     SHOAL_ASSERT(count_of(s, q->holder)->used > 0);
-    count_of(s, q->holder)->used -= !PLANTED("counts_stay");
+    count_of(s, q->holder)->used--;
     s->used--;
-    s->refused &= s->bytes > s->bytes_max / 4 || PLANTED("refused_for_ever");
+    s->refused &= s->bytes > s->bytes_max / 4;
     SHOAL_ASSERT(s->used > 0 || s->bytes == 0);
 }
 

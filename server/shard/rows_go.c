@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "proto/base/plant.h"
 #include "server/shard/admin.h"
 #include "server/shard/beat.h"
 #include "server/shard/cut.h"
@@ -25,8 +24,7 @@
 static bool find_next(const struct shard *s, struct rows_go *d)
 {
     static const uint64_t none[LIMIT_FIELDS / 64];
-    for (; d->table < LIMIT_TABLES;
-         d->table++, d->tablet = PLANTED("second_table_skipped") ? d->tablet : 0) {
+    for (; d->table < LIMIT_TABLES; d->table++, d->tablet = 0) {
         const struct table *t = engine_table(s->engine, d->table);
         if (t != NULL && memcmp(d->fields.of[d->table], none, sizeof none) != 0 &&
             d->tablet < 1u << table_schema_of(t)->tablet_bits)
@@ -91,7 +89,7 @@ static void step_cb(struct env_timer *t)
         env_timer_start(s->env, t, WAIT_NS);
     else if (rc == 0 && find_next(s, d))
         env_timer_start(s->env, t, 0);
-    else if (rc == 0 && !PLANTED("drop_unsynced") && !on_disk(s))
+    else if (rc == 0 && !on_disk(s))
         env_timer_start(s->env, t, SYNC_POLL_NS);
     else
         answer(s, rc, e.text);
@@ -106,8 +104,7 @@ static int fields_begin(struct shard *s, struct err *e)
     if (rc)
         return rc;
     /* the run was opened here already, so the rows may be the job's own */
-    if (d->asked.run != 0 && engine_newest_run_of(s->engine, d->asked.tables) >= d->asked.run &&
-        !PLANTED("fresh_again"))
+    if (d->asked.run != 0 && engine_newest_run_of(s->engine, d->asked.tables) >= d->asked.run)
         memset(&d->fields, 0, sizeof d->fields);
     d->table = d->tablet = 0;
     env_timer_start(s->env, &d->timer, 0);
@@ -132,8 +129,7 @@ static void cleared_cb(void *context, int status, const char *text)
         answer(s, status, text);
         return;
     }
-    if (!PLANTED("cleared_cut_known"))
-        s->hold.last = 0; /* its cut is gone */
+    s->hold.last = 0; /* its cut is gone */
     survey_tables_gone(s);
     keys_tables_gone(s);
     park_tables_gone(s);

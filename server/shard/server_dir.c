@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/lockfile.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -83,7 +82,7 @@ int server_dir_open(const char *dir, const char *asked, uint32_t shards, uint32_
         rc = make_folder(path, e);
     }
     server_dir_shard(dir, shards, path);
-    if (!rc && !PLANTED("fewer_shards") && access(path, F_OK) == 0)
+    if (!rc && access(path, F_OK) == 0)
         rc = err_set(
             e, SHOAL_E_CONFIG,
             "%s exists, but `shards` is %u: its rows would be missing; set shards to at least %u",

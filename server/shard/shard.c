@@ -4,7 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "proto/wire/allow.h"
 #include "server/shard/admin.h"
 #include "server/shard/group.h"
@@ -102,8 +101,7 @@ static bool may_ask(struct shard *s, peer_t from)
     bool alone = s->beat.coordinator == 0 && (who->role == ROLE_LOCAL || who->role == ROLE_ADMIN);
     bool boss = alone || from == s->beat.coordinator;
     struct err e;
-    if (allow_may(right, WIRE_SHARD, alone ? ROLE_LOCAL : who->role, boss) ||
-        PLANTED("strangers")) {
+    if (allow_may(right, WIRE_SHARD, alone ? ROLE_LOCAL : who->role, boss)) {
         if (allow_audited(right) && !allow_again(&s->ordered, from, 0, s->m))
             log_audit(.key = who->key, .role = boss ? "coordinator" : role_text(who->role),
                       .name = who->name, .peer = who->address, .operation = allow_text(right),
@@ -134,8 +132,7 @@ static void dispatch_message(struct shard *s, peer_t from)
             shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
         return;
     }
-    if (!PLANTED("nobody_known"))
-        env_known(s->env, from);
+    env_known(s->env, from);
     if (w->reply) {
         if (w->type == WIRE_TYPE_SHARD_BEAT)
             beat_on_reply(s, from);
@@ -209,7 +206,7 @@ static void shard_on_drained(void *core)
 static void sync_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, sync);
-    if (!s->fatal.code && engine_sync_due(s->engine) && !PLANTED("one_sync_alone"))
+    if (!s->fatal.code && engine_sync_due(s->engine))
         env_timer_start(s->env, t, SHARD_SYNC_NS);
 }
 
@@ -220,8 +217,7 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct shard *s = core;
     struct request_list gone = {0};
     struct request *q;
-    if (!PLANTED("search_outlives_asker"))
-        keys_peer_gone(s, peer);
+    keys_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)) != NULL)

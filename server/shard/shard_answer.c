@@ -3,7 +3,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
-#include "proto/base/plant.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -75,7 +74,7 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
                   const char *format, ...)
 {
     SHOAL_ASSERT(status < 0); /* a status of 0 would mean success */
-    if (s->fatal.code && status == SHOAL_E_IO && !PLANTED("dying_answers"))
+    if (s->fatal.code && status == SHOAL_E_IO)
         return; /* the disk failed and the shard ends: the peer asks again when it is back */
     struct wire *w = shard_reply(s, type, id);
     memset(&w->u, 0, sizeof w->u); /* the union still has the last reply, of another type */
@@ -124,7 +123,7 @@ static bool run_is_told(const struct shard *s, uint64_t run)
 
 bool shard_run_untold(const struct shard *s, uint64_t run)
 {
-    return run <= s->run_found && !run_is_told(s, run) && !PLANTED("fences_untold");
+    return run <= s->run_found && !run_is_told(s, run);
 }
 
 /* A run that is no longer open leaves its place. At most LIMIT_RUNS are open, so there is a free
@@ -139,7 +138,7 @@ void shard_run_told(struct shard *s, uint64_t run)
         if (s->run_told[i] == 0 || engine_run_mode(s->engine, s->run_told[i], &mode, &lanes) != 0)
             free = i;
     SHOAL_ASSERT(free < LIMIT_RUNS);
-    s->run_told[PLANTED("one_run_told") ? 0 : free] = run;
+    s->run_told[free] = run;
 }
 
 int shard_schema(struct shard *s, uint64_t run, uint32_t table, const struct table_schema **out,
@@ -165,9 +164,8 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
                    (request_pool_pressed(&s->pool) || request_pool_full(&s->pool, w, s->m)) &&
                    bsp_next(s, &w->u.PUSH);
     const struct env_who *who = env_who(s->env, from);
-    const struct request_from of = {from, who->key[0] != 0 && !PLANTED("key_by_connection")
-                                              ? hash_bytes(who->key, strlen(who->key), 0)
-                                              : 0};
+    const struct request_from of = {
+        from, who->key[0] != 0 ? hash_bytes(who->key, strlen(who->key), 0) : 0};
     struct request *q =
         found ? NULL : request_take(&s->pool, &of, w, s->m, at_once, env_now_ns(s->env));
     if (q != NULL) {

@@ -50,7 +50,8 @@ CANNOT = {
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
         "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
         "tests/restore [--rows N]": LONG, "tests/arm64 [DIR]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
-        "tests/plants [NAME...]": LONG, "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
+        "tests/plants/run [NAME...]": LONG, "tests/plants/run --draw 10 --seed S": "deploy/test draws",
+        "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG},
 }

@@ -1,15 +1,14 @@
 """objects.py: what the compiler made of the product: symbols by nm; names, their headers and who asks for them; circles of calls inside a
-room; no planted fault (proto/base/plant.h) in it."""
+room."""
 import json
 import os
-import pathlib
 import re
 import subprocess
 
 from rooms import room_of
 from tree import PRODUCT
 
-RULES = ("names", "declared", "asked", "circles", "plants")
+RULES = ("names", "declared", "asked", "circles")
 CIRCLE_MOST = 9
 DEFINES = "TDBRCVWG"
 # Asked for by name and not through a header: the system's main, a module's door (dlsym), what RocksDB's own code calls.
@@ -20,7 +19,7 @@ PREFIXED = {"server/coord": "coord", "dense/cuda": "cuda"}  # their names may be
 
 class Object:
     def __init__(self, path):
-        self.path, self.defined, self.undefined, self.planted = path, set(), set(), False
+        self.path, self.defined, self.undefined = path, set(), set()
 
 
 class Objects:
@@ -44,8 +43,6 @@ class Objects:
     @staticmethod
     def read(files):
         by_file = {file: Object(path) for path, file in files.items()}
-        for file, one in by_file.items():
-            one.planted = b"SHOAL_PLANT\0" in pathlib.Path(file).read_bytes()
         said = subprocess.run(["nm", "-gA", *by_file], capture_output=True, text=True, check=True).stdout if files else ""
         for line in said.split("\n"):
             m = re.fullmatch(r"(.*?):\s*[0-9a-f]*\s*([A-Za-z]) (\S+)", line)
@@ -118,9 +115,6 @@ def check(tree, objects, breach):
             breach("declared", paths[0], 1, f"{symbol} is declared in {', '.join(places) or 'no header'}")
         elif not any(symbol == stem or symbol.startswith(stem + "_") for stem in stems(places[0])):
             breach("names", places[0], 1, f"{symbol} does not begin with {stems(places[0])[0]}_")
-    for one in objects.all:
-        if one.planted:
-            breach("plants", one.path, 1, "its object asks for SHOAL_PLANT: a planted fault is in it")
     for circle in circles(objects):
         if len(circle) > CIRCLE_MOST:
             breach("circles", room_of(circle[0]), 1, f"{len(circle)} objects call each other in a circle: {', '.join(circle)}")

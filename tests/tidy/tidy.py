@@ -22,6 +22,7 @@ import form
 import invariants
 import objects
 import planted
+import plants
 import rooms
 import spine
 import voice
@@ -29,7 +30,7 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {}
-OF_SOURCES = (files, rooms, form, voice, invariants, broken, docs)
+OF_SOURCES = (files, rooms, form, voice, invariants, broken, docs, plants)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES
 RULES = tuple(rule for module in OF_SOURCES for rule in module.RULES) + objects.RULES + spine.RULES
 

@@ -1,6 +1,5 @@
 /* decode.c: decodes gzip, zstd or plain input, told apart by the first bytes. */
 #include "worker/data/decode.h"
-#include "proto/base/plant.h"
 #include "worker/data/kind.h"
 #include "worker/data/taken.h"
 
@@ -141,20 +140,16 @@ static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *
             z->avail_out = BLOCK_BYTES;
             int status = isal_inflate(z);
             over = z->block_state == ISAL_BLOCK_FINISH;
-            if (status != ISAL_DECOMP_OK && status != ISAL_END_INPUT &&
-                !(status == ISAL_INCORRECT_CHECKSUM && PLANTED("gzip_sum_unlooked")))
+            if (status != ISAL_DECOMP_OK && status != ISAL_END_INPUT)
                 rc = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
                              d->name, gzip_fault(status));
             else
-                rc = give(d, d->out,
-                          BLOCK_BYTES - z->avail_out -
-                              (over && z->avail_out < BLOCK_BYTES && PLANTED("gzip_last_byte")),
-                          e);
+                rc = give(d, d->out, BLOCK_BYTES - z->avail_out, e);
         } while (rc == 0 && (z->avail_in > 0 || (z->avail_out == 0 && !over)));
         if (rc == 0)
             rc = fill(d, e);
     }
-    if (rc != 0 || over || PLANTED("gzip_cut_short"))
+    if (rc != 0 || over)
         return rc;
 
     return err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);

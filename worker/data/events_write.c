@@ -6,7 +6,6 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "worker/data/parsed.h"
 
 #include <errno.h>
@@ -81,7 +80,7 @@ static void sums_add(struct writer *w, const struct slice *b)
     uint32_t first, last;
     slice_times(b, &first, &last);
     if (first != 0) {
-        if (s->first == 0 || (first < s->first && !PLANTED("first_block_first")))
+        if (s->first == 0 || first < s->first)
             s->first = first;
 
         s->last = MAX(last, s->last);

@@ -10,7 +10,6 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -417,7 +416,7 @@ static void group_leave(struct groups *g, struct group *x)
     if (--x->refs > 0)
         return;
     if (x->status != 0)
-        x->used = PLANTED("failed_stays"); /* a later reader tries again */
+        x->used = false; /* a later reader tries again */
     else if (g->object && x->given >= x->rows)
         group_empty(x);
     pthread_cond_broadcast(&g->change);

@@ -9,7 +9,6 @@
 #include "worker/data/order.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 #include "proto/base/rng.h"
 
 #include <stdlib.h>
@@ -92,7 +91,7 @@ uint64_t order_rows(const struct order *o, const struct index *x, uint32_t windo
     SHOAL_ASSERT(window < o->windows);
     uint64_t rows = (uint64_t)(o->first[window + 1] - o->first[window]) * x->chunk_rows;
 
-    if (window + 1 < o->windows || PLANTED("rest_in_no_window"))
+    if (window + 1 < o->windows)
         return rows;
 
     return rows + x->rows - (uint64_t)o->whole * x->chunk_rows;
@@ -121,8 +120,7 @@ uint64_t order_chunk(const struct order *o, uint64_t seed, uint32_t epoch, uint6
         return index_order(seed, epoch, o->whole, place);
     uint32_t w = window_at(o, place), first = o->first[w], count = o->first[w + 1] - first;
     uint64_t at =
-        index_order(rng_mix(seed ^ rng_mix((PLANTED("window_by_place") ? w : o->window[w]) + 1ull)),
-                    epoch, count, place - first);
+        index_order(rng_mix(seed ^ rng_mix(o->window[w] + 1ull)), epoch, count, place - first);
     SHOAL_ASSERT(at < count); /* 1 */
     return o->chunk[first + at];
 }

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
-#include "proto/base/plant.h"
 #include "proto/job/config.h"
 #include "worker/data/command.h"
 #include "worker/data/kind.h"
@@ -139,8 +138,6 @@ static int stream_open(const char *name, const char *shown, const struct cache *
 
 void source_streams_forget(void)
 {
-    if (PLANTED("streams_kept"))
-        return;
     pthread_mutex_lock(&stream_lock);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < stream_count; i++) {

@@ -13,7 +13,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +86,7 @@ static void connection_hello(struct client *c, peer_t peer, uint64_t id)
 static int connection_open(struct client *c, struct connection *to, const char *endpoint,
                            const char *key)
 {
-    bool same = key == ENV_COORDINATOR || PLANTED("key_unnoticed") || strcmp(to->key, key) == 0;
+    bool same = key == ENV_COORDINATOR || strcmp(to->key, key) == 0;
     if (to->peer != 0 && same && strcmp(to->endpoint, endpoint) == 0)
         return 0;
     if (to->peer != 0)
@@ -162,7 +161,7 @@ static uint64_t resend_ns(const struct client *c, const struct request *r)
         slow = 0;
     else
         slow = r->tries - TRIES_BEFORE_SLOWING;
-    return ((uint64_t)c->resend_ms << (slow < 3 || PLANTED("ever_slower") ? slow : 3)) * MS;
+    return ((uint64_t)c->resend_ms << (slow < 3 ? slow : 3)) * MS;
 }
 
 static void request_send(struct client *c, struct request *r)
@@ -346,8 +345,7 @@ static struct request *request_find(struct client *c, peer_t from, const struct 
     struct request *r = c->chain[w->id % CHAINS];
     while (r != NULL && r->id != w->id)
         r = r->next;
-    if (r == NULL || (!w->reply && !PLANTED("question_as_answer")) || r->type != w->type ||
-        (peer_of(c, r->target) != from && !PLANTED("wrong_sender")))
+    if (r == NULL || !w->reply || r->type != w->type || peer_of(c, r->target) != from)
         return NULL;
     return r;
 }
@@ -363,7 +361,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     SHOAL_ASSERT(r->id == 0); /* 3 */
     r->id = id;
-    r->tries = PLANTED("tries_remembered") ? r->tries : 0; /* it was answered */
+    r->tries = 0; /* it was answered */
     request_link(c, r);
     if (verdict == REQUEST_NOW) {
         request_send(c, r);

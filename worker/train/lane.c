@@ -9,7 +9,6 @@
  *    [assert: lane_finish] [test: lane_dropped_writes_nothing_more] */
 #include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "worker/train/lane_inner.h"
 
 #include <inttypes.h>
@@ -110,8 +109,7 @@ static bool lane_has_room(const struct lane *l)
 
 static bool lane_may_push(const struct lane *l)
 {
-    return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0 ||
-           PLANTED("bsp_pushes_overlap");
+    return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
 }
 
 /* The activity of a lane in which nothing moves any more. If the next batch is READ and not pulled,
@@ -284,7 +282,7 @@ static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
 {
     return before->kind == WIRE_NEXT_TASK && now->kind == WIRE_NEXT_TASK &&
            before->run == now->run && before->lane == now->lane &&
-           (before->generation == now->generation || PLANTED("cache_of_former"));
+           before->generation == now->generation;
 }
 
 void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const struct dataset *data)

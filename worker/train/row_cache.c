@@ -9,7 +9,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -146,7 +145,7 @@ static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, u
     uint64_t age = batch - s->way[w].writer;
 
     if (c->rule.bounded)
-        return age + s->way[w].lag <= (uint64_t)c->rule.most + 1 + PLANTED("cache_too_old");
+        return age + s->way[w].lag <= (uint64_t)c->rule.most + 1;
 
     return age <= c->rule.most;
 }
@@ -207,7 +206,7 @@ void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *key
 {
     /* low >= clock: the lane is not among the live ones, so no later push is bounded */
     uint32_t lag;
-    if (low >= clock + PLANTED("lag_unknown") || clock - low > LAG_MAX)
+    if (low >= clock || clock - low > LAG_MAX)
         lag = LAG_MAX;
     else
         lag = (uint32_t)(clock - low);

@@ -9,7 +9,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "proto/job/gradient.h"
 
 #include <stdatomic.h>
@@ -232,7 +231,7 @@ static void keys_take(struct rows *r)
             r->by_table[t] = (struct model_part){table->key_count, table->key_count, 0};
         } else {
             table->key_count = table->block_count;
-            if (empty && !PLANTED("empty_batch_pushes"))
+            if (empty)
                 table->key_count = 0;
         }
         table->pull_keys = table->keys;
@@ -353,8 +352,7 @@ bool rows_part_refused(const struct rows *r, const struct part *p)
 void rows_check(struct rows *r)
 {
     r->poisoned = false;
-    for (uint32_t t = 0;
-         t < (PLANTED("sparse_alone_checked") ? r->sparse : r->table_count) && !r->poisoned; t++) {
+    for (uint32_t t = 0; t < r->table_count && !r->poisoned; t++) {
         struct part whole = {.table = t, .key_count = r->table[t].key_count};
         r->poisoned = rows_part_refused(r, &whole);
     }

@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #define PI 3.14159265358979323846
 
@@ -41,7 +40,7 @@ float schedule_scale(const struct job *job, uint64_t batch)
         warmup = job->train.warmup;
     uint64_t first = MAX(warmup, 1);
     double rest = 1.0 - job->train.schedule.floor, floor = job->train.schedule.floor;
-    if (batch + PLANTED("warm_too_soon") < warmup)
+    if (batch < warmup)
         return (float)((double)batch / (double)warmup);
     if (job->train.schedule.kind == SCHEDULE_CONSTANT || length == 0)
         return 1.0f;

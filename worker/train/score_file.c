@@ -3,7 +3,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
-#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,7 +95,7 @@ int score_file_open(const char *path, enum score_format format, const struct job
 static void cell_print(FILE *file, const char *text, size_t bytes, char delimiter)
 {
     bool plain = memchr(text, delimiter, bytes) == NULL && memchr(text, '"', bytes) == NULL &&
-                 (PLANTED("return_unquoted") || memchr(text, '\r', bytes) == NULL);
+                 memchr(text, '\r', bytes) == NULL;
     if (plain) {
         (void)fwrite(text, 1, bytes, file);
         return;

@@ -5,7 +5,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "worker/train/task_figures.h"
 
 #include <inttypes.h>
@@ -119,8 +118,7 @@ static void seat_rest(struct seat *s, uint32_t ms)
  * copy of an old grant). */
 static void seat_take(struct seat *s)
 {
-    if (s->host->held(s->host->context, s, s->task.lane, s->task.generation) &&
-        !PLANTED("lane_of_another_seat")) {
+    if (s->host->held(s->host->context, s, s->task.lane, s->task.generation)) {
         seat_leave(s);
         return;
     }
@@ -214,8 +212,7 @@ static bool seat_unproved(const struct seat *s)
 {
     const struct job *job = s->host->base.job;
     return s->data != NULL && s->task.object == 0 && s->task.split < JOB_SPLITS &&
-           !job->data.objects.of[s->task.split].on && !s->host->proved[s->task.split] &&
-           !PLANTED("input_unproved");
+           !job->data.objects.of[s->task.split].on && !s->host->proved[s->task.split];
 }
 
 static void seat_work_begin(struct seat *s)

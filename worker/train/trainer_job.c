@@ -5,7 +5,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 #include "worker/data/object.h"
 #include "worker/data/source.h"
 #include "worker/train/known_names.h"
@@ -57,7 +56,7 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
 {
     uint64_t hash = hash_bytes(text, bytes, 1);
     /* the text may equal that of yesterday's job, but the input does not */
-    if (number != t->job_number && t->job_number != 0 && !PLANTED("job_by_text"))
+    if (number != t->job_number && t->job_number != 0)
         trainer_job_forget(t);
     t->job_number = number;
     if (t->have_job && hash == t->job_hash)

@@ -3,7 +3,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -173,7 +172,7 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
 static enum request_verdict part_poisoned(struct transfer_part *p, const struct wire *w)
 {
     struct transfer *t = p->transfer;
-    if (p->part.key_count == 0 && !PLANTED("late_not_finite"))
+    if (p->part.key_count == 0)
         return REQUEST_LATER;
     t->poisoned(t, &p->part, wire_error(w));
     p->part.key_count = 0;
@@ -187,7 +186,7 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
     (void)m;
     SHOAL_ASSERT(t->push && p < t->part + t->part_count);
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
-        return p->gaps++ == 0 && !PLANTED("first_gap_later") ? REQUEST_NOW : REQUEST_LATER;
+        return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
     if (w->status == SHOAL_E_NOT_FINITE)
         return part_poisoned(p, w);
     if (w->status != 0)
@@ -258,8 +257,7 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
         request.target = p->shard;
         t->part[t->part_count++] =
             (struct transfer_part){.request = request, .transfer = t, .part = *p};
-        if (push && t->rows->poisoned && !PLANTED("good_parts_pushed") &&
-            !rows_part_refused(t->rows, p))
+        if (push && t->rows->poisoned && !rows_part_refused(t->rows, p))
             /* a bad batch changes nothing, however it is divided: its good parts are sent as
              * ticks */
             t->part[t->part_count - 1].part.key_count = 0;

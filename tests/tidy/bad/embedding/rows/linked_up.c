@@ -1,8 +1,7 @@
-/* linked_up.c: calls a room above without including it; no header declares it; a planted fault is
- * left in it. */
+/* linked_up.c: calls a room above without including it; no header declares it. */
 int engine_linked(void);
 
 int linked_up(void)
 {
-    return engine_linked() + "SHOAL_PLANT"[engine_linked()];
+    return engine_linked();
 }
