@@ -1,4 +1,4 @@
-/* test_array.c: arrays grow by doubling or to the item, and stay as they were when they cannot. */
+/* test_array.c: arrays grow by doubling or to the exact size, and stay unchanged if they cannot. */
 #include "proto/base/array.h"
 #include "proto/base/err.h"
 
@@ -37,7 +37,7 @@ START_TEST(it_takes_what_is_wanted_and_no_more)
 }
 END_TEST
 
-/* No product may wrap: the array and its capacity are as before. */
+/* No product may wrap around: the array and its capacity stay unchanged. */
 START_TEST(too_much_is_refused)
 {
     struct big {

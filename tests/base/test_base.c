@@ -1,4 +1,4 @@
-/* test_base.c: errors, keys, messages, and checksums keep their word. */
+/* test_base.c: errors, keys, messages, and checksums. */
 #include "proto/base/array.h"
 #include "proto/base/err.h"
 #include "proto/base/file.h"
@@ -58,7 +58,8 @@ START_TEST(key_mix_is_a_bijection)
 }
 END_TEST
 
-/* Each salt spreads keys that were made to meet as it spreads others; two salts, differently. */
+/* Each salt spreads keys that were made to collide like any other keys; two salts spread them
+ * differently. */
 START_TEST(salts_keep_crafted_keys_apart)
 {
     enum { KEYS = 4096, PLACES = 4096 };
@@ -74,7 +75,7 @@ START_TEST(salts_keep_crafted_keys_apart)
             held[place] = 1;
             same += place == salt_mix(second, i << shift) % PLACES;
         }
-        /* 1 - 1/e of them, five times the spread to either side */
+        /* 1 - 1/e of them, with five deviations to either side */
         ck_assert_uint_ge(taken, 2589 - 160);
         ck_assert_uint_le(taken, 2589 + 160);
     }
@@ -99,7 +100,7 @@ START_TEST(key_of_an_id_is_the_number_itself)
     ck_assert(key_of_id(511, "281474976710655", 15, &k) && k == (511ULL << 48 | KEY_ID_MAX));
     ck_assert(!key_of_id(0, "281474976710656", 15, &k));
     ck_assert(!key_of_id(0, "00", 2, &k) && !key_of_id(0, "", 0, &k));
-    for (uint32_t f = 0; f < LIMIT_FIELDS; f++) /* an empty value is no id that anybody counts to */
+    for (uint32_t f = 0; f < LIMIT_FIELDS; f++) /* an empty value has no id of a counter */
         ck_assert_uint_gt(key_of_value(f, "", 0) & KEY_ID_MAX, 1ULL << 39);
 }
 END_TEST
@@ -137,7 +138,7 @@ START_TEST(msg_pool_keeps_no_more_than_it_is_told)
             m[i] = msg_new();
             ck_assert_ptr_nonnull(msg_add(m[i], 1 << 20));
         }
-        if (round == 1) /* of the eight frames two were kept, beside the messages themselves */
+        if (round == 1) /* two of the eight frames were kept, besides the messages themselves */
             ck_assert_uint_eq(msg_allocations() - before, 6);
         for (int i = 0; i < 8; i++)
             msg_free(m[i]);
@@ -156,7 +157,8 @@ START_TEST(msg_refuses_frames_over_the_limit)
 }
 END_TEST
 
-/* They are on disks and in keys: XXH3, Murmur3's finalizer and splitmix64's, as published. */
+/* These hashes are on disks and in keys: XXH3, and the finalizers of Murmur3 and splitmix64 as
+ * published. */
 START_TEST(hashes_are_those_of_every_release)
 {
     const char *text = "shoal of fish";
@@ -250,7 +252,7 @@ START_TEST(text_that_would_speak_to_a_terminal_is_cleaned)
 }
 END_TEST
 
-/* What `say` writes to stderr. The caller frees it. */
+/* Returns the text that `say` writes to stderr. The caller frees it. */
 static char *said(void (*say)(void))
 {
     char path[] = "/tmp/shoal-log-XXXXXX", *text;

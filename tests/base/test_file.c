@@ -1,4 +1,4 @@
-/* test_file.c: whole files whatever the disk does, folders made and removed, names walked. */
+/* test_file.c: whole files whatever the disk does, folders made and removed, names visited. */
 #include "proto/base/file.h"
 #include "tests/lib/file_fault.h"
 
@@ -52,7 +52,7 @@ static void put(const char *path, const char *text, enum file_lasts lasts)
 
 static const char before[] = "the old content", after[] = "the new one, which is longer";
 
-/* Every step fails once, by each cause, alone or with all that follow. */
+/* Every step fails once, with each cause, alone or with all later ones. */
 START_TEST(a_whole_file_is_the_old_or_the_new)
 {
     static const int cause[] = {EIO, ENOSPC};
@@ -82,7 +82,7 @@ END_TEST
 
 static uint32_t writes;
 
-/* Every other call is interrupted, the others write a byte. */
+/* Every other call is interrupted, the rest write a byte. */
 static ssize_t write_bit_by_bit(int fd, const void *data, size_t bytes)
 {
     errno = EINTR;
@@ -169,7 +169,7 @@ START_TEST(a_file_without_a_name_gets_one_when_it_is_whole)
     char path[128], named[128];
     for (int names = 0; names < 2; names++) {
         snprintf(path, sizeof path, "%s/t-XXXXXX", folder);
-        if (names == 1) /* as NFS says: it has a name from the first on */
+        if (names == 1) /* as on NFS: it has a name from the begin */
             file_fault_set(&(struct file_fault){.at = 1, .why = EOPNOTSUPP});
         int fd = file_nameless(path, sizeof path);
         ck_assert_int_ge(fd, 0);
@@ -199,7 +199,7 @@ START_TEST(a_name_that_is_taken_stays)
         int fd = file_temporary(new);
         ck_assert_int_eq(file_write_all(fd, "new", 3), 0);
         close(fd);
-        if (links == 0) /* as vfat says */
+        if (links == 0) /* as on vfat */
             file_fault_set(&(struct file_fault){.at = 1, .why = EPERM});
         ck_assert_int_eq(file_place(new, in("placed")), 0);
         ck_assert_int_ne(access(new, F_OK), 0);
@@ -279,7 +279,7 @@ START_TEST(what_cannot_be_removed_does_not_keep_the_rest)
     ck_assert_int_eq(file_make_folders(in("tree"), 0700, failed), 0);
     put(in("tree/a"), before, FILE_LASTS_PROCESS);
     put(in("tree/b"), before, FILE_LASTS_PROCESS);
-    file_fault_set(&(struct file_fault){2, EACCES, false}); /* 1: the folder is no file */
+    file_fault_set(&(struct file_fault){2, EACCES, false}); /* 1: the folder is not a file */
     ck_assert_int_eq(file_remove_tree(in("tree")), -1);
     ck_assert_int_eq(errno, EACCES);
     ck_assert(access(in("tree/a"), F_OK) != access(in("tree/b"), F_OK));
@@ -294,7 +294,7 @@ static int stuck_unlink(const char *path)
     return -1;
 }
 
-/* As of one call, so of many that take some each. */
+/* In one call, and in many that remove a part each. */
 START_TEST(what_cannot_be_removed_keeps_no_later_call)
 {
     const struct file_ops stuck = {.unlink = stuck_unlink, .rmdir = rmdir};
@@ -340,7 +340,7 @@ START_TEST(a_walk_tells_every_name_once)
 }
 END_TEST
 
-/* Connections have taken every descriptor: what is kept back is for files. */
+/* Connections have taken every descriptor: some are reserved for files. */
 START_TEST(files_have_descriptors_of_their_own)
 {
     struct rlimit l, was;
@@ -357,7 +357,7 @@ START_TEST(files_have_descriptors_of_their_own)
     while (file_dup(0) >= 0)
         more++;
     ck_assert_uint_ge(more, 16);
-    ck_assert_int_eq(errno, EMFILE); /* and then it says so */
+    ck_assert_int_eq(errno, EMFILE); /* then the error is EMFILE */
     close(copy);
     close(root);
     file_reserve_fill();
@@ -385,7 +385,7 @@ START_TEST(file_below_follows_no_link_and_leaves_no_root)
     below(in("root"), in("root/a"), 0);
     below(in("root"), in("root/a/file"), 0);
     below(in("root"), in("root//a/not/yet"), 0);
-    below(in("way"), in("way/a"), 0); /* the root's own link is the operator's */
+    below(in("way"), in("way/a"), 0); /* the operator may use a link as the root */
     below(in("way"), in("root/a"), 0);
     below("/", in("root/a"), 0);
     below(in("root"), in("root/link"), ELOOP);

@@ -1,4 +1,4 @@
-/* test_json.c: values that are set are read back, text that is not JSON is refused with its
+/* test_json.c: values that are set are read back; text that is not JSON is refused with its
  * place. */
 #include "proto/base/json.h"
 
@@ -99,7 +99,7 @@ START_TEST(json_to_print_has_no_word_for_a_terminal)
     ck_assert_ptr_nonnull(shown = json_printable(j));
     char *out = json_text(shown, 0), *same = json_text(j, 0);
     ck_assert_str_eq(out, "{\"a?\": [\"x?y\", {\"??\": \"?\u20ac\"}, 1.5, true, null]}");
-    ck_assert_ptr_nonnull(strstr(same, "\\u001B")); /* as it was */
+    ck_assert_ptr_nonnull(strstr(same, "\\u001B")); /* unchanged */
     free(out);
     free(same);
     json_free(shown);

@@ -1,5 +1,5 @@
-/* test_lockfile.c: one process has a folder's lock; the next one waits for its end, as long as it
- * is told to. */
+/* test_lockfile.c: one process has a folder's lock; the next one waits for its end, up to a
+ * limit. */
 #include "proto/base/file.h"
 #include "proto/base/lockfile.h"
 #include "proto/base/time.h"
@@ -27,7 +27,7 @@ static void teardown(void)
     ck_assert_int_eq(file_remove_tree(folder), 0);
 }
 
-/* Another process has it, and lives for `ms`. */
+/* Another process takes the lock, and lives for `ms`. */
 static pid_t held_for(unsigned ms)
 {
     int ready[2];
@@ -107,8 +107,8 @@ static void caught(int signo)
     (void)signo;
 }
 
-/* Blocked (0: TERM, 1: INT), as daemons have it, or caught (2). Another one that is blocked ends
- * nothing (3). */
+/* The signal is blocked (0: TERM, 1: INT), as in daemons, or caught (2). Another blocked signal
+ * does not end the wait (3). */
 START_TEST(a_signal_ends_the_waiting)
 {
     const int number[] = {SIGTERM, SIGINT, SIGALRM, SIGHUP};
@@ -131,7 +131,8 @@ START_TEST(a_signal_ends_the_waiting)
 }
 END_TEST
 
-/* Whoever has it is named, and what to do; a wait that was ended is no error of his. */
+/* The error names the program that holds the folder, and what to do; a wait that succeeds leaves no
+ * error. */
 START_TEST(a_daemon_is_told_who_has_its_folder)
 {
     struct err e = {0};

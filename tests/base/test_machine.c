@@ -1,4 +1,4 @@
-/* test_machine.c: what control groups allow, of trees made up. */
+/* test_machine.c: limits of control groups, read from artificial trees. */
 #include "proto/base/machine.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* of the 32 digits, and never 0 */
+/* the hash of the 32 digits; never 0 */
 #define BOOT_HASH 0x5ccd1f45a4e995b7ull
 
 static char root[64];
@@ -43,11 +43,11 @@ START_TEST(boot_is_told_by_proc_or_by_the_unit)
     setenv("SHOAL_BOOT", "0a1b2c3d00004e5f8000000000000001", 1); /* as systemd's %b */
     uint64_t unit = machine_boot(root);
     ck_assert_uint_ne(unit, 0);
-    ck_assert_uint_eq(unit, BOOT_HASH); /* of every release: whatever it is */
+    ck_assert_uint_eq(unit, BOOT_HASH); /* the same in every release */
     setenv("SHOAL_BOOT", "0a1b2c3d00004e5f8000000000000002", 1);
     ck_assert_uint_ne(machine_boot(root), unit);
     put("proc/sys/kernel/random/boot_id", "0a1b2c3d-0000-4e5f-8000-000000000001");
-    ck_assert_uint_eq(machine_boot(root), unit); /* the same start, however it is told */
+    ck_assert_uint_eq(machine_boot(root), unit); /* the same boot, from another source */
     unsetenv("SHOAL_BOOT");
 }
 END_TEST
@@ -70,7 +70,7 @@ START_TEST(version_two_counts_all_levels)
     put("sys/fs/cgroup/a/cpu.max", "max 100000");
     ck_assert_uint_eq(machine_memory(root), 100u << 20);
     ck_assert_uint_eq(machine_cores(root), 1);
-    put("sys/fs/cgroup/a/b/memory.high", "52428800"); /* past it the kernel holds us up */
+    put("sys/fs/cgroup/a/b/memory.high", "52428800"); /* above it the kernel slows us down */
     ck_assert_uint_eq(machine_memory(root), 50u << 20);
 }
 END_TEST

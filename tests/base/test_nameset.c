@@ -1,5 +1,5 @@
-/* test_nameset.c: names are in it once, in the order in which they came, and go as they are told
- * to. */
+/* test_nameset.c: a set holds each name once, in the order of arrival, and drops the names that it
+ * is told to drop. */
 #include "proto/base/err.h"
 #include "proto/base/nameset.h"
 
@@ -34,7 +34,7 @@ START_TEST(nameset_knows_what_came_and_once)
 }
 END_TEST
 
-/* A name that is a part of another one is another one. */
+/* A name that is a part of another one is a different name. */
 START_TEST(nameset_goes_by_the_bytes_of_a_name)
 {
     ck_assert_int_eq(nameset_add(&s, nameset_item("part-1\t20", 6)), 0);
@@ -75,7 +75,7 @@ START_TEST(nameset_forgets_the_last)
 }
 END_TEST
 
-/* Of every third the oldest ten. */
+/* Drops the ten oldest of every third name. */
 START_TEST(nameset_forgets_the_oldest_of_some)
 {
     uint8_t bits[8] = {0};

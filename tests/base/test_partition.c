@@ -1,5 +1,5 @@
-/* test_partition.c: times in names: what a pattern is, which names match it, over changes of summer
- * time. */
+/* test_partition.c: times in names: valid patterns, and the names that match them, over changes of
+ * summer time. */
 #include "proto/base/partition.h"
 
 #include <check.h>
@@ -20,7 +20,7 @@ static void pattern(const char *text)
     ck_assert_msg(partition_parse(text, &p, &e) == 0, "%s: %s", text, e.text);
 }
 
-/* Hours from its begin on, where the name matches; else 0. */
+/* Returns the hours from its begin if the name matches, otherwise 0. */
 static uint32_t hours(const char *name, uint32_t *from)
 {
     uint32_t to;
@@ -31,7 +31,7 @@ static uint32_t hours(const char *name, uint32_t *from)
 
 static const struct {
     const char *pattern, *name;
-    uint32_t from, hours; /* behind 4 March; 0: it does not match */
+    uint32_t from, hours; /* after 4 March; 0: no match */
 } cases[] = {
     {"{date}", "2026-03-04", 0, 24},
     {"{date}", "logs/2026-03-05", 24, 24},
@@ -122,8 +122,8 @@ START_TEST(patterns_that_are_none_are_refused)
 }
 END_TEST
 
-/* Days of 23 and 25 hours; the hour that is left out is no partition, the one that comes twice is
- * both. */
+/* Days of 23 and 25 hours. The hour that is left out is no partition; the one that occurs twice is
+ * both hours. */
 START_TEST(clocks_of_a_zone_name_partitions)
 {
     uint32_t from;
@@ -143,7 +143,7 @@ START_TEST(clocks_of_a_zone_name_partitions)
     ck_assert_uint_eq(from, 1792886400);
     ck_assert_uint_eq(hours("2026-10-25/03", &from), 1);
     pattern("{date}/{hour:2}");
-    ck_assert_uint_eq(hours("2026-03-29/02", &from), 1); /* its second half is there */
+    ck_assert_uint_eq(hours("2026-03-29/02", &from), 1); /* only its second half exists */
     pattern("{date}/{hour}/{minute:15}");
     (void)hours("2026-03-29/01/45", &from);
     ck_assert_uint_eq(from, 1774746000 - 900);

@@ -1,4 +1,5 @@
-/* test_process.c: what a started program gets, what is told of its end, what outlives whom. */
+/* test_process.c: the environment of a started program, the report of its end, and which process
+ * outlives another. */
 #include "proto/base/file.h"
 #include "proto/base/process.h"
 
@@ -15,7 +16,7 @@
 
 static const struct process_options piped = {.in = PROCESS_NULL, .out = PROCESS_PIPE};
 
-/* /bin/sh -c words */
+/* Starts /bin/sh -c words. */
 static struct process sh(const char *words, const struct process_options *o)
 {
     const char *const argv[] = {"/bin/sh", "-c", words, NULL};
@@ -25,7 +26,7 @@ static struct process sh(const char *words, const struct process_options *o)
     return p;
 }
 
-/* The pipe up to its end, as a string. */
+/* Reads the pipe up to its end, as a string. */
 static size_t told(struct process *p, char *out, size_t room)
 {
     size_t bytes = 0;
@@ -48,7 +49,7 @@ static struct process_end polled(struct process *p)
     return end;
 }
 
-/* The pipe of a program that lives is open: it ends when the last that could write is gone. */
+/* The pipe stays open as long as a process can write to it, and ends when the last one is gone. */
 static void ends_soon(int fd)
 {
     char byte;
@@ -89,7 +90,7 @@ START_TEST(what_cannot_run_is_named)
     struct err e = {0};
     ck_assert_int_ne(process_start(&p, folder, &piped, &e), 0);
     ck_assert_int_eq(errno, EACCES);
-    /* neither a descriptor nor a child is left */
+    /* no descriptor and no child is left */
     ck_assert_int_eq(open_descriptors(), before);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
     ck_assert_int_eq(errno, ECHILD);
@@ -119,7 +120,7 @@ START_TEST(an_exit_and_a_signal_are_told_apart)
     process_close_out(&p);
     ck_assert_int_eq(end.signal, SIGKILL);
     ck_assert_int_eq(process_exit_status(&end), 137);
-    ck_assert(!process_poll(&p, &end)); /* once per end */
+    ck_assert(!process_poll(&p, &end)); /* once for each end */
 }
 END_TEST
 
@@ -149,7 +150,7 @@ START_TEST(streams_go_where_they_are_sent)
 }
 END_TEST
 
-/* Two starts at once give neither child the other's pipe: it would keep it from ending. */
+/* Two starts at once must not give a child the other's pipe, which would keep that from ending. */
 START_TEST(no_descriptor_of_ours_is_in_the_child)
 {
     char path[] = "/tmp/shoal-process-XXXXXX", out[8192], plain[8192];
@@ -175,7 +176,7 @@ static void handler(int signo)
     (void)signo;
 }
 
-/* Of /proc/self/status: "SigBlk:\t0000000000000000". */
+/* Returns a mask of /proc/self/status: "SigBlk:\t0000000000000000". */
 static unsigned long long mask_of(const char *status, const char *name)
 {
     const char *line = strstr(status, name);
@@ -203,7 +204,7 @@ START_TEST(signals_are_as_in_a_fresh_program)
     ck_assert_uint_eq(mask_of(out, "SigBlk:"), 0);
     ck_assert_uint_eq(mask_of(out, "SigIgn:") & 1ull << (SIGPIPE - 1), 0);
     ck_assert_uint_ne(mask_of(out, "SigIgn:") & 1ull << (SIGHUP - 1), 0); /* nohup */
-    /* ours are as they were */
+    /* ours are unchanged */
     ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
     ck_assert(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGINT));
     struct sigaction action;
@@ -212,7 +213,7 @@ START_TEST(signals_are_as_in_a_fresh_program)
 }
 END_TEST
 
-/* A publish command that could pat the coordinator's watchdog would keep a hung one alive. */
+/* A publish command that could reset the coordinator's watchdog would keep a hung one alive. */
 START_TEST(what_systemd_tells_us_is_not_handed_on)
 {
     char out[65536];
@@ -228,7 +229,7 @@ START_TEST(what_systemd_tells_us_is_not_handed_on)
     ck_assert_ptr_null(strstr(out, "WATCHDOG_"));
     ck_assert_ptr_nonnull(strstr(out, "NOTIFY_SOCKETS=mine"));
     ck_assert_ptr_nonnull(strstr(out, "PATH="));
-    ck_assert_str_eq(getenv("NOTIFY_SOCKET"), "/run/x"); /* ours is as it was */
+    ck_assert_str_eq(getenv("NOTIFY_SOCKET"), "/run/x"); /* ours is unchanged */
 }
 END_TEST
 
@@ -236,7 +237,7 @@ START_TEST(the_group_goes_with_it)
 {
     char ready[8];
     struct process_options o = {.in = PROCESS_NULL, .out = PROCESS_PIPE, .group = true};
-    /* the grandchild hears no TERM, and holds the pipe open */
+    /* the grandchild ignores TERM, and holds the pipe open */
     struct process p = sh("(trap '' TERM; echo; while :; do sleep 1; done) & wait", &o);
     ck_assert_int_eq(getpgid(p.pid), p.pid);
     ck_assert_int_eq(read(p.out, ready, 1), 1);
@@ -247,7 +248,7 @@ START_TEST(the_group_goes_with_it)
 }
 END_TEST
 
-/* A parent that is killed: nothing of its own can end the child. */
+/* A parent that is killed cannot end the child itself. */
 START_TEST(it_dies_with_its_parent_where_asked)
 {
     struct process_options o = {.in = PROCESS_NULL, .death_signal = SIGTERM};

@@ -1,4 +1,5 @@
-/* test_sign.c: signatures and hashes as others make them, and none that was changed. */
+/* test_sign.c: signatures and hashes equal those of other implementations, and changed ones are
+ * refused. */
 #include "proto/base/sign.h"
 #include "tests/lib/suite.h"
 

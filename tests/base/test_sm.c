@@ -1,4 +1,4 @@
-/* test_sm.c: a machine goes where its table says, and nowhere else. */
+/* test_sm.c: a state machine follows its table, and takes no other step. */
 #include "tests/lib/sm_case.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ START_TEST(sm_forbidden_moves_abort)
 }
 END_TEST
 
-/* What is read in a log: the machine, both states by name, and where. */
+/* The log names the machine, both states, and the place. */
 START_TEST(sm_forbidden_move_is_named)
 {
     char text[512] = "";

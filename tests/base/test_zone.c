@@ -1,5 +1,5 @@
 /* test_zone.c: zone files as the C library reads them; local days over changes of summer time;
- * windows that part time. Tables are fixed but where the machine's files are compared. */
+ * windows that divide time. Tables are fixed, except where the machine's files are compared. */
 #include "proto/base/zone.h"
 
 #include <check.h>
@@ -11,13 +11,13 @@
 
 #define HOUR 3600u
 #define DAY 86400u
-#define SPRING 1774746000u /* 2026-03-29T01:00:00Z: Berlin goes to summer time */
+#define SPRING 1774746000u /* 2026-03-29T01:00:00Z: Berlin changes to summer time */
 #define AUTUMN 1792890000u /* 2026-10-25T01:00:00Z: and back */
 #define BERLIN "0+3600 1774746000+7200 1792890000+3600"
 #define KOLKATA "0+19800"
 /* half an hour, until 2026-04-04T15:00:00Z and from 2026-10-03T15:30:00Z on */
 #define LORD_HOWE "0+39600 1775314800+37800 1791041400+39600"
-/* as St John's was: at 00:01 back to 23:01 of the day before (2026-10-25T02:31:00Z) */
+/* as in St John's: at 00:01 back to 23:01 of the day before (2026-10-25T02:31:00Z) */
 #define ST_JOHNS "0-9000 1792895460-12600"
 /* no midnight: from 00:00 to 01:00 (2026-10-18T03:00:00Z) */
 #define NO_MIDNIGHT "0-10800 1792292400-7200"
@@ -84,11 +84,11 @@ END_TEST
 
 START_TEST(zone_days_at_odd_changes_follow_one_another)
 {
-    zone_is(ST_JOHNS); /* the minute from 00:00 on is of the day before */
+    zone_is(ST_JOHNS); /* the minute from 00:00 on belongs to the day before */
     uint64_t midnight = zone_midnight(&z, 1792895460 + 2 * HOUR, 0);
     ck_assert_int_eq((int64_t)midnight, utc(2026, 10, 25, 3, 30));
     ck_assert_int_eq((int64_t)(midnight - zone_midnight(&z, midnight - 1, 0)), 25 * HOUR);
-    zone_is(NO_MIDNIGHT); /* it begins at 01:00 */
+    zone_is(NO_MIDNIGHT); /* the day begins at 01:00 */
     ck_assert_uint_eq(zone_midnight(&z, 1792292400, 0), 1792292400);
     ck_assert_int_eq((int64_t)(1792292400 - zone_midnight(&z, 1792292400 - 1, 0)), DAY);
     ck_assert_int_eq((int64_t)(zone_midnight(&z, 1792292400, 1) - 1792292400), 23 * HOUR);
@@ -96,7 +96,8 @@ START_TEST(zone_days_at_odd_changes_follow_one_another)
 }
 END_TEST
 
-/* What datasets were cut by is kept with them: a table has the same hash in every release. */
+/* The hash is kept with datasets that were cut by a zone: a table has the same hash in every
+ * release. */
 START_TEST(zone_hash_is_of_every_release)
 {
     zone_is(BERLIN);
@@ -106,7 +107,7 @@ START_TEST(zone_hash_is_of_every_release)
 }
 END_TEST
 
-/* West of Greenwich time begins in the day before 1970: it is of the first window. */
+/* West of Greenwich time begins on the day before 1970, which belongs to the first window. */
 START_TEST(zone_windows_begin_with_time)
 {
     zone_is("0-18000");
@@ -118,8 +119,7 @@ START_TEST(zone_windows_begin_with_time)
 }
 END_TEST
 
-/* Clocks go back behind 1970's first midnight: till they show it again the first day has not begun.
- */
+/* Clocks go back after 1970's first midnight: the first day begins when they show it again. */
 START_TEST(zone_windows_begin_before_the_first_day)
 {
     zone_is("0+0 10800-21600");
@@ -161,8 +161,8 @@ END_TEST
 
 /* ---- windows ---- */
 
-/* _i: every second zone and width: each moment is in one window, windows follow one another, and
- * numbers lead back. */
+/* _i: every second zone and width. Each moment is in one window, windows follow one another, and
+ * their numbers lead back. */
 START_TEST(zone_windows_part_time)
 {
     static const char *const zones[] = {BERLIN, KOLKATA, LORD_HOWE, ST_JOHNS, NO_MIDNIGHT, ""};
@@ -258,7 +258,7 @@ static void head_put(uint32_t times, uint32_t types)
     put(4, 4);
 }
 
-/* Two types, a change to each, and the rule behind them. */
+/* Makes a file with two types, a change to each, and the rule for later years. */
 static void file_make(int32_t first, int32_t second, const char *rule)
 {
     file_bytes = 0;
@@ -296,12 +296,12 @@ START_TEST(zone_files_end_in_a_rule)
     changes_of_2026("CET-1CEST,M3.5.0,M10.5.0/3", SPRING, 7200, AUTUMN, 3600);
     changes_of_2026("<+1030>-10:30<+11>-11,M10.1.0,M4.1.0", 1775314800, 37800, 1791041400, 39600);
     changes_of_2026("IST-1GMT0,M10.5.0,M3.5.0/1", SPRING, 3600, AUTUMN, 0);
-    /* day 60 without a leap day is 1 March, and so is day 59 from 0 on */
+    /* day 60 without a leap day is 1 March, and so is day 59 counted from 0 */
     changes_of_2026("AAA0BBB,J60/0,300/0", utc(2026, 3, 1, 0, 0), 3600, utc(2026, 10, 27, 23, 0),
                     0);
     changes_of_2026("AAA0BBB,59/-1,J301/25", utc(2026, 2, 28, 23, 0), 3600, utc(2026, 10, 29, 0, 0),
                     0);
-    /* in a leap year too: J counts no 29 February, a number without it does */
+    /* in a leap year, too: J skips 29 February, a number without it does not */
     file_make(100, 200, "AAA0BBB,J60/0,J301/0");
     ck_assert_int_eq(zone_read(file, file_bytes, &z), 0);
     ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 3, 1, 0, 0) - 1), 0);
@@ -338,7 +338,8 @@ START_TEST(zone_files_end_in_a_rule)
 }
 END_TEST
 
-/* Each length, each byte as others; on the heap, where a byte too far is seen. */
+/* Every length, and every byte changed; on the heap, so that a sanitizer sees a read past the
+ * end. */
 START_TEST(zone_files_cut_or_changed_are_no_danger)
 {
     static const uint8_t others[] = {0, 1, 0x7f, 0x80, 0xff, ',', '-', '>'};

@@ -1,4 +1,5 @@
-/* test_bad_lines.c: of malformed lines the first of a file is told, whoever saw it when. */
+/* test_bad_lines.c: the first malformed line of a file is reported, whatever the order of the
+ * reports. */
 #include "proto/job/bad_lines.h"
 
 #include <check.h>

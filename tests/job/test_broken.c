@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of job files, broken on purpose: each must be noticed, by its own
- * assert. */
+/* test_broken.c: breaks the invariants of job files on purpose: each breach must be caught by its
+ * own assert. */
 #include "proto/job/config_inner.h"
 #include "proto/job/legend.h"
 #include "tests/lib/broken.h"

@@ -1,4 +1,4 @@
-/* test_given.c: which order a job is given, and its line in the job's text. */
+/* test_given.c: the order that a job is given, and its line in the job's text. */
 #include "proto/job/given.h"
 #include "proto/job/legend.h"
 
@@ -26,10 +26,10 @@ static const struct {
     bool goes_on;
     uint32_t was, given;
 } cases[] = {
-    {"", "", false, 0, 0},                                    /* nothing goes by time */
+    {"", "", false, 0, 0},                                    /* nothing depends on time */
     {"", ", evict: {ttl_days: 3}", false, 0, GIVEN_WITHIN_S}, /* rows age */
-    {"", ", evict: {capacity: 9}", false, 0, GIVEN_WITHIN_S}, /* the least recent go */
-    {"", ", evict: {capacity: 9, by: score}", false, 0, 0},   /* the least seen go */
+    {"", ", evict: {capacity: 9}", false, 0, GIVEN_WITHIN_S}, /* the least recently used rows go */
+    {"", ", evict: {capacity: 9, by: score}", false, 0, 0},   /* the least frequent rows go */
     {"", ", evict: {ttl_days: 3, every_hours: 0}", false, 0, 0},
     {", shuffle: false", ", evict: {ttl_days: 3}", false, 0, 0},
     {", shuffle: {within: 1d}", ", evict: {ttl_days: 3}", false, 0, 0},
@@ -37,7 +37,7 @@ static const struct {
     {"", ", evict: {ttl_days: 3}", true, 7200, 7200},
     {"", "", true, 7200, 7200},
     {", shuffle: true", ", evict: {ttl_days: 3}", true, 0, 0},
-    {", shuffle: true", ", evict: {ttl_days: 3}", true, 7200, 0}, /* the file says otherwise now */
+    {", shuffle: true", ", evict: {ttl_days: 3}", true, 7200, 0}, /* the present file differs */
 };
 
 START_TEST(rows_that_go_by_time_are_drawn_in_windows)
@@ -60,7 +60,7 @@ START_TEST(an_order_in_which_nothing_ages_is_refused)
 }
 END_TEST
 
-/* _i 1: the text has names, which stay the last line. */
+/* _i 1: the text has names, which stay on the last line. */
 START_TEST(what_is_given_is_read_and_taken_out_again)
 {
     static const char line[] = "data.shuffle.within: \"7200s\" # given by the coordinator\n";
@@ -93,7 +93,7 @@ START_TEST(what_is_given_is_read_and_taken_out_again)
 }
 END_TEST
 
-/* What a user has written is his. */
+/* A key that the user has written stays. */
 START_TEST(a_key_of_the_file_stays)
 {
     static const char *const own[] = {

@@ -1,4 +1,4 @@
-/* test_job.c: job files are read, and what is wrong in them is named with its line. */
+/* test_job.c: job files are read, and errors in them are reported with their line. */
 #include "proto/job/config.h"
 #include "proto/job/job.h"
 
@@ -54,7 +54,8 @@ START_TEST(job_good_file_is_read)
 }
 END_TEST
 
-/* `all` drops what the servers hold: no name, and never beside what goes on with that. */
+/* `all` drops the servers' tables: it is not a name, and does not go with keys that use these
+ * tables. */
 START_TEST(job_fresh_all_is_no_name)
 {
     static const struct {
@@ -87,7 +88,7 @@ START_TEST(job_fresh_all_is_no_name)
 }
 END_TEST
 
-/* A table with these keys, in a job whose input has event times. */
+/* Parses a table with these keys, in a job whose input has event times. */
 static int table_of(const char *keys, const char *set, struct job *j, struct err *e)
 {
     char text[1024];
@@ -156,7 +157,7 @@ START_TEST(job_table_rules_are_read)
 }
 END_TEST
 
-/* Defaults of Paddle's accessor and of Monolith's expiry. */
+/* The defaults of Paddle's accessor and of Monolith's expiry. */
 START_TEST(job_presets_are_what_they_say)
 {
     struct job j;
@@ -180,7 +181,7 @@ START_TEST(job_presets_are_what_they_say)
     job_free(&j);
     ck_assert_int_eq(
         table_of("preset: monolith, rules: [{field: C1, admit: {min_count: 6}}]", NULL, &j, &e), 0);
-    ck_assert_uint_eq(j.table[0].rules.admit_sketch, 8192); /* a count is asked for */
+    ck_assert_uint_eq(j.table[0].rules.admit_sketch, 8192); /* a count needs it */
     job_free(&j);
 }
 END_TEST
@@ -322,7 +323,7 @@ START_TEST(job_tables_are_at_most_so_many)
 }
 END_TEST
 
-/* Nothing would ever age, and nobody would be told. */
+/* Without times no row would ever age, and no message would say so. */
 START_TEST(job_ageing_needs_event_times)
 {
     static const char *const tables[] = {"preset: paddle_ctr", "evict: {ttl_days: 1}",
@@ -355,7 +356,7 @@ static uint32_t window_of(const char *text, const char *set)
     return window;
 }
 
-/* Names are as good as a column, and a window is a partition where nothing else is said. */
+/* Times in names are as good as a column, and a window is a partition by default. */
 START_TEST(job_partitions_tell_times)
 {
     static const struct {
@@ -407,7 +408,7 @@ START_TEST(job_model_names_are_those_of_the_file)
         (void)snprintf(set, sizeof set, "model.kind=%s", job_model_name((enum model_kind)kind));
         e.text[0] = 0;
         if (parse(good, set, &j, &e) != 0) {
-            /* some want more than this job says, but the name is known */
+            /* some need more keys than this job has, but the name is known */
             ck_assert_msg(strstr(e.text, "unknown") == NULL && strstr(e.text, "one of") == NULL,
                           "%s: %s", set, e.text);
             continue;
@@ -457,7 +458,7 @@ static void refused(const char *text, const char *set, const char *part)
     ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
 }
 
-/* A line of the file is named only where the value stands there. */
+/* A line of the file is named only if the value stands there. */
 START_TEST(job_refusals_say_where_the_value_stands)
 {
     refused(good, "data.delimiter=comma", "job.yaml: --set: data.delimiter must be one character");
@@ -469,7 +470,7 @@ START_TEST(job_refusals_say_where_the_value_stands)
 }
 END_TEST
 
-/* To YAML it is a list with nothing in it. */
+/* In YAML a dash is a list without elements. */
 START_TEST(job_set_takes_a_dash_as_it_stands)
 {
     struct job j;
@@ -522,7 +523,7 @@ START_TEST(job_key_in_a_wrong_place_names_the_right_one)
 }
 END_TEST
 
-/* What YAML would read as a map or refuse is one text where a key wants text. */
+/* Where a key needs text, a value that YAML would read as a map, or refuse, is taken as text. */
 START_TEST(job_set_of_a_text_is_taken_as_it_stands)
 {
     struct string_list set = {0};
@@ -563,7 +564,7 @@ START_TEST(job_wrong_values_are_refused)
 }
 END_TEST
 
-/* A log that grows has no end. */
+/* A growing log has no end. */
 START_TEST(job_that_grows_has_nothing_that_ends)
 {
     struct job j;
@@ -577,7 +578,7 @@ START_TEST(job_that_grows_has_nothing_that_ends)
     ck_assert_int_eq(config_list_add(&skip, "train.skip=true"), 0);
     ck_assert_msg(job_parse(grows, strlen(grows), "job.yaml", &skip, &j, &e) == 0, "%s", e.text);
     ck_assert(j.data.objects.of[0].on);
-    ck_assert_uint_eq(j.data.objects.grow_ms, 0); /* scores of what it has learnt */
+    ck_assert_uint_eq(j.data.objects.grow_ms, 0); /* scores of the trained tables */
     config_list_free(&skip);
     job_free(&j);
     const char *beside = "job: x\n"
@@ -624,9 +625,8 @@ START_TEST(job_text_survives_a_round_trip)
 }
 END_TEST
 
-/* Seven levels of sixty aliases: 2 KB that name 60^7 nodes. */
-/* As many values as there may be, and one that stands twice; --set takes out a whole list
- * and its places. */
+/* As many values as allowed, and one that occurs twice; --set removes a whole list and its
+ * places. */
 START_TEST(config_finds_one_of_many)
 {
     static const struct config_key keys[] = {{.path = "list", .type = CONFIG_LIST}, {0}};
@@ -654,6 +654,7 @@ START_TEST(config_finds_one_of_many)
 }
 END_TEST
 
+/* Seven levels of sixty aliases: 2 KB that name 60^7 nodes. */
 START_TEST(job_aliases_count_as_what_they_name)
 {
     static char text[8192];
@@ -728,7 +729,7 @@ START_TEST(job_labels_are_one_or_a_list)
 }
 END_TEST
 
-/* The run's folder is called after the job. */
+/* The run's folder has the job's name. */
 START_TEST(job_name_leads_nowhere)
 {
     static const char *const bad[] = {"job=../../evil", "job=my job/x", "job=.hidden", "job=-x",
@@ -803,8 +804,7 @@ START_TEST(job_labels_that_come_late_are_joined)
     ck_assert_uint_eq(j.data.join.window, 1800);
     ck_assert_uint_eq(j.data.join.keep, 1800);
     ck_assert_uint_eq(j.data.join.disorder, 300);
-    ck_assert_str_eq(job_command(&j),
-                     "data.join.clicks"); /* of which a worker has to be allowed to run any */
+    ck_assert_str_eq(job_command(&j), "data.join.clicks"); /* a worker must be allowed to run it */
     job_free(&j);
     ck_assert_int_eq(parse(late, "data.join.keep=0s", &j, &e), 0);
     ck_assert_uint_eq(j.data.join.keep, 0);
@@ -823,7 +823,7 @@ START_TEST(job_labels_that_come_late_are_joined)
 }
 END_TEST
 
-/* Each way in which a job file names a command; the rest means what it did. */
+/* Every way in which a job file names a command; all other texts keep their meaning. */
 START_TEST(job_bare_text_has_no_command)
 {
     static const char *const texts[] = {
@@ -1016,7 +1016,7 @@ START_TEST(job_every_model_kind_is_known)
 }
 END_TEST
 
-/* Each word of a column. */
+/* Each property of a column. */
 START_TEST(job_same_model_looks_at_all_of_a_column)
 {
     static const char base[] =
@@ -1043,7 +1043,7 @@ START_TEST(job_same_model_looks_at_all_of_a_column)
 }
 END_TEST
 
-/* A job that trains nothing and drops something changes what the servers hold. */
+/* A job without training that drops tables would change the servers' tables. */
 START_TEST(job_that_only_reads_drops_nothing)
 {
     struct job j;
@@ -1180,7 +1180,8 @@ START_TEST(job_checkpoints_have_defaults_and_ranges)
 }
 END_TEST
 
-/* What changes what a row or a layer means is named; what does not is free to change. */
+/* A change of a key that gives rows or layers another meaning is reported; other keys may
+ * change. */
 START_TEST(job_same_model_names_the_key_that_differs)
 {
     static const struct {

@@ -1,4 +1,5 @@
-/* test_legend.c: fields and tensors keep their numbers by name; what differs is said by name. */
+/* test_legend.c: fields and tensors keep their numbers by name; differences are reported by
+ * name. */
 #include "proto/job/job.h"
 #include "proto/job/legend.h"
 
@@ -55,7 +56,7 @@ START_TEST(legend_keep_their_numbers)
     ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "user"), 0);
     ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "hour"), 2);
     ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "city"), 3);
-    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "item"), 1); /* gone, its rows are there */
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "item"), 1); /* gone, but not its rows */
     ck_assert(!is.name[LEGEND_FIELDS][legend_find(&is, LEGEND_FIELDS, "item")].here);
 
     struct legend next = made(LIST("brand", "item"), LIST("bias:1"), "a"); /* it comes back */
@@ -177,7 +178,7 @@ START_TEST(legend_of_another_kind_of_model_are_refused_whatever_its_tensors)
 }
 END_TEST
 
-/* More names than a refusal has room for: it says the whole table then, and that holds. */
+/* More names than a refusal has room for: it names the whole table then, which is enough. */
 START_TEST(legend_of_many_fields_in_another_table_begin_anew_by_their_table)
 {
     char *whole[] = {"emb:*"}, *other[] = {"other:*"};
@@ -222,7 +223,7 @@ static struct legend with_numbers(const char *const *fields, const char *const *
     return n;
 }
 
-/* A field more moves none of the numbers. */
+/* An additional field changes none of the numbers. */
 START_TEST(legend_of_a_tensor_that_reads_numbers_stand_by_those_alone)
 {
     struct err e = {0};
@@ -270,7 +271,7 @@ START_TEST(legend_of_what_has_no_rows_begin_nothing_anew)
 }
 END_TEST
 
-/* Where columns have no names, "2" is another one when the label has moved. */
+/* In columns without names, "2" is another column if the label has moved. */
 START_TEST(legend_of_columns_by_place_know_where_the_label_was)
 {
     struct err e = {0};
@@ -300,7 +301,7 @@ START_TEST(legend_of_columns_by_place_know_where_the_label_was)
 }
 END_TEST
 
-/* A number that was given back is given again, once all others are; till then it rests. */
+/* A number that was released is used again only after all others; until then it is kept. */
 START_TEST(legend_full_of_numbers_say_so_and_take_those_given_back)
 {
     struct err e = {0};

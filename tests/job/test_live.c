@@ -1,5 +1,5 @@
-/* test_live.c: a daemon's file, read again: what has changed, what may, what is refused; and which
- * file is that of one of several daemons. */
+/* test_live.c: a daemon's file is read again: which keys changed, which may change, and errors; and
+ * the file of each of several daemons. */
 #include "proto/base/log.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
@@ -24,7 +24,7 @@ static void put(const char *name, const char *text)
     fclose(f);
 }
 
-/* What is logged meanwhile, in `said`. */
+/* Reads the file again, with the log of that in `said`. */
 static int read_again(struct live *l, struct err *e)
 {
     char file[160];
@@ -105,7 +105,7 @@ START_TEST(a_file_that_is_refused_changes_nothing)
 }
 END_TEST
 
-/* What the command line says stands over the file, before and after. */
+/* The command line takes precedence over the file, before and after. */
 START_TEST(the_command_line_stands)
 {
     struct err e = {0};
@@ -130,7 +130,7 @@ START_TEST(the_level_counts_at_once)
     put("coordinator.yaml", "log: info\n");
     ck_assert_int_eq(live_open(&l, &e), 0);
     put("coordinator.yaml", "log: error\nshards: 4\n");
-    ck_assert_int_eq(read_again(&l, &e), 0); /* told before it counts */
+    ck_assert_int_eq(read_again(&l, &e), 0); /* reported before it takes effect */
     ck_assert_msg(strstr(said, "log has changed\n") != NULL, "%s", said);
     put("coordinator.yaml", "log: error\nshards: 5\n");
     ck_assert_int_eq(read_again(&l, &e), 0);
@@ -138,7 +138,7 @@ START_TEST(the_level_counts_at_once)
     put("coordinator.yaml", "shards: 5\n");
     ck_assert_int_eq(read_again(&l, &e), 0);
     put("coordinator.yaml", "shards: 6\n");
-    ck_assert_int_eq(read_again(&l, &e), 0); /* a line that has gone counts no more */
+    ck_assert_int_eq(read_again(&l, &e), 0); /* a removed line no longer counts */
     ck_assert_msg(strstr(said, "shards has changed") != NULL, "%s", said);
     live_close(&l);
 }

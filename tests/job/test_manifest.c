@@ -1,4 +1,4 @@
-/* test_manifest.c: a manifest survives its text; whatever changes in it is found. */
+/* test_manifest.c: a manifest survives its text; every change in it is found. */
 #include "proto/base/hash.h"
 #include "proto/job/manifest.h"
 
@@ -102,7 +102,7 @@ START_TEST(manifest_newer_format_is_refused_by_name)
 }
 END_TEST
 
-/* A checksum that fits makes nothing true. */
+/* A valid checksum does not make the content valid. */
 START_TEST(manifest_without_a_member_is_refused)
 {
     static const char *const members[] = {"format", "name",  "run",  "rows",
@@ -136,7 +136,7 @@ static struct json *many(uint32_t count, bool parts)
     return list;
 }
 
-/* A part a shard and a lane at least, and no more than there can be. */
+/* At least one part for each shard, and one lane; no more than the limits. */
 START_TEST(manifest_counts_have_their_bounds)
 {
     static const struct {
@@ -194,7 +194,7 @@ static struct json *one(const char *name, int64_t number, int64_t run, int64_t e
     return m;
 }
 
-/* As they were made; their dates lie. */
+/* In the order in which they were made, although their dates are wrong. */
 START_TEST(manifest_order_is_no_clocks)
 {
     struct json *m[] = {NULL,

@@ -1,4 +1,4 @@
-/* test_schema.c: what a table may be, and what is said of one that may not. */
+/* test_schema.c: valid tables, and the errors of invalid ones. */
 #include "proto/job/gradient.h"
 #include "proto/job/schema.h"
 
@@ -57,7 +57,7 @@ START_TEST(schema_of_16_bits_has_half_the_weights)
 }
 END_TEST
 
-/* Each rule beyond its range, or without what it needs; and the same rules within. */
+/* Each rule out of its range, or without its condition; and the same rules within. */
 START_TEST(schema_rules_out_of_range_are_refused)
 {
     const struct table_schema plain = {
@@ -111,7 +111,7 @@ START_TEST(schema_rules_out_of_range_are_refused)
 }
 END_TEST
 
-/* The largest that may be pushed may, be it below 0; the next one may not. */
+/* The largest value that may be pushed is accepted, also with a minus sign; the next one is not. */
 START_TEST(gradients_are_within_the_limit)
 {
     const struct table_schema s = {
@@ -130,7 +130,8 @@ START_TEST(gradients_are_within_the_limit)
 }
 END_TEST
 
-/* Each member by itself: what equality sees is told by name, with both values. */
+/* Each member by itself: every difference that equality sees is reported by name, with both
+ * values. */
 START_TEST(schema_difference_names_what_differs)
 {
     static struct table_schema s, other;
@@ -191,8 +192,9 @@ START_TEST(schema_difference_names_what_differs)
 }
 END_TEST
 
-/* By member, what a table with rows takes of another job: what rows, names and places go by stays.
- * Of the rules no list is here: each must say it, or schema_field.c does not compile. */
+/* By member: which changes a table with rows accepts from another job. Members that rows, names and
+ * places depend on stay. The rules are not listed here: each must define it, or schema_field.c does
+ * not compile. */
 START_TEST(schema_change_says_what_may)
 {
     static struct table_schema s, is;
@@ -240,7 +242,7 @@ START_TEST(schema_change_says_what_may)
         *(unsigned char *)of[i].at ^= 1;
         enum schema_change change = schema_change(&s, &is, text);
         ck_assert_msg(change == of[i].change, "%s: %d", text, (int)change);
-        /* beside one that may change at any time the other is told */
+        /* beside a member that may change at any time, the other one is reported */
         is.optimizer.beta1 = 0.5f;
         ck_assert_int_eq(schema_change(&s, &is, text), of[i].change);
         ck_assert(of[i].change == SCHEMA_TURNS || strstr(text, "beta1") == NULL);
@@ -258,7 +260,7 @@ START_TEST(schema_change_keeps_rows_as_they_are)
     ck_assert_str_eq(text, "optimizer.l2 is 0, not 0.5");
     s.optimizer.l2 = 0.25f;
     ck_assert_int_eq(schema_change(&s, &is, text), SCHEMA_TURNS);
-    s.optimizer.kind = OPT_FTRL, is = s; /* its weights are worked out with them */
+    s.optimizer.kind = OPT_FTRL, is = s; /* its weights are computed with them */
     float *of_weights[] = {&is.optimizer.lr, &is.optimizer.beta, &is.optimizer.l1,
                            &is.optimizer.l2};
     for (int i = 0; i < 4; i++) {

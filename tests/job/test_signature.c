@@ -1,4 +1,4 @@
-/* test_signature.c: what a listed key has signed is taken; whatever changes is refused. */
+/* test_signature.c: content that a listed key has signed is accepted; any change is refused. */
 #include "proto/base/file.h"
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
@@ -49,7 +49,8 @@ static int sign_all(const uint8_t *by, struct err *e)
     return signature_write(in("c"), name, 2, by, e);
 }
 
-/* A manifest with these elements of "hashes"; NULL: without the member. The caller frees it. */
+/* Returns a manifest with these elements of "hashes"; NULL: without the member. The caller frees
+ * it. */
 static char *manifest_of(const char *hashes)
 {
     struct json *m = json_new_object(), *list = NULL;
@@ -65,7 +66,7 @@ static char *manifest_of(const char *hashes)
     return text;
 }
 
-/* A checkpoint of three files, signed by a key that is listed. */
+/* Makes a checkpoint of three files, signed by a listed key. */
 static void setup(void)
 {
     struct err e = {0};
@@ -120,7 +121,7 @@ START_TEST(signature_is_taken)
     ck_assert_int_eq(signature_check_bytes(s, "manifest.json", "{}\n", 3, &e), SHOAL_E_DENIED);
     ck_assert(stat(in("c/signature"), &st) == 0 && (st.st_mode & 07777) == 0644);
     signature_free(s);
-    ck_assert_int_eq(sign_all(seed, &e), 0); /* again, in the place of the first */
+    ck_assert_int_eq(sign_all(seed, &e), 0); /* again, in place of the first */
     signature_free(opened());
 }
 END_TEST
@@ -151,7 +152,7 @@ START_TEST(signature_that_is_missing_is_refused)
     put(in("c/signature"), "");
     refused("is no whole signature");
     ck_assert_int_eq(truncate(in("c/signature"), SIGNATURE_BYTES_MAX + 1), 0);
-    refused("cannot read"); /* too long to be looked at */
+    refused("cannot read"); /* too long to be read */
 }
 END_TEST
 
@@ -181,7 +182,7 @@ START_TEST(signature_of_an_older_release_says_sign_again)
 }
 END_TEST
 
-/* Each byte in three ways: its lowest bit, the case of a letter, its highest bit. */
+/* Each byte is changed in three ways: its lowest bit, the case of a letter, its highest bit. */
 START_TEST(signature_with_a_changed_byte_is_refused)
 {
     static const char bits[] = {1, 0x20, (char)0x80};
@@ -206,7 +207,7 @@ START_TEST(signature_with_a_changed_byte_is_refused)
     }
     for (size_t n = 0; n < bytes; n++)
         ck_assert_msg(taken(text, n, manifest, more, list) == SHOAL_E_DENIED, "%zu", n);
-    /* the NUL behind it is a byte more */
+    /* the NUL at the end is one byte more */
     ck_assert_int_eq(taken(text, bytes + 1, manifest, more, list), SHOAL_E_DENIED);
     ck_assert_int_eq(taken(text, bytes, manifest, more - 1, list), SHOAL_E_DENIED);
     ck_assert_int_eq(taken(text, bytes, manifest, more, list), 0);
@@ -250,7 +251,7 @@ START_TEST(signature_lacks_what_was_put_there)
 }
 END_TEST
 
-/* Neither for a file nor for a folder, though what it leads to is the very content. */
+/* Neither in place of a file nor of a folder, although the link leads to the same content. */
 START_TEST(signature_takes_no_link)
 {
     struct signature *s = opened();
@@ -264,9 +265,9 @@ START_TEST(signature_takes_no_link)
 }
 END_TEST
 
-/* ---- what a holder of a key may have signed -------------------------------------------------- */
+/* ---- manifests that the holder of a key may have signed -------------------------------------- */
 
-/* A manifest of these hashes, well signed; the status of taking it. */
+/* Signs a manifest with these hashes; returns the status of its check. */
 static int made(const char *hashes)
 {
     uint8_t key[SIGN_KEY], by[SIGN_BYTES];
@@ -327,7 +328,7 @@ START_TEST(signature_lines_are_in_order_and_whole)
         {"[" FILE_OF("a", "7", HASH) ", " FILE_OF("b", "0", HASH) "]", 0},
         {"[" FILE_OF("b", "7", HASH) ", " FILE_OF("a", "0", HASH) "]", SHOAL_E_DENIED},
         {"[" FILE_OF("a", "7", HASH) ", " FILE_OF("a", "7", HASH) "]", SHOAL_E_DENIED},
-        {"[]", SHOAL_E_DENIED}, /* of nothing */
+        {"[]", SHOAL_E_DENIED}, /* no file */
         {NULL, SHOAL_E_DENIED},
         {"{\"a\": 1}", SHOAL_E_DENIED},
         {"[7]", SHOAL_E_DENIED},
@@ -362,7 +363,7 @@ START_TEST(signature_is_made_of_plain_files_below_the_folder)
 }
 END_TEST
 
-/* Who reads holds the manifest that signing replaces; it is replaced as it was: mode and all. */
+/* A reader holds the manifest that signing replaces. The new one has the same mode. */
 START_TEST(signature_waits_for_readers)
 {
     struct err e = {0};
@@ -405,7 +406,7 @@ static int listed(const char *text, struct err *e)
 START_TEST(signers_are_a_key_a_line)
 {
     static const struct {
-        const char *text, *says; /* NULL: taken, both of them */
+        const char *text, *says; /* NULL: both are accepted */
     } cases[] = {
         {HASH "\n" HASH, NULL},
         {"# a list\n\n\t" HASH " # ann\r\n" HASH "\n", NULL},

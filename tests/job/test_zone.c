@@ -1,5 +1,5 @@
-/* test_zone.c: data.zone: what is refused, what words of time mean in it, and its table in the
- * job's text. */
+/* test_zone.c: data.zone: errors, the meaning of times in a zone, and its table in the job's
+ * text. */
 #include "proto/job/given.h"
 #include "proto/job/job.h"
 
@@ -11,7 +11,7 @@
 #define JOB                                                                                        \
     "job: j\ndata: {format: csv, train: a, label: y, time: t%s}\nmodel: {kind: fm}\n"              \
     "train: {epochs: 1}\n%s"
-/* as a coordinator gives it: no zone file is asked for, and the name need not be one */
+/* as a coordinator gives it: no zone file is needed, and the name need not exist */
 #define BERLIN "Here/There 0+3600 1774746000+7200 1792890000+3600"
 #define GIVEN ", zone: Here/There, zone_changes: \"" BERLIN "\""
 
@@ -75,7 +75,8 @@ START_TEST(words_of_time_are_of_the_zone)
 }
 END_TEST
 
-/* A span has a length, and a number below nine digits is no time: 20260304 is meant otherwise. */
+/* A span has a length, and a number below nine digits is not a time: 20260304 has another
+ * meaning. */
 START_TEST(spans_have_a_length)
 {
     static const struct {
@@ -132,7 +133,7 @@ START_TEST(a_table_is_given_read_and_taken_out_again)
     ck_assert_uint_eq(bytes, strlen(before) + 1); /* a line ends */
     free(plain);
     free(again);
-    /* an order that was given to a text submitted again stays: the job has been read with it */
+    /* an order that was given to a text that is submitted again stays: the job was read with it */
     given = (struct given){.zone = &zone};
     static const char within[] = "data.shuffle.within: \"3600s\" # given by the coordinator\n";
     ck_assert_int_eq(given_put(within, strlen(within), &given, &with, &bytes, &e), 0);
@@ -144,7 +145,7 @@ START_TEST(a_table_is_given_read_and_taken_out_again)
     ck_assert(zone_same(&job.data.zone, &zone));
     ck_assert_str_eq(job.data.zone.name, "Here/There");
     job_free(&job);
-    /* of another zone than the job names now, it counts for nothing */
+    /* a table of another zone than the job's present one is ignored */
     ck_assert_int_eq(parse(", zone: UTC, zone_changes: \"" BERLIN "\"", ""), 0);
     ck_assert_int_eq(parse(", zone: Here, zone_changes: \"" BERLIN "\"", ""), SHOAL_E_CONFIG);
 }

@@ -1,4 +1,4 @@
-/* test_measure.c: measures as JSON: what stands in front, and what for each label. */
+/* test_measure.c: measures as JSON: the members at the top, and those of each label. */
 #include "proto/metric/measure.h"
 
 #include <check.h>
@@ -35,7 +35,7 @@ START_TEST(measure_of_one_label_has_its_counts)
 }
 END_TEST
 
-/* There is no such thing as the positives of two labels: the first one's would be taken for it. */
+/* The positives of two labels have no common count: the first label's would be taken for it. */
 START_TEST(measure_of_two_labels_has_counts_for_each)
 {
     struct json *j = report_of(2);

@@ -1,5 +1,5 @@
-/* test_metric.c: every measure against its definition, counted pair by pair; what is bounded
- * against what is exact. */
+/* test_metric.c: every measure against its definition, counted pair by pair; bounded measures
+ * against exact ones. */
 #include "proto/base/rng.h"
 #include "proto/metric/measure.h"
 #include "tests/lib/crafted.h"
@@ -16,7 +16,7 @@ static struct metric got;
 static struct metric_bucket bucket[MEASURE_BUCKETS_MAX];
 static uint32_t buckets;
 
-/* Predictions on a grid (0: none), so that some are equal. */
+/* Draws predictions on a grid (0: no grid), so that some are equal. */
 static void draw(uint64_t seed, uint32_t grid)
 {
     struct rng g = rng_of(seed, 0, 0);
@@ -27,7 +27,7 @@ static void draw(uint64_t seed, uint32_t grid)
     }
 }
 
-/* One label through metric_scores, exact up to `exact` examples. */
+/* Measures one label with metric_scores, exactly up to `exact` examples. */
 static void scores_of(const float *p, const float *y, uint32_t count, uint64_t exact,
                       uint32_t wanted)
 {
@@ -40,7 +40,7 @@ static void scores_of(const float *p, const float *y, uint32_t count, uint64_t e
     metric_scores_close(&s);
 }
 
-/* The definition: pairs in the right order, ties half. */
+/* The definition: the share of pairs in the right order; ties count half. */
 static double auc_by_pairs(const float *p, const float *y, uint32_t count)
 {
     double right = 0, pairs = 0;
@@ -63,7 +63,7 @@ START_TEST(metric_auc_is_that_of_counted_pairs)
     ck_assert_double_eq_tol(got.auc, auc_by_pairs(score, label, N), 1e-12);
     ck_assert_double_eq(got.auc_error, 0);
     ck_assert_uint_eq(got.examples, N);
-    label[0] = 1 - label[0]; /* the control: other labels have another AUC */
+    label[0] = 1 - label[0]; /* the control case: other labels have another AUC */
     ck_assert_double_ne(auc_by_pairs(score, label, N), got.auc);
 }
 END_TEST
@@ -102,7 +102,7 @@ START_TEST(metric_cells_keep_within_the_error_they_tell)
         score[i] = i % 10 == 0 ? 1 - score[i] * 1e-4f : score[i] * powf(2, -(float)(i % 20));
     scores_of(score, label, N, N, 20);
     struct metric exact = got;
-    scores_of(score, label, N, N / 3, 20); /* kept, then folded */
+    scores_of(score, label, N, N / 3, 20); /* kept, then folded into cells */
     ck_assert_double_gt(got.auc_error, 0);
     ck_assert_double_lt(got.auc_error, 1e-3);
     ck_assert_double_le(fabs(got.auc - exact.auc), got.auc_error);
@@ -112,7 +112,7 @@ START_TEST(metric_cells_keep_within_the_error_they_tell)
 }
 END_TEST
 
-/* Predictions closer than a cell is wide: nothing is known of their order, and the error says
+/* Predictions that are closer than a cell is wide: their order is unknown, and the error says
  * so. */
 START_TEST(metric_cells_that_mix_are_told)
 {
@@ -155,7 +155,7 @@ START_TEST(metric_loss_is_bounded)
 }
 END_TEST
 
-/* As many as are to be kept are, and one more is not: then all are in cells. */
+/* Exactly the given number of examples is kept; with one more, all are in cells. */
 START_TEST(metric_keeps_as_many_as_it_is_told)
 {
     struct metric_scores s;
@@ -189,15 +189,15 @@ START_TEST(metric_curve_has_equal_counts)
     }
     ck_assert_uint_eq(examples, N);
     ck_assert_double_eq_tol(got.ece, error / N, 1e-12);
-    scores_of(score, label, N, 10, 20); /* from cells: nearly so */
+    scores_of(score, label, N, 10, 20); /* from cells: nearly equal */
     ck_assert_uint_eq(buckets, 20);
     for (uint32_t b = 0; b < 20; b++)
         ck_assert_uint_le(bucket[b].examples - (N / 20 - 15), 30);
 }
 END_TEST
 
-/* A constant prediction is one bucket however many are asked for: else zeros and ones would be
- * sorted apart. */
+/* A constant prediction is one bucket, however many are asked for: otherwise zeros and ones would
+ * be sorted apart. */
 START_TEST(metric_curve_never_cuts_equal_predictions)
 {
     for (uint32_t i = 0; i < N; i++) {
@@ -230,7 +230,7 @@ END_TEST
 
 static struct metric grouped[LIMIT_TASKS];
 
-/* (count, tasks) predictions through metric_group. */
+/* Measures (count, tasks) predictions with metric_group. */
 static void groups_of(const uint64_t *group, const float *p, const float *y, uint32_t count,
                       uint32_t tasks, uint64_t room)
 {
@@ -245,7 +245,7 @@ static void groups_of(const uint64_t *group, const float *p, const float *y, uin
 
 START_TEST(metric_gauc_is_weighted_by_impressions)
 {
-    /* group 7: AUC 1 of 3; group 9: ties, 1/2 of 2; group 1: one label only, counts nowhere. */
+    /* group 7: AUC 1 of 3; group 9: ties, 1/2 of 2; group 1: only one label, does not count */
     const uint64_t group[] = {7, 9, 1, 7, 1, 9, 7};
     const float p[] = {0.9f, 0.5f, 0.1f, 0.2f, 0.8f, 0.5f, 0.3f}, y[] = {1, 1, 0, 0, 0, 0, 0};
 
@@ -288,14 +288,14 @@ START_TEST(metric_gauc_is_that_of_counted_pairs)
 }
 END_TEST
 
-/* Every group has AUC 3/4 as a whole and another one in every part; so 3/4 means that only whole
- * groups are counted. */
+/* Every group has AUC 3/4 as a whole and another one in each part; so 3/4 means that only whole
+ * groups count. */
 START_TEST(metric_gauc_beyond_the_room_is_of_whole_groups)
 {
     static uint64_t group[N];
     static const float p[] = {0.9f, 0.5f, 0.1f, 0.3f}, y[] = {1, 0, 0, 1};
     for (uint32_t i = 0; i < N; i++) {
-        /* groups come again and again, so that thinning meets half of one */
+        /* groups recur, so that thinning meets half of one */
         group[i] = i % (N / 4) % 500;
         score[i] = p[i / (N / 4)];
         label[i] = y[i / (N / 4)];
@@ -303,7 +303,7 @@ START_TEST(metric_gauc_beyond_the_room_is_of_whole_groups)
     groups_of(group, score, label, N, 1, N / 5);
     ck_assert_double_lt(grouped[0].gauc_share, 0.3);
     ck_assert_uint_gt(grouped[0].groups, 10);
-    /* the share is that of the groups that are left */
+    /* the share of the remaining groups */
     double share = (double)grouped[0].groups / 500 / grouped[0].gauc_share;
     ck_assert(share > 0.7 && share < 1.4);
     double sampled = grouped[0].gauc;
@@ -334,7 +334,7 @@ START_TEST(metric_gauc_of_each_label)
     ck_assert_double_eq_tol(grouped[0].gauc, 1, 1e-12);
     ck_assert_uint_eq(grouped[0].groups, 2);
     ck_assert_double_eq_tol(grouped[1].gauc, 0, 1e-12);
-    ck_assert_uint_eq(grouped[1].groups, 1); /* the second group's are both positive */
+    ck_assert_uint_eq(grouped[1].groups, 1); /* both of the second group are positive */
 }
 END_TEST
 
@@ -377,7 +377,7 @@ START_TEST(metric_by_tells_what_was_counted_and_what_may_be_missed)
         positives -= sums->positives;
         loss -= sums->loss;
     }
-    ck_assert_uint_eq(b.value[0].key, 1); /* the heaviest never goes */
+    ck_assert_uint_eq(b.value[0].key, 1); /* the heaviest is always kept */
     ck_assert_uint_eq(b.value[0].missed, 0);
     ck_assert_uint_eq(told + b.rest_examples, 100000);
     ck_assert_uint_eq(b.rest[0].positives, positives);
@@ -404,7 +404,7 @@ START_TEST(metric_by_finds_crafted_values_soon)
 }
 END_TEST
 
-/* Groups go by another hash: such ones are sought. */
+/* Groups use another hash, so keys are searched that collide in it. */
 START_TEST(metric_group_finds_crafted_groups_soon)
 {
     enum { GROUPS = 1000, PLACES = 2048 };
@@ -433,8 +433,9 @@ static double by_auc(const struct metric_by *b, uint32_t i, uint64_t *examples)
     return is.auc;
 }
 
-/* Of few values AUC is of all examples; of one that comes when all cells are others' it is of those
- * from where it is found to be frequent; of one label alone there is none. */
+/* If there are few values, the AUC covers all examples. If a value comes when all cells are in use,
+ * its AUC covers the examples from the moment when it counts as frequent. With only one label there
+ * is no AUC. */
 START_TEST(metric_by_has_auc_of_the_frequent)
 {
     struct metric_by b;
@@ -460,7 +461,7 @@ START_TEST(metric_by_has_auc_of_the_frequent)
 }
 END_TEST
 
-/* Cells of a value that goes are free again, and come empty to who takes them. */
+/* Cells of a removed value are free again, and empty for the next value. */
 START_TEST(metric_by_cells_go_with_their_value)
 {
     struct metric_by b;
@@ -481,7 +482,7 @@ START_TEST(metric_by_cells_go_with_their_value)
 }
 END_TEST
 
-/* Who has cells, and whose they are, agree. */
+/* Checks that values and owners of cells agree; returns how many cells are owned. */
 static uint32_t cells_agree(const struct metric_by *b)
 {
     uint32_t owned = 0, having = 0;
@@ -504,8 +505,8 @@ static void by_add(struct metric_by *b, uint64_t key, uint32_t times)
         metric_by_add(b, key, &p, &y, &loss);
 }
 
-/* The rarer ones came first: those that stay have other places, with their cells. What is cleared
- * is as when it was opened. */
+/* The rarer values came first, so the remaining ones move, with their cells. A cleared table is
+ * like a new one. */
 START_TEST(metric_by_thinned_and_cleared)
 {
     struct metric_by b;
@@ -524,7 +525,7 @@ START_TEST(metric_by_thinned_and_cleared)
         for (uint64_t key = 9; key < 12; key++)
             by_add(&b, key, 4);
         ck_assert_uint_eq(cells_agree(&b), 8);
-        by_add(&b, 12, 1); /* of 4 examples and 3 missed */
+        by_add(&b, 12, 1); /* floor: 4 examples and 3 missed */
         ck_assert_uint_eq(b.floor, 7);
         metric_by_clear(&b);
         ck_assert(b.count == 0 && cells_agree(&b) == 0);
@@ -535,7 +536,7 @@ START_TEST(metric_by_thinned_and_cleared)
 }
 END_TEST
 
-/* Cells go to who is found to have twice as many examples, and not to others. */
+/* Cells go to a value with twice as many examples, and not to others. */
 START_TEST(metric_by_cells_go_to_twice_as_many)
 {
     struct metric_by b;
@@ -551,7 +552,8 @@ START_TEST(metric_by_cells_go_to_twice_as_many)
 }
 END_TEST
 
-/* What a part has missed of a value it tells is added; of one that it does not tell, its floor. */
+/* The examples that a part missed of a reported value are added; for a value that it does not
+ * report, the part's floor. */
 START_TEST(metric_by_joined_adds_what_was_missed)
 {
     struct metric_by b;
@@ -574,7 +576,7 @@ START_TEST(metric_by_joined_adds_what_was_missed)
 }
 END_TEST
 
-/* ---- tables that are told and joined --------------------------------------------------------- */
+/* ---- reported and joined tables -------------------------------------------------------------- */
 
 #define PARTS 12u
 
@@ -588,7 +590,7 @@ struct told {
 };
 static struct told part[PARTS];
 
-/* Example i of a part: values up to `most`, low ones more often. */
+/* Returns the value of example i of a part: up to `most`, low ones more often. */
 static uint64_t by_key(uint32_t i, uint32_t most)
 {
     return i * 7 % (1 + i % most);
@@ -631,7 +633,7 @@ static void parts_join(struct metric_by *b, uint32_t capacity, bool backwards)
     metric_by_finish(b, 50);
 }
 
-/* Of values that fit: as one table of all examples, in any order the same. */
+/* If all values fit, the joined table equals one table of all examples, in any order. */
 START_TEST(metric_by_joined_is_as_one_table)
 {
     struct metric_by b, back, whole;
@@ -667,8 +669,8 @@ START_TEST(metric_by_joined_is_as_one_table)
 }
 END_TEST
 
-/* Of more values than are told or kept: what is said is out of no more than there were, and no
- * example is lost. */
+/* With more values than are reported or kept, the bounds hold for every value, and no example is
+ * lost. */
 START_TEST(metric_by_joined_says_what_may_be_missed)
 {
     struct metric_by b;
@@ -787,7 +789,7 @@ START_TEST(measure_mean_is_over_the_labels_that_have_the_figure)
     metric_mean(of, alike, 3, &got);
     ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
     ck_assert_double_eq_tol(got.logloss, 0.3, 1e-12);
-    metric_mean(of, weight, 3, &got); /* of logloss only */
+    metric_mean(of, weight, 3, &got); /* weights of logloss only */
     ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
     ck_assert_double_eq_tol(got.logloss, 0.225, 1e-12);
     ck_assert(isnan(got.gauc));
@@ -808,7 +810,7 @@ START_TEST(measure_too_many_examples_are_refused)
 }
 END_TEST
 
-/* A power of two each, as many as fit all together. */
+/* A power of two each, as many as fit together. */
 START_TEST(measure_values_of_all_fields_fit)
 {
     for (uint32_t fields = 1; fields <= LIMIT_BY; fields *= 2) {

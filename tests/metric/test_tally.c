@@ -1,5 +1,5 @@
-/* test_tally.c: a few cells say nearly what all predictions say, in whatever order they are added,
- * and take only what can be from others. */
+/* test_tally.c: a few cells give nearly the result of all predictions, in any order, and impossible
+ * cells of others are refused. */
 #include "proto/base/rng.h"
 #include "proto/metric/metric_tally.h"
 
@@ -12,7 +12,7 @@
 
 static struct rng rng;
 
-/* A prediction of any size, and a label that goes by it. */
+/* Returns a prediction of any size, with a label that follows it. */
 static float prediction(float *label)
 {
     double logit = 12 * (rng_double(&rng) - 0.7);
@@ -86,7 +86,7 @@ START_TEST(tally_is_the_same_in_any_order)
 }
 END_TEST
 
-/* A worker may say anything. */
+/* A worker may send any bytes. */
 START_TEST(tally_takes_only_what_can_be)
 {
     static struct metric_tally got[2];
@@ -99,7 +99,7 @@ START_TEST(tally_takes_only_what_can_be)
     ck_assert(!metric_tally_take(got, 2, UINT64_MAX, sums, entry, count));
     ck_assert(!metric_tally_take(got, 1, 100, sums, entry, count));
     ck_assert(!metric_tally_take(got, 2, 100, sums, entry, count - 1));
-    ck_assert(!metric_tally_take(got, 2, 100, sums, entry, 0)); /* sums of nobody */
+    ck_assert(!metric_tally_take(got, 2, 100, sums, entry, 0)); /* sums without examples */
     for (uint32_t i = 0; i < 6; i++) {
         was = entry[1];
         entry[1].label = i == 0 ? 7 : was.label;

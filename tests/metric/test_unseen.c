@@ -1,4 +1,4 @@
-/* test_unseen.c: which shares of values without a row stand out. */
+/* test_unseen.c: which shares of values without a row are notable. */
 #include "proto/metric/unseen.h"
 
 #include <check.h>
@@ -6,7 +6,7 @@
 
 static char text[1024];
 
-/* Of fields f0, f1.. with 1,000 values each, so many of them absent. */
+/* Makes fields f0, f1.. with 1,000 values each, `absent` of them without a row. */
 static struct json *list_of(const int *absent, uint32_t count)
 {
     static struct unseen u;
@@ -45,7 +45,7 @@ START_TEST(unseen_field_stands_out_by_its_share)
 }
 END_TEST
 
-/* Rare values of every field, or of four in ten; less than a tenth; one field alone. */
+/* Rare values in every field, or in four of ten; less than a tenth; a single field. */
 START_TEST(unseen_fields_alike_do_not_stand_out)
 {
     check_note((const int[]){0, 0, 0}, 3, "");

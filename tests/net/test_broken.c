@@ -1,5 +1,6 @@
-/* test_broken.c: invariants of the loop, broken on purpose: each must be noticed, by its own
- * assert. The socket is the test's: each look at it finds input, each receive a message. */
+/* test_broken.c: breaks the invariants of the loop on purpose: each breach must be caught by its
+ * own assert. The test replaces the socket: each look at it finds input, each receive returns a
+ * message. */
 #include "proto/net/net.c"
 #include "tests/lib/broken.h"
 #include "tests/lib/suite.h"
@@ -27,7 +28,7 @@ int __wrap_sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
     return 0;
 }
 
-/* It never runs. */
+/* The idle callback never runs. */
 int __wrap_uv_idle_start(uv_idle_t *idle, uv_idle_cb cb);
 int __wrap_uv_idle_start(uv_idle_t *idle, uv_idle_cb cb)
 {

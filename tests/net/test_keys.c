@@ -1,4 +1,4 @@
-/* test_keys.c: key files, lists of keys, and who comes in over a real socket. */
+/* test_keys.c: key files, lists of keys, and the peers that a real socket lets in. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/secret.h"
@@ -65,8 +65,8 @@ START_TEST(keys_are_made_once)
     ck_assert_str_ne(second->secret, first->secret);
     ck_assert_int_eq(keyfile_make(in("a"), NULL, pub, &e), SHOAL_E_EXISTS);
     ck_assert_int_eq(unlink(in("a")), 0);
-    ck_assert_int_eq(keyfile_make(in("a"), NULL, pub, &e), SHOAL_E_EXISTS); /* a.pub */
-    ck_assert_int_ne(access(in("a"), F_OK), 0); /* and no half of a pair is left */
+    ck_assert_int_eq(keyfile_make(in("a"), NULL, pub, &e), SHOAL_E_EXISTS); /* a.pub exists */
+    ck_assert_int_ne(access(in("a"), F_OK), 0); /* no half of a pair is left */
     keyfile_free(first);
     keyfile_free(second);
 }
@@ -79,7 +79,7 @@ START_TEST(keys_with_loose_modes_are_refused)
         int plain, credential;
     } cases[] = {{0400, 0, 0},
                  {0600, 0, 0},
-                 {0440, SHOAL_E_DENIED, 0}, /* the access list of a service's user shows so */
+                 {0440, SHOAL_E_DENIED, 0}, /* as with an access list */
                  {0640, SHOAL_E_DENIED, 0},
                  {0404, SHOAL_E_DENIED, SHOAL_E_DENIED},
                  {0644, SHOAL_E_DENIED, SHOAL_E_DENIED},
@@ -174,17 +174,17 @@ START_TEST(keys_are_found_where_they_are_named)
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(chmod(in("shoal.key"), 0440), 0);
     ck_assert_int_eq(keyfile_find(NULL, &k, &e), 0);
-    ck_assert_ptr_null(k); /* so a unit says that there is none */
+    ck_assert_ptr_null(k); /* so a unit says: no key */
     unsetenv("CREDENTIALS_DIRECTORY");
     ck_assert_int_eq(chmod(in("shoal.key"), 0400), 0);
-    ck_assert_int_eq(keyfile_find(in("shoal.key"), &k, &e), SHOAL_E_CONFIG); /* named, it is none */
+    ck_assert_int_eq(keyfile_find(in("shoal.key"), &k, &e), SHOAL_E_CONFIG); /* named: a key */
     ck_assert_int_eq(keyfile_find(in("none"), &k, &e), SHOAL_E_NOINPUT);
     ck_assert_int_eq(mkdir(in("folder"), 0700), 0);
     ck_assert_int_eq(keyfile_find(in("folder"), &k, &e), SHOAL_E_DENIED);
 }
 END_TEST
 
-/* A key file is short: what is longer is no key file, and none of it is used. */
+/* A key file is short: a longer one is no key file, and no part of it is used. */
 START_TEST(keys_in_long_files_are_refused)
 {
     struct keyfile *a = key_new("a", NULL), *k;
@@ -205,7 +205,8 @@ START_TEST(keys_in_long_files_are_refused)
 }
 END_TEST
 
-/* systemd lets a group at what it hands over; at a file beside its folder nobody lets a group. */
+/* systemd lets the group read the credentials that it passes. A file beside their folder must not
+ * be readable by a group. */
 START_TEST(keys_beside_the_credentials_are_none)
 {
     struct err e = {0};
@@ -263,7 +264,7 @@ START_TEST(keys_pin_the_old_and_the_new_coordinator)
     ck_assert_int_eq(stat(in("k"), &before), 0);
     ck_assert_int_eq(keyfile_pin(in("k"), three, &e), SHOAL_E_USAGE);
     ck_assert_int_eq(keyfile_pin(in("k"), "", &e), SHOAL_E_USAGE);
-    for (int turn = 0; turn < 2; turn++) { /* twice is once */
+    for (int turn = 0; turn < 2; turn++) { /* repeated: no change */
         ck_assert_msg(keyfile_pin(in("k"), both, &e) == 0, "%s", e.text);
         ck_assert_int_eq(keyfile_load(in("k"), &third, &e), 0);
         ck_assert_str_eq(third->pub, k->pub); /* the key stays */
@@ -314,7 +315,7 @@ START_TEST(list_is_read)
 }
 END_TEST
 
-/* Each at its most, and one more. */
+/* Each bound, and one more. */
 START_TEST(lists_have_their_bounds)
 {
     char text[600], name[LIMIT_NAME + 1];
@@ -341,7 +342,7 @@ START_TEST(lists_have_their_bounds)
         char key[41];
         memcpy(raw, &(uint32_t){i * 2654435761u}, 4);
         ck_assert_ptr_nonnull(zmq_z85_encode(key, raw, sizeof raw));
-        if (i == LIMIT_KEYS_LISTED) { /* the last one is not there yet */
+        if (i == LIMIT_KEYS_LISTED) { /* the last one is not in the list yet */
             ck_assert_int_eq(keylist_parse(many, (size_t)(at - many), "list", &l, &e), 0);
             ck_assert_uint_eq(l->count, LIMIT_KEYS_LISTED);
             keylist_free(l);
@@ -392,16 +393,16 @@ START_TEST(broken_lists_are_refused_with_their_line)
 }
 END_TEST
 
-/* ---- who comes in ---------------------------------------------------------------------------- */
+/* ---- peers that are let in ------------------------------------------------------------------- */
 
-struct door { /* a server on its own thread, which notes who speaks */
+struct door { /* a server on its own thread, which records each sender */
     struct net *net;
     struct env *env;
     pthread_t thread;
     char bound[256];
     struct env_timer look;
-    struct keylist *_Atomic next; /* to be let in from now on */
-    _Atomic int role;             /* of the last message; -1: none yet */
+    struct keylist *_Atomic next; /* the list that replaces the present one */
+    _Atomic int role;             /* the last message's; -1: none yet */
     char name[LIMIT_NAME];
 };
 
@@ -501,7 +502,7 @@ static int guest_open(struct guest *g, const struct keyfile *keys, const char *e
     return env_connect(g->env, endpoint, key, &g->to);
 }
 
-/* Whether an answer comes. */
+/* True when an answer comes. */
 static bool guest_asks(struct guest *g, unsigned ms)
 {
     struct msg *m = msg_new();
@@ -514,7 +515,7 @@ static bool guest_asks(struct guest *g, unsigned ms)
     return g->answered;
 }
 
-/* One that comes, asks once, and goes. */
+/* A client connects, asks once, and disconnects. */
 static bool comes(const struct keyfile *keys, const char *endpoint, const char *key, unsigned ms)
 {
     struct guest g;
@@ -541,7 +542,7 @@ START_TEST(net_keys_matrix)
     ck_assert_int_eq(d.role, ROLE_WORKER);
     ck_assert_str_eq(d.name, "w1");
     ck_assert(comes(good, d.bound, server->pub, SOON));
-    (void)usleep(NEVER * 1000); /* what he asked more than once is heard */
+    (void)usleep(NEVER * 1000); /* repeated questions are still arriving */
     d.role = -1;
     ck_assert(!comes(NULL, d.bound, ENV_COORDINATOR, NEVER));     /* plain against CURVE */
     ck_assert(!comes(other, d.bound, ENV_COORDINATOR, NEVER));    /* not listed */
@@ -578,7 +579,7 @@ START_TEST(net_who_was_refused_comes_in_when_listed)
     ck_assert(!guest_asks(&g, NEVER));
     (void)snprintf(list, sizeof list, "%s worker w1\n", a->pub);
     door_allow(&d, list);
-    ck_assert(guest_asks(&g, SOON)); /* over the same peer */
+    ck_assert(guest_asks(&g, SOON)); /* over the same connection */
     net_free(g.net);
     door_close(&d);
     keyfile_free(server);
@@ -586,7 +587,7 @@ START_TEST(net_who_was_refused_comes_in_when_listed)
 }
 END_TEST
 
-/* Of an open connection, too; and back. */
+/* A new list applies to an open connection at once: its key changes its role, or loses it. */
 START_TEST(net_another_list_counts_at_once)
 {
     struct keyfile *server = key_new("server", NULL), *a = key_new("a", server->pub),
@@ -602,14 +603,14 @@ START_TEST(net_another_list_counts_at_once)
     ck_assert_int_eq(d.role, ROLE_WORKER);
 
     (void)snprintf(list, sizeof list, "%s metrics m\n%s serve s\n", a->pub, b->pub);
-    door_allow(&d, list); /* it is something else */
+    door_allow(&d, list); /* it has another role */
     ck_assert(guest_asks(&g, SOON));
     ck_assert_int_eq(d.role, ROLE_METRICS);
     ck_assert_str_eq(d.name, "m");
 
     (void)snprintf(list, sizeof list, "%s serve s\n", b->pub);
-    door_allow(&d, list);            /* it is gone */
-    ck_assert(guest_asks(&g, SOON)); /* ZeroMQ cannot cut it */
+    door_allow(&d, list);            /* it was removed */
+    ck_assert(guest_asks(&g, SOON)); /* ZeroMQ cannot cut its connection */
     ck_assert_int_eq(d.role, ROLE_NOBODY);
     ck_assert(!comes(a, d.bound, ENV_COORDINATOR, NEVER));
     ck_assert(comes(b, d.bound, ENV_COORDINATOR, SOON));
@@ -640,7 +641,7 @@ START_TEST(net_ipc_asks_nobody_for_keys)
 }
 END_TEST
 
-/* The thread that answers is taken away: the sockets do not let everybody in. */
+/* The thread that answers key checks is removed: the sockets must not let every peer in. */
 static bool silent;
 int __real_zap_start(void *context, struct err *e);
 int __wrap_zap_start(void *context, struct err *e);
@@ -667,7 +668,7 @@ START_TEST(net_without_an_answer_nobody_comes_in)
 }
 END_TEST
 
-/* Large frames come whole, and leave nothing behind that counts as unfinished. */
+/* Large frames arrive whole, and no part of them stays counted as unfinished. */
 START_TEST(net_keys_carry_the_largest_frame)
 {
     struct keyfile *server = key_new("server", NULL), *a = key_new("a", server->pub);

@@ -1,4 +1,5 @@
-/* test_name.c: which endpoints hold a name, what it stands for, and which address is shown. */
+/* test_name.c: endpoints with a host name, the addresses that it stands for, and the address that
+ * is shown. */
 #include "proto/net/name.h"
 #include "tests/lib/suite.h"
 

@@ -1,4 +1,4 @@
-/* test_net.c: the real network on loopback: an echo server on a thread of its own, a client on the
+/* test_net.c: the real network on loopback: an echo server on its own thread, a client on the
  * test's. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -26,7 +26,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* What the clock of loops is ahead of the machine's. */
+/* The loops' clock is ahead of the machine's by this much. */
 static _Atomic uint64_t ahead_ns;
 static unsigned gone_told;
 uint64_t __real_uv_hrtime(void);
@@ -51,8 +51,8 @@ struct server {
     atomic_uint seen, drained, gone, misaligned, unsendable, late;
     atomic_bool quiet;   /* it does not answer */
     atomic_bool stops;   /* at its next message */
-    atomic_uint slow_us; /* what each message takes it */
-    peer_t last;         /* of the server's thread, or after it has ended */
+    atomic_uint slow_us; /* time that it takes for each message */
+    peer_t last;         /* the last sender; for the server's thread, or after its end */
 };
 
 static void server_message(void *core, peer_t from, struct msg *m)
@@ -70,7 +70,7 @@ static void server_message(void *core, peer_t from, struct msg *m)
         msg_free(m);
     else if (env_send(net_env(s->net), from, m) != 0)
         atomic_fetch_add(&s->unsendable, 1);
-    atomic_fetch_add(&s->seen, 1); /* last: who waits for it finds the reply sent */
+    atomic_fetch_add(&s->seen, 1); /* last: a waiting thread then finds the reply sent */
 }
 
 static void server_drained(void *core)
@@ -104,7 +104,7 @@ static void server_start(struct server *s, struct net_options options, const cha
     ck_assert_msg(net_new(&options, &s->net, &e) == 0, "%s", e.text);
     int rc = SHOAL_E_UNAVAILABLE;
     for (int i = 0; i < 200 && rc == SHOAL_E_UNAVAILABLE; i++) {
-        /* ZeroMQ lets go of a port a little after net_free */
+        /* ZeroMQ releases a port a little after net_free */
         rc = net_listen(s->net, endpoint, s->bound, &e);
         usleep(rc == 0 ? 0 : 10000);
     }
@@ -120,7 +120,7 @@ static void server_stop(struct server *s)
     net_free(s->net);
 }
 
-/* ---- a client that keeps a window of requests under way -------------------------------------- */
+/* ---- a client with a window of requests in flight -------------------------------------------- */
 
 struct client {
     struct net *net;
@@ -217,8 +217,8 @@ static void client_exchange(struct client *c, uint32_t total, uint32_t window, u
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* The server counts a message after it has replied, so the last reply may be here before the
- * count. */
+/* The server counts a message after its reply, so the last reply may arrive before the count is up
+ * to date. */
 static void seen_wait(struct server *s, unsigned count)
 {
     for (int i = 0; i < 2000 && atomic_load(&s->seen) < count; i++)
@@ -257,7 +257,7 @@ START_TEST(net_carries_messages_over_ipc)
     char bound[256];
     ck_assert_int_eq(net_new(&plain, &other, &e), 0);
     ck_assert_int_eq(net_listen(other, endpoint, bound, &e),
-                     SHOAL_E_UNAVAILABLE); /* does not steal a living server's path */
+                     SHOAL_E_UNAVAILABLE); /* the path of a running server stays */
     client_exchange(&c, 100, 4, 70000);
     net_free(other);
     net_free(c.net);
@@ -281,9 +281,9 @@ START_TEST(net_knows_a_path_at_which_nobody_listens)
     ck_assert_int_eq(bind(left, (struct sockaddr *)&address, sizeof(address)), 0);
     close(left);
     ck_assert_int_eq(access(address.sun_path, F_OK), 0);
-    ck_assert(!net_listened(endpoint)); /* what one left who was killed */
+    ck_assert(!net_listened(endpoint)); /* left by a killed process */
     unlink(address.sun_path);
-    ck_assert(net_listened("tcp://127.0.0.1:1")); /* which only asking tells */
+    ck_assert(net_listened("tcp://127.0.0.1:1")); /* only a connection would tell */
 }
 END_TEST
 
@@ -311,7 +311,8 @@ START_TEST(net_warm_path_allocates_nothing)
     server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
     client_open(&c, s.bound);
     client_exchange(&c, 20000, 8, 200);
-    /* Over the last 10,000. On a busy machine a queue may once be deeper than ever before. */
+    /* Counted over the last 10,000. On a busy machine a queue may once become deeper than
+     * before. */
     ck_assert_uint_le(msg_allocations() - c.allocations_warm, 32);
     net_free(c.net);
     server_stop(&s);
@@ -342,8 +343,8 @@ static void stop_message(void *core, peer_t from, struct msg *m)
     env_stop(c->env);
 }
 
-/* Inside one callback: a request, its reply comes in and with it the edge, then a send that uses
- * the edge up and is not answered. */
+/* In one callback: a request is sent, its reply arrives and with it the edge; then a send uses the
+ * edge up and gets no answer. */
 static void ask_sleep_send(struct env_timer *t)
 {
     struct client *c = container_of(t, struct client, resend);
@@ -371,7 +372,7 @@ START_TEST(net_send_does_not_swallow_the_edge_of_a_reply)
     c.resend.fire = ask_sleep_send;
     for (int round = 0; round < 5; round++) {
         c.received = 0;
-        /* the loop sleeps on the descriptor before */
+        /* the loop sleeps on the descriptor first */
         env_timer_start(c.env, &c.resend, SECOND / 20);
         client_run(&c, 2 * SECOND);
         ck_assert_msg(c.received == 1, "the reply lay there unread");
@@ -467,7 +468,7 @@ START_TEST(net_full_peer_answers_busy_and_then_gets_all)
     pthread_join(thread, NULL);
     ck_assert_int_eq(f.last_rc, SHOAL_E_BUSY);
     ck_assert_uint_ge(f.accepted, LIMIT_PEER_QUEUE);
-    ck_assert_uint_lt(f.took_ns, SECOND); /* nothing blocked */
+    ck_assert_uint_lt(f.took_ns, SECOND); /* no call blocked */
     ck_assert_uint_eq(c.received, f.accepted);
     net_free(c.net);
     net_free(f.net);
@@ -500,7 +501,7 @@ START_TEST(net_queues_are_bounded_in_bytes_too)
 }
 END_TEST
 
-/* Sends until nothing more may wait; how many were accepted. */
+/* Sends until no more may wait; returns how many were accepted. */
 static uint32_t fill(struct client *c)
 {
     uint32_t accepted = 0;
@@ -519,7 +520,7 @@ START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
 {
     struct client c;
     client_open(&c, "tcp://127.0.0.1:1");
-    env_known(c.env, c.server); /* of a connection out it means nothing */
+    env_known(c.env, c.server); /* no effect on outgoing connections */
     env_known(c.env, 12345);
     uint32_t accepted = fill(&c);
     ck_assert_uint_ge(accepted, LIMIT_PEER_QUEUE);
@@ -536,7 +537,8 @@ static void stop_again(struct env_timer *t)
     env_timer_start(c->env, t, SECOND / 10);
 }
 
-/* What nobody takes keeps a stop up for a second, and no longer, however often it is asked for. */
+/* Messages that no peer takes delay a stop for a second and no longer, however often it is
+ * requested. */
 START_TEST(net_stop_waits_no_longer_than_its_second)
 {
     struct client c;
@@ -547,7 +549,7 @@ START_TEST(net_stop_waits_no_longer_than_its_second)
     uint64_t begun = env_now_ns(c.env);
     net_run(c.net);
     ck_assert_uint_ge(env_now_ns(c.env) - begun, SECOND - SECOND / 10);
-    ck_assert_uint_lt(env_now_ns(c.env) - begun, PEER_STALL_NS / 2); /* else that ends it */
+    ck_assert_uint_lt(env_now_ns(c.env) - begun, PEER_STALL_NS / 2); /* or that ends it */
     net_free(c.net);
     ck_assert_uint_eq(msg_frames_live(), 0);
 }
@@ -560,8 +562,8 @@ static void client_gone(void *core, peer_t peer)
     gone_told++;
 }
 
-/* A connection out whose server takes nothing for long loses what waits, and stays: it reaches the
- * server once that is back. One that spoke to us would be gone. */
+/* An outgoing connection whose server takes nothing for a long time loses its waiting messages, and
+ * stays: it reaches the server once that is back. An incoming one would be removed. */
 START_TEST(net_connection_out_stays_when_what_waits_is_dropped)
 {
     static const struct env_handler handler = {client_message, no_drained, client_gone};
@@ -590,9 +592,8 @@ START_TEST(net_connection_out_stays_when_what_waits_is_dropped)
 }
 END_TEST
 
-/* A quiet server: closing a line with unread replies on it resets it, and takes along what the
- * server has not read yet.
- */
+/* A quiet server: closing a connection with unread replies resets it, and messages that the server
+ * has not read yet are lost. */
 START_TEST(net_stop_sends_what_waits_first)
 {
     struct server s;
@@ -626,7 +627,7 @@ START_TEST(net_old_connection_reaches_a_new_server)
     client_exchange(&c, 50, 2, 100);
     server_stop(&s);
     server_start(&s, (struct net_options){0}, endpoint);
-    /* what is sent before ZeroMQ has seen the end of the old line is lost with it */
+    /* messages sent before ZeroMQ sees the end of the old connection are lost with it */
     usleep(500000);
     client_exchange(&c, 50, 2, 100);
     net_free(c.net);
@@ -659,7 +660,7 @@ static bool raw_write(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* A DEALER by hand: its greeting and handshake are done. */
+/* Opens a DEALER connection by hand, with greeting and handshake done. */
 static int raw_dealer(const char *bound)
 {
     uint8_t greeting[64] = {[0] = 0xff, [9] = 0x7f, [10] = 3, [12] = 'N', 'U', 'L', 'L'};
@@ -677,7 +678,7 @@ static int raw_dealer(const char *bound)
     return fd;
 }
 
-/* Who has gone before his answer is told of, and is nobody any more. */
+/* A peer that leaves before its answer is reported, and its name is invalid afterwards. */
 START_TEST(net_tells_of_who_left_before_the_answer)
 {
     struct server s;
@@ -703,7 +704,7 @@ static int descriptors(void)
     return n;
 }
 
-/* A core tries again, for days. */
+/* A core tries again and again, for days. */
 START_TEST(net_connection_that_cannot_be_leaves_nothing)
 {
     struct net *n;
@@ -714,7 +715,7 @@ START_TEST(net_connection_that_cannot_be_leaves_nothing)
     int before = descriptors();
     for (int i = 0; i < 20; i++)
         ck_assert_int_ne(env_connect(net_env(n), "tcp://no port", ENV_COORDINATOR, &to), 0);
-    net_interrupt(n); /* the loop lets go of what was closed */
+    net_interrupt(n); /* the loop releases closed connections */
     net_run(n);
     for (int ms = 0; ms < 2000 && descriptors() > before; ms++)
         usleep(1000);
@@ -740,7 +741,7 @@ START_TEST(net_peer_that_left_is_unavailable)
     ck_assert_int_eq(env_send(net_env(s.net), s.last, m), SHOAL_E_UNAVAILABLE);
     m = msg_new();
     memset(msg_add(m, 10), 1, 10);
-    ck_assert_int_eq(env_send(net_env(s.net), 12345, m), SHOAL_E_UNAVAILABLE); /* nobody's name */
+    ck_assert_int_eq(env_send(net_env(s.net), 12345, m), SHOAL_E_UNAVAILABLE); /* an unknown name */
     net_interrupt(s.net);
     net_run(s.net);
     net_free(s.net);
@@ -754,7 +755,7 @@ static void hang_up_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
     c->received++;
     env_disconnect(c->env, from);
-    env_disconnect(c->env, from); /* a name is dead at once */
+    env_disconnect(c->env, from); /* a name is invalid at once */
     m = msg_new();
     memset(msg_add(m, 10), 1, 10);
     c->lost += env_send(c->env, from, m) == SHOAL_E_UNAVAILABLE;
@@ -870,7 +871,7 @@ START_TEST(net_drop_sends_loses_its_share)
     for (uint32_t sent = 0; sent < 4000;) {
         for (int i = 0; i < 100; i++, sent++)
             client_send(&c);
-        /* the answers too, all but those that are lost: they may not pile up */
+        /* waits for the answers, except lost ones: they must not pile up */
         for (int i = 0; i < 2500 && (s.seen < sent || c.received + 150 < sent * 3 / 4); i++)
             client_run(&c, SECOND / 500);
     }
@@ -884,9 +885,10 @@ START_TEST(net_drop_sends_loses_its_share)
 }
 END_TEST
 
-/* ---- strangers ------------------------------------------------------------------------------- */
+/* ---- unknown peers --------------------------------------------------------------------------- */
 
-/* So many frames of a MiB after which more are to come; some ms between. How many went out. */
+/* Writes frames of a MiB, each with the flag that more follow, with pauses of some ms. Returns how
+ * many were written. */
 static int raw_unfinished(int fd, int frames)
 {
     static uint8_t frame[9 + (1 << 20)] = {3, 0, 0, 0, 0, 0, 0x10, 0, 0};
@@ -905,7 +907,7 @@ static bool raw_is_cut(int fd)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-/* ZeroMQ bounds neither the frames of a message that never ends nor shows them to anybody. */
+/* ZeroMQ neither limits the frames of a message that never ends nor shows them before its end. */
 START_TEST(net_unfinished_messages_are_bounded)
 {
     struct server s;
@@ -914,7 +916,7 @@ START_TEST(net_unfinished_messages_are_bounded)
     client_open(&c, s.bound);
     client_exchange(&c, 20, 4, 1000);
     int fd = raw_dealer(s.bound);
-    ck_assert(raw_write(fd, "\0\1x", 3)); /* a message: no stranger any more */
+    ck_assert(raw_write(fd, "\0\1x", 3)); /* a message: the peer is known now */
     int sent = raw_unfinished(fd, 300);
     ck_assert_int_ge(sent, LIMIT_MESSAGE_BYTES >> 20);
     ck_assert_int_lt(sent, 150);
@@ -942,7 +944,7 @@ START_TEST(net_unfinished_messages_of_strangers_are_bounded_together)
         cut += raw_is_cut(fd[i]);
     ck_assert_int_ge(cut, 36);
     ck_assert_int_le(cut, 40);
-    ck_assert(raw_is_cut(fd[0]) && !raw_is_cut(fd[59])); /* the oldest went */
+    ck_assert(raw_is_cut(fd[0]) && !raw_is_cut(fd[59])); /* the oldest was cut */
     client_exchange(&c, 200, 4, 1000);
     for (int i = 0; i < 60; i++)
         close(fd[i]);
@@ -951,7 +953,7 @@ START_TEST(net_unfinished_messages_of_strangers_are_bounded_together)
 }
 END_TEST
 
-/* Their messages wait in ZeroMQ, many times what one may be; none is unfinished. */
+/* Their messages wait in ZeroMQ, many times the allowed size of one; none is unfinished. */
 START_TEST(net_who_waits_for_a_late_loop_is_not_cut)
 {
     static uint8_t message[9 + (4 << 20)] = {2, 0, 0, 0, 0, 0, 0x40, 0, 0};
@@ -975,7 +977,8 @@ START_TEST(net_who_waits_for_a_late_loop_is_not_cut)
 }
 END_TEST
 
-/* Looked at again and again while messages wait: each is counted where it came from. */
+/* Checked again and again while messages wait: each is counted for the connection that it came
+ * from. */
 START_TEST(net_who_has_sent_much_is_not_cut)
 {
     static uint8_t message[9 + (1 << 20)] = {2, 0, 0, 0, 0, 0, 0x10, 0, 0};
@@ -1026,7 +1029,7 @@ START_TEST(net_garbage_on_the_port_harms_nobody)
     client_exchange(&c, 500, 4, 20000);
     net_free(c.net);
     server_stop(&s);
-    /* some noise makes messages of ZMTP 1: the core's decoder refuses those */
+    /* some noise makes messages of ZMTP 1: the core's decoder refuses them */
     ck_assert_uint_ge(s.seen, 1000);
 }
 END_TEST
@@ -1059,7 +1062,7 @@ START_TEST(net_foreign_messages_harm_nobody)
     client_open(&c, s.bound);
     void *context = zmq_ctx_new();
     void *z = foreign_open(context, s.bound);
-    foreign_frames(z, LIMIT_FRAMES, 5);     /* the most that is a message: echoed */
+    foreign_frames(z, LIMIT_FRAMES, 5);     /* the largest message: echoed */
     foreign_frames(z, LIMIT_FRAMES + 1, 5); /* dropped */
     foreign_frames(z, 10, 20000);           /* dropped */
     foreign_frames(z, 5000, 1);             /* dropped */
@@ -1069,7 +1072,7 @@ START_TEST(net_foreign_messages_harm_nobody)
     ck_assert_int_eq(zmq_recv(z, reply, sizeof(reply), 0), 0);
     seen_wait(&s, 2);
     client_exchange(&c, 100, 4, 1000);
-    foreign_frames(z, 1, LIMIT_FRAME_BYTES + 1); /* costs the stranger its connection */
+    foreign_frames(z, 1, LIMIT_FRAME_BYTES + 1); /* the peer loses its connection */
     client_exchange(&c, 100, 4, 1000);
     seen_wait(&s, 202);
     zmq_close(z);
@@ -1115,7 +1118,7 @@ static void fire_b(struct env_timer *t)
     struct clockwork *k = container_of(t, struct clockwork, b);
     clockwork_fire(k, t, 1);
     if (k->fires < 4)
-        env_timer_start(k->env, t, 0); /* again and again does not hang the loop */
+        env_timer_start(k->env, t, 0); /* restarting it does not block the loop */
     else
         env_stop(k->env);
 }
@@ -1185,12 +1188,12 @@ START_TEST(net_work_runs_elsewhere_and_ends_on_the_loop)
     while (!atomic_load(&k.begun))
         usleep(1000);
     net_free(k.net);
-    ck_assert(k.ran_on != 0); /* waited for */
-    ck_assert(!k.done);       /* and not told */
+    ck_assert(k.ran_on != 0); /* it was waited for */
+    ck_assert(!k.done);       /* and its end was not reported */
 }
 END_TEST
 
-/* Timers that start themselves again and take longer than they were set to. */
+/* Timers that restart themselves and take longer than their interval. */
 struct grind {
     struct env *env;
     struct env_timer a, b;
@@ -1263,8 +1266,8 @@ static void stop_fire(struct env_timer *t)
     (container_of(t, struct grind, b))->done = true;
 }
 
-/* What is done in steps starts its timer again at once: the rest of the loop has its turn between
- * any two of them. */
+/* Work in steps restarts its timer at once: the rest of the loop gets its turn between two
+ * steps. */
 START_TEST(net_steps_leave_the_loop_its_turn)
 {
     struct net_options options = {0};
@@ -1311,8 +1314,8 @@ START_TEST(net_signals_reach_the_loop)
 }
 END_TEST
 
-/* So many connect as one pleases: beyond the bound they are cut, who is there goes on, and once the
- * others have left (here: because they never spoke) there is room again. */
+/* Any number of peers connect: beyond the limit they are cut, known peers continue, and there is
+ * room again once the others have left (here: because they never sent a message). */
 START_TEST(net_connections_are_bounded)
 {
     struct server s;
@@ -1342,10 +1345,10 @@ START_TEST(net_connections_are_bounded)
     ck_assert_int_ge(cut, 150);
     ck_assert_int_lt(cut, 190);
     client_exchange(&c, 200, 4, 1000);
-    usleep(3500000); /* silent ones are let go after 3 s */
+    usleep(3500000); /* silent ones are cut after 3 s */
     client_open(&late, s.bound);
     client_exchange(&late, 20, 4, 1000);
-    ck_assert_int_gt(pread(said, text, sizeof text - 1, 0), 0); /* and what would let them in */
+    ck_assert_int_gt(pread(said, text, sizeof text - 1, 0), 0); /* names the limit to raise */
     ck_assert_ptr_nonnull(strstr(text, "more than 20 connections"));
     ck_assert_ptr_nonnull(strstr(text, "LimitNOFILE="));
     for (int i = 0; i < 200; i++)
@@ -1356,8 +1359,8 @@ START_TEST(net_connections_are_bounded)
 }
 END_TEST
 
-/* One of LIMIT_PEERS that spoke makes room for the next, and the core is told of it: it may keep
- * something of that one. Once it has stopped it is told of nothing. */
+/* With LIMIT_PEERS known peers, one makes room for the next, and the core is told which one: it may
+ * hold state of it. After its stop the core is told nothing. */
 START_TEST(net_tells_of_peers_that_made_room)
 {
     struct server s;

@@ -1,4 +1,4 @@
-/* test_notify.c: what systemd hears, through a socket that stands in for it. */
+/* test_notify.c: messages to systemd, through a socket in its place. */
 #include "proto/base/time.h"
 #include "proto/net/notify.h"
 #include "tests/sim/sim.h"
@@ -40,13 +40,13 @@ START_TEST(notify_says_what_systemd_wants_to_hear)
     int fd = listen_as_systemd();
     notify_ready("2 shards");
     ck_assert_str_eq(hear(fd), "READY=1\nSTATUS=2 shards");
-    notify_status("2 shards"); /* what has been told is not told again */
+    notify_status("2 shards"); /* an unchanged status is not sent again */
     ck_assert_str_eq(hear(fd), "");
     notify_status("%u shards", 3);
     ck_assert_str_eq(hear(fd), "STATUS=3 shards");
     notify_status("3 shards");
     ck_assert_str_eq(hear(fd), "");
-    /* a line break cannot smuggle in another assignment */
+    /* a line break cannot insert another assignment */
     notify_status("recovering %d%%\nREADY=1", 40);
     ck_assert_str_eq(hear(fd), "STATUS=recovering 40% READY=1");
     notify_extend_timeout(30000000);

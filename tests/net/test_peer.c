@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct sock *const ROUTER = (struct sock *)(uintptr_t)0x1000; /* never looked into here */
+static struct sock *const ROUTER = (struct sock *)(uintptr_t)0x1000; /* never dereferenced here */
 
 static struct sock_id id_of(uint32_t number)
 {
@@ -36,7 +36,7 @@ START_TEST(peers_keep_their_name_while_they_live)
     ck_assert_ptr_eq(peers_find(ps, name), heard(ps, 7, &evicted));
     peers_remove(ps, peers_find(ps, name));
     ck_assert_ptr_null(peers_find(ps, name));
-    /* never used again, though its place is */
+    /* a name is never used again, although its place is */
     ck_assert_uint_ne(heard(ps, 7, &evicted)->name, name);
     ck_assert_ptr_null(peers_find(ps, name));
     ck_assert_ptr_null(peers_find(ps, 0));
@@ -45,8 +45,8 @@ START_TEST(peers_keep_their_name_while_they_live)
 }
 END_TEST
 
-/* A routing id that begins as another does is another, in one bucket with it too: of so many pairs
- * some must share one. */
+/* A routing id that begins like another one belongs to another peer, even in the same bucket: of
+ * that many pairs some must share one. */
 START_TEST(peers_with_a_longer_id_are_others)
 {
     struct peers *ps = peers_new(1, 0);
@@ -64,7 +64,7 @@ START_TEST(peers_with_a_longer_id_are_others)
 }
 END_TEST
 
-/* The connection that what it says is counted for. */
+/* The connection that a peer's messages are counted for. */
 START_TEST(peers_that_connect_again_are_on_the_new_connection)
 {
     struct peers *ps = peers_new(1, 0);
@@ -78,7 +78,7 @@ START_TEST(peers_that_connect_again_are_on_the_new_connection)
 }
 END_TEST
 
-/* Whoever takes up another's routing id is not taken for him. */
+/* A peer with another peer's routing id and another key is a different peer. */
 START_TEST(peers_with_another_key_are_others)
 {
     struct peers *ps = peers_new(1, 0);
@@ -107,14 +107,14 @@ START_TEST(peers_longest_silent_makes_room)
         heard(ps, i, &evicted);
         ck_assert_uint_eq(evicted, 0);
     }
-    heard(ps, 0, &evicted); /* speaks again: now 1 is the longest silent */
+    heard(ps, 0, &evicted); /* it sends again: now 1 is the longest silent */
     struct peer *out = peers_add(ps, ROUTER);
-    ck_assert_ptr_nonnull(out); /* connections out have room of their own */
+    ck_assert_ptr_nonnull(out); /* outgoing connections have places of their own */
     heard(ps, LIMIT_PEERS, &evicted);
     ck_assert_uint_eq(evicted, second);
     ck_assert_ptr_null(peers_find(ps, second));
     ck_assert_ptr_nonnull(peers_find(ps, first));
-    for (uint32_t i = 0; i < 3 * LIMIT_PEERS; i++) { /* a flood of strangers */
+    for (uint32_t i = 0; i < 3 * LIMIT_PEERS; i++) { /* a flood of unknown peers */
         heard(ps, 100000 + i, &evicted);
         ck_assert_uint_ne(evicted, 0);
     }
@@ -124,7 +124,7 @@ START_TEST(peers_longest_silent_makes_room)
 }
 END_TEST
 
-/* A flood of names leaves who has spoken lawfully where they are. */
+/* In a flood of names, peers that have sent valid messages keep their places. */
 START_TEST(peers_strangers_make_room_first)
 {
     struct peers *ps = peers_new(4, 0);
@@ -160,7 +160,7 @@ START_TEST(peers_connections_out_are_bounded)
 }
 END_TEST
 
-/* Who has a place that another one left is as strange as any newcomer. */
+/* A peer in a place that another one left is as unknown as any new one. */
 START_TEST(peers_know_nobody_by_the_place_he_has)
 {
     struct peers *ps = peers_new(5, 0);
@@ -181,7 +181,7 @@ END_TEST
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-/* What a socket takes: so many messages, and no more. */
+/* The number of messages that a socket accepts. */
 static uint32_t takes, sent, asked;
 static struct sock *broken; /* its peer has left */
 int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
@@ -226,7 +226,7 @@ static void leaves(void *context, struct peer *p)
 
 #define KIB ((size_t)1 << 10)
 
-/* ZeroMQ hears there alone that a pipe has room again. */
+/* Only there does ZeroMQ notice that a pipe has room again. */
 START_TEST(peers_that_wait_are_asked_before_each_try)
 {
     struct peers *ps = peers_new(6, 0);
@@ -241,8 +241,8 @@ START_TEST(peers_that_wait_are_asked_before_each_try)
 }
 END_TEST
 
-/* Of 4 MiB in all one peer has a quarter, but for one message of any size. What has gone counts no
- * more. */
+/* One peer may use a quarter of the 4 MiB for all, or one message of any size. Sent messages no
+ * longer count. */
 START_TEST(peers_queues_are_bounded_each_and_together)
 {
     struct peers *ps = peers_new(6, 4096 * KIB);
@@ -258,7 +258,7 @@ START_TEST(peers_queues_are_bounded_each_and_together)
         ck_assert_int_eq(offer(ps, p[1], 512 * KIB, 1), 0); /* its quarter */
         ck_assert_int_eq(offer(ps, p[1], 1, 1), SHOAL_E_BUSY);
         ck_assert_int_eq(offer(ps, p[2], 1024 * KIB + 1, 1), SHOAL_E_BUSY);
-        ck_assert_int_eq(offer(ps, p[2], 1024 * KIB, 1), 0); /* all that there is */
+        ck_assert_int_eq(offer(ps, p[2], 1024 * KIB, 1), 0); /* the whole rest */
         takes = UINT32_MAX;
         peers_flush(ps, 2, leaves, NULL);
         ck_assert_ptr_null(peers_waiting(ps));
@@ -274,7 +274,8 @@ START_TEST(peers_queues_are_bounded_each_and_together)
 }
 END_TEST
 
-/* From the last one that went, or from when the queue began; not from an older queue. */
+/* The time counts from the last sent message, or from the begin of the queue; an older queue does
+ * not count. */
 START_TEST(peers_that_take_nothing_for_long_are_dropped)
 {
     const uint64_t second = UINT64_C(1000000000), stall = PEER_STALL_NS;
@@ -308,8 +309,8 @@ START_TEST(peers_that_take_nothing_for_long_are_dropped)
 }
 END_TEST
 
-/* One of three that wait, wherever it is in their list: it alone is told, once, and what waited for
- * it is gone; the others wait on. */
+/* One of three waiting peers leaves, at any place of their list: only that one is reported, once,
+ * and its messages are dropped; the others keep waiting. */
 START_TEST(peers_that_left_are_told)
 {
     struct peers *ps = peers_new(8, 4096 * KIB);
@@ -341,7 +342,7 @@ START_TEST(peers_that_left_are_told)
 }
 END_TEST
 
-/* Who is removed while something waits for him leaves the others in their list. */
+/* Removing a peer with waiting messages keeps the others in the list. */
 START_TEST(peers_removed_take_their_queue_along)
 {
     struct peers *ps = peers_new(9, 0);

@@ -1,4 +1,4 @@
-/* test_recent.c: what is told again, and when. */
+/* test_recent.c: which messages are logged again, and when. */
 #include "proto/net/recent.h"
 #include "tests/lib/suite.h"
 
@@ -32,7 +32,7 @@ START_TEST(recent_tells_each_key_address_and_result)
 }
 END_TEST
 
-/* A flood of strangers hides none that is new, and takes the place of the oldest. */
+/* A flood of unknown peers hides no new message, and replaces the oldest. */
 START_TEST(recent_forgets_the_oldest)
 {
     char key[32];

@@ -1,4 +1,4 @@
-/* test_starts.c: failed starts are counted from process to process, and told. */
+/* test_starts.c: failed starts are counted from process to process, and reported. */
 #include "proto/base/file.h"
 #include "proto/base/time.h"
 #include "proto/net/notify.h"
@@ -30,8 +30,8 @@ static void unit_end(void)
     ck_assert_int_eq(file_remove_tree(folder), 0);
 }
 
-/* A process that starts, and fails with rc; 1: it gets ready, and fails then; 2: it ends without a
- * word. */
+/* A process starts, and fails with rc; 1: it gets ready and fails then; 2: it ends without a
+ * message. */
 static int start(int rc, const char *why)
 {
     pid_t child = fork();
@@ -52,7 +52,7 @@ static int start(int rc, const char *why)
     return WEXITSTATUS(status);
 }
 
-/* As if the first of them had been so long ago. */
+/* Writes the count as if the first start had been that long ago. */
 static void count_put(uint32_t count, uint64_t ago_ns, bool waited)
 {
     char path[128], text[128];
@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(starts_end_with_the_first_that_is_good)
 {
-    for (int good = 1; good <= 3; good += 2) { /* ready, told to stop */
+    for (int good = 1; good <= 3; good += 2) { /* ready; told to stop */
         ck_assert_int_eq(start(SHOAL_E_IO, "bad"), 74);
         ck_assert_int_eq(start(good, "later"), 74);
         ck_assert(!starts_read(folder, &s));
@@ -93,7 +93,7 @@ START_TEST(starts_end_with_the_first_that_is_good)
 }
 END_TEST
 
-/* Seconds that a start lasts; one that waits is ended by SIGTERM, as systemd does. */
+/* True when a start waits: it lasts for seconds until SIGTERM, as from systemd, ends it. */
 static bool waits(int rc)
 {
     pid_t child = fork();
@@ -124,10 +124,10 @@ START_TEST(starts_wait_once_they_have_failed_for_five_minutes)
     ck_assert_uint_eq(s.count, 201);
     ck_assert_str_eq(s.cause, "no port");
     count_put(200, 2 * STARTS_PATIENCE_NS, true);
-    /* systemd does not try these again: they are failed at once */
+    /* systemd does not restart these: they fail at once */
     ck_assert(!waits(SHOAL_E_CONFIG));
     ck_assert(!waits(SHOAL_E_DENIED));
-    /* the one before ended by a signal and could not wait: this one does, before it tries */
+    /* the process before ended by a signal and could not wait: this one waits before its start */
     count_put(200, 2 * STARTS_PATIENCE_NS, false);
     ck_assert(waits(SHOAL_E_CONFIG));
     ck_assert(starts_read(folder, &s));
@@ -179,7 +179,7 @@ START_TEST(notify_pulse_is_as_old_as_the_last_ping)
     notify_watchdog_ping();
     ck_assert_int_eq(stat(path, &is), 0);
     ck_assert_int_gt(is.st_mtim.tv_sec, 1000);
-    notify_begin(); /* of the next process */
+    notify_begin(); /* the next process begins */
     ck_assert_int_ne(stat(path, &is), 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* later.h: the wire of a release that comes after this one: JOBS is new, as is what STOP's reply
- * says of `ends`. It stands before wire.h. */
+/* later.h: the wire of a later release: JOBS is new, and so is the field `ends` in STOP's reply. It
+ * is included before wire.h. */
 #ifndef TESTS_WIRE_LATER_H
 #define TESTS_WIRE_LATER_H
 

@@ -1,5 +1,5 @@
-/* test_allow.c: the table of who may send what, against a second reading of it that is written out
- * by hand for what must never be. */
+/* test_allow.c: the table of roles and their messages, against a second list, written by hand, of
+ * what must never be allowed. */
 #include "proto/wire/allow.h"
 #include "tests/lib/suite.h"
 
@@ -15,8 +15,8 @@ static enum wire_right of(const char *name)
     ck_abort_msg("no right %s", name);
 }
 
-/* A shard takes orders from its coordinator alone; who reads writes nothing; nobody beats but
- * servers. */
+/* A shard takes orders only from its coordinator; a reader writes nothing; only servers send
+ * beats. */
 START_TEST(allow_what_must_never_be)
 {
     static const char *const writes[] = {
@@ -83,10 +83,10 @@ START_TEST(allow_an_order_sent_again_is_known)
     ck_assert(!allow_again(&r, 2, 0, a));  /* over another connection */
     ck_assert(!allow_again(&r, 1, -1, a)); /* with another result */
     ck_assert(!allow_again(&r, 1, 0, b));
-    ck_assert(allow_again(&r, 1, 0, a)); /* others between */
+    ck_assert(allow_again(&r, 1, 0, a)); /* others in between */
     for (uint64_t peer = 3; peer < 3 + ALLOW_RECENT; peer++)
         ck_assert(!allow_again(&r, peer, 0, b));
-    ck_assert(!allow_again(&r, 1, 0, a)); /* forgotten: told once more, never hidden */
+    ck_assert(!allow_again(&r, 1, 0, a)); /* forgotten: reported once more, never hidden */
     msg_free(a);
     msg_free(b);
 }

@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of messages, broken on purpose: each must be noticed, by its own
- * assert. */
+/* test_broken.c: breaks the invariants of messages on purpose: each breach must be caught by its
+ * own assert. */
 #include "proto/wire/wire.h"
 #include "proto/wire/wire_inner.h"
 #include "tests/lib/broken.h"

@@ -1,4 +1,4 @@
-/* test_event.c: event records come back as they went, and one changed bit is noticed. */
+/* test_event.c: event records come back unchanged, and one changed bit is noticed. */
 #include "proto/wire/event.h"
 #include "tests/lib/event_reader.h"
 
@@ -9,8 +9,8 @@ static unsigned char record[EVENT_BYTES_MAX];
 
 START_TEST(event_record_is_framed_as_published)
 {
-    /* Event{wall_time: 0, file_version: "brain.Event:2"}: 24 bytes of payload; sums worked out by
-     * hand from CRC-32C. */
+    /* Event{wall_time: 0, file_version: "brain.Event:2"}: 24 bytes of payload; checksums computed
+     * by hand from CRC-32C. */
     static const unsigned char head[] = {24, 0, 0, 0, 0, 0, 0, 0};
     static const unsigned char payload[] = {0x09, 0,    0,   0,   0,   0,   0,   0,
                                             0,    0x1a, 13,  'b', 'r', 'a', 'i', 'n',
@@ -21,7 +21,8 @@ START_TEST(event_record_is_framed_as_published)
     ck_assert_mem_eq(record + 12, payload, sizeof payload);
     uint32_t c = hash_crc32c(payload, sizeof payload), sum = ((c >> 15) | (c << 17)) + 0xa282ead8u;
     ck_assert_uint_eq(reader_number(record + 12 + sizeof payload, 4), sum);
-    /* The known one: every event file of the last decade begins with 24 and these four bytes. */
+    /* A well-known value: every event file of the last decade begins with 24 and these four
+     * bytes. */
     static const unsigned char known[] = {0xa3, 0x7f, 0x4b, 0x22};
     ck_assert_mem_eq(record + 8, known, 4);
 }

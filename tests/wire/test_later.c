@@ -1,4 +1,5 @@
-/* test_later.c: two releases side by side, by the lists of later.h: this program is the newer. */
+/* test_later.c: two releases side by side, with the lists of later.h: this program is the newer
+ * one. */
 #include "proto/wire/wire.h"
 
 #include <check.h>
@@ -11,7 +12,7 @@ static struct msg *stop_reply(bool ends)
     return wire_encode(&w);
 }
 
-/* The version that a header has: its first field. */
+/* Returns the version of a header, its first field. */
 static unsigned char *header_version(const struct msg *m)
 {
     unsigned char *p = m->frame[0].data;
@@ -30,7 +31,7 @@ START_TEST(wire_header_has_the_oldest_release_that_takes_it)
 }
 END_TEST
 
-/* The older release says the same but for the field, which is the last one of the last one. */
+/* The older release sends the same without the field, the last one of the last message. */
 START_TEST(wire_older_release_is_understood)
 {
     static const unsigned char tail[] = {4, 8, 0, 16, 1};

@@ -1,5 +1,5 @@
-/* test_numbers.c: the numbers and types of all fields on the wire are those of fields.txt, where a
- * new field is appended to its message; none that has been given ever moves. */
+/* test_numbers.c: the numbers and types of all fields on the wire are those of fields.txt. A new
+ * field is appended to its message; a used number never changes. */
 #include "proto/wire/wire.h"
 #include "proto/wire/wire_inner.h"
 
@@ -52,7 +52,7 @@ static void message_lines(FILE *out, const ProtobufCMessageDescriptor *d)
                 type_name(d->fields[i].type));
 }
 
-/* One line for each field of today's protocol. */
+/* Returns one line for each field of the present protocol. */
 static struct text today(void)
 {
     struct text t = {0};
@@ -69,7 +69,7 @@ static struct text today(void)
     return t;
 }
 
-/* Whether each line of `some` is one of `all`; the first that is not is put into `line`. */
+/* True when each line of `some` is one of `all`; otherwise `line` gets the first missing one. */
 static bool lines_within(const char *some, const char *all, char line[256])
 {
     char sought[256], *whole = NULL;
@@ -112,8 +112,8 @@ START_TEST(wire_numbers_stay)
 }
 END_TEST
 
-/* The first line of `now` whose message the release before has, but not the field, which that
- * release does not send: it must be optional. NULL: none. */
+/* Returns the first line of `now` whose message the release before has, without the field: that
+ * release does not send it, so it must be optional. NULL: none. */
 static const char *field_missed(const char *before, const char *now, char line[256])
 {
     char message[128];
@@ -127,8 +127,8 @@ static const char *field_missed(const char *before, const char *now, char line[2
     return NULL;
 }
 
-/* No release of this protocol is out yet. The list of the first one joins this test with the
- * release after it. */
+/* No release of this protocol exists yet. The list of the first release will be added to this test
+ * with the second one. */
 START_TEST(wire_of_the_release_before_is_understood)
 {
     char line[256];
@@ -139,7 +139,7 @@ START_TEST(wire_of_the_release_before_is_understood)
 }
 END_TEST
 
-/* What the test above must not let pass. */
+/* Changes that the test above must find. */
 START_TEST(wire_number_that_moves_is_noticed)
 {
     char line[256];

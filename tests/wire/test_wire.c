@@ -1,4 +1,4 @@
-/* test_wire.c: messages go out and come back; what does not fit is refused. */
+/* test_wire.c: messages are encoded and decoded; what does not fit is refused. */
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
 
@@ -66,8 +66,8 @@ START_TEST(wire_every_type_encodes_and_decodes)
 }
 END_TEST
 
-/* One raw frame less than it has, and one more, where a message has room for it: of each message,
- * request and reply. */
+/* Each message, request and reply, with one raw frame less than it has, and with one more if there
+ * is room. */
 START_TEST(wire_wrong_frame_count_is_refused)
 {
     struct wire got;
@@ -113,8 +113,8 @@ START_TEST(wire_too_many_keys_are_refused)
 }
 END_TEST
 
-/* Predictions of 3 examples with 2 labels, a group, 2 fields and figures of 4 others; then what
- * each number says is taken back by one. */
+/* Predictions of 3 examples with 2 labels, a group, 2 fields and figures of 4 others; then each
+ * number is lowered by one. */
 START_TEST(wire_predictions_must_fit_their_frames)
 {
     struct wire w = {.type = WIRE_TYPE_EVAL_DONE}, got;
@@ -152,7 +152,7 @@ START_TEST(wire_losses_must_fit_their_labels)
         w.u.TASK_DONE.cells = cells;
         struct msg *m = wire_encode(&w);
         memset(msg_add(m, 512), 0, 512);
-        memset(msg_add(m, 2 * 24 + 24), 0, 2 * 24 + 24); /* of two labels, or as long */
+        memset(msg_add(m, 2 * 24 + 24), 0, 2 * 24 + 24); /* two labels, or the same length */
         ck_assert_int_eq(wire_decode(m, &got, &e), tasks + cells == 3 ? 0 : SHOAL_E_MALFORMED);
         msg_free(m);
     }
@@ -175,7 +175,7 @@ START_TEST(wire_losses_must_fit_their_labels)
 }
 END_TEST
 
-/* Each number at its most, and one more: that is too big, whatever the frames hold. */
+/* Each number at its limit, and one more: that is too big, whatever the frames contain. */
 START_TEST(wire_figures_of_a_task_are_bounded)
 {
     static const uint32_t most[] = {LIMIT_TASKS, WIRE_TALLY_CELLS, LIMIT_BY, WIRE_BY_VALUES,
@@ -208,7 +208,7 @@ START_TEST(wire_gradients_of_no_key_are_refused)
 }
 END_TEST
 
-/* What a reply counts is in its frame, too; a refusal has none. */
+/* A reply's frames must have the size that its counts give; a refusal has no frame. */
 START_TEST(wire_replies_must_fit_their_frames)
 {
     static const struct {
@@ -245,7 +245,7 @@ START_TEST(wire_replies_must_fit_their_frames)
 }
 END_TEST
 
-/* A text as long as it may be comes through; what would break a line of a log does not. */
+/* A text of the allowed length is accepted; one that would break a line of a log is not. */
 START_TEST(wire_texts_fit_and_are_one_line)
 {
     struct wire w = {.type = WIRE_TYPE_HELLO}, got;
@@ -260,7 +260,8 @@ START_TEST(wire_texts_fit_and_are_one_line)
 }
 END_TEST
 
-/* A header of so many bytes: an error that is cut to fit, as a field that no release knows. */
+/* A header of that many bytes: an error text that is cut to fit, as a field that no release
+ * knows. */
 static int header_of(size_t bytes)
 {
     struct wire got;
@@ -326,7 +327,7 @@ END_TEST
 
 #define CORPUS "tests/fuzz/corpus/fuzz_wire"
 
-/* Bytes of the frames of some requests with something in them; the others' are empty. */
+/* Bytes of the frames of some requests with content; the frames of the others are empty. */
 static size_t corpus_frame(enum wire_type type, bool reply, int frame)
 {
     if (reply)
@@ -365,7 +366,7 @@ static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
     return m;
 }
 
-/* As fuzz_wire.c reads it: two length bytes a frame, then the frame. */
+/* In the form that fuzz_wire.c reads: two length bytes a frame, then the frame. */
 static size_t corpus_bytes(const struct msg *m, unsigned char out[4096])
 {
     size_t at = 0;
@@ -403,8 +404,8 @@ static void corpus_check(const char *name, enum wire_type type, bool reply, int 
     msg_free(m);
 }
 
-/* The seeds of the fuzzer are messages of today: one of another version is refused at its first
- * field. */
+/* The fuzzer's seeds must be messages of this protocol: one of another version is refused at its
+ * first field. */
 START_TEST(wire_corpus_is_of_this_protocol)
 {
 #define X(name, number, request_frames, reply_frames)                                              \
@@ -493,7 +494,7 @@ START_TEST(wire_schema_goes_and_comes_back)
                                           .fixed_lr = 1};
     struct optimizer_spec back;
     wire_schema_to(&s, &w);
-    (void)wire_schema_from(&w, &f, &got, NULL); /* whether they go together or not */
+    (void)wire_schema_from(&w, &f, &got, NULL); /* also if it is refused */
     back = got.optimizer;
     ck_assert_mem_eq(&back, &s.optimizer, sizeof back);
     w.width = 0;

@@ -1,5 +1,5 @@
-/* walk.c: the program of walk.py: asks a coordinator, in the simulator, with the message of the
- * README's walk. walk_call.h is its caller, written by walk.py. */
+/* walk.c: the program of walk.py: it asks a coordinator, in the simulator, with the message of the
+ * README's example. Its caller, walk_call.h, is written by walk.py. */
 #include "proto/wire/wire.h"
 #include "server/coord/coord.h"
 #include "tests/sim/sim.h"
