@@ -1,4 +1,4 @@
-/* test_backend.c: loading the module, and that the kernels give the same bits at every vector
+/* test_backend.c: loading of the module; and the kernels give the same bits at every vector
  * width. */
 #include "dense/layer/plan.h"
 #include "dense/model.h"
@@ -38,7 +38,7 @@ START_TEST(backend_leaves_the_kernel_type_that_the_user_set)
 }
 END_TEST
 
-/* An inherited OPENBLAS_CORETYPE=Haswell took 43,700 examples/s where 67,500 were there. */
+/* An inherited OPENBLAS_CORETYPE=Haswell gave 43,700 examples/s in place of 67,500. */
 START_TEST(backend_says_that_kernels_are_below_the_processor)
 {
     struct backend *b;
@@ -60,14 +60,14 @@ START_TEST(backend_with_the_widest_kernels_is_not_slow)
     struct backend *b;
     struct err e = {0};
     char text[ERR_TEXT_MAX];
-    unsetenv("OPENBLAS_CORETYPE"); /* backend_load says what the processor can do */
+    unsetenv("OPENBLAS_CORETYPE"); /* backend_load reports what the processor can do */
     ck_assert_int_eq(backend_load(BACKEND_CPU, &b, &e), 0);
     ck_assert(!backend_is_slow(b, text));
     backend_unload(b);
 }
 END_TEST
 
-/* Neither may crash, whatever the machine has; without a driver the answers are fixed. */
+/* Neither may crash on any machine; without a driver the answers are fixed. */
 START_TEST(backend_cuda_without_driver_is_refused_and_auto_is_cpu)
 {
     struct backend *b;
@@ -98,7 +98,7 @@ START_TEST(backend_module_that_is_not_there_is_refused)
 }
 END_TEST
 
-/* A shared object without the symbol, as a module of an older version is. */
+/* A shared object without the symbol, like a module of an older version. */
 START_TEST(backend_module_of_another_version_is_refused)
 {
     struct backend *b;
@@ -115,7 +115,7 @@ START_TEST(backend_module_of_another_version_is_refused)
 }
 END_TEST
 
-/* Everything that a kernel writes, one after the other. */
+/* All results of a kernel, one after the other. */
 struct results {
     float values[40000];
     size_t count;
@@ -293,8 +293,8 @@ START_TEST(backend_kernels_give_the_same_bits_at_every_width)
 }
 END_TEST
 
-/* Of squares beyond a float: the sum is that of double, and what is finite is scaled to the limit.
- * The second row ends in a vector that is not full. */
+/* Squares above the range of a float: the sum is computed in double, and finite values are scaled
+ * to the limit. The second row does not end with a full vector. */
 START_TEST(backend_clips_what_is_huge)
 {
     enum { WIDE = 1500 };
@@ -322,7 +322,7 @@ START_TEST(backend_clips_what_is_huge)
 }
 END_TEST
 
-/* It must come to the shard as it is, which refuses it and says whose it is. */
+/* It must reach the shard unchanged, which refuses it and reports its sender. */
 START_TEST(backend_leaves_what_is_not_finite)
 {
     static const float bad[] = {INFINITY, -INFINITY, NAN};

@@ -1,6 +1,6 @@
-/* test_library.c: a shared library is found where it lies: the variable, folders, Python's
- * packages; and what is said when it is not. The library is a copy of the CPU module under a name
- * that nobody has. */
+/* test_library.c: the places where a shared library is looked for: the variable, folders, Python's
+ * packages; and the error if it is not found. The library is a copy of the CPU module under a name
+ * that exists nowhere else. */
 #include "dense/library.h"
 
 #include <check.h>
@@ -28,7 +28,7 @@ static void shell(const char *text, const char *word)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A library of this name in `where`, which is made. */
+/* Puts a library of this name into `where`, which is created. */
 static void library_put(const char *where)
 {
     char program[LIMIT_PATH] = "", module[LIMIT_PATH];
@@ -83,7 +83,7 @@ START_TEST(variable_names_a_file_or_a_folder)
 }
 END_TEST
 
-/* What it names is taken or refused: another one found elsewhere would hide the fault. */
+/* The named file is used or refused: another library, found elsewhere, would hide the mistake. */
 START_TEST(variable_that_names_nothing_is_refused)
 {
     char path[LIMIT_PATH];
@@ -98,7 +98,7 @@ START_TEST(variable_that_names_nothing_is_refused)
 }
 END_TEST
 
-/* Of several versions the newest. */
+/* The newest of several versions is used. */
 START_TEST(folders_are_looked_at_in_their_order)
 {
     char path[LIMIT_PATH];
@@ -116,8 +116,8 @@ START_TEST(folders_are_looked_at_in_their_order)
 }
 END_TEST
 
-/* Beside the python3 of PATH, which is a link in a virtual environment; and in one that is named
- * and not on PATH. */
+/* Beside the python3 of PATH, which is a link in a virtual environment; and in a named environment
+ * that is not on PATH. */
 START_TEST(packages_of_python_are_looked_at)
 {
     static const char *const wheels[] = {"nvidia/cu13/lib", "nvidia/cublas/lib", NULL};
@@ -148,12 +148,12 @@ START_TEST(file_that_does_not_load_is_named)
     ck_assert_msg(strstr(e.text, FILE_NAME) && strstr(e.text, "did not load") != NULL &&
                       strstr(e.text, "SHOAL_TEST_LIBRARY") != NULL,
                   "%s", e.text);
-    library_put("b"); /* one that is no library does not stand in the way of one that is */
+    library_put("b"); /* a file that is no library does not hide a later one */
     ck_assert_msg(find(folders, none, path, &e) == 0, "%s", e.text);
 }
 END_TEST
 
-/* The module of the card, where it is built, finds the toolkit that it was built with. */
+/* If the card's module is built, it finds the toolkit that it was built with. */
 START_TEST(module_finds_cublaslt)
 {
     char program[LIMIT_PATH] = "", module[LIMIT_PATH];

@@ -1,5 +1,5 @@
-/* test_broken.c: what choice.c keeps, broken on purpose: each must be noticed, by its own assert.
- * Of the stream and the device it has only what is here. */
+/* test_broken.c: breaks the invariants of choice.c on purpose: each breach must be caught by its
+ * own assert. The stream and the device are replaced by the functions here. */
 #include "dense/cuda/choice.c"
 
 #include "tests/lib/broken.h"

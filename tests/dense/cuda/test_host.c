@@ -1,6 +1,6 @@
-/* test_cuda_host.c: the host's stand-in for a card catches what a card would punish: pointers of
- * the host given to the device, the device's followed by the host, what is read before it is there.
- * Each fault is planted in a child. */
+/* test_cuda_host.c: the host's stand-in for a card finds faults that a card would punish: host
+ * pointers given to the device, device pointers used on the host, data that is read before it is
+ * there. Each fault is made in a child process. */
 #include "tests/lib/cuda_case.h"
 
 #include <signal.h>
@@ -10,14 +10,14 @@
 
 enum { FLOATS = 64 };
 
-/* What a child gets to plant its fault with. */
+/* The data that a child uses for its fault. */
 struct plant {
     struct dense_device d;
     float *device;      /* (FLOATS), on the device */
     float here[FLOATS]; /* on the host */
 };
 
-/* The signal that ended a child which planted the fault; 0: nobody noticed. */
+/* Returns the signal that ended the child after its fault; 0: the fault was not found. */
 static int caught(void (*plant)(struct plant *p))
 {
     int status = 0;
@@ -26,7 +26,7 @@ static int caught(void (*plant)(struct plant *p))
     if (child == 0) {
         struct plant p = {.here = {0}};
         (void)!freopen("/dev/null", "w", stderr);
-        signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit status of it */
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer would turn it into an exit status */
         cuda_device_open(&p.d, cuda_name(), PRECISION_FP32);
         p.device = dense_up(&p.d, NULL, sizeof p.here);
         ck_assert_int_eq(p.d.k->stream_finish(p.d.s, NULL), 0);
@@ -113,8 +113,8 @@ START_TEST(mixed_up_pointers_are_caught)
 }
 END_TEST
 
-/* What is downloaded is there when somebody has waited, and not before; what is uploaded from
- * pinned memory is read when it runs, from other memory at once. */
+/* A download is complete after a wait, and not before. An upload from pinned memory is read when it
+ * runs, one from other memory at once. */
 START_TEST(copies_happen_when_a_card_may_do_them)
 {
     struct dense_device d;

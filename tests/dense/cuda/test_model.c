@@ -1,5 +1,5 @@
-/* test_cuda_model.c: whole models on the CUDA module: together with the CPU, the same bits at each
- * run, recorded steps, the loss scale of fp16, memory, failures. */
+/* test_cuda_model.c: whole models on the CUDA module: equal to the CPU, the same bits in each run,
+ * recorded steps, the loss scale of fp16, memory, failures. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/model/run.h"
@@ -14,7 +14,8 @@ enum { STEPS = 20 };
 
 enum { EXAMPLES = 150, ROWS = 60, ROWS_USED = 30 };
 
-/* A model with batch norm, dropout, L2 and fields of many values, of the first half of its rows. */
+/* Opens a model with batch norm, dropout, L2 and fields of many values, for the first half of its
+ * rows. */
 static void case_open(struct dense_case *c, struct backend *backend, enum model_kind kind,
                       enum precision precision)
 {
@@ -65,7 +66,7 @@ START_TEST(model_in_other_precisions_learns_together_with_the_cpu)
 }
 END_TEST
 
-/* All that a step gives, in one piece. */
+/* Copies all results of a step into one array. */
 static void step_bits(const struct dense_case *c, float *out)
 {
     size_t rows = (size_t)c->in.row_count * model_row_width(c->model),
@@ -81,7 +82,7 @@ static size_t step_floats(const struct dense_case *c)
            model_stats_floats(c->model);
 }
 
-/* 20 steps, among them queued ones, a recorded one and played ones; the gradients of the last. */
+/* Returns the gradients of the last of 20 steps, some queued, one recorded, the others played. */
 static float *trained(const char *order)
 {
     struct dense_case c;
@@ -133,7 +134,7 @@ END_TEST
 
 /* ---- recorded steps -------------------------------------------------------------------------- */
 
-/* The case's batch cut to its first examples; everything else stays. */
+/* Trains on the first examples of the case's batch; everything else stays. */
 static void train_part(struct dense_case *c, uint32_t examples, uint32_t rows, uint64_t batch)
 {
     uint32_t all = c->in.examples, all_rows = c->in.row_count;
@@ -144,8 +145,8 @@ static void train_part(struct dense_case *c, uint32_t examples, uint32_t rows, u
     c->in.row_count = c->in.fresh_count = all_rows;
 }
 
-/* Batches of several sizes, some with more rows than ever before, with weights and without: each
- * step gives what a run that has never seen a batch gives. */
+/* Batches of several sizes, some with more rows than before, with weights and without: each step
+ * gives the result of a run that has seen no other batch. */
 START_TEST(recorded_steps_give_what_queued_ones_give)
 {
     static const uint32_t size[] = {150, 150, 150, 40, 150, 40, 40, 1, 150, 1, 1, 40};
@@ -187,9 +188,9 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
 }
 END_TEST
 
-/* A recording plays what was recorded: a kernel that is given a number of the step would be wrong
- * from the third step on, and the test above would see it. So other arguments, addresses among
- * them, have another number. */
+/* A recording plays the recorded arguments: a kernel that gets a number of the step as an argument
+ * would be wrong from the third step on, as the test above shows. So other arguments, addresses
+ * included, make another recording. */
 START_TEST(recording_keeps_its_arguments)
 {
     struct dense_device d;
@@ -217,7 +218,7 @@ START_TEST(recording_keeps_its_arguments)
 }
 END_TEST
 
-/* Job after job of batch sizes: recordings make place for one another. */
+/* With one batch size after another, recordings replace each other. */
 START_TEST(recordings_of_many_sizes_make_place_for_one_another)
 {
     struct dense_device d;
@@ -260,9 +261,8 @@ END_TEST
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-/* A job of ordinary widths, 26 fields of dim 16, on a device that does no work: three steps,
- * queued, recorded, played.
- */
+/* A job of ordinary widths, 26 fields of dim 16, on a device that computes nothing: three steps,
+ * queued, recorded, played. */
 static void wide_step(enum model_kind kind, enum precision precision, uint32_t examples)
 {
     struct dense_case c;
@@ -314,8 +314,8 @@ END_TEST
 
 enum { EXACT_FLOATS = 1 << 16 };
 
-/* In a process of its own, for the module looks at the environment when it is loaded: the gradients
- * of the fourth step. */
+/* In a process of its own, because the module reads the environment when it is loaded. Returns the
+ * gradients of the fourth step. */
 static void exact_steps(enum model_kind kind, bool exact, float *bits)
 {
     struct dense_case c;
@@ -339,8 +339,8 @@ static void exact_steps(enum model_kind kind, bool exact, float *bits)
     exit(0);
 }
 
-/* As checkers of memory want it: every array of its own size, which ASan looks at in its build; the
- * same bits. */
+/* As memory checkers need it: every array has its exact size, which ASan watches in its build; the
+ * bits are the same. */
 START_TEST(exact_allocation_gives_the_same_bits)
 {
     static const enum model_kind kinds[] = {MODEL_DEEPFM, MODEL_XDEEPFM, MODEL_AUTOINT,
@@ -363,8 +363,8 @@ START_TEST(exact_allocation_gives_the_same_bits)
 }
 END_TEST
 
-/* Batches that need a little more each time: their scratch is joined before its blocks are too
- * many. */
+/* Batches that need a little more memory each time: the scratch blocks are joined before there are
+ * too many. */
 START_TEST(scratch_of_growing_batches_is_joined)
 {
     struct dense_device d;
@@ -410,9 +410,8 @@ static void products_only(bool on)
     function(on);
 }
 
-/* For measuring: operands are made ready when a section is queued and never again, the products are
- * those of a step, and ordinary steps go on afterwards from their own recording as if nothing had
- * been. */
+/* For measuring: operands are prepared only when a section is queued, the products are those of a
+ * step, and ordinary steps then continue from their own recording. */
 START_TEST(products_alone_are_those_of_a_step)
 {
     struct dense_case c, other;
@@ -428,11 +427,11 @@ START_TEST(products_alone_are_those_of_a_step)
     products_only(true);
     for (int i = 2; i <= 5; i++) {
         at[i] = cuda_counted();
-        (void)model_train(c.model, c.run, &c.in, 1, 2, 3, &c.out); /* whatever comes */
+        (void)model_train(c.model, c.run, &c.in, 1, 2, 3, &c.out); /* any result */
     }
     products_only(false);
     at[6] = cuda_counted();
-    ck_assert_uint_gt(at[3].launches, at[2].launches); /* operands */
+    ck_assert_uint_gt(at[3].launches, at[2].launches); /* plus the operands */
     ck_assert_uint_lt(at[3].launches - at[2].launches, at[1].launches - at[0].launches);
     ck_assert_uint_eq(at[3].products - at[2].products, at[1].products - at[0].products);
     ck_assert_uint_eq(at[4].recordings, at[3].recordings + 1);
@@ -443,7 +442,7 @@ START_TEST(products_alone_are_those_of_a_step)
         dense_case_train(&other, step);
     }
     at[7] = cuda_counted();
-    ck_assert_uint_eq(at[7].recordings, at[6].recordings + 1); /* the other's */
+    ck_assert_uint_eq(at[7].recordings, at[6].recordings + 1); /* the other one's */
     size_t floats = step_floats(&c);
     float *bits = calloc(2 * floats, sizeof *bits);
     step_bits(&c, bits);
@@ -496,9 +495,8 @@ END_TEST
 
 /* ---- the loss scale -------------------------------------------------------------------------- */
 
-/* Two examples, `large` weights and small inputs: the loss is finite, the gradient of the first
- * layer's output large.
- */
+/* Two examples, `large` weights and small inputs: the loss is finite, and the gradient of the first
+ * layer's output is large. */
 static void fp16_case(struct dense_case *c, float large)
 {
     dense_case_job(c, MODEL_WIDE_DEEP);
@@ -515,7 +513,7 @@ static void fp16_case(struct dense_case *c, float large)
 }
 
 /* With a scale of 65536 the gradient does not fit fp16. The step is skipped until the scale has
- * come down; then training goes on. */
+ * fallen; then training continues. */
 START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
 {
     struct dense_case c;
@@ -537,14 +535,14 @@ START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
     ck_assert_double_eq(c.run->scale, scale);
     double norm = c.out.dense_norm;
     ck_assert(isfinite(norm) && norm > 0.0);
-    dense_case_train(&c, 21); /* and stays */
+    dense_case_train(&c, 21); /* it stays there */
     ck_assert(!c.out.skipped);
     dense_case_free(&c);
 }
 END_TEST
 
-/* Weights so large that the step does not fit fp16 unscaled either: skipped for ever, it would
- * learn nothing. */
+/* With such large weights the step does not fit fp16 without a scale either: skipped for ever, it
+ * would learn nothing. */
 START_TEST(fp16_step_that_overflows_unscaled_is_an_error)
 {
     struct dense_case c;
@@ -562,8 +560,8 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* No memory is no lost device: the sentence counts it and names what to make smaller; and later
- * there may be some. */
+/* A shortage of memory does not mean a lost device: the message gives its size and names the keys
+ * to lower. Later there may be memory. */
 START_TEST(shortage_is_told_with_what_would_help)
 {
     struct dense_case c;
@@ -577,7 +575,7 @@ START_TEST(shortage_is_told_with_what_would_help)
                   "%s", e.text);
     ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), SHOAL_E_NOMEM);
     ck_assert_msg(strstr(e.text, "cache") == NULL, "%s", e.text);
-    setenv("SHOAL_CUDAHOST_FAIL", "8:full", 1); /* a run takes 4 arrays, zeroes, copies, waits */
+    setenv("SHOAL_CUDAHOST_FAIL", "8:full", 1); /* a run uses 4 arrays, zeroes, copies, waits */
     ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), 0);
     unsetenv("SHOAL_CUDAHOST_FAIL");
     ck_assert_int_eq(model_train(c.model, run, &c.in, 1, 2, 1, &c.out), SHOAL_E_NOMEM);
@@ -626,7 +624,7 @@ START_TEST(backend_cuda_loads_the_module_that_the_environment_names)
 }
 END_TEST
 
-/* Here the module of the card finds no device; where it does, it is the one that is taken. */
+/* Here the card's module finds no device; on a machine with a device it uses that. */
 START_TEST(backend_cuda_without_a_device_says_so)
 {
     struct backend *b;

@@ -5,11 +5,11 @@
 
 #include <stdio.h>
 
-/* Everything that a run's kernels leave behind, array by array. */
+/* All results of a run's kernels, array by array. */
 struct kept {
     float *value;
     size_t floats, room;
-    size_t end[64]; /* of each array */
+    size_t end[64]; /* the end of each array */
     uint32_t arrays;
 };
 
@@ -36,7 +36,7 @@ static void bench_close(struct bench *b)
     free(b->kept.value);
 }
 
-/* `floats` uniform numbers in the backend's memory. */
+/* Returns `floats` uniform numbers in the backend's memory. */
 static float *drawn(struct bench *b, size_t floats)
 {
     float *x = malloc((floats + 1) * sizeof *x);
@@ -73,8 +73,7 @@ static void keep_double(struct bench *b, const double *x, size_t count)
     keep(b, up, count);
 }
 
-/* Arrays are compared relative to their largest number. Not a number is the same as not a
- * number. */
+/* Arrays are compared relative to their largest number. NaN equals NaN. */
 static void compare(const char *what, const struct kept *found, const struct kept *expected,
                     double tolerance)
 {
@@ -111,7 +110,8 @@ static void against_cpu(const char *what, scenario run, enum precision precision
     }
 }
 
-/* Sizes that show ends of chunks and odd columns: 1, small, around 32 and 64, some hundreds. */
+/* Returns a size that shows ends of chunks and odd columns: 1, small, around 32 and 64, some
+ * hundreds. */
 static uint32_t draw_size(struct bench *b)
 {
     static const uint32_t size[] = {1, 2, 7, 31, 32, 33, 64, 65, 129, 500};
@@ -140,7 +140,7 @@ static void run_act(struct bench *b)
         struct dropout_mask mask = draw_mask(b, i < 4 ? 0.0 : 0.3);
         float *y = drawn(b, n * ld), *dy = drawn(b, n * ld), *bias = drawn(b, width),
               *gradient = drawn(b, width);
-        float not_a_number = NAN; /* must come out again: a loss that hides it would be pushed */
+        float not_a_number = NAN; /* a loss that hides it would be pushed */
         b->d.k->upload(b->d.s, y, &not_a_number, sizeof not_a_number);
         b->d.k->act_forward(b->d.s, (enum activation)(i % 4), &mask, 5, n, width,
                             i % 3 ? bias : NULL, y, ld);
@@ -197,7 +197,7 @@ static void run_linear(struct bench *b)
     run_linear_of(b, (uint32_t)rng_below(&b->g, 8));
 }
 
-/* Without relu, whose slope jumps where a sum is rounded to the other side of 0. */
+/* Without relu, whose slope jumps if a sum is rounded to the other side of 0. */
 static void run_linear_smooth(struct bench *b)
 {
     uint32_t kind = (uint32_t)rng_below(&b->g, 8);
@@ -218,8 +218,9 @@ START_TEST(linear_in_other_precisions_is_near_the_cpu)
 }
 END_TEST
 
-/* Two layers, one on the other, there and back in a section as passes are: what the way forward has
- * made of x, w and y serves again on the way back. Three times: queued, recorded, played. */
+/* Two layers in a row, forward and backward in one section, as in a pass: the operands made from
+ * x, w and y on the way forward are used again on the way back. Three times: queued, recorded,
+ * played. */
 static void run_linear_section(struct bench *b)
 {
     uint32_t n = draw_size(b), in = draw_width(b), middle = draw_width(b), out = draw_width(b);
@@ -311,8 +312,8 @@ START_TEST(gemm_is_that_of_the_cpu)
 }
 END_TEST
 
-/* In fp16 a product's operand beyond 65504 is infinite, and so is what comes of it: the loss scale
- * must see it. */
+/* An operand above 65504 is infinite in fp16, and so is the product: the loss scale must notice
+ * it. */
 START_TEST(gemm_in_fp16_overflows_to_infinity)
 {
     struct bench b;
@@ -327,8 +328,8 @@ START_TEST(gemm_in_fp16_overflows_to_infinity)
 }
 END_TEST
 
-/* Powers of two, halves between two numbers of the form, the smallest ones: exact, or to the even
- * neighbour. */
+/* Powers of two, halves between two numbers of the format, and the smallest ones: exact, or rounded
+ * to the even neighbour. */
 START_TEST(gemm_rounds_operands_to_the_nearest)
 {
     static const float in[] = {1.0f,     1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 0x1p-24f, 0x1p-25f,
@@ -498,7 +499,7 @@ START_TEST(gradient_kernels_are_those_of_the_cpu)
 }
 END_TEST
 
-/* On either backend: a shard refuses it, and tells whose it is. */
+/* On both backends the value stays: a shard refuses it, and reports its sender. */
 START_TEST(clipping_leaves_what_is_not_finite)
 {
     enum { WIDTH = 33 };
@@ -528,7 +529,7 @@ struct values {
     uint32_t *index, *offset, count;
 };
 
-/* Up to `most` values a field, one each for 0; a third of them are row 0. */
+/* Up to `most` values a field (0: one each); a third of them are row 0. */
 static struct values draw_values(struct bench *b, uint32_t slots, uint32_t rows, uint32_t most)
 {
     uint32_t *index = malloc(((size_t)slots * (most + 1) + 1) * sizeof *index),
@@ -590,7 +591,7 @@ START_TEST(pool_is_that_of_the_cpu)
 }
 END_TEST
 
-/* A key belongs to one field, so fields draw from rows of their own. */
+/* A key belongs to one field, so fields draw from different rows. */
 static void run_probe(struct bench *b)
 {
     uint32_t n = draw_size(b), rows = 3 + draw_size(b);
@@ -616,8 +617,7 @@ START_TEST(probe_counts_as_the_cpu)
 }
 END_TEST
 
-/* One row that every example has, and one value in it that is much larger: chunk by chunk nothing
- * is lost. */
+/* A row that every example has, with one much larger value: no part is lost over the chunks. */
 START_TEST(pool_merges_a_hot_row_of_many_chunks)
 {
     enum { N = 5000, DIM = 3 };
@@ -683,8 +683,8 @@ END_TEST
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Elements in other orders, and once more in the same: the same bits. A kernel whose elements touch
- * one another's results would not pass. */
+/* Elements are computed in other orders, and once more in the same order: the same bits. A kernel
+ * whose elements depend on each other's results would fail. */
 START_TEST(kernels_do_not_depend_on_the_order_of_their_elements)
 {
     static const char *const order[] = {"scrambled", "forward", "reverse", "scrambled"};
@@ -711,7 +711,7 @@ START_TEST(kernels_do_not_depend_on_the_order_of_their_elements)
 }
 END_TEST
 
-/* The control: a comparison that must fail. */
+/* The control case: a comparison that must fail. */
 START_TEST(comparison_sees_one_wrong_value)
 {
     struct bench cpu, device;

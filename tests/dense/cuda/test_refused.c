@@ -1,6 +1,6 @@
-/* test_cuda_refused.c: what a device and its library of products may refuse, at every place where
- * they can: each ends in a right step, or in an error that says enough. On the host's stand-in,
- * which refuses what it is told to. */
+/* test_cuda_refused.c: refusals of a device and its library of products, at every possible place:
+ * each ends in a correct step, or in an error with enough detail. It uses the host's stand-in,
+ * which refuses on demand. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/model/run.h"
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Under tsan, where a run takes seconds, each 17th of the calls. */
+/* Under tsan, where a run takes seconds, only each 17th call. */
 #ifdef __SANITIZE_THREAD__
 enum { EACH = 17 };
 #else
@@ -16,7 +16,7 @@ enum { EACH = 1 };
 #endif
 enum { EXAMPLES = 150, ROWS = 60, STEPS = 4, FLOATS_MAX = 1 << 16 };
 
-/* What came of a run whose device refuses something. */
+/* The result of a run whose device refuses something. */
 struct play {
     int code;
     char text[ERR_TEXT_MAX];
@@ -52,7 +52,7 @@ static void keep(struct play *p, const float *x, size_t floats)
     p->floats += floats;
 }
 
-/* Steps that are queued, recorded and played, and a prediction, while `variable` is `value`. */
+/* Runs queued, recorded and played steps, and a prediction, while `variable` is `value`. */
 static void play(struct play *p, enum model_kind kind, enum precision precision,
                  const char *variable, const char *value)
 {
@@ -78,7 +78,7 @@ static void play(struct play *p, enum model_kind kind, enum precision precision,
     p->after = cuda_counted();
     if (p->opened && p->code != 0) {
         snprintf(p->text, sizeof p->text, "%s", model_run_error(run));
-        if (p->code != SHOAL_E_NOMEM) /* it stays; memory there may be later */
+        if (p->code != SHOAL_E_NOMEM) /* the error stays, except a shortage */
             ck_assert_int_eq(model_train(c.model, run, &c.in, 1, 2, 9, &c.out), p->code);
     }
     if (p->opened)
@@ -93,8 +93,8 @@ static bool same_bits(const struct play *a, const struct play *b)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The n-th call fails, for every n: opening, queueing, recording, playing. What fails in a
- * recording alone is queued again, and right. */
+/* The n-th call fails, for every n: during opening, queueing, recording, playing. If only a
+ * recording fails, the step is queued again, with a correct result. */
 START_TEST(every_failing_call_is_told_or_made_good)
 {
     static struct play well, p;
@@ -125,8 +125,8 @@ START_TEST(every_failing_call_is_told_or_made_good)
 }
 END_TEST
 
-/* The device is lost at the n-th call, for every n: never a result, always the status that has the
- * worker end with 69. */
+/* The device is lost at the n-th call, for every n: there is never a result, and always the status
+ * with which the worker ends with 69. */
 START_TEST(every_lost_device_is_told)
 {
     static struct play well, p;
@@ -144,8 +144,8 @@ START_TEST(every_lost_device_is_told)
 }
 END_TEST
 
-/* From the n-th call on there is no memory, for every n: an error that names what to make smaller,
- * or nothing more was asked for. */
+/* From the n-th call on there is no memory, for every n: an error that names the keys to lower,
+ * unless no more memory was needed. */
 START_TEST(every_shortage_is_told)
 {
     static struct play well, p;
@@ -190,8 +190,9 @@ static bool was_disturbed(const struct play *p, const struct play *well)
            p->after.refusals > p->before.refusals || p->after.spoiled > p->before.spoiled;
 }
 
-/* Refuses `what` at each n from 1 on, `most` of them, or, with 0, until nothing is refused any
- * more; every run gives what an undisturbed one gives. Runs in which something was refused. */
+/* Refuses `what` at each n from 1 on, `most` times, or, with 0, until no call is refused any more;
+ * every run must give the same result as an undisturbed one. Returns the number of runs with a
+ * refusal. */
 static uint32_t made_good(int job, const char *what, uint64_t most, const struct play *well)
 {
     static struct play p;
@@ -207,7 +208,7 @@ static uint32_t made_good(int job, const char *what, uint64_t most, const struct
     return disturbed;
 }
 
-/* No way computes the product: the sentence has all that whoever looks into it needs. */
+/* No algorithm can compute the product: the message has all facts that an analysis needs. */
 START_TEST(product_without_any_way_is_told_with_its_facts)
 {
     static const char *const facts[] = {"(",       "rows of a, b, c",      "bytes",
@@ -220,7 +221,7 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
     for (uint64_t n = 1; n <= products; n += EACH) {
         snprintf(text, sizeof text, "none:%" PRIu64, n);
         play(&p, jobs[_i].kind, jobs[_i].precision, "SHOAL_CUDAHOST_REFUSE", text);
-        if (p.code == 0) /* products of one shape, beside one another, count as one there */
+        if (p.code == 0) /* equal products side by side count as one there */
             continue;
         told++;
         ck_assert_msg(p.code == SHOAL_E_INTERNAL, "%s: %d", text, p.code);
@@ -236,8 +237,8 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
 }
 END_TEST
 
-/* One product fits only without its bias; only with rows at 16 bytes; one is refused when it is
- * run; a recording is spoiled at its n-th call: a right step each time. */
+/* A product fits only without its bias; or only with rows of 16 bytes; or is refused when it runs;
+ * or a recording fails at its n-th call: the step is correct each time. */
 START_TEST(products_that_are_refused_are_computed_otherwise)
 {
     static struct play well;
@@ -254,7 +255,7 @@ START_TEST(products_that_are_refused_are_computed_otherwise)
 }
 END_TEST
 
-/* y = x w' + bias, the product that has the library add a bias, with a bias that begins at `offset`
+/* y = x w' + bias, the product in which the library adds the bias; the bias begins at `offset`
  * floats. */
 static void biased(const char *refuse, uint32_t offset, float y[12])
 {
@@ -279,14 +280,14 @@ static void biased(const char *refuse, uint32_t offset, float y[12])
                             .y = out,
                             .ldy = 3};
     d.k->linear_forward(d.s, &a);
-    d.k->linear_forward(d.s, &a); /* once more, as it was chosen */
+    d.k->linear_forward(d.s, &a); /* once more, with the same choice */
     dense_down(&d, out, y, 6 * sizeof *y);
     ck_assert_msg(d.k->stream_finish(d.s, &e) == 0, "%s", e.text);
     dense_device_close(&d);
 }
 
-/* The bias is added by a kernel of ours where the library refuses it, or where it begins at no 16
- * bytes, which the library's advice does not look at. */
+/* A kernel of ours adds the bias if the library refuses to, or if the bias does not begin at a
+ * multiple of 16 bytes, which the library does not check. */
 START_TEST(bias_is_added_whatever_the_library_says)
 {
     float well[12], found[12];
@@ -306,7 +307,7 @@ START_TEST(bias_is_added_whatever_the_library_says)
 }
 END_TEST
 
-/* A recording is tried twice, and then its section is queued for ever. */
+/* A recording is tried twice, and then its section is always queued. */
 START_TEST(recording_that_cannot_be_made_is_given_up)
 {
     struct dense_device d;
@@ -320,7 +321,7 @@ START_TEST(recording_that_cannot_be_made_is_given_up)
         do {
             d.k->scale(d.s, 4, (float)step, from, to);
             if (times++ == 0 && d.s->recorded != NULL)
-                d.s->spoiled.code = SHOAL_E_INTERNAL; /* as stream_fail would say */
+                d.s->spoiled.code = SHOAL_E_INTERNAL; /* as stream_fail would set it */
         } while (d.k->graph_end(d.s));
         ck_assert_int_eq(times, step == 2 || step == 3 ? 2 : 1);
         dense_down(&d, to, y, sizeof y);

@@ -1,5 +1,6 @@
-/* test_cuda_sizes.c: batches of ever other sizes, as bad lines, data.negatives and ends of files
- * make them: recorded at few sizes, nothing chosen on the way, and the same curve as the CPU's. */
+/* test_cuda_sizes.c: batches of changing sizes, as bad lines, data.negatives and ends of files make
+ * them: recorded at few sizes, without new choices in between, and with the same curve as on the
+ * CPU. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/model/run.h"
@@ -9,8 +10,8 @@
 
 enum { LINES = 4096, ROWS = 400, STEPS = 500 };
 
-/* A batch of 4,096 lines of which a quarter are positive, and of the others one in ten is kept; now
- * and then the end of a file. */
+/* Returns the size of a batch of 4,096 lines: a quarter are positive, one in ten of the others is
+ * kept; now and then a file ends. */
 static uint32_t draw_size(struct rng *r, uint32_t step)
 {
     uint32_t lines = step % 10 == 9 ? 1 + (uint32_t)rng_below(r, LINES) : LINES, kept = 0;
@@ -19,7 +20,7 @@ static uint32_t draw_size(struct rng *r, uint32_t step)
     return kept > 0 ? kept : 1;
 }
 
-/* A quarter of the sizes, to be done in seconds; what is looked at does not depend on it. */
+/* A quarter of the sizes, so that it takes seconds; the checks do not depend on it. */
 enum { SHARE = 4, MOST = LINES / SHARE };
 
 static void case_open(struct dense_case *c, enum model_kind kind, struct backend *backend)
@@ -40,7 +41,7 @@ static void case_open(struct dense_case *c, enum model_kind kind, struct backend
     dense_case_batch(c, MOST, ROWS, true);
 }
 
-/* Other examples, of a number that the seed says; both cases draw the same. */
+/* Draws other examples; their number depends on the seed. Both cases draw the same. */
 static void case_draw(struct dense_case *c, uint32_t step)
 {
     struct rng r = rng_of(5, step, 1);
@@ -116,8 +117,8 @@ START_TEST(sizes_of_a_job_are_recorded_once_and_learn_with_the_cpu)
 }
 END_TEST
 
-/* The control: without filling up, hardly a step is played, and there are choices by the
- * hundred. */
+/* The control case: without padding hardly any step is played, and there are hundreds of
+ * choices. */
 START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
 {
     struct dense_case c;
@@ -138,8 +139,8 @@ START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
 }
 END_TEST
 
-/* A card's library may sum a product otherwise for another number of rows; the stand-in does not,
- * and its bits are the same where no sum over examples is a product's. */
+/* A card's library may sum a product in another order for another number of rows. The stand-in does
+ * not, so its bits are equal wherever a product has no sum over examples. */
 static void same_floats(const char *what, const float *found, const float *expected, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -150,8 +151,8 @@ static void same_floats(const char *what, const float *found, const float *expec
     }
 }
 
-/* What fills a batch up counts in nothing: of a batch of n examples every n gives what a run made
- * for n gives, which fills nothing up. */
+/* The padding of a batch has no effect: for every n, a batch of n examples gives the result of a
+ * run made for n, which needs no padding. */
 START_TEST(filling_up_contributes_nothing)
 {
     static const enum model_kind kinds[] = {
@@ -169,7 +170,7 @@ START_TEST(filling_up_contributes_nothing)
         model_run_free(exact.run);
         exact.run = run;
         for (uint32_t step = 1; step <= 3; step++) {
-            /* queued, recorded, played; before, a larger batch leaves its numbers */
+            /* queued, recorded, played; a larger batch before leaves its numbers */
             dense_case_train(&large, 99);
             large.in.examples = exact.in.examples = size[i];
             dense_case_train(&large, 16 * step);
@@ -198,8 +199,8 @@ START_TEST(filling_up_contributes_nothing)
 }
 END_TEST
 
-/* The first example is repeated, and with it what is not a number: it must show, as it would alone;
- * a later one too. */
+/* The padding repeats the first example. A NaN in it must show in the result, as it would without
+ * padding; so must one in a later example. */
 START_TEST(what_is_not_a_number_shows_through_what_fills_up)
 {
     struct dense_case c;
@@ -216,13 +217,14 @@ START_TEST(what_is_not_a_number_shows_through_what_fills_up)
 }
 END_TEST
 
-/* With dropout, too: a copy drops what the first example drops. Kept and scaled up it would be
- * infinite in 16 bits, and infinity times the copy's dlogit of 0 is not a number. */
+/* With dropout, a copy drops what the first example drops. If a copy kept and scaled a value that
+ * the example drops, it could be infinite in 16 bits, and infinity times the copy's dlogit of 0 is
+ * NaN. */
 START_TEST(copies_overflow_no_sooner_than_the_first_example)
 {
     uint32_t finite = 0;
     for (float large = 18000.0f; large <= 30000.0f; large += 4000.0f) {
-        /* twice, for both numbers, is below 65504 */
+        /* twice either number is below 65504 */
         struct dense_case filled, exact;
         struct dense_case *both[] = {&filled, &exact};
         int code[2];
@@ -265,7 +267,7 @@ START_TEST(copies_overflow_no_sooner_than_the_first_example)
 }
 END_TEST
 
-/* Predictions are recorded too, and those of a batch do not depend on the one before. */
+/* Predictions are recorded, too, and those of a batch do not depend on the batch before. */
 START_TEST(predictions_of_many_sizes_are_those_of_one)
 {
     static float alone[MOST], found[MOST];

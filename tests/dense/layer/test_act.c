@@ -6,8 +6,8 @@
 
 enum { WIDTH = 21 };
 
-/* linear with bias and activation -> activation in place -> head. The two have masks of their
- * own. */
+/* linear with bias and activation -> activation in place -> head. The two activations have masks of
+ * their own. */
 static void two_acts(struct plan *p)
 {
     struct view x = plan_input(p, true, 0);
@@ -40,7 +40,7 @@ START_TEST(act_is_its_function_and_gradient)
 }
 END_TEST
 
-/* In ranges: the mask goes by the example, not by its place in the range. */
+/* In ranges: the mask depends on the example, not on its place in the range. */
 START_TEST(act_drops_by_the_mask)
 {
     struct dense_case c;
@@ -79,7 +79,7 @@ START_TEST(act_is_exact_far_out)
 }
 END_TEST
 
-/* What lies between the rows of a wider array is not touched. */
+/* The gap between the rows of a wider array is not touched. */
 START_TEST(act_keeps_to_its_columns)
 {
     enum { ROWS = 3, LD = 24 };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* More fields than lanes, heads that are no whole vectors. */
+/* More fields than lanes, and heads whose size is no multiple of a vector. */
 enum { N = 5, FIELDS = 19, HEADS = 3, PART = 7, WIDTH = HEADS * PART, ROW = 4 * WIDTH };
 enum {
     MAPS = N * FIELDS * ROW,
@@ -15,7 +15,8 @@ enum {
     WORK = (16 + 2 * FIELDS) * 32
 };
 
-/* One call's arrays on the host. With three parts the rows of x and dx are 3 * WIDTH long. */
+/* The arrays of one call on the host. With three parts the rows of x and dx have length 3 *
+ * WIDTH. */
 struct attended {
     float x[MAPS], residual[N * APART], y[OUT], dy[OUT], dx[MAPS], dresidual[N * APART],
         share[SHARES], work[WORK];
@@ -47,7 +48,7 @@ static struct attend_args args_of(uint32_t parts, bool add, const struct dropout
                                 .add = add};
 }
 
-/* Forward and back on the backend. rate: of the dropout. */
+/* Runs forward and backward on the backend. rate: that of the dropout. */
 static void attended_run(struct attended *t, uint32_t parts, bool add, double rate)
 {
     struct dense_device d;
@@ -73,7 +74,7 @@ static void attended_run(struct attended *t, uint32_t parts, bool add, double ra
     dense_device_close(&d);
 }
 
-/* Where map `part` (query, key, value, residual) of a field begins. */
+/* Returns where map `part` (query, key, value, residual) of a field begins. */
 static uint32_t map_at(uint32_t example, uint32_t field, uint32_t parts, uint32_t part)
 {
     return (example * FIELDS + field) * parts * WIDTH + part * WIDTH;
@@ -99,8 +100,8 @@ START_TEST(equal_keys_have_equal_shares)
 }
 END_TEST
 
-/* A key that agrees with the query far more than all others takes the whole share: e^x must not
- * overflow on the way. */
+/* A key that matches the query far better than all others gets the whole share: e^x must not
+ * overflow. */
 START_TEST(large_score_takes_all)
 {
     static struct attended t;
@@ -118,7 +119,7 @@ START_TEST(large_score_takes_all)
 }
 END_TEST
 
-/* Where the residual of field i, counted over the examples, begins. */
+/* Returns where the residual of field i, counted over the examples, begins. */
 static uint32_t apart(uint32_t i)
 {
     return i / FIELDS * APART + i % FIELDS * WIDTH;
@@ -144,7 +145,7 @@ START_TEST(residual_may_come_from_elsewhere)
                                was + four.dx[i * ROW + 3 * WIDTH + j]);
             ck_assert_float_eq(three.dx[i * 3 * WIDTH + j], four.dx[i * ROW + j]);
         }
-    for (uint32_t e = 0; e < N; e++) /* what stands between is nobody's */
+    for (uint32_t e = 0; e < N; e++) /* the gap must be unchanged */
         for (uint32_t j = FIELDS * WIDTH; j < APART; j++)
             ck_assert_float_eq(three.dresidual[e * APART + j], begun.dresidual[e * APART + j]);
 }
@@ -154,15 +155,14 @@ START_TEST(what_is_not_a_number_stays_in_its_head)
 {
     static struct attended t;
     attended_draw(&t);
-    t.x[map_at(2, 3, 4, 1) + PART] = NAN; /* a key of head 1: every query of the example sees it */
+    t.x[map_at(2, 3, 4, 1) + PART] = NAN; /* a key of head 1: every query uses it */
     attended_run(&t, 4, false, 0.5);
     for (uint32_t i = 0; i < OUT; i++)
         ck_assert_int_eq(isnan(t.y[i]), i / (FIELDS * WIDTH) == 2 && i % WIDTH / PART == 1);
 }
 END_TEST
 
-/* With values of 1 and no residual y is the sum of the shares that are kept, scaled: 1 on
- * average. */
+/* With values of 1 and no residual y is the sum of the kept shares, scaled: 1 on average. */
 START_TEST(dropout_keeps_the_mean)
 {
     static struct attended t;
@@ -179,7 +179,7 @@ START_TEST(dropout_keeps_the_mean)
         dropped += (t.y[i] < 1.0f) / (double)(OUT / PART);
     }
     ck_assert_double_eq_tol(sum, 1.0, 0.03);
-    ck_assert_double_gt(dropped, 0.2); /* it differs from query to query */
+    ck_assert_double_gt(dropped, 0.2); /* it differs between queries */
 }
 END_TEST
 

@@ -1,6 +1,6 @@
-/* test_cin.c: the kernels of the compressed interaction network against their formulas, the whole
- * network against finite differences however its work space cuts it, the same bits at every vector
- * width. */
+/* test_cin.c: the kernels of the compressed interaction network against their formulas; the whole
+ * network against finite differences, however its work space divides it; the same bits at every
+ * vector width. */
 #include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
@@ -111,7 +111,7 @@ START_TEST(outer_check_notices_maps_and_fields_in_each_other_s_place)
 }
 END_TEST
 
-/* The first layer's x is x0, and so is the gradient. */
+/* The first layer's x is x0, so both gradients go to x0. */
 START_TEST(outer_products_of_x0_with_itself_add_both_gradients)
 {
     static struct outer o;
@@ -150,9 +150,8 @@ static void rest_draw(struct rest *r, int shape)
     dense_fill(&g, (float *)r, sizeof *r / sizeof(float));
 }
 
-/* The kernels on arrays that lie where r says: turned, and back onto what is there; sums, and back
- * onto what is there.
- */
+/* The kernels on arrays at the places that r gives: transposed, and added back; sums, and added
+ * back. */
 static void rest_kernels(const struct backend_ops *k, struct stream *s, int shape,
                          const struct rest *r, struct rest *to)
 {
@@ -277,7 +276,7 @@ static void cin_case(struct dense_case *c, uint32_t batch)
 
 START_TEST(cin_has_the_gradient_of_the_formula)
 {
-    /* work for one example: several pieces a range; more than the range */
+    /* work space for one example: several parts a range; for more than the range */
     static const uint32_t batch[] = {0, 1, 64};
     struct dense_case c;
     cin_case(&c, batch[_i]);

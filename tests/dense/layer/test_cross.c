@@ -17,7 +17,7 @@ static const struct {
 };
 #define SHAPES ((int)(sizeof shapes / sizeof *shapes))
 
-/* One call's arrays on the host; rows have a gap behind them, but for u. */
+/* The arrays of one call on the host; rows have a gap behind them, except those of u. */
 struct cross {
     uint32_t width, wanted, ld;
     bool add, first;
@@ -84,7 +84,7 @@ static void cross_run(struct cross *c)
     dense_device_close(&d);
 }
 
-/* What is not the operation's to write must be as it was. */
+/* Columns that the operation must not write are unchanged. */
 static void gaps_check(const struct cross *c, const struct cross *found)
 {
     for (uint32_t i = 0; i < N; i++) {
@@ -184,9 +184,9 @@ static void plan_one(struct plan *p)
     plan_head(p, y, 0);
 }
 
-/* Between the layers of a cross stands a tensor of their width whose gradient is read and gone
- * before the cross is done: it may not take the place in which the gradients of all cross layers
- * lie. */
+/* Between the layers of a cross there is a tensor of their width whose gradient is read and
+ * released before the cross is done: it must not take the place of the gradients of the cross
+ * layers. */
 static void plan_between(struct plan *p)
 {
     struct view x0 = plan_input(p, true, 0), x = x0, side = VIEW_NONE;
@@ -216,7 +216,7 @@ START_TEST(cross_layers_have_the_gradient_of_the_formula)
     c.range = 4;
     dense_case_batch(&c, 9, 5, true);
     for (size_t i = 0; i < c.plan.dense.floats; i++)
-        c.dense[i] *= 0.3f; /* a polynomial: logits beyond 30 leave a loss in double no digits */
+        c.dense[i] *= 0.3f; /* a polynomial: large logits leave the loss no digits */
     dense_double_check(&c, 1e-5);
     dense_case_free(&c);
 }

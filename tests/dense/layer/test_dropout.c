@@ -1,5 +1,5 @@
-/* test_dropout.c: the mask is a function of (seed, lane, batch, layer), drops the share it should,
- * and nothing else. */
+/* test_dropout.c: the mask is a function of (seed, lane, batch, layer), and drops exactly the share
+ * that it should. */
 #include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
@@ -17,7 +17,7 @@ struct names {
 
 static const struct names usual = {1, 2, 3, 4};
 
-/* Kept values as 0 and 1. */
+/* Draws kept values as 0 and 1. */
 static void draw(double rate, struct names n, float *y)
 {
     struct dense_device d;
@@ -71,14 +71,14 @@ START_TEST(dropout_of_the_same_names_is_the_same)
 }
 END_TEST
 
-/* Unrelated: two masks keep a value together as often as chance has it. */
+/* Unrelated: two masks keep the same value as often as chance would. */
 START_TEST(dropout_of_other_names_is_unrelated)
 {
     static const struct names other[] = {{2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}};
     draw(0.3, usual, a);
     draw(0.3, other[_i], b);
     ck_assert_double_eq_tol(kept_share(a, b), 0.49, 0.01);
-    memmove(b, b + 1, (VALUES - 1) * sizeof *b); /* nor is it the other's shift */
+    memmove(b, b + 1, (VALUES - 1) * sizeof *b); /* nor is one a shift of the other */
     ck_assert_double_eq_tol(kept_share(a, b), 0.49, 0.01);
 }
 END_TEST

@@ -26,7 +26,7 @@ START_TEST(gemm_takes_each_way_round)
     dense_fill(&r, b, LD * LD);
     dense_fill(&r, was, M * LD);
     if (!add)
-        was[2] = NAN; /* beta 0 does not read */
+        was[2] = NAN; /* beta 0 does not read it */
     dense_device_open(&d);
     float *there = dense_up(&d, was, sizeof was);
     d.k->gemm(d.s, ta, tb, M, N, K, dense_up(&d, a, sizeof a), LD, dense_up(&d, b, sizeof b), LD,
@@ -61,7 +61,7 @@ static void linear_draw(struct linear *l)
     dense_fill(&r, l->y, ROWS * LDY);
     dense_fill(&r, l->dy, ROWS * LDY);
     dense_fill(&r, l->dx, ROWS * LDD);
-    dense_fill(&r, l->dw, OUT * IN); /* gradients are added to what is there */
+    dense_fill(&r, l->dw, OUT * IN); /* gradients are added */
     dense_fill(&r, l->dbias, OUT);
 }
 

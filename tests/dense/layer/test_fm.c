@@ -25,7 +25,7 @@ static double pairs_sum(void *context)
     return sum;
 }
 
-/* Both directions; logit (N, TASKS) is the second task's. */
+/* Runs both directions; logit (N, TASKS) is the second task's. */
 static void pairs_run(const struct pairs *p, bool add, float *logit, float *dx)
 {
     struct dense_device d;

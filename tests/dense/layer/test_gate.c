@@ -16,7 +16,7 @@ static void streams_draw(struct streams *t)
     dense_fill(&r, t->x, sizeof *t / sizeof(float));
 }
 
-/* On the kernels k, with arrays that k can read. */
+/* Runs the kernels k, with arrays that k can read. */
 static void gate_run(const struct backend_ops *k, struct stream *s, struct streams *t, bool add)
 {
     k->attention.gate_forward(s, N, WIDTH, 2.0f, t->x, LD, t->g, LD, t->y, LD);

@@ -6,7 +6,7 @@
 
 enum { N = 21, WIDTH = 37, GAP = 3, LD = WIDTH + GAP };
 
-/* One call's arrays on the host. */
+/* The arrays of one call on the host. */
 struct normed {
     float x[N * LD], y[N * LD], dy[N * LD], gamma[WIDTH], beta[WIDTH], moments[2 * N];
     float gamma_gradient[WIDTH], beta_gradient[WIDTH];
@@ -31,7 +31,7 @@ static struct layer_norm_args args_of(enum activation act)
         .count = N, .width = WIDTH, .ldx = LD, .act = act, .ldy = LD, .lddy = LD};
 }
 
-/* Forward and back of the first `width` columns on the backend. */
+/* Runs forward and backward over the first `width` columns on the backend. */
 static void normed_run_columns(struct normed *n, enum activation act, uint32_t width)
 {
     struct dense_device d;
@@ -66,7 +66,7 @@ START_TEST(row_has_mean_0_and_deviation_1)
     static struct normed n;
     normed_draw(&n);
     for (uint32_t i = 0; i < N * LD; i++)
-        n.x[i] = 1000.0f + 3.0f * n.x[i]; /* far from 0: nothing may be lost */
+        n.x[i] = 1000.0f + 3.0f * n.x[i]; /* far from 0: no digits may be lost */
     for (uint32_t j = 0; j < WIDTH; j++) {
         n.gamma[j] = 1.0f;
         n.beta[j] = 0.0f;
@@ -103,7 +103,7 @@ START_TEST(gamma_and_beta_scale_and_shift)
 }
 END_TEST
 
-/* A row of equal numbers has no deviation: beta is left, and nothing that is not a number. */
+/* A row of equal numbers has no deviation: the result is beta, and never NaN. */
 START_TEST(row_of_equal_numbers_gives_beta)
 {
     static struct normed n;
@@ -118,8 +118,8 @@ START_TEST(row_of_equal_numbers_gives_beta)
 }
 END_TEST
 
-/* Whatever it is, beta comes out: what is left of its gradient would be rounding, which 1 / sqrt of
- * no deviation enlarges. */
+/* The result is beta for any value: the gradient would only be rounding, which 1 / sqrt of a zero
+ * deviation enlarges. */
 START_TEST(column_alone_has_no_gradient)
 {
     static struct normed n;
@@ -130,7 +130,7 @@ START_TEST(column_alone_has_no_gradient)
 }
 END_TEST
 
-/* Adding a number to a row, or scaling it, changes nothing that comes out: so dx has no part along
+/* Adding a number to a row, or scaling it, does not change the result: so dx has no component along
  * either. */
 START_TEST(gradient_has_no_part_along_the_row)
 {

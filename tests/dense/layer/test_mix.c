@@ -1,5 +1,5 @@
 /* test_mix.c: the kernels of gates and mixtures against their formula, gradients against finite
- * differences, and which experts pass. */
+ * differences, and the selection of experts. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
@@ -9,7 +9,7 @@
 
 enum { N = 6, FLOATS = N * 600 };
 
-/* One call's arrays on the host. */
+/* The arrays of one call on the host. */
 struct mix {
     uint32_t tasks, shared, own, width, top_k;
     float x[FLOATS], gate[FLOATS], share[FLOATS], y[FLOATS], dy[FLOATS], dx[FLOATS], dgate[FLOATS];
@@ -55,7 +55,7 @@ static struct mix_args args_of(const struct mix *m)
                              .lddgate = m->tasks * choices(m)};
 }
 
-/* Forward and back on the backend. */
+/* Runs forward and backward on the backend. */
 static void mix_run(struct mix *m, bool add)
 {
     struct dense_device d;
@@ -103,7 +103,7 @@ static uint32_t larger(const double *gate, uint32_t count, uint32_t e)
     return n;
 }
 
-/* sum of dy * y; no two values of a gate are equal. */
+/* Returns the sum of dy * y; no two values of a gate are equal. */
 static double formula_sum(void *context)
 {
     struct formula *f = context;
@@ -162,14 +162,14 @@ START_TEST(mix_is_the_formula_and_its_gradient)
 }
 END_TEST
 
-/* ---- who passes ------------------------------------------------------------------------------ */
+/* ---- the selection of experts ---------------------------------------------------------------- */
 
 START_TEST(mix_takes_the_first_of_equal_gates)
 {
     static struct mix m;
     mix_draw(&m, 2, 3, 2, 4, 2);
     for (uint32_t i = 0; i < N * m.tasks * choices(&m); i++)
-        /* of each gate the first is smallest, the others are equal */
+        /* the first value of each gate is smallest, the others are equal */
         m.gate[i] = i % 5 == 0 ? -1.0f : 0.25f;
     mix_run(&m, false);
     for (uint32_t i = 0; i < N * m.tasks * choices(&m); i++)
@@ -177,7 +177,7 @@ START_TEST(mix_takes_the_first_of_equal_gates)
 }
 END_TEST
 
-/* A block of dx, and the output it is the gradient of. */
+/* Returns a block of dx, and the output that it is the gradient of. */
 static const float *block_of(const struct mix *m, const float *x, uint32_t i, uint32_t t,
                              uint32_t e)
 {
@@ -215,7 +215,7 @@ START_TEST(mix_of_all_is_mix_without_top_k)
     mix_run(&none, true);
     all.top_k = 0;
     ck_assert_mem_eq(&all, &none, sizeof all);
-    all.top_k = 1; /* the comparison must see a difference */
+    all.top_k = 1; /* the comparison must find a difference */
     mix_run(&all, true);
     ck_assert_mem_ne(all.y, none.y, sizeof all.y);
 }

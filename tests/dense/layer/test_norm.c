@@ -9,7 +9,7 @@
 
 enum { N = 150, FIELDS = 5, DIM = 4, WIDTH = FIELDS * DIM, ROWS = 40 };
 
-/* The pooled vectors themselves are normed. */
+/* Only the pooled vectors are normed. */
 static void norm_only(struct plan *p)
 {
     struct view x = plan_input(p, false, 0), y = plan_tensor(p, x.width);
@@ -21,7 +21,7 @@ static void norm_only(struct plan *p)
 struct fixture {
     struct dense_case c;
     float x[N * WIDTH], y[N * WIDTH], state[2 * 2 * WIDTH + 6 * WIDTH];
-    double mean[WIDTH], variance[WIDTH]; /* of the batch */
+    double mean[WIDTH], variance[WIDTH]; /* the batch's */
 };
 
 static struct view view_of(const struct fixture *f, bool y)
@@ -32,7 +32,7 @@ static struct view view_of(const struct fixture *f, bool y)
     ck_abort();
 }
 
-/* Of one lane, as one process alone would train. */
+/* Uses one lane, as a single process would train. */
 static void fixture_begin(struct fixture *f)
 {
     static const struct plan_kind kind = {
@@ -56,7 +56,7 @@ static void fixture_make(struct fixture *f, uint32_t examples, float shift)
         f->c.rows[i] = f->c.rows[i] * (float)(i % DIM + 1) + shift;
 }
 
-/* After a pass over N examples. */
+/* Reads the statistics after a pass over N examples. */
 static void fixture_read(struct fixture *f)
 {
     dense_case_tensor(&f->c, view_of(f, false).tensor, f->x);
@@ -69,7 +69,7 @@ static void fixture_read(struct fixture *f)
         f->variance[i % WIDTH] += pow((double)f->x[i] - f->mean[i % WIDTH], 2) / N;
 }
 
-/* Tensors: bias, gamma, beta, head; running mean, running variance. */
+/* Returns a parameter. Tensors: bias, gamma, beta, head; running mean, running variance. */
 static double parameter(const struct fixture *f, uint32_t tensor, uint32_t at)
 {
     return (double)f->c.dense[f->c.plan.dense.tensor[tensor].first + at];
@@ -132,20 +132,20 @@ START_TEST(norm_of_one_example_takes_the_running_statistics)
 }
 END_TEST
 
-/* Several lanes move it at the same time, which may overshoot. */
+/* Several lanes change it at the same time, and may overshoot. */
 START_TEST(norm_survives_a_negative_running_variance)
 {
     struct fixture f;
     fixture_make(&f, N, 0.0f);
     f.c.stats[BLOCK_FLOATS] = -1.0f;
     f.c.rows[0] = 0.01f;
-    dense_double_check_predict(&f.c, 1e-3); /* finite, if large: 316 is the largest factor */
+    dense_double_check_predict(&f.c, 1e-3); /* finite, though large: 316 is the largest factor */
     dense_case_free(&f.c);
 }
 END_TEST
 
-/* Many lanes that have pulled some batches ahead, in turn; under bsp a clock's pushes all come of
- * one state. */
+/* Many lanes with some batches pulled ahead, in turn; under bsp all pushes of a clock come from one
+ * state. */
 static const struct {
     uint32_t mode, lanes, staleness, prefetch; /* mode: enum wire_mode */
     double momentum;
@@ -171,9 +171,9 @@ START_TEST(norm_momentum_is_shared_by_what_is_under_way)
 }
 END_TEST
 
-/* The running statistics as the servers hold them, through 200 batches of each lane; together: a
- * clock's pushes come of one state. Gives how far the last batch found them from its own, as a
- * share of how far the first one did. */
+/* Trains 200 batches of each lane with the running statistics of the servers; together: all pushes
+ * of a clock come from one state. Returns how far the statistics were from the last batch's,
+ * relative to the first batch. */
 static double settle_apart(struct fixture *f, uint32_t lanes, uint32_t ahead, bool together)
 {
     uint32_t delay = together ? lanes : lanes * (1 + ahead), steps = 200 * lanes;
@@ -220,7 +220,7 @@ START_TEST(norm_statistics_settle_however_many_lanes)
 }
 END_TEST
 
-/* Two norms into columns of one tensor, and one behind another: their gradients share the place of
+/* Two norms into columns of one tensor, and one after another: their gradients share the place of
  * the last. */
 static void norms_side_by_side(struct plan *p)
 {

@@ -1,6 +1,6 @@
-/* test_plan.c: where gradients go (dense/layer/plan_settle.c): plans of linear layers, activations,
- * norms, heads, products and pairs over shared, overlapping and unread views, drawn at random, hold
- * against finite differences; and what single plans must come out as. */
+/* test_plan.c: the places of gradients (dense/layer/plan_settle.c): random plans of linear layers,
+ * activations, norms, heads, products and pairs over shared, overlapping and unread views agree
+ * with finite differences; and the expected results of single plans. */
 #include "dense/model/models.h"
 #include "dense/model/run.h"
 #include "tests/lib/dense_check.h"
@@ -19,7 +19,7 @@ static uint32_t below(uint32_t n)
     return (uint32_t)rng_below(&draws, n);
 }
 
-/* What later layers may read. */
+/* Views that later layers may read. */
 struct views {
     struct view at[64];
     uint32_t count;
@@ -31,7 +31,7 @@ static void offer(struct views *v, struct view one)
         v->at[v->count++] = one;
 }
 
-/* All of a view, or some of its columns. */
+/* Returns all of a view, or some of its columns. */
 static struct view any(const struct views *v)
 {
     struct view whole = v->at[below(v->count)];
@@ -40,7 +40,7 @@ static struct view any(const struct views *v)
     return plan_columns(whole, at, width);
 }
 
-/* Without relu, whose corner the double may see on the other side. */
+/* Without relu, whose corner the double reference may pass on the other side. */
 static enum activation any_act(void)
 {
     static const enum activation acts[] = {ACT_TANH, ACT_SIGMOID, ACT_NONE};
@@ -60,7 +60,7 @@ static struct view random_linear(struct plan *p, const struct views *v, uint32_t
     return plan_linear(p, any(v), width, plain ? ACT_NONE : any_act(), dropout, any_norm(p), y);
 }
 
-/* Several layers write columns of one tensor, last ones first or first ones first. */
+/* Several layers write columns of one tensor, the last ones first or the first ones first. */
 static struct view random_concat(struct plan *p, const struct views *v, bool plain)
 {
     uint32_t parts = 2 + below(2), widths[3], total = 0;
@@ -76,7 +76,7 @@ static struct view random_concat(struct plan *p, const struct views *v, bool pla
     return all;
 }
 
-/* In place, on some columns that nobody has read yet. */
+/* Activates in place some columns that no layer has read yet. */
 static void random_in_place(struct plan *p, struct view fresh)
 {
     struct views one = {{fresh}, 1};
@@ -95,7 +95,7 @@ static void product_forward(const struct layer *l, struct pass *p, uint32_t firs
             pass_at(p, l->y, i)[j] = pass_at(p, l->x, i)[j] * pass_at(p, l->z, i)[j];
 }
 
-/* Gradient of the one input: dy times the other. By convention that of z comes first. */
+/* Gradient of one input: dy times the other. By convention that of z comes first. */
 static void product_back(const struct layer *l, struct pass *p, uint32_t i, struct view to,
                          struct view other, bool add)
 {
@@ -136,7 +136,7 @@ static struct view random_product(struct plan *p, const struct views *v)
     return y;
 }
 
-/* A tensor that only a norm reads, and that something else than a linear layer has written. */
+/* A tensor that only a norm reads, written by a layer that is not linear. */
 static struct view random_norm(struct plan *p, const struct views *v)
 {
     struct view x = random_concat(p, v, false), y = plan_tensor(p, x.width);
@@ -182,7 +182,7 @@ static void random_plan(struct plan *p)
     struct view input = plan_input(p, below(2), extra), vectors = plan_vectors(p, input);
     if (below(2))
         plan_pairs(p, vectors);
-    if (extra > 0) { /* columns of the input that a layer fills: as the bottom network of DLRM */
+    if (extra > 0) { /* columns of the input that a layer fills, like the bottom network of DLRM */
         struct views from = {{vectors, {TENSOR_NUMERIC, 0, p->shape.numerics}},
                              p->shape.numerics > 0 ? 2 : 1};
         random_linear(p, &from, extra, false, plan_columns(input, input.width - extra, extra));
@@ -192,7 +192,7 @@ static void random_plan(struct plan *p)
         offer(&v, (struct view){TENSOR_NUMERIC, 0, p->shape.numerics});
     for (uint32_t i = 0; i < steps; i++)
         random_step(p, &v, on_host);
-    /* the last one surely has a gradient; others may have none */
+    /* the last one certainly has a gradient; others may have none */
     plan_head(p, v.at[v.count - 1], below(p->tasks));
 }
 
@@ -225,7 +225,7 @@ static void random_case(struct dense_case *c, uint64_t seed, enum precision prec
 
 enum { PLANS = 400, BATCHES = 20 };
 
-/* What lies behind a tensor's columns is zero, after a step too: products read it (pass_padded). */
+/* The gap behind a tensor's columns is zero, also after a step: products read it (pass_padded). */
 static void gaps_check(const struct dense_case *c, uint64_t seed)
 {
     const struct model_run *r = c->run;
@@ -252,7 +252,7 @@ START_TEST(random_plan_has_the_gradients_of_its_loss)
         char where[128];
         random_case(&c, seed, PRECISION_FP32);
         double worst = dense_double_worst(&c, where);
-        /* A norm behind a norm enlarges rounding; a gradient that is missing is far more. */
+        /* A norm after a norm enlarges rounding errors; a missing gradient is far larger. */
         ck_assert_msg(worst < 2e-4, "plan of seed %" PRIu64 ": %g off: %s", seed, worst, where);
         gaps_check(&c, seed);
         dense_case_free(&c);
@@ -260,8 +260,8 @@ START_TEST(random_plan_has_the_gradients_of_its_loss)
 }
 END_TEST
 
-/* Operands in 16 bits are kept from one op of a section to the next (dense/cuda/product.c): one
- * that had gone stale would be off as far as the numbers go. */
+/* 16-bit operands are kept from one op of a section to the next (dense/cuda/product.c): an outdated
+ * one would give a clear difference. */
 START_TEST(random_plan_in_16_bits_has_nearly_the_gradients_of_its_loss)
 {
     for (uint64_t seed = (uint64_t)_i * (PLANS / BATCHES);
@@ -310,7 +310,7 @@ START_TEST(deepfm_sets_in_the_network_and_adds_in_the_pairs)
 }
 END_TEST
 
-/* The gradients of a long network lie in two buffers, by turns. */
+/* The gradients of a long network use two buffers in turn. */
 START_TEST(network_uses_the_buffers_of_its_gradients_again)
 {
     static struct plan p;

@@ -1,6 +1,6 @@
 /* test_pool.c: rows -> input and gradients -> rows, against plain loops: sums and means, empty
- * fields, repeated keys, rows with and without a first-order weight, fields that a layer of their
- * own pools; rows from a cache. */
+ * fields, repeated keys, rows with and without a first-order weight, fields that another layer
+ * pools; rows from a cache. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static uint32_t row_width(const struct fixture *f)
     return f->first_order + f->dim;
 }
 
-/* The input has columns that are not the pool's. */
+/* The input has columns beside the pool's. */
 static uint32_t input_width(const struct fixture *f)
 {
     return FIELDS * f->dim + NUMERICS + SPARE;
@@ -72,7 +72,7 @@ static void expect(const struct fixture *f, double *x, double *logit, double *gr
     for (uint32_t s = 0; s < N * FIELDS; s++) {
         uint32_t i = s / FIELDS, field = s % FIELDS, count = f->offset[s + 1] - f->offset[s];
         double share = f->pooling[field] != POOL_SUM && count > 0 ? 1.0 / count : 1.0;
-        bool vectors = f->pooling[field] != POOL_ATTENTION; /* else x is left alone */
+        bool vectors = f->pooling[field] != POOL_ATTENTION; /* otherwise x is unchanged */
         for (uint32_t d = 0; vectors && d < dim; d++)
             x[i * in + field * dim + d] = 0;
         for (uint32_t v = f->offset[s]; v < f->offset[s + 1]; v++) {
@@ -91,7 +91,7 @@ static void expect(const struct fixture *f, double *x, double *logit, double *gr
             x[i * in + FIELDS * dim + n] = (double)f->numeric[i * NUMERICS + n];
 }
 
-/* In ranges, where the backend works by them. */
+/* In ranges, if the backend works in ranges. */
 static void fixture_run(struct fixture *f)
 {
     struct dense_device d;
@@ -185,7 +185,7 @@ START_TEST(rows_come_from_the_pull_or_the_cache_and_stay_there)
     ck_assert_mem_eq(kept + 2 * SLOT, rows, WIDTH * sizeof *kept);
     ck_assert_mem_eq(kept + SLOT, cache + SLOT, SLOT * sizeof *kept);
     ck_assert_mem_eq(kept + 3 * SLOT, cache + 3 * SLOT, SLOT * sizeof *kept);
-    for (uint32_t i = WIDTH; i < SLOT; i++) /* what a narrow row leaves of a slot is nobody's */
+    for (uint32_t i = WIDTH; i < SLOT; i++) /* the rest of a narrow row's slot is not used */
         ck_assert(kept[i] == cache[i] && kept[2 * SLOT + i] == cache[2 * SLOT + i]);
     dense_device_close(&d);
 }

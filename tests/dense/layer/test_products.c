@@ -18,7 +18,7 @@ static const struct {
 };
 #define SHAPES ((int)(sizeof shapes / sizeof *shapes))
 
-/* One call's arrays on the host; rows have a gap behind them. */
+/* The arrays of one call on the host; rows have a gap behind them. */
 struct products {
     uint32_t vectors, dim, ldx, ldy, pairs;
     bool keep, add;
@@ -55,7 +55,7 @@ static struct products_args products_args_of(const struct products *p)
                                   .add = p->add};
 }
 
-/* Forward and back on the backend. */
+/* Runs forward and backward on the backend. */
 static void products_run(struct products *p)
 {
     struct dense_device d;
@@ -73,7 +73,7 @@ static void products_run(struct products *p)
     dense_device_close(&d);
 }
 
-/* An example of y, written out. */
+/* Computes an example of y by the formula. */
 static void formula(const struct products *p, const double *x, double *y)
 {
     for (uint32_t d = 0; d < p->dim && p->keep; d++)
@@ -102,7 +102,7 @@ static double gradient_sum(void *context)
     return sum;
 }
 
-/* The largest difference of outputs and gradients; the gaps must be as they were. */
+/* Returns the largest difference of outputs and gradients; the gaps must be unchanged. */
 static double products_worst(struct products *p, const struct products *found)
 {
     double worst = 0, y[Y_MAX];
@@ -148,7 +148,8 @@ START_TEST(products_check_notices_two_pairs_in_each_other_s_place)
 }
 END_TEST
 
-/* A field's own product is no pair: its gradient may not come in, whatever the block it is in. */
+/* The product of a field with itself is no pair: its gradient must not be added, whatever its
+ * block. */
 START_TEST(products_without_gradient_give_none)
 {
     static struct products p;

@@ -1,5 +1,5 @@
-/* test_sequence.c: the chunks that a field's values are cut into, and the kernels over them.
- * Gradients and what DIN makes of them: test_model_attention.c. */
+/* test_sequence.c: the chunks that a field's values are divided into, and the kernels over them.
+ * Gradients and the use by DIN: test_model_attention.c. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
@@ -7,7 +7,7 @@
 
 enum { EXAMPLES = 7, FIELDS = 3, FIELD = 1, DIM = 5, ROWS = 11, MOST = 40, ROOM = 16 };
 
-/* A batch and one chunk's arrays, on the host. */
+/* A batch and the arrays of one chunk, on the host. */
 struct sequences {
     uint32_t index[EXAMPLES * FIELDS * MOST], offset[EXAMPLES * FIELDS + 1];
     float rows[ROWS * (1 + DIM)], target[EXAMPLES * DIM], weight[ROOM], y[EXAMPLES * DIM],
@@ -38,7 +38,7 @@ static void sequences_draw(struct sequences *q, const uint32_t length[EXAMPLES])
     dense_fill(&r, q->dtarget, EXAMPLES * DIM);
 }
 
-/* q may be on the device, where the host must not read. */
+/* q may be on the device, where the host must not read it. */
 static struct sequence_args args_of(struct sequences *q, uint32_t values)
 {
     return (struct sequence_args){.count = EXAMPLES,
@@ -73,8 +73,8 @@ static const uint32_t lengths[][EXAMPLES] = {{3, 0, 1, 5, 2, 0, 4},
                                              {0, 0, 0, 16, 0, 0, 16},
                                              {0, 0, 0, 0, 0, 0, 1}};
 
-/* Whatever a chunk is on this backend, the values with an owner are the field's, each once, in
- * order. */
+/* Whatever the size of a chunk on this backend, the values with an owner are those of the field,
+ * each once, in order. */
 START_TEST(chunks_have_every_value_once_in_order)
 {
     static struct sequences q;
@@ -130,7 +130,7 @@ START_TEST(features_are_value_target_difference_product)
     d.k->attention.sequence_features(d.s, &a, &c);
     d.k->attention.sequence_pool(d.s, &a, &c);
     dense_down(&d, up, &q, sizeof q);
-    double y[DIM] = {0}; /* of example 0 */
+    double y[DIM] = {0}; /* example 0's */
     for (uint32_t r = 0; r < c.rows; r++) {
         bool of_field = q.owner[r] != SEQUENCE_NOBODY;
         for (uint32_t i = 0; i < DIM; i++) {

@@ -1,10 +1,10 @@
-/* test_loss.c: logistic loss: values, gradient, weights, tasks, far logits; and what is done to
+/* test_loss.c: logistic loss: values, gradient, weights, tasks, extreme logits; and operations on
  * whole gradients. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>
 
-/* Host arrays through the kernel: (count, tasks); weight, scores, dlogit may be NULL. */
+/* Runs the kernel on host arrays: (count, tasks); weight, scores, dlogit may be NULL. */
 static void logistic(uint32_t count, uint32_t tasks, const float *logit, float offset,
                      const float *label, const float *weight, const float *factor, double *loss,
                      float *scores, float *dlogit)
@@ -77,7 +77,7 @@ START_TEST(loss_adds_up_over_examples)
 }
 END_TEST
 
-/* More examples than one kernel's chunk, whatever that is: task t of example i weighs weight[i]. */
+/* More examples than a chunk of the kernel, on any backend: task t of example i has weight[i]. */
 START_TEST(loss_weighs_examples_and_keeps_tasks_apart)
 {
     enum { N = 1500, TASKS = 3 };

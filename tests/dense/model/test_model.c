@@ -42,8 +42,7 @@ START_TEST(gradient_holds_with_norm_dropout_l2_and_every_activation)
 }
 END_TEST
 
-/* More examples than a range of the backend's own: the pieces must add up, with and without batch
- * norm. */
+/* More examples than a range of the backend: the parts must add up, with and without batch norm. */
 START_TEST(gradient_holds_over_several_ranges)
 {
     struct dense_case c;
@@ -56,7 +55,7 @@ START_TEST(gradient_holds_over_several_ranges)
 }
 END_TEST
 
-/* Where the score is 1 to the last digit: the log of what is left of it says nothing. */
+/* The score rounds to 1: the log of the rest would have no digits. */
 START_TEST(gradient_holds_at_far_logits)
 {
     struct dense_case c;
@@ -279,8 +278,8 @@ START_TEST(probe_counts_each_example_of_a_key_once)
 }
 END_TEST
 
-/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is
- * compared to 5 digits; a card to 4, as beside the CPU below. */
+/* 20 steps of SGD, batch norm and dropout. Another kind of kernels rounds differently, so the curve
+ * is compared to 5 digits; a card's to 4, as beside the CPU below. */
 START_TEST(loss_curve_is_the_golden_one)
 {
     struct dense_case c;

@@ -1,5 +1,5 @@
-/* test_model_attention.c: AutoInt+, FinalMLP and DIN, and layer norm in any network: gradients, the
- * formulas by hand, what a sequence may and may not change, what is refused. */
+/* test_model_attention.c: AutoInt+, FinalMLP and DIN, and layer norm in any network: gradients,
+ * formulas by hand, what a sequence may and may not change, refused jobs. */
 #include "dense/model/models.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
@@ -69,8 +69,8 @@ START_TEST(gradient_is_that_of_the_loss)
 }
 END_TEST
 
-/* Vectors as wide as the attention are the residual themselves, whether numbers stand beside them
- * or not. */
+/* If the vectors are as wide as the attention, they are the residual themselves, with or without
+ * numbers beside them. */
 START_TEST(autoint_adds_the_vectors_themselves_where_widths_agree)
 {
     struct dense_case c;
@@ -104,8 +104,8 @@ START_TEST(gradient_holds_over_several_ranges)
 }
 END_TEST
 
-/* More fields than lanes of a vector, heads that fill no vector, one head, an input as wide as the
- * attention. */
+/* More fields than lanes of a vector, heads that do not fill a vector, one head, an input as wide
+ * as the attention. */
 static const struct {
     uint32_t fields, dim, heads, width, layers;
 } shapes[] = {{17, 3, 1, 5, 1}, {5, 3, 3, 21, 1}, {2, 6, 1, 36, 2},
@@ -130,8 +130,8 @@ START_TEST(gradient_of_attention_holds_for_every_shape)
 }
 END_TEST
 
-/* Chunks of 1,024 values on the CPU: sequences are cut by them. Small numbers, for sums of hundreds
- * saturate tanh. */
+/* The CPU has chunks of 1,024 values, which divide sequences. Numbers are small, because sums of
+ * hundreds saturate tanh. */
 START_TEST(gradient_of_long_sequences_holds)
 {
     struct dense_case c;
@@ -158,7 +158,7 @@ START_TEST(gradient_check_notices_another_number_of_heads)
     dense_case_batch(&c, 12, 9, false);
     for (uint32_t i = 0; i < c.plan.layer_count; i++)
         if (strcmp(c.plan.layer[i].ops->name, "attend") == 0)
-            c.plan.layer[i].number_of[1] = 1; /* of the double reference */
+            c.plan.layer[i].number_of[1] = 1; /* only in the double reference */
     ck_assert_double_gt(dense_double_worst(&c, where), 1e-3);
     dense_case_free(&c);
 }
@@ -168,7 +168,7 @@ END_TEST
 
 enum { FIELDS = 3, DIM = 3, NUMERICS = 2, IN = FIELDS * DIM + NUMERICS, FIRST = 5, SECOND = 4 };
 
-/* Parameters in their order, each tensor from the next block on. */
+/* Takes parameters in their order, each tensor from the next block on. */
 struct taker {
     const float *at;
 };
@@ -261,7 +261,7 @@ START_TEST(autoint_is_the_formula_by_hand)
 }
 END_TEST
 
-/* field: of the input, whose vector the gate looks at; -1: a learned one. */
+/* field: the input's field whose vector the gate reads; -1: a learned one. */
 static void gated(struct taker *t, int field, const double x[IN], double y[IN])
 {
     const float *learned = field < 0 ? take(t, DIM) : NULL;
@@ -313,8 +313,8 @@ START_TEST(finalmlp_is_the_formula_by_hand)
 }
 END_TEST
 
-/* Without gate_hidden there is no gate, and with zeros in its last layer a gate passes all as it
- * is. */
+/* Without gate_hidden there is no gate, and with zeros in its last layer a gate passes its input
+ * unchanged. */
 START_TEST(gate_that_has_not_learned_is_1)
 {
     struct dense_case without, with;
@@ -345,8 +345,8 @@ END_TEST
 
 enum { ITEM, HISTORY, OTHER, ROWS = 9 };
 
-/* One example after another of field 0, the target; field 1, the history; field 2, something
- * else. */
+/* Sets the examples one after another: field 0, the target; field 1, the history; field 2, another
+ * field. */
 static void sequences_set(struct dense_case *c, uint32_t examples, const uint32_t *target,
                           const uint32_t *const *history, const uint32_t *length)
 {
@@ -378,7 +378,7 @@ static const float *din_scores(struct dense_case *c)
     return c->out.scores;
 }
 
-/* The score of one example, from the formula. */
+/* Returns the score of one example by the formula. */
 static double din_by_hand(const struct dense_case *c, uint32_t target, const uint32_t *history,
                           uint32_t length)
 {
@@ -441,8 +441,9 @@ START_TEST(order_of_a_sequence_changes_nothing)
 }
 END_TEST
 
-/* The target's weight of the history, not only the target's own columns: with the network's weights
- * of these columns at zero the score still follows it, unless the history is empty. */
+/* The target changes the weights of the history, not only its own columns: with the network's
+ * weights of these columns at zero, the score still depends on the target, unless the history is
+ * empty. */
 START_TEST(target_changes_what_a_sequence_is_worth)
 {
     static const uint32_t target[4] = {0, 5, 0, 5}, of[] = {1, 2, 3};
@@ -450,7 +451,7 @@ START_TEST(target_changes_what_a_sequence_is_worth)
     struct dense_case c;
     din_open(&c, 4);
     sequences_set(&c, 4, target, history, length);
-    float *w = c.dense + 7 * BLOCK_FLOATS; /* of the network's first layer: (FIRST, IN) */
+    float *w = c.dense + 7 * BLOCK_FLOATS; /* the network's first layer: (FIRST, IN) */
     for (uint32_t j = 0; j < FIRST; j++)
         memset(w + j * IN, 0, DIM * sizeof *w);
     const float *score = din_scores(&c);
@@ -485,7 +486,7 @@ START_TEST(same_step_gives_the_same_bits)
     trained_case(&two, _i, NULL);
     dense_case_batch(&one, 700, 9, true);
     dense_case_batch(&two, 700, 9, true);
-    for (uint32_t step = 0; step < 2; step++) { /* whatever an earlier step left behind */
+    for (uint32_t step = 0; step < 2; step++) { /* whatever an earlier step left */
         dense_case_train(&one, 2);
         if (step == 0)
             dense_case_train(&two, 1);
@@ -517,8 +518,8 @@ END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The attention stands behind the last batch norm: what it leaves for the way back is of a range,
- * not of a batch. */
+/* The attention comes after the last batch norm: the data that it keeps for the way back covers a
+ * range, not a batch. */
 START_TEST(attention_holds_no_more_than_a_range)
 {
     struct dense_case c;
@@ -544,8 +545,8 @@ START_TEST(attention_holds_no_more_than_a_range)
 }
 END_TEST
 
-/* A layer norm behind the last batch norm, of what stands before it: they share one gradient, which
- * the layers before the batch norm read when all ranges are through. */
+/* A layer norm after the last batch norm, over a tensor from before it: both share one gradient,
+ * which the layers before the batch norm read when all ranges are done. */
 static void late_layer_norm(struct plan *p)
 {
     struct view input = plan_input(p, true, 0), y;

@@ -1,5 +1,5 @@
-/* test_model_interact.c: the models of products of field vectors (fwfm, ipnn, dcnv2, dlrm,
- * xdeepfm): gradients against finite differences, the same bits, other backends, what is refused.
+/* test_model_interact.c: the models with products of field vectors (fwfm, ipnn, dcnv2, dlrm,
+ * xdeepfm): gradients against finite differences, the same bits, other backends, refused jobs.
  * Their formulas: test_model_interact_formula.c. */
 #include "dense/model.h"
 #include "dense/model/models.h"
@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An interaction case: small weights, so that the polynomials do not leave a loss without
- * digits. */
+/* An interaction case: small weights, so that the polynomials leave the loss its digits. */
 static void case_batch(struct dense_case *c, uint32_t examples, uint32_t rows, bool many)
 {
     dense_case_batch(c, examples, rows, many);
@@ -103,7 +102,7 @@ START_TEST(gradient_check_notices_a_cross_layer_that_multiplies_by_another_input
     case_batch(&c, 9, 6, false);
     for (uint32_t i = 0; i < c.plan.layer_count; i++)
         if (c.plan.layer[i].ops == &layer_cross)
-            c.plan.layer[i].z = c.plan.layer[i].x; /* the reference's plan, not the model's */
+            c.plan.layer[i].z = c.plan.layer[i].x; /* in the reference's plan, not the model's */
     ck_assert_double_gt(dense_double_worst(&c, where), 1e-3);
     dense_case_free(&c);
 }
@@ -202,7 +201,7 @@ START_TEST(products_of_fewer_than_two_vectors_are_refused)
         built(&c);
     }
     c.shape.fields = 1;
-    c.shape.numerics = 1; /* the numbers of dlrm give a vector too */
+    c.shape.numerics = 1; /* the numbers of dlrm make a vector, too */
     built(&c);
     c.job.model.interaction = INTERACT_CAT;
     c.shape.numerics = 0;

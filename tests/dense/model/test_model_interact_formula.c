@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-enum { FIELDS = 3, DIM = 3, NUMERICS = 2, FIRST = 5, SECOND = 4 }; /* of dense_case_job */
+enum { FIELDS = 3, DIM = 3, NUMERICS = 2, FIRST = 5, SECOND = 4 }; /* the shape of dense_case_job */
 
-/* Dense parameters one after the other, each from a block of its own. */
+/* Takes dense parameters one after the other, each from a block of its own. */
 struct taker {
     const float *at;
 };
@@ -43,7 +43,7 @@ static void network(struct taker *t, const double *x, uint32_t in, double y[SECO
     layer(t, first, FIRST, y, SECOND);
 }
 
-/* One example: its vectors, its numbers behind them, and its first-order weights. */
+/* One example: its vectors, the numbers after them, and its first-order weights. */
 struct example {
     double x[FIELDS * DIM + NUMERICS], first_order;
 };
@@ -165,7 +165,7 @@ static struct example example_of(const struct dense_case *c, uint32_t i)
     return e;
 }
 
-/* The largest difference of the scores of formula i from those of formula `by`. */
+/* Returns the largest difference between the scores of formula i and those of formula `by`. */
 static double formula_worst(int i, int by)
 {
     struct dense_case c;
@@ -197,7 +197,7 @@ END_TEST
 
 START_TEST(formula_check_notices_another_model)
 {
-    /* dlrm dot and cat: the same tensors but for one shape */
+    /* dlrm dot and cat: the same tensors, except for one shape */
     ck_assert_double_gt(formula_worst(3, 4), 1e-3);
 }
 END_TEST

@@ -1,5 +1,4 @@
-/* test_model_mix.c: MMoE and PLE: gradients, the formula by hand, several tasks, what is
- * refused. */
+/* test_model_mix.c: MMoE and PLE: gradients, the formula by hand, several tasks, refused jobs. */
 #include "dense/model/models.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
@@ -88,7 +87,7 @@ START_TEST(gradient_check_notices_a_gate_that_lets_another_through)
     dense_case_batch(&c, 12, 9, false);
     for (uint32_t i = 0; i < c.plan.layer_count; i++)
         if (strcmp(c.plan.layer[i].ops->name, "mix") == 0)
-            c.plan.layer[i].number_of[MIX_TOP_K] = 2; /* the double reference now lets two pass */
+            c.plan.layer[i].number_of[MIX_TOP_K] = 2; /* the double reference now selects two */
     ck_assert_double_gt(dense_double_worst(&c, where), 1e-3);
     dense_case_free(&c);
 }
@@ -96,7 +95,7 @@ END_TEST
 
 /* ---- by hand --------------------------------------------------------------------------------- */
 
-/* Parameters in their order, each tensor from the next block on. */
+/* Takes parameters in their order, each tensor from the next block on. */
 struct taker {
     const float *at;
 };
@@ -131,8 +130,8 @@ enum {
     EXPERTS = SHARED + TASKS * OWN
 };
 
-/* Scores of one example of PLE with two tasks, networks of 5 and 4, towers of 4; the best `top_k`
- * experts. */
+/* Computes the scores of one example of PLE with two tasks, networks of 5 and 4, towers of 4; the
+ * best `top_k` experts count. */
 static void ple_by_hand(const float *dense, const double x[IN], uint32_t top_k, double score[TASKS])
 {
     struct taker t = {dense};
@@ -200,7 +199,7 @@ END_TEST
 
 /* ---- levels ---------------------------------------------------------------------------------- */
 
-/* Mixture of the experts `chosen`, (choices), by the gate `w`, (choices, in), over x. */
+/* Mixes the experts `chosen`, (choices), by the gate `w`, (choices, in), over x. */
 static void mixed(const float *w, const double *x, uint32_t in, double expert[][FIRST],
                   const uint32_t *chosen, uint32_t choices, double y[FIRST])
 {
@@ -218,7 +217,7 @@ static void mixed(const float *w, const double *x, uint32_t in, double expert[][
         y[j] /= sum;
 }
 
-/* `count` experts of one layer over x. */
+/* Computes `count` experts of one layer over x. */
 static void experts_by_hand(struct taker *t, const double *x, uint32_t in, uint32_t count,
                             double expert[][FIRST])
 {
@@ -281,7 +280,7 @@ END_TEST
 
 /* ---- several tasks --------------------------------------------------------------------------- */
 
-/* Sum of |gradient| of the dense tensors [from, to). */
+/* Returns the sum of |gradient| of the dense tensors [from, to). */
 static double gradient_of(const struct dense_case *c, uint32_t from, uint32_t to)
 {
     double sum = 0;
@@ -311,13 +310,13 @@ START_TEST(task_of_weight_0_trains_nothing_of_its_own)
         ck_assert_float_eq(gate[(SHARED + OWN) * IN + i], 0.0f);
     ck_assert_float_eq(c.out.dense_gradients[1], 0.0f); /* its bias */
     ck_assert_float_ne(c.out.dense_gradients[0], 0.0f);
-    ck_assert_double_gt(c.out.loss_task[1], 0.0); /* but its loss is told */
+    ck_assert_double_gt(c.out.loss_task[1], 0.0); /* but its loss is reported */
     ck_assert_double_eq(c.out.loss_sum, c.out.loss_task[0]);
     dense_case_free(&c);
 }
 END_TEST
 
-/* Whether two models of the same parameters give the same bits. */
+/* True when two models with the same parameters give the same bits. */
 static bool same_step(struct dense_case *a, struct dense_case *b)
 {
     size_t rows = (size_t)a->in.row_count * 3, dense = model_dense_floats(a->model);
@@ -386,8 +385,7 @@ START_TEST(same_step_gives_the_same_bits)
 }
 END_TEST
 
-/* top_k: where two gates are nearly equal the backends may choose differently, so the curves have
- * none here. */
+/* Without top_k: if two gates are nearly equal, the backends may choose differently. */
 START_TEST(curves_of_the_backends_go_together)
 {
     static const struct {
@@ -440,7 +438,7 @@ START_TEST(gate_of_too_few_experts_is_refused)
     struct dense_case c;
     mix_case(&c, MODEL_PLE, 2, SHARED + OWN + 1);
     refused(&c, "model.top_k is 6, but a gate chooses among 5 experts");
-    mix_case(&c, MODEL_MMOE, 2, SHARED + 1); /* own_experts are not mmoe's */
+    mix_case(&c, MODEL_MMOE, 2, SHARED + 1); /* mmoe has no own_experts */
     refused(&c, "model.top_k is 4, but a gate chooses among 3 experts");
     c.job.model.top_k = 0;
     c.job.model.experts = 0;
@@ -505,7 +503,7 @@ static void many_tensors(struct plan *p)
 static void many_gradients(struct plan *p)
 {
     struct view v = plan_input(p, true, 0);
-    /* nobody reads them: each gradient is zeroed, in a place of its own */
+    /* no layer reads them: each gradient is zeroed, in a place of its own */
     for (int i = 0; i < 250; i++)
         plan_linear(p, v, 3, ACT_NONE, 0, NORM_NONE, VIEW_NONE);
     for (uint32_t i = 0; i < 500; i++)

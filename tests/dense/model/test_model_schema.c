@@ -70,7 +70,8 @@ START_TEST(schema_takes_settings_from_the_job)
 }
 END_TEST
 
-/* Numbers in the order of the job file, the dense ones behind; each has what its entry says. */
+/* Tables have the numbers of the job file's order, dense ones come last; each has the settings of
+ * its entry. */
 START_TEST(schemas_of_several_tables_follow_one_another)
 {
     static const uint32_t dim[] = {8, 2, 16};
@@ -125,7 +126,7 @@ START_TEST(schema_of_the_probe_counts_by_sgd)
 }
 END_TEST
 
-/* The server counts the batches of all lanes, so l2 is what the job says, whatever its lanes. */
+/* The server counts the batches of all lanes, so l2 is the job's value for any number of lanes. */
 START_TEST(schema_l2_is_the_jobs)
 {
     struct dense_case c;
@@ -139,7 +140,7 @@ START_TEST(schema_l2_is_the_jobs)
 }
 END_TEST
 
-/* Bit for bit: two programs compare schemas with memcmp or by their journal. */
+/* Bit for bit: two programs compare schemas with memcmp or through their journal. */
 START_TEST(schema_is_a_function_of_its_arguments)
 {
     struct dense_case c;
@@ -153,9 +154,8 @@ START_TEST(schema_is_a_function_of_its_arguments)
 }
 END_TEST
 
-/* Rules come over as the job has them; a table's capacity is divided by its tablets, fields are
- * numbers and in order.
- */
+/* Rules are those of the job; a table's capacity is divided by its tablets, and fields are numbers,
+ * in order. */
 START_TEST(schema_takes_the_rules_of_rows)
 {
     struct dense_case c;
@@ -180,12 +180,12 @@ START_TEST(schema_takes_the_rules_of_rows)
     ck_assert_uint_eq(schema[0].field_rule[0].admit_kind, ADMIT_NONE);
     ck_assert_uint_eq(schema[0].field_rule[1].field, 5);
     ck_assert_uint_eq(schema[0].field_rule[1].ttl, 60);
-    ck_assert_uint_eq(schema[1].rules.stats, 0); /* of the sparse table alone */
+    ck_assert_uint_eq(schema[1].rules.stats, 0); /* only the sparse table's */
     ck_assert_uint_eq(schema_push_floats(&schema[0]), schema[0].width + 2);
 }
 END_TEST
 
-/* Rows of lr have no vector that could come later. */
+/* Rows of lr have no vector that could be added later. */
 START_TEST(schema_without_vectors_has_none_to_wait_for)
 {
     struct dense_case c;
@@ -204,7 +204,7 @@ END_TEST
 static void break_capacity(struct dense_case *c)
 {
     c->table.rules.stats = 1;
-    c->table.capacity = 1000; /* of 1,024 tablets */
+    c->table.capacity = 1000; /* with 1,024 tablets */
 }
 static void break_vector_score(struct dense_case *c)
 {

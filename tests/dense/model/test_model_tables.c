@@ -1,5 +1,5 @@
 /* test_model_tables.c: models over several tables: vectors of several dims side by side, rows of a
- * cache, clipping; and tables of one dim, which are the same to a model as one table. */
+ * cache, clipping; and tables of one dim, which to a model are the same as one table. */
 #include "dense/model.h"
 #include "dense/model/models.h"
 #include "tests/lib/dense_check.h"
@@ -12,7 +12,7 @@ static const enum model_kind kinds[] = {MODEL_WIDE_DEEP, MODEL_DCNV2, MODEL_FINA
                                         MODEL_DLRM,      MODEL_MMOE,  MODEL_PLE};
 #define KINDS ((int)(sizeof kinds / sizeof *kinds))
 
-/* Three tables for five fields; dim 2 comes twice. */
+/* Three tables for five fields; dim 2 occurs twice. */
 static void case_of(struct dense_case *c, enum model_kind kind)
 {
     static const uint32_t dim[] = {5, 2, 17};
@@ -49,7 +49,7 @@ START_TEST(gradient_is_that_of_the_loss_with_several_dims)
 }
 END_TEST
 
-/* More values than a chunk of the device's sums, so that rows go on from chunk to chunk. */
+/* More values than a chunk of the device's sums, so that rows continue in the next chunk. */
 START_TEST(gradient_holds_for_rows_of_many_values)
 {
     struct dense_case c;
@@ -70,13 +70,13 @@ START_TEST(gradient_check_notices_rows_in_the_wrong_place)
     struct model_part told[3] = {c.part[0], c.part[1], c.part[2]};
     told[0].rows--;
     told[1].rows++;
-    c.in.part = told; /* the model is told otherwise than the check */
+    c.in.part = told; /* the model gets other tables than the check */
     ck_assert_double_gt(dense_double_worst(&c, where), 1e-3);
     dense_case_free(&c);
 }
 END_TEST
 
-/* A row is a row, in whatever table: the same bits. */
+/* A row's table does not matter: the same bits. */
 START_TEST(tables_of_one_dim_are_as_one)
 {
     static const uint32_t dim[] = {3, 3};
@@ -96,7 +96,7 @@ START_TEST(tables_of_one_dim_are_as_one)
     memcpy(one.label, two.label, 40 * sizeof *two.label);
     memcpy(one.numeric, two.numeric, 40 * 2 * sizeof *two.numeric);
     memcpy(one.dense, two.dense, model_dense_floats(two.model) * sizeof *two.dense);
-    two.in.part = NULL; /* not looked at */
+    two.in.part = NULL; /* not read */
     dense_case_train(&one, DENSE_BATCH);
     dense_case_train(&two, DENSE_BATCH);
     ck_assert_mem_eq(one.out.row_gradients, two.out.row_gradients, floats * sizeof(float));
@@ -111,7 +111,7 @@ END_TEST
 
 enum { ROWS = 11, SHARED = DENSE_CACHE_ROWS };
 
-/* Whether a row lies in the cache: in the slot that it gives, else it is fresh. */
+/* True when a row lies in the cache, in the returned slot; otherwise it is fresh. */
 static bool cached(uint32_t row, uint32_t *slot)
 {
     *slot = SHARED - 1 - row / 2;
@@ -145,7 +145,7 @@ START_TEST(rows_of_several_dims_come_from_the_cache)
     dense_case_train(&c, 1);
     ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
 
-    c.in.keep_count = c.in.fresh_count = 0; /* those kept from the cache */
+    c.in.keep_count = c.in.fresh_count = 0; /* the kept ones come from the cache */
     for (uint32_t t = 0; t < 3; t++)
         c.part[t].fresh = c.part[t].keep = 0;
     for (uint32_t row = 0, table = 0, end = c.part[0].rows; row < ROWS; row++) {

@@ -1,5 +1,5 @@
-/* test_own_model.c: the example of dense/README.md, "a model of your own", compiled and held
- * against finite differences and its formula; and that the README quotes it to the letter. */
+/* test_own_model.c: the example in dense/README.md, "a model of your own", is compiled and compared
+ * with finite differences and its formula. The README must quote it literally. */
 #include "dense/model.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
@@ -43,7 +43,7 @@ START_TEST(own_model_has_the_gradients_of_its_loss)
 }
 END_TEST
 
-/* out = w x + bias; both follow one another in the dense parameters, each from a whole block on. */
+/* out = w x + bias; both follow each other in the dense parameters, each from a whole block on. */
 static void layer_by_hand(const float **at, const double *x, uint32_t in, double *out,
                           uint32_t count)
 {

@@ -1,6 +1,6 @@
-/* test_run.c: what happens to a batch around its pass (dense/model/run.c, run_input.c): weights,
- * tasks, L2, measuring and clipping of gradients, the correction for left out negatives, rows from
- * the cache. */
+/* test_run.c: the steps around a batch's pass (dense/model/run.c, run_input.c): weights, tasks,
+ * L2, measuring and clipping of gradients, the correction for left out negatives, rows from the
+ * cache. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -26,7 +26,7 @@ static double norm_of(const float *x, size_t count)
 
 /* ---- weights and tasks ----------------------------------------------------------------------- */
 
-/* An example of weight 0 might as well not be there; one of weight 2 might be there twice. */
+/* An example of weight 0 counts as absent, one of weight 2 as two. */
 START_TEST(weights_are_like_so_many_examples)
 {
     struct dense_case c;
@@ -75,7 +75,7 @@ START_TEST(weights_that_are_all_0_leave_only_l2)
 }
 END_TEST
 
-/* A network that all tasks share, and a head for each. */
+/* A network that all tasks share, and a head for each task. */
 static void shared_bottom(struct plan *p)
 {
     struct view x = plan_network(p, plan_input(p, true, 0), &p->job->model.hidden);
@@ -176,11 +176,11 @@ START_TEST(clip_row_scales_each_row_by_itself)
 }
 END_TEST
 
-/* L2 is on matrices and linear weights, not on biases, gamma and beta. */
+/* L2 applies to matrices and linear weights, not to biases, gamma and beta. */
 START_TEST(l2_dense_is_not_on_biases)
 {
     struct dense_case c;
-    static const float weight[EXAMPLES] = {0}; /* nothing but L2 is left */
+    static const float weight[EXAMPLES] = {0}; /* only L2 is left */
     dense_case_job(&c, MODEL_DEEPFM);
     c.job.model.norm = _i ? NORM_BATCH : NORM_NONE;
     c.job.model.l2_dense = 0.25;
@@ -200,8 +200,7 @@ START_TEST(l2_dense_is_not_on_biases)
 }
 END_TEST
 
-/* What lies behind a tensor's end in its last block has no part in anything, even if it is not a
- * number. */
+/* Values behind a tensor's end in its last block have no effect, even NaN. */
 START_TEST(padding_is_of_no_meaning)
 {
     struct dense_case c;
@@ -231,7 +230,7 @@ END_TEST
 
 /* ---- prediction ------------------------------------------------------------------------------ */
 
-/* Trained with a share w of the negatives, odds come out 1 / w too high. */
+/* After training with a share w of the negatives, odds are too high by 1 / w. */
 START_TEST(predictions_are_corrected_for_left_out_negatives)
 {
     struct dense_case plain, sampled;
@@ -255,7 +254,7 @@ END_TEST
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* A device plays again what it has recorded of a batch of the same size; arrays grow in between. */
+/* A device plays its recording of a batch of the same size again; arrays grow in between. */
 START_TEST(batches_of_changing_sizes_train_like_each_alone)
 {
     static const uint32_t sizes[] = {5, 5, 5, 30, 30, 30, 5, 30, 17, 5, 5};
@@ -281,7 +280,7 @@ END_TEST
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
-/* A batch puts rows in the cache; in the next they need not be pulled again. */
+/* A batch puts rows into the cache; the next one need not pull them again. */
 START_TEST(cached_rows_train_like_pulled_ones)
 {
     struct dense_case plain, cached;
@@ -325,8 +324,8 @@ START_TEST(cached_rows_train_like_pulled_ones)
 }
 END_TEST
 
-/* L2 is of all rows of the batch, wherever they come from; a slot that is refilled gives the new
- * row from then on. */
+/* L2 covers all rows of the batch, wherever they come from; a refilled slot gives the new row from
+ * then on. */
 START_TEST(cached_rows_are_replaced)
 {
     struct dense_case c;
@@ -335,13 +334,13 @@ START_TEST(cached_rows_are_replaced)
     dense_case_job(&c, MODEL_DEEPFM);
     c.job.model.l2 = 1.0;
     dense_case_batch(&c, EXAMPLES, ROWS, true);
-    c.in.weight = weight; /* the gradient is the row */
+    c.in.weight = weight; /* then the gradient is the row */
     c.in.source = source;
     c.in.keep = keep;
     c.in.keep_count = 1;
     dense_case_train(&c, 1);
     source[0] = MODEL_CACHED | 1;
-    keep[0] = 6; /* the batch still sees the old row of the slot */
+    keep[0] = 6; /* the batch still uses the old row of the slot */
     dense_case_train(&c, 2);
     ck_assert_mem_eq(c.out.row_gradients, c.rows + 4 * WIDTH, WIDTH * sizeof(float));
     ck_assert_mem_eq(c.out.row_gradients + WIDTH, c.rows + WIDTH, WIDTH * sizeof(float));
