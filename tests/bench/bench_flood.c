@@ -1,13 +1,14 @@
-/* bench_flood.c: garbage for a server, so much in so long.
+/* bench_flood.c: a given amount of garbage for a server, in a given time.
  *
  *     bench_flood PORT connections|messages SECONDS COUNT
  *     bench_flood 0 spin SECONDS SHARE
  *
- * connections: half never speak, the others send random bytes, half of ZMTP's greeting, or all of
- * it and then random bytes; at most 400 are open at once. messages, over 8 lawful connections:
- * random bytes, headers with bytes changed, frames too many, too large, announced and never sent,
- * or never the last. spin: nothing but so many processors' time. Said is one JSON object: how much
- * of COUNT was done, and the processor time that it took. No test: run by tests/load. */
+ * connections: half never send a byte; the others send random bytes, half of ZMTP's greeting, or
+ * all of it and then random bytes; at most 400 are open at once. messages, over 8 valid
+ * connections: random bytes, headers with changed bytes, too many frames, frames that are too
+ * large, that are announced and never sent, or that never end. spin: only uses the time of SHARE
+ * processors. The output is one JSON object: how much of COUNT was done, and the processor time
+ * that it took. No test: run by tests/load. */
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
 
@@ -37,11 +38,11 @@ static double clock_now(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* -1: the server takes none at the moment. */
+/* Returns a connection, or -1 when the server accepts none at the moment. */
 static int connection_open(bool wait)
 {
     struct timeval most = {.tv_sec = 2};
-    struct linger reset = {.l_onoff = 1}; /* else a port is kept for a minute, and they run out */
+    struct linger reset = {.l_onoff = 1}; /* else ports stay in use, and run out */
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return -1;
@@ -69,8 +70,8 @@ static bool put(int fd, const void *data, size_t bytes)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* Each is told its garbage, and closed when OPEN others have come after it. False: it could not be
- * made. */
+/* Sends garbage on a new connection, which is closed after OPEN later ones. Returns false when it
+ * could not be made. */
 static bool garbage_connection(uint64_t i)
 {
     static int open[OPEN];
@@ -95,7 +96,7 @@ static bool garbage_connection(uint64_t i)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* A DEALER by hand, which the server takes for one. */
+/* Opens a DEALER connection by hand, with a valid greeting and handshake. */
 static int dealer_open(void)
 {
     static const char ready[] = "\5READY\xbSocket-Type\0\0\0\6DEALER";
@@ -120,8 +121,8 @@ static bool frame(int fd, bool more, const void *data, size_t bytes)
     return put(fd, head, sizeof head) && (data == NULL || put(fd, data, bytes));
 }
 
-/* A header of a random type with a byte changed, and cut short: a changed byte alone may leave an
- * order to stop, which a server without a coordinator follows. */
+/* A header of a random type with a byte changed, and cut short: with only a changed byte it might
+ * be an order to stop, which a server without a coordinator obeys. */
 static bool header_broken(int fd)
 {
     struct wire w = {.type = (enum wire_type)(1 + rng_below(&rng, 40)), .id = rng_next(&rng)};
@@ -135,7 +136,8 @@ static bool header_broken(int fd)
     return sent;
 }
 
-/* A message that is not, on a connection that may be cut for it. False: it is gone. */
+/* Sends an invalid message on a connection that may be cut for it. Returns false when it was
+ * cut. */
 static bool garbage_message(int fd, uint64_t i)
 {
     static const uint8_t empty[] = {1, 0, 1, 0, 1, 0, 1, 0}; /* four frames, more to come */
@@ -172,7 +174,7 @@ static bool garbage_message(int fd, uint64_t i)
     }
 }
 
-/* False: it could not be sent. */
+/* Returns false when it could not be sent. */
 static bool garbage_to(uint64_t i)
 {
     static int dealer[DEALERS];

@@ -1,15 +1,15 @@
 /* bench_offer.c: pulls and pushes of many connections to one server without a coordinator, as many
- * as it answers or as many as are asked for.
+ * as it answers, or at a given rate.
  *
  *     bench_offer ENDPOINT SECONDS CONNECTIONS RATE
  *
- * RATE 0: each connection has four requests on their way, and sends the next when one is answered.
- * Else so many requests a second of all together are offered, whatever becomes of them; one whose
- * connection has 128 on their way, or does not take it, is not sent. Half of the connections pull,
- * half push, each in a lane of its own; a request has 2,048 keys of a table of a million rows of
- * dim 16. Said is one JSON object, a second's: done (answered well), busy (refused for the server's
- * own want of room), unsent; and other: how many were refused for anything else. No test: run by
- * tests/load. */
+ * RATE 0: each connection has four requests in flight, and sends the next when one is answered.
+ * Otherwise RATE requests a second are offered over all connections, whatever the answers; a
+ * request is not sent if its connection has 128 in flight, or does not accept it. Half of the
+ * connections pull, half push, each in a lane of its own; a request has 2,048 keys of a table of a
+ * million rows of dim 16. The output is one JSON object with figures a second: done (answered
+ * without an error), busy (refused because the server has no room), unsent; and other: requests
+ * that were refused for another reason. No test: run by tests/load. */
 #include "proto/base/container_of.h"
 #include "proto/base/env.h"
 #include "proto/base/key.h"
@@ -36,7 +36,7 @@ enum {
 
 struct connection {
     peer_t peer;
-    uint64_t batch; /* of its lane: the last one sent */
+    uint64_t batch; /* the last one sent in its lane */
     uint32_t under_way;
 };
 
@@ -49,7 +49,7 @@ struct offer {
     uint64_t sequence, began_ns, offered;
     uint64_t done, busy, unsent, other;
     struct env_timer tick, end;
-    struct wire reply; /* of a question */
+    struct wire reply; /* to a question */
     bool asking, ended;
     uint64_t keys[SETS][KEYS];
     float gradients[KEYS * WIDTH];
@@ -60,7 +60,7 @@ struct offer {
 static struct msg *request_make(struct offer *o, uint32_t index)
 {
     struct connection *c = &o->connection[index];
-    /* the reply's id says whose it was */
+    /* the reply's id names the connection */
     struct wire w = {.id = ++o->sequence * CONNECTIONS_MAX + index};
     bool pushes = index % 2 == 1;
     if (pushes) {
@@ -160,7 +160,8 @@ static void on_drained(void *core)
     (void)core;
 }
 
-/* ---- the server is arranged ------------------------------------------------------------------ */
+/* ---- the server's setup
+ * ----------------------------------------------------------------------- */
 
 static void ask(struct offer *o, struct wire *w, const void *data, size_t bytes, bool frame)
 {
@@ -179,7 +180,8 @@ static void ask(struct offer *o, struct wire *w, const void *data, size_t bytes,
     }
 }
 
-/* Table, map, run and lanes; all again is no change. Each lane goes on after its last batch. */
+/* Sets up table, map, run and lanes; a repeated setup changes nothing. Each lane continues after
+ * its last batch. */
 static void arrange(struct offer *o)
 {
     static const uint16_t shard_of[1 << TABLET_BITS];
@@ -213,7 +215,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A batch's keys are unique: each comes from a part of the rows of its own. */
+/* A batch's keys are unique: each comes from its own part of the rows. */
 static void keys_draw(struct offer *o)
 {
     struct rng r = rng_of(7, 0, 0);

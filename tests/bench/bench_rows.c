@@ -119,7 +119,7 @@ static void measure(const char *values, uint64_t rows)
     arena_free(arena);
 }
 
-/* All keys in rows of a table of their own; each five times. */
+/* Puts all keys into the rows of a new table, five times. */
 static void measure_keys(const char *name, const uint64_t *keys, size_t count)
 {
     double best[2] = {1e9, 1e9};

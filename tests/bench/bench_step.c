@@ -116,7 +116,7 @@ static void timed_gemm(struct stream *s, bool transpose_a, bool transpose_b, uin
     account.product += core_now() - begin;
 }
 
-/* What linear layers do, of the parts that can be timed. */
+/* The steps of a linear layer, of the parts that can be timed. */
 static void timed_linear_forward(struct stream *s, const struct linear_args *a)
 {
     timed_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y,
@@ -138,8 +138,8 @@ static void timed_linear_backward(struct stream *s, const struct linear_args *a)
                    a->add ? 1.0f : 0.0f, a->dx, a->lddx);
 }
 
-/* Puts the timed functions between the model and its own. Of a device only the queueing would be
- * timed. */
+/* Puts timed functions between the model and its own. On a device this would time only the
+ * queueing. */
 static void model_watch(struct model *m, struct backend_ops *ops,
                         struct layer_ops layers[PLAN_LAYERS_MAX])
 {
@@ -208,8 +208,8 @@ static float *dense_values(const struct bench *b, struct rng *r, const struct bl
     return x;
 }
 
-/* A few rows come often, most seldom, and the frequent ones lie scattered. Where a field has
- * several values all places are told in *offset, else NULL. */
+/* A few rows occur often, most seldom, and the frequent ones are scattered. If a field has several
+ * values, *offset gets all places, otherwise NULL. */
 static uint32_t *index_values(const struct bench *b, struct rng *r, uint32_t **offset)
 {
     const uint8_t *pooling = b->model->plan.shape.pooling;
@@ -295,7 +295,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Shares of the first thread's time, kinds of layers in the order in which they come. */
+/* Prints shares of the first thread's time, kinds of layers in order of appearance. */
 static void shares_print(const struct bench *b)
 {
     const struct plan *p = &b->model->plan;

@@ -1,4 +1,4 @@
-/* part.h: what the parts of bench_parts share: figures, keys, the server. Everything here is
+/* part.h: shared by the parts of bench_parts: figures, keys, the server. Everything here is
  * synchronous. */
 #ifndef TESTS_BENCH_PART_H
 #define TESTS_BENCH_PART_H
@@ -20,7 +20,7 @@ struct part_out {
     bool as_json;         /* then nothing is printed before the end */
 };
 
-/* Puts a figure among the others; `decimals` are for the table that people see. 0 or NOMEM. */
+/* Adds a figure; `decimals` are for the table that users see. Returns 0 or NOMEM. */
 int part_figure(struct part_out *out, const char *name, double value, int decimals,
                 const char *unit);
 
@@ -29,18 +29,18 @@ static inline uint64_t part_key(uint64_t row)
 {
     return rng_mix(row + 1); /* a bijection */
 }
-/* As a batch's keys come off the wire: by mixed key. */
+/* Sorts keys by mixed key, as a batch's keys come off the wire. */
 void part_keys_sort(uint64_t *keys, size_t count);
 
-/* Takes so many bytes of memory from the system and gives them back, before what is measured takes
- * them: under a virtual machine a page that it has not touched before, or not for long, costs the
- * host a fault (2.6 s of processor time a GiB where this was written, 0.1 s after), which would be
- * most of what is measured. At most half of what is free. */
+/* Takes that much memory from the system and returns it, before the measured code needs it: in a
+ * virtual machine a page that was not touched for long costs the host a fault (2.6 s of processor
+ * time a GiB on the first machine, 0.1 s afterwards), which would dominate the measurement. Takes
+ * at most half of the free memory. */
 void part_touch(uint64_t bytes);
 
 struct part_push {
-    uint64_t batch;                      /* the one before it, of lane 0 */
-    uint32_t tablet_first, tablet_count; /* that the keys lie in */
+    uint64_t batch;                      /* the last one of lane 0 */
+    uint32_t tablet_first, tablet_count; /* tablets of the keys */
     const float *gradients;              /* (count, PART_WIDTH) */
 };
 /* part_request.c: a pull of keys (count; sorted), or a push for them. Keys and gradients are
@@ -51,32 +51,31 @@ struct msg *part_request(uint64_t id, const uint64_t *keys, uint32_t count,
 /* part_server.c: one server process. The bench is its own coordinator. */
 struct part_server {
     struct child child;
-    char endpoint[64], data[4200]; /* of its first shard; its data_dir */
-    int port;                      /* of its first shard; 0 before the first start */
+    char endpoint[64], data[4200]; /* the first shard's endpoint; data_dir */
+    int port;                      /* the first shard's; 0 before the first start */
     uint32_t shards;               /* 0: one */
-    uint64_t memory;               /* its budget; 0: its own choice */
-    uint32_t tablet_bits;          /* of its table; 0: PART_TABLET_BITS, which is the most */
+    uint64_t memory;               /* memory budget; 0: the server's own choice */
+    uint32_t tablet_bits;          /* the table's; 0: PART_TABLET_BITS, the maximum */
     uint32_t io_threads;           /* 0: one */
-    /* files of its keys and of its allow-list; its public key. Empty: plaintext */
+    /* the files of its keys and its allow-list; its public key. Empty: plaintext */
     char keys[4300], allow[4300], key[48];
 };
-/* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there.
- * Returns when it takes connections. A server that is started again gets its port back. UNAVAILABLE
- * with its last words when it ends. */
+/* Starts shoal-server with data_dir DIR/NAME; fresh: without the files of an earlier run. Returns
+ * when the server accepts connections. A restarted server gets its port back. UNAVAILABLE, with its
+ * last messages, when it ends. */
 int part_server_start(struct part_server *s, const char *dir, const char *name,
                       const char *durability, bool fresh, struct err *e);
 void part_server_endpoint(const struct part_server *s, uint32_t shard, char endpoint[64]);
-/* Table (number 0; dim 16, AdaGrad), map (equal stretches to the shards), run 1 with lane 0 in
- * generation 1, async. */
+/* Creates table 0 (dim 16, AdaGrad), the map (equal ranges for the shards), and run 1 with lane 0
+ * in generation 1, async. */
 int part_server_arrange(struct part_server *s, struct err *e);
-/* Ends it by a signal and waits for that: SIGKILL, or SIGTERM (it writes all rows first). Nothing
- * when it does not run.
- */
+/* Ends the server with a signal and waits for its end: SIGKILL, or SIGTERM (it writes all rows
+ * first). Does nothing when it does not run. */
 void part_server_end(struct part_server *s, int signo);
-/* The first shard's status; the caller frees. */
+/* Returns the first shard's status; the caller frees it. */
 int part_server_status(struct part_server *s, struct json **out, struct err *e);
 
-/* part_shards.c: pulls and pushes of servers with 1, 2 and 4 shards, by turns; files below dir. */
+/* part_shards.c: pulls and pushes of servers with 1, 2 and 4 shards, in turn; files below dir. */
 int part_shards(struct part_out *out, const char *dir, uint64_t rows, double seconds,
                 struct err *e);
 
@@ -85,27 +84,27 @@ int part_shards(struct part_out *out, const char *dir, uint64_t rows, double sec
 int part_curve(struct part_out *out, const char *dir, uint64_t rows, double seconds,
                int64_t train_rows, struct err *e);
 
-/* part_events.c: an event file of so many rows unpacked, and read as batches; an FM's second epoch
- * over them, parsed again and from parsed rows kept; files below dir. */
+/* part_events.c: an event file of `rows` rows is unpacked and read as batches; an FM's second epoch
+ * over it, parsed again and from kept rows; files below dir. */
 int part_events(struct part_out *out, const char *dir, uint64_t rows, struct err *e);
 
-/* Seconds that the thread was on a core. */
+/* Returns the seconds that the thread was on a core. */
 double part_core_seconds(void);
 /* part_parse.c: a Criteo log to batches, on one core: text and examples a second; its cache below
  * dir. */
 int part_parse(struct part_out *out, const char *dir, const char *log, double seconds,
                struct err *e);
 
-/* part_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
+/* part_growth.c: a table grows to `rows` rows in this process: bytes a row, pulls while it
  * grows. */
 int part_growth(struct part_out *out, uint64_t rows, struct err *e);
 
-/* part_checkpoint.c: checkpoints of so many rows under load; files below dir. */
+/* part_checkpoint.c: checkpoints of `rows` rows under load; files below dir. */
 int part_checkpoint(struct part_out *out, const char *dir, uint64_t rows, double seconds,
                     struct err *e);
 
-/* part_cold.c: pulls of a table of so many rows, four times its server's memory budget; files
- * below dir. rows: at most 2^31. */
+/* part_cold.c: pulls of a table of `rows` rows, four times its server's memory budget; files below
+ * dir. rows: at most 2^31. */
 int part_cold(struct part_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * One server process; this one is its coordinator and two workers: one connection keeps four pushes
  * of 8,192 random keys in flight, the other one pull, timed from its sending to its answer. A
- * checkpoint is what the coordinator's is for one shard: HOLD, GO, and the part put into a folder,
- * until the part has its name. Pulls that were in flight at any moment of it count as pulled during
- * it; of those before, only whole seconds of the same load. */
+ * checkpoint is made as a coordinator makes it for one shard: HOLD, GO, and the part written to a
+ * folder, until the part has its name. Pulls that were in flight at any moment of it count as
+ * pulled during it; of those before, only whole seconds of the same load count. */
 #include "proto/base/file.h"
 #include "proto/base/time.h"
 #include "tests/bench/part_load.h"
@@ -55,7 +55,7 @@ static int folder_make(const char *folder, struct err *e)
     return 0;
 }
 
-/* Cut `cut` into dir/checkpoint, under load. */
+/* Makes cut `cut` into dir/checkpoint, under load. */
 static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, struct times *during,
                            double *seconds, double *held_ms, struct err *e)
 {
@@ -88,7 +88,7 @@ static int checkpoints_measure(struct load *l, struct part_out *out, const char 
     double worst = 0, held = 0, took = 0, held_ms = 0;
     int rc = part_load_rest(l, e);
     for (uint64_t cut = 1; cut <= CHECKPOINTS && rc == 0; cut++) {
-        /* taking away the last one is not measured: it is gigabytes */
+        /* removing the last one is not measured: it has gigabytes */
         rc = folder_make(folder, e);
         l->pushing = l->pulling = true;
         if (rc == 0)

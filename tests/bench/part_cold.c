@@ -1,10 +1,10 @@
 /* part_cold.c: pulls of a table that is four times its server's memory budget.
  *
- * Keys are drawn by Zipf's law with exponent 1.05, as ids of a click log are: rank k of `rows` with
- * a chance of k^-1.05, ranks all over the table and independent of the order in which rows were
- * made. A pull asks for 8,192 different keys, as a batch does; four are in flight. No set of keys
- * is asked for twice. What the store gives is the share of keys that were not in memory: rows that
- * it handed over by rows pulled. */
+ * Keys are drawn by Zipf's law with exponent 1.05, like the ids of a click log: rank k of `rows`
+ * with a probability of k^-1.05; ranks are spread over the table and independent of the order in
+ * which rows were made. A pull asks for 8,192 different keys, as a batch does; four are in flight.
+ * No set of keys is asked for twice. The store's share is the share of keys that were not in
+ * memory: fetched rows divided by pulled rows. */
 #include "proto/base/container_of.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
@@ -18,7 +18,7 @@
 
 enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * PART_KEYS, TABLET_BITS = 6 };
 #define ROW_BYTES 136ull    /* key, weights, state */
-#define STORE_ROWS 340000.0 /* rows a second that the store gives: RocksDB's own, measured */
+#define STORE_ROWS 340000.0 /* rows a second from the store: RocksDB itself, measured */
 #define EXPONENT 1.05
 /* a prime above the number of rows: rank times it, modulo rows, is a bijection */
 #define SPREAD UINT64_C(2654435761)
@@ -56,7 +56,7 @@ static uint64_t rank_drawn(const double *sum, uint64_t rows, struct rng *r)
     return low;
 }
 
-/* Whether the key was not in the set of this number yet. */
+/* True when the key was not yet in the set of this number. */
 static bool fresh(uint64_t *slot, uint64_t key)
 {
     size_t i = (size_t)(rng_mix(key) % SLOTS);
@@ -150,7 +150,7 @@ static void deadline_fire(struct env_timer *t)
     (container_of(t, struct cold, deadline))->stopping = true;
 }
 
-/* Rows pulled (or pushed) a second. seconds 0: until there is nothing more to send. */
+/* Returns rows pulled (or pushed) a second. seconds 0: until all are sent. */
 static int phase(struct cold *c, bool filling, double seconds, double *rows_per_second,
                  struct err *e)
 {
@@ -211,7 +211,7 @@ static int measure(struct cold *c, struct part_out *out, const char *dir, double
     if (rc == 0)
         rc = phase(c, true, 0, &rate, e);
     if (rc == 0)
-        rc = phase(c, false, seconds, &rate, e); /* what is asked for often comes in */
+        rc = phase(c, false, seconds, &rate, e); /* frequent rows come to memory */
     if (rc == 0)
         rc = status_read(c, &fetched[0], &cold_rows, &pulled[0], e);
     if (rc == 0)

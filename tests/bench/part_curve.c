@@ -1,10 +1,10 @@
-/* part_curve.c: what keys over tcp cost: pulls, pushes and training, plain beside CURVE.
+/* part_curve.c: the cost of keys over tcp: pulls, pushes and training, plain beside CURVE.
  *
- * Two servers with durability memory, one that asks for keys; four connections to each, as of four
- * workers, a quarter of the tablets each; 1, 2 and 4 threads of ZeroMQ on both sides, for it is
- * they that encrypt, and a connection is one thread's. The two have their turns one after the
- * other, each first in every other round; a figure is a median over rounds, a ratio the median of
- * the rounds' ratios. Training is coordinator, server and worker as a fleet runs them. */
+ * Two servers with durability memory, one of which requires keys; four connections to each, as of
+ * four workers, with a quarter of the tablets each; 1, 2 and 4 threads of ZeroMQ on both sides,
+ * because these threads encrypt, and a connection belongs to one thread. The two servers take
+ * turns, and each is first in every other round; a figure is a median over rounds, a ratio the
+ * median of the rounds' ratios. Training runs coordinator, server and worker as in a fleet. */
 #include "deploy/cli/cli.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
@@ -28,7 +28,7 @@ enum { PLAIN, CURVE, KINDS };
 static const uint32_t threads_of[] = {1, 2, 4};
 static const char *const kind_name[] = {"plain", "curve"};
 
-struct side { /* one of the two servers, and our connections to it */
+struct side { /* one of the two servers, and the bench's connections to it */
     struct part_server process;
     struct net *net;
     struct env *env;
@@ -42,7 +42,7 @@ struct curve_bench {
     struct side side[KINDS];
     const char *dir;
     char key[PATH], allow[PATH]; /* files */
-    struct keyfile *keys;        /* owned: server and client, the bench is both */
+    struct keyfile *keys;        /* owned: the bench is both server and client */
     uint64_t rows;
     uint64_t *set;    /* owned; (LINES, SETS, PART_KEYS): keys of a line's quarter, each sorted */
     float *gradients; /* owned; (PART_KEYS, PART_WIDTH) */
@@ -122,7 +122,7 @@ static void deadline_cb(struct env_timer *t)
     container_of(t, struct side, deadline)->of->stopping = true;
 }
 
-/* Keys a second. */
+/* Returns keys a second. */
 static int turn_run(struct side *s, bool pushing, double seconds, double *rate, struct err *e)
 {
     struct curve_bench *b = s->of;
@@ -156,7 +156,7 @@ static int side_open(struct curve_bench *b, int kind, uint32_t threads, struct e
         (void)snprintf(s->process.key, sizeof s->process.key, "%s", b->keys->pub);
     }
     (void)snprintf(name, sizeof name, "server-%s", kind_name[kind]);
-    int rc = net_new(&options, &s->net, e); /* the first one's threads are those of all */
+    int rc = net_new(&options, &s->net, e); /* the first one's threads serve all */
     if (rc == 0)
         rc = part_server_start(&s->process, b->dir, name, "memory", true, e);
     cli_keys_set(kind == CURVE ? b->keys : NULL);
@@ -170,7 +170,7 @@ static int side_open(struct curve_bench *b, int kind, uint32_t threads, struct e
     for (uint32_t line = 0; line < LINES; line++)
         if (env_connect(s->env, s->process.endpoint, s->process.key, &s->peer[line]) != 0)
             return err_set(e, SHOAL_E_UNAVAILABLE, "cannot connect to %s", s->process.endpoint);
-    return turn_run(s, true, 1, &rate, e); /* its rows are made, and pages touched */
+    return turn_run(s, true, 1, &rate, e); /* its rows are made, and its pages touched */
 }
 
 static void side_close(struct side *s)
@@ -263,7 +263,7 @@ static void set(struct child *c, const char *key, const char *value)
     (void)snprintf(c->arg[c->args++], LIMIT_PATH, "--set=%s=%.900s", key, value);
 }
 
-/* What a daemon is told of keys; allow NULL: nothing of a list. */
+/* Sets a daemon's keys; allow NULL: no list. */
 static void keys_set(struct child *c, int kind, const char *keys, const char *allow)
 {
     if (kind == PLAIN)
@@ -408,12 +408,12 @@ static int key_new(const char *path, const char *pinned, char pub[KEYFILE_KEY], 
 {
     char other[PATH + 32];
     (void)snprintf(other, sizeof other, "%s.pub", path);
-    (void)file_unlink(path); /* of an earlier run */
+    (void)file_unlink(path); /* from an earlier run */
     (void)file_unlink(other);
     return keyfile_make(path, pinned, pub, e);
 }
 
-/* One that trusts the first. */
+/* Makes a key that trusts the first. */
 static int key_of(const struct curve_bench *b, const char *who, char pub[KEYFILE_KEY],
                   struct err *e)
 {
@@ -423,8 +423,8 @@ static int key_of(const struct curve_bench *b, const char *who, char pub[KEYFILE
     return key_new(path, first, pub, e);
 }
 
-/* That of the server under load and of the coordinator, which the bench has too, as an operator;
- * and those of a fleet's server and worker. */
+/* Makes the keys of the server under load and of the coordinator, which the bench also uses as an
+ * operator, and those of a fleet's server and worker. */
 static int keys_make(struct curve_bench *b, struct err *e)
 {
     char pub[KEYFILE_KEY], worker[KEYFILE_KEY], server[KEYFILE_KEY];

@@ -1,12 +1,11 @@
-/* part_events.c: what an event file unpacks to for each second on a core, how fast it becomes
- * batches in the log's order and shuffled, and what keeping parsed rows does for an FM's second
+/* part_events.c: the text of an event file that is unpacked in a second on a core, the speed of its
+ * batches in the log's order and shuffled, and the gain of kept parsed rows in an FM's second
  * epoch.
  *
- * Batches are read in this process, by one thread, whole epochs in both orders by turns; seconds
- * are those that the thread was on a core. The others by the programs that people use. The second
- * epoch is measured in pairs, one run without
- * parsed rows and one with them (data.cache_max), each first in every other pair; the ratio is the
- * median of the pairs' ratios. */
+ * Batches are read in this process, by one thread, whole epochs in both orders in turn; seconds are
+ * those that the thread was on a core. The other figures come from the users' programs. The second
+ * epoch is measured in pairs, one run without parsed rows and one with them (data.cache_max), each
+ * first in every other pair; the ratio is the median of the pairs' ratios. */
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
 #include "proto/job/config.h"
@@ -108,7 +107,7 @@ static int file_measure(struct events_bench *b, struct part_out *out, struct err
     return rc == 0 ? part_figure(out, "events_row_bytes", row_bytes, 1, "bytes") : rc;
 }
 
-/* One epoch as batches. epoch 0: in the log's order. */
+/* Reads one epoch as batches. epoch 0: in the log's order. */
 static int epoch_read(const struct dataset *d, uint32_t epoch, double *rate, struct err *e)
 {
     uint64_t rows = dataset_rows(d), examples = 0;
@@ -126,7 +125,7 @@ static int epoch_read(const struct dataset *d, uint32_t epoch, double *rate, str
     return rc;
 }
 
-/* The event file, to be read in one of both orders, once read. */
+/* Opens the event file for reading in one of both orders; it was read once before. */
 static int order_open(struct events_bench *b, bool shuffled, struct dataset **d, struct err *e)
 {
     struct job job = {.data = {.format = DATA_EVENTS, .shuffle = shuffled, .delimiter = ','},
@@ -176,7 +175,7 @@ static int orders_measure(struct events_bench *b, struct part_out *out, struct e
     return rc == 0 ? orders_tell(out, log, shuffled, ratio, read, e) : rc;
 }
 
-/* Examples a second of the second epoch. */
+/* Returns the examples a second of the second epoch. */
 static int epoch_run(struct events_bench *b, int kind, double *rate, struct err *e)
 {
     char report[PATH + 32];
@@ -205,7 +204,7 @@ static int epoch_run(struct events_bench *b, int kind, double *rate, struct err 
 static int epochs_measure(struct events_bench *b, struct part_out *out, struct err *e)
 {
     double rate[KINDS][PAIRS], ratio[PAIRS], warm;
-    int rc = epoch_run(b, ROWS, &warm, e); /* keeps the rows, touches memory */
+    int rc = epoch_run(b, ROWS, &warm, e); /* keeps the rows, and touches memory */
     for (int i = 0; i < PAIRS && rc == 0; i++) {
         for (int k = 0; k < KINDS && rc == 0; k++) {
             int kind = (i + k) % KINDS;

@@ -1,13 +1,13 @@
-/* part_growth.c: what a table of dim 16 with AdaGrad takes in memory at every fill, and how long a
- * pull takes while it grows.
+/* part_growth.c: the memory of a table of dim 16 with AdaGrad at every size, and the time of a pull
+ * while it grows.
  *
- * The table grows in this process, by pushes of 8,192 keys that it does not have yet, so that no
- * socket's buffer is counted and no other thread is waited for. After each push 8,192 of its rows
- * are pulled and timed. Bytes a row are told twice: what the arena has taken, and what the system
- * says that this process has grown by; from a million rows on each is looked at after every push,
- * or every 64 pushes, and the worst is kept. A pull that finds the shard applying a push waits for
- * it: how long a push takes, growing of tablets included, is a figure too. A second pull behind the
- * first is the control: where that one is as slow, at times, it is the machine that was away. */
+ * The table grows in this process, by pushes of 8,192 new keys, so that no socket's buffer counts
+ * and no other thread is waited for. After each push 8,192 of its rows are pulled and timed. Bytes
+ * a row are reported twice: the memory of the arena, and the growth of this process by the system's
+ * count; from a million rows on both are read after every push, or every 64 pushes, and the worst
+ * value is kept. A pull that arrives during a push waits for it, so the time of a push, with
+ * growing tablets, is a figure, too. A second pull behind the first is the control: if that is as
+ * slow at times, the machine itself was away. */
 #include "embedding/table.h"
 #include "proto/base/time.h"
 #include "tests/bench/part.h"
@@ -41,8 +41,7 @@ struct growth {
     uint64_t report_step;
     double arena_worst, resident_worst; /* bytes a row */
     double push_ns_max, push_cpu_ns_max;
-    /* the pull behind each push, and one more behind that: what the machine does to a pull that
-     * nothing was before */
+    /* the pull after each push, and one more after that, which shows the machine's own delays */
     struct pulls first, again;
     struct rng rng;
     uint64_t keys[PART_KEYS];
@@ -56,7 +55,7 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Bytes of this process that lie in memory, or 0 where the system does not tell. */
+/* Returns the resident bytes of this process, or 0 if the system does not tell. */
 static uint64_t resident_bytes(void)
 {
     uint64_t all, resident = 0;
@@ -183,7 +182,7 @@ int part_growth(struct part_out *out, uint64_t rows, struct err *e)
     int rc;
     if (g == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    memset(g, 0, sizeof *g); /* touched, so that it does not count as the table's */
+    memset(g, 0, sizeof *g); /* touched, so that it does not count for the table */
     g->rng = (struct rng){7};
     g->report_step = rows / 20 < FIRST_ROWS ? FIRST_ROWS : FIRST_ROWS * (rows / 20 / FIRST_ROWS);
     g->next_report = FIRST_ROWS;

@@ -19,7 +19,7 @@ static void push_send(struct load *l)
 {
     const uint64_t *keys = l->keys + (l->sequence % LOAD_SETS) * PART_KEYS;
     uint32_t count = PART_KEYS;
-    if (l->filling) { /* rows that the table does not have yet, all over it */
+    if (l->filling) { /* rows that the table does not have yet, spread over it */
         uint64_t *fresh = l->fill_keys[l->batch % LOAD_WINDOW];
         count = l->rows - l->filled < PART_KEYS ? (uint32_t)(l->rows - l->filled) : PART_KEYS;
         for (uint32_t i = 0; i < count; i++)

@@ -1,7 +1,7 @@
 /* part_load.h: the load on one server: four pushes in flight on one connection, one pull, timed
- * from its sending to its answer, on another, questions on a third. All from one thread. Parts may
- * be read; they are changed by these functions alone, but for pushing and pulling, which say what
- * the load is made of. */
+ * from its sending to its answer, on another, and questions on a third; all from one thread.
+ * Members may be read. Only these functions change them, except pushing and pulling, which select
+ * the load. */
 #ifndef TESTS_BENCH_PART_LOAD_H
 #define TESTS_BENCH_PART_LOAD_H
 
@@ -12,9 +12,9 @@
 
 enum { LOAD_SETS = 64, LOAD_WINDOW = 4, LOAD_TIMES = 200000 };
 
-struct times {    /* of pulls, ns */
+struct times {    /* times of pulls, in ns */
     uint64_t *ns; /* owned; (LOAD_TIMES) */
-    size_t count; /* those beyond LOAD_TIMES are left out */
+    size_t count; /* times beyond LOAD_TIMES are left out */
 };
 
 struct load {
@@ -37,19 +37,19 @@ struct load {
     struct err why;
 };
 
-/* Keys and gradients for a table of so many rows. NOMEM. */
+/* Makes keys and gradients for a table of `rows` rows. NOMEM. */
 int part_load_prepare(struct load *l, uint64_t rows);
 void part_load_release(struct load *l);
-/* Connections to l->server, which runs. What was in flight before is forgotten. */
+/* Connects to l->server, which runs. Earlier requests in flight are forgotten. */
 int part_load_connect(struct load *l, struct err *e);
 void part_load_disconnect(struct load *l);
-/* Pushes all rows that the table is to have, pulls beside it. */
+/* Pushes all rows of the table, with pulls beside it. */
 int part_load_fill(struct load *l, struct times *pulled, struct err *e);
-/* The load runs for so long; the times of pulls go to `pulled`, if it is not NULL. */
+/* Runs the load for `seconds`; the times of pulls go to `pulled`, if it is not NULL. */
 int part_load_run(struct load *l, double seconds, struct times *pulled, struct err *e);
-/* A question, its answer in l->reply, while the load goes on. */
+/* Asks a question, with its answer in l->reply, while the load goes on. */
 int part_load_ask(struct load *l, struct wire *w, struct err *e);
-/* The load ends when all that is in flight has been answered. */
+/* Ends the load when all requests in flight are answered. */
 int part_load_rest(struct load *l, struct err *e);
 
 #endif

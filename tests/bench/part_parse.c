@@ -1,10 +1,10 @@
-/* part_parse.c: how fast a Criteo log becomes batches, in this process, on one core: opening (the
- * index is made: rows, chunks, checksums), then batches of 4,096 rows in the order of the log and
- * shuffled.
+/* part_parse.c: the speed at which a Criteo log becomes batches, in this process, on one core:
+ * opening (which makes the index: rows, chunks, checksums), then batches of 4,096 rows in the order
+ * of the log and shuffled.
  *
- * The log is read once before the clock runs, so that it lies in the page cache. Seconds are those
- * that the thread was on a core: the system's part of reading is among them, waiting for a disk is
- * not. */
+ * The log is read once before the clock starts, so that it lies in the page cache. Seconds are
+ * those that the thread was on a core: they include the system's part of reading, and not the wait
+ * for a disk. */
 #include "proto/base/file.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -37,7 +37,8 @@ static int tell(struct part_out *out, const char *what, double examples, double 
     return rc == 0 ? 0 : err_set(e, rc, "out of memory for a figure");
 }
 
-/* Epoch after epoch for so long; the first batches, for which buffers grow, are left out. */
+/* Reads epoch after epoch for `seconds`; the first batches, for which buffers grow, do not
+ * count. */
 static int read_measure(const struct dataset *d, double seconds, double *examples, double *took,
                         struct err *e)
 {
@@ -61,7 +62,8 @@ static int read_measure(const struct dataset *d, double seconds, double *example
     return rc;
 }
 
-/* In one order; of the log's order opening is measured too, for then there is no index yet. */
+/* Measures one order. For the log's order it also measures opening, because there is no index
+ * yet. */
 static int order_measure(struct part_out *out, struct job *job, const char *what, uint64_t bytes,
                          double seconds, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* part_request.c: the pull and the push that everything here measures with. */
+/* part_request.c: the pull and the push of all measurements here. */
 #include "proto/wire/wire.h"
 #include "tests/bench/part.h"
 

@@ -1,4 +1,4 @@
-/* part_server.c: the server process of a measurement: started, arranged, killed. */
+/* part_server.c: the server process of a measurement: started, set up, killed. */
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
 #include "tests/bench/part.h"
@@ -133,7 +133,7 @@ static int one_question(const struct part_server *s, const char *endpoint, struc
     return rc;
 }
 
-/* The same of every shard. */
+/* Asks every shard the same question. */
 static int all_questions(struct part_server *s, struct wire *w, const void *data, size_t bytes,
                          struct err *e)
 {

@@ -1,8 +1,8 @@
-/* part_shards.c: what several shards in a server cost or give: three servers, with 1, 2 and 4
- * shards, stand side by side and are asked by turns, so that a noisy machine is as noisy for each.
+/* part_shards.c: the cost or gain of several shards in a server: three servers, with 1, 2 and 4
+ * shards, are measured in turn, so that a noisy machine disturbs each equally.
  *
- * A batch is 8,192 random keys, cut into a part for each shard as a worker cuts it; four batches
- * are in flight, and a batch is answered when all of its parts are. */
+ * A batch is 8,192 random keys, split into a part for each shard as a worker splits it; four
+ * batches are in flight, and a batch is answered when all of its parts are. */
 #include "deploy/cli/cli.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -25,7 +25,7 @@ static const uint32_t shards_of[SERVERS] = {1, 2, SHARDS_MAX};
 struct turn_server { /* one of the three */
     struct part_server process;
     peer_t peer[SHARDS_MAX];
-    uint64_t batch;                    /* of its lane */
+    uint64_t batch;                    /* the last one of its lane */
     double pull[ROUNDS], push[ROUNDS]; /* keys a second */
 };
 
@@ -47,7 +47,8 @@ struct shards_bench {
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* The keys of a batch of `count` that shard `shard` leads: as the map of part_server_lead. */
+/* Returns the end of the keys, of `count`, that shard `shard` leads by the map of
+ * part_server_lead. */
 static uint32_t stretch_end(const struct shards_bench *b, const uint64_t *keys, uint32_t count,
                             uint32_t at, uint32_t shard)
 {
@@ -129,7 +130,8 @@ static void deadline_cb(struct env_timer *t)
     container_of(t, struct shards_bench, deadline)->stopping = true;
 }
 
-/* One server for so long (a fill: until it has all rows); *rate: keys a second, if not NULL. */
+/* Runs one server for `seconds` (a fill: until it has all rows); *rate: keys a second, if not
+ * NULL. */
 static int turn_run(struct shards_bench *b, uint32_t server, bool pushing, double seconds,
                     double *rate, struct err *e)
 {
@@ -240,7 +242,7 @@ static int durability_run(struct shards_bench *b, struct part_out *out, const ch
         rc = server_open(b, i, dir, durability, e);
     for (uint32_t round = 0; round < ROUNDS && rc == 0; round++)
         for (uint32_t k = 0; k < SERVERS && rc == 0; k++) {
-            uint32_t i = (k + round) % SERVERS; /* nobody is always the first */
+            uint32_t i = (k + round) % SERVERS; /* each server is first in turn */
             rc = turn_run(b, i, false, 0.2, NULL, e);
             if (rc == 0)
                 rc = turn_run(b, i, false, seconds / 2, &b->server[i].pull[round], e);

@@ -1,12 +1,12 @@
 /* broken_module.c: libshoal_broken.so: another module as a device that fails, for
- * tests/e2e/test_device.py, by way of SHOAL_CUDA_MODULE. Made of SHOAL_BROKEN_MODULE
+ * tests/e2e/test_device.py, loaded by SHOAL_CUDA_MODULE. It wraps SHOAL_BROKEN_MODULE
  * (libshoal_cpu.so).
- *   SHOAL_BROKEN_OPEN   opening a stream takes so many milliseconds
- * And in the process of SHOAL_DEVICE 1 alone:
- *   SHOAL_BROKEN_STEPS  every stream fails at its process's so many-th wait (20), as a GPU does
- *                       that falls off its bus; 0: none does
- *   SHOAL_BROKEN_HANG   1: the first of these waits never comes back, the others fail
- *   SHOAL_BROKEN_GONE   a file that is made by the first wait that fails; where it is, the module
+ *   SHOAL_BROKEN_OPEN   opening a stream takes this many milliseconds
+ * And only in the process of SHOAL_DEVICE 1:
+ *   SHOAL_BROKEN_STEPS  every stream fails at the process's wait of this number (20), as a GPU
+ *                       does that falls off its bus; 0: none does
+ *   SHOAL_BROKEN_HANG   1: the first of these waits never returns, the others fail
+ *   SHOAL_BROKEN_GONE   a file that the first failing wait makes; while it exists, the module
  *                       cannot be loaded
  *   SHOAL_BROKEN_FAIL   SHOAL_CUDAHOST_FAIL of this process */
 #include "dense/backend_ops.h"
@@ -60,7 +60,7 @@ static const char *about(void)
     return "a device that fails";
 }
 
-/* Whether there is a device at all. */
+/* Reads the settings; returns false when there is no device. */
 static bool settings_take(void)
 {
     const char *device = getenv("SHOAL_DEVICE"), *fail = getenv("SHOAL_BROKEN_FAIL");

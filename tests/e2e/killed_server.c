@@ -1,15 +1,14 @@
-/* killed_server.c: shoal-server with places where it dies as by kill -9. Linked in front of the
- * server's own main for e2e/test_kill_points.py.
+/* killed_server.c: shoal-server with places where it dies as by kill -9. It is linked in front of
+ * the server's own main for e2e/test_kill_points.py.
  *
  * The steps of an activity are counted: every change of a file that belongs to it, RocksDB's own
- * included, or every row that is put into a tablet which is built anew. A file that all servers of
- * a run map, named by SHOAL_KILL_PLAN, says at which step of which activity one of them dies; the
- * test writes it, and finds there how many steps there have been. What a death fell into is a line
- * of the file PLAN.log: activity, call, path, process. With `tear` a write that is the step is done
- * by half first.
+ * included, or every row that is put into a tablet that is built anew. All servers of a run map a
+ * file, named by SHOAL_KILL_PLAN, which says at which step of which activity one of them dies. The
+ * test writes it, and reads from it how many steps there were. Each death is a line of the file
+ * PLAN.log: activity, call, path, process. With `tear`, a write at this step is first done by half.
  *
- * How steps are found: the C library's calls are defined here, as in tests/lib/kill_step.h; calls
- * between the engine's files are wrapped by the linker (tests/CMakeLists.txt). */
+ * Steps are found in two ways: the C library's calls are defined here, as in tests/lib/kill_step.h;
+ * calls between the engine's files are wrapped by the linker (tests/CMakeLists.txt). */
 #include "embedding/engine.h"
 #include "embedding/rows/age.h"
 #include "embedding/rows/table_cold.h"
@@ -32,20 +31,20 @@ static const char *const activity_name[] = {"none",  "checkpoint", "flush",    "
                                             "evict", "restore",    "recovery", "cold"};
 
 struct plan {
-    _Atomic int32_t activity; /* NONE: nobody dies */
+    _Atomic int32_t activity; /* NONE: no server dies */
     _Atomic int32_t tear;
-    _Atomic int64_t countdown; /* steps until then */
+    _Atomic int64_t countdown; /* steps until the death */
     _Atomic int64_t seen[ACTIVITIES];
 };
 
 static struct plan nothing, *plan = &nothing;
 static char log_path[4096];
-static atomic_int opening, loading; /* engines, of this process */
-/* one shard a server in these tests: the engine that went back to a cut last */
+static atomic_int opening, loading; /* engines of this process */
+/* a server has one shard in these tests: the engine that restored a cut last */
 static _Atomic(const struct engine *) restorer;
-/* rows are on their way to the store: chosen, and not dropped from memory yet */
+/* rows are leaving for the store: chosen, and not yet dropped from memory */
 static atomic_bool leaving;
-static _Thread_local enum activity walking; /* rows are taken out of a tablet */
+static _Thread_local enum activity walking; /* rows are being moved out of a tablet */
 
 __attribute__((constructor)) static void plan_map(void)
 {
@@ -61,7 +60,7 @@ __attribute__((constructor)) static void plan_map(void)
     snprintf(log_path, sizeof log_path, "%s.log", path);
 }
 
-/* True: this process dies now. */
+/* Returns true when this process must die now. */
 static bool step(enum activity a)
 {
     if (a == NONE)
@@ -81,7 +80,7 @@ static _Noreturn void die(enum activity a, const char *call, const char *path)
     int fd = (int)syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
                           0644);
     if (fd < 0 || syscall(SYS_write, fd, line, (size_t)n) != n)
-        abort(); /* the test would wait for ever */
+        abort(); /* otherwise the test would wait for ever */
     kill(getpid(), SIGKILL);
     for (;;)
         pause();
@@ -93,7 +92,7 @@ static enum activity activity_of(const char *path, bool appends)
 {
     size_t n = strlen(path);
     if (n > 4 && strcmp(path + n - 4, "/LOG") == 0)
-        return NONE; /* RocksDB's words about itself */
+        return NONE; /* RocksDB's log file */
     bool made = strstr(path, "/cuts/") != NULL || strstr(path, "/part-") != NULL;
     bool rows = strstr(path, "/rows/") != NULL, journal = strstr(path, "/journal/") != NULL;
     if (atomic_load(&opening) > 0)
@@ -115,7 +114,7 @@ static void path_step(const char *call, const char *path)
         die(a, call, path);
 }
 
-/* True: the write is to be done by half, and then *a is what it belongs to. */
+/* Returns true when the write must be done by half; *a is then its activity. */
 static bool file_step(const char *call, int fd, bool appends, enum activity *a, char path[4096])
 {
     char link[64];
@@ -185,9 +184,11 @@ ssize_t pwritev(int fd, const struct iovec *piece, int count, off_t at)
     return (ssize_t)syscall(SYS_pwritev, fd, piece, count, at, 0);
 }
 
-/* ---- what goes on in the engine ---- */
+/* ---- steps in the engine
+ * ---------------------------------------------------------------------- */
 
-/* Recovery lasts until the last tablet is back, which the engine tells with its owner's context. */
+/* Recovery lasts until the last tablet is recovered, which the engine reports with its owner's
+ * context. */
 #define OPENED 16u
 static struct opened {
     void *context;
@@ -206,7 +207,7 @@ static void recovered_cb(void *context)
     abort();
 }
 
-/* NULL: it comes back at once. */
+/* Returns NULL if the engine recovers at once. */
 static const struct opened *remember(const struct engine_options *options)
 {
     if (options->on_recovered == NULL)
@@ -226,7 +227,7 @@ int __wrap_engine_open(const struct engine_options *options, struct env *env, st
                        struct err *e)
 {
     struct engine_options own = *options;
-    const char *memory = getenv("SHOAL_KILL_MEMORY"); /* `shoal local` has no word for it */
+    const char *memory = getenv("SHOAL_KILL_MEMORY"); /* `shoal local` has no option for it */
     if (memory != NULL)
         own.memory = strtoull(memory, NULL, 10);
     const struct opened *o = remember(options);
@@ -283,7 +284,7 @@ int __wrap_engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct e
     return rc;
 }
 
-/* one shard a server in these tests, and ageing is on its thread alone */
+/* a server has one shard in these tests, and only that thread ages rows */
 static enum activity caller;
 
 int __real_age_before(struct table *t, const struct push_args *args);
@@ -319,7 +320,7 @@ int __wrap_table_keep(struct table *t, uint32_t tablet, table_stays stays, void 
     return rc;
 }
 
-/* A row that stays, on its way into the new tablet. */
+/* A row that stays is put into the new tablet. */
 float *__real_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
                                   uint64_t key, uint32_t notes);
 float *__wrap_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
@@ -369,7 +370,7 @@ int __real_table_cold_take(struct table *t, uint64_t key, const void *value, siz
 int __wrap_table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes);
 int __wrap_table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes)
 {
-    static unsigned taken; /* on the shard's thread; many more than of all else */
+    static unsigned taken; /* on the shard's thread; far more than of all others */
     if (++taken % 64 == 0)
         cold_step("a row that came back");
     return __real_table_cold_take(t, key, value, bytes);

@@ -1,6 +1,6 @@
-/* moved_clock.c: a machine whose calendar is wrong, loaded before the C library (LD_PRELOAD) for
- * e2e/test_clock.py: in the daemon named SHOAL_CLOCK_OF the time of day is SHOAL_CLOCK_BY
- * seconds ahead. The monotonic clock, which leases go by, stays. */
+/* moved_clock.c: a machine with a wrong calendar, loaded before the C library (LD_PRELOAD) for
+ * e2e/test_clock.py: in the daemon named by SHOAL_CLOCK_OF the time of day is SHOAL_CLOCK_BY
+ * seconds ahead. The monotonic clock, which leases use, is unchanged. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static long moved_by; /* seconds */
 
-/* A word of the command line: the daemon's name, or its configuration. */
+/* True when `word` of the command line names the daemon, or its configuration. */
 static int names(const char *word, const char *of)
 {
     char file[64];

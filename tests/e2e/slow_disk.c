@@ -1,6 +1,6 @@
-/* slow_disk.c: a disk that takes its time, loaded before the C library (LD_PRELOAD) for
- * e2e/test_stop.py: SHOAL_SLOW_READS and SHOAL_SLOW_SYNCS are milliseconds that each pread below a
- * folder `journal`, each fdatasync below a folder `rows`, takes longer. */
+/* slow_disk.c: a slow disk, loaded before the C library (LD_PRELOAD) for e2e/test_stop.py.
+ * SHOAL_SLOW_READS is the additional time in milliseconds of each pread below a folder `journal`,
+ * SHOAL_SLOW_SYNCS that of each fdatasync below a folder `rows`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

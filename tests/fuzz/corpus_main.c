@@ -27,8 +27,8 @@ int main(int argc, char **argv)
             continue;
         size_t n = fread(data, 1, sizeof data, f);
         fclose(f);
-        /* An exact copy on the heap, so that a read past the end is seen; then every prefix of
-         * short inputs. */
+        /* An exact copy on the heap, so that a sanitizer sees a read past the end; for short inputs
+         * also every prefix. */
         for (size_t length = n < 512 ? 0 : n; length <= n; length++) {
             uint8_t *copy = malloc(length + (length == 0));
             if (copy == NULL)

@@ -1,6 +1,6 @@
-/* fuzz_checkpoint.c: any bytes as what the coordinator reads of a checkpoint. First byte: 0:
- * manifest.json as it is; 1: the same with its checksum made right; 2: coordinator.state. What is
- * taken has the members that its readers go by. */
+/* fuzz_checkpoint.c: any bytes as the files that the coordinator reads of a checkpoint. First byte:
+ * 0: manifest.json as it is; 1: the same with a valid checksum; 2: coordinator.state. An accepted
+ * file has the members that its readers use. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"
@@ -30,7 +30,7 @@ static void manifest_try(const char *text, size_t bytes)
     json_free(m);
 }
 
-/* The input, and behind it the last member as manifest_text writes it. */
+/* Appends to the input the last member as manifest_text writes it. */
 static void manifest_mended(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 64);

@@ -1,6 +1,6 @@
 /* fuzz_coord_store.c: any bytes as state.log of release 0.2.0, which a start takes over: as they
- * are, and (first byte, bit 0) with checksums made right. A log that is read leaves values that can
- * be read again. */
+ * are, or (first byte, bit 0) with valid checksums. A log that is read leaves values that can be
+ * read again. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "server/coord/old_log.h"

@@ -1,7 +1,6 @@
-/* fuzz_events.c: any bytes as an event file: as they are, and with all sums made right. First byte:
- * bit 0: mend. What is believed keeps to the limits and is such as text can give; what is not is
- * refused with a sentence.
- */
+/* fuzz_events.c: any bytes as an event file: as they are, or with valid checksums (first byte, bit
+ * 0). An accepted file keeps to the limits and could come from text; any other is refused with a
+ * message. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"

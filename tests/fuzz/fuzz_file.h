@@ -1,6 +1,5 @@
-/* fuzz_file.h: for targets whose decoder reads files: a folder of this process, its files, and
- * reading of test input.
- */
+/* fuzz_file.h: for targets whose decoder reads files: a folder for this process, its files, and
+ * reading of test input. */
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H
 
@@ -24,8 +23,8 @@ static inline void fuzz_folder_remove(void)
     (void)file_remove_tree(fuzz_folder);
 }
 
-/* The folder, made at the first call and removed when the process ends. Warnings about what is
- * damaged are silenced. */
+/* Returns the folder, which is made at the first call and removed when the process ends. Warnings
+ * about damage are silenced. */
 static inline const char *fuzz_dir(void)
 {
     if (fuzz_folder[0] == '\0') {
@@ -47,8 +46,8 @@ static inline void fuzz_file(const char *path, const void *data, size_t bytes)
     close(fd);
 }
 
-/* A copy of just the input's size, so that a sanitizer sees every byte read beyond it; the target
- * frees it. */
+/* Returns a copy of exactly the input's size, so that a sanitizer sees every read past it; the
+ * target frees it. */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 {
     uint8_t *copy = calloc(size + (size == 0), 1); /* gcc 14 sees the empty one be read */
@@ -58,8 +57,8 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
     return copy;
 }
 
-/* Behind the text of a part's manifest (64 bytes of room) the checksum that makes it whole: that of
- * JSON, or of the lines of release 0.2.0. Returns its bytes. */
+/* Appends a valid checksum to the text of a part's manifest (with 64 bytes of room): that of JSON,
+ * or of the lines of release 0.2.0. Returns its bytes. */
 static inline size_t fuzz_manifest_end(void *text, size_t size)
 {
     char *end = (char *)text + size;
@@ -69,7 +68,7 @@ static inline size_t fuzz_manifest_end(void *text, size_t size)
     return (size_t)snprintf(end, 64, "end %016" PRIx64 "\n", sum);
 }
 
-/* The first byte of an input says how it is to be used. */
+/* Takes the first byte of an input, which selects how the rest is used. */
 static inline uint8_t fuzz_mode(const uint8_t **data, size_t *size)
 {
     if (*size == 0)

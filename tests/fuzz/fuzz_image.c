@@ -1,8 +1,8 @@
-/* fuzz_image.c: any bytes as a tablet's image, as they are and with length, schema and checksum
- * made right. First byte: bit 0: mend; bit 1: of a table whose tablets have a life (clock, keys
- * that wait, sketch, names); bit 2: of one whose weights have 16 bits; bit 3: of one whose schema
- * has changed since. A refused image changes nothing, a taken one is written as it was read (of an
- * older schema: as it has become, once and for all), and what it brought can be lived with. */
+/* fuzz_image.c: any bytes as a tablet's image, as they are or with valid length, schema and
+ * checksum. First byte: bit 0: mend; bit 1: for a table whose tablets have more than rows (clock,
+ * waiting keys, sketch, names); bit 2: for 16-bit weights; bit 3: for a schema that has changed
+ * since. A refused image changes nothing. An accepted one is written as it was read (one of an
+ * older schema: always in the same new form), and its table can be used. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/rows/image.h"
@@ -11,7 +11,7 @@
 
 enum { LIVING = 1, HALF = 2, CHANGED = 4, KINDS = 8 };
 static struct table *table_of[KINDS];
-static uint64_t digest_of[KINDS]; /* of its first schema, as the table writes it */
+static uint64_t digest_of[KINDS]; /* digest of its first schema, as the table writes it */
 
 static struct table_schema schema_of(unsigned kind)
 {
@@ -64,7 +64,7 @@ static void table_prepare(unsigned kind)
         table_change(table_of[kind], &s, 7);
 }
 
-/* What was taken is pushed to, ages, and is named. */
+/* Pushes to the accepted rows, ages them, and names their keys. */
 static void live_on(struct table *table)
 {
     static const uint64_t keys[] = {0x0001000000000001, 0x0001000000000002, 0x0002000000000003,

@@ -1,7 +1,6 @@
-/* fuzz_index.c: any bytes as the kept index of an input of three lines: as they are, and with both
- * checksums and the identity made right. First byte: bit 0: mend. What is believed names places in
- * the input; what is not is made again.
- */
+/* fuzz_index.c: any bytes as the kept index of an input of three lines: as they are, or with both
+ * checksums and the identity valid (first byte, bit 0). An accepted index names places in the
+ * input; any other is made again. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/job/config.h"
@@ -15,7 +14,7 @@ static struct source source;
 static char kept[LIMIT_PATH + 128]; /* name of the index that the first opening kept */
 static uint8_t head[56];            /* its header */
 
-/* Rows have times, so that the kept file has all that one can have. */
+/* Rows have times, so that the kept file has every possible part. */
 static uint32_t row_time(void *context, struct line *line)
 {
     (void)context;
@@ -74,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         file_mend(copy, size);
     fuzz_file(kept, copy, size);
     if (index_open(&source, false, &timed, &cache, &x, &e) != 0)
-        abort(); /* a bad index is made again */
+        abort(); /* a bad index must be made again */
     for (uint32_t i = 0; i < x.chunks; i++)
         if (x.chunk[i].at >= source.bytes || index_chunk_end(&x, i) > source.bytes ||
             index_chunk_end(&x, i) <= x.chunk[i].at)

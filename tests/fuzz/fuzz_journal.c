@@ -1,7 +1,6 @@
-/* fuzz_journal.c: any bytes as the segments of a journal: replayed, then written to.
- * First byte: bit 0: mend the checksums; bit 1: the second half is a segment of its own; bit 2: a
- * free file beside them; bit 3: read as a cut's copy. Mended: headers and records are sealed where
- * they stand. */
+/* fuzz_journal.c: any bytes as the segments of a journal: replayed, then written to. First byte:
+ * bit 0: mend the checksums; bit 1: the second half is another segment; bit 2: a free file beside
+ * them; bit 3: read as a cut's copy. Mended: headers and records are sealed in place. */
 #include "proto/base/file.h"
 #include "tests/fuzz/fuzz_file.h"
 
@@ -9,7 +8,7 @@
 
 #include <sys/stat.h>
 
-/* A header and the records behind it, each as long as it says. */
+/* Mends a header and the records behind it, each with the length that it claims. */
 static void segment_mend(uint8_t *at, size_t size, uint64_t generation)
 {
     struct segment_header head;
@@ -46,7 +45,7 @@ static void visit(uint64_t *last, const struct journal_record *r)
         byte = (uint8_t)(byte ^ ((const uint8_t *)r->payload)[i]);
 }
 
-/* All records whole, as recovery and cuts read them. */
+/* Reads all records whole, as recovery and cuts do. */
 static int read_whole(struct journal *j, bool copy, uint64_t *last, struct err *e)
 {
     struct journal_files files;
@@ -65,7 +64,7 @@ static int read_whole(struct journal *j, bool copy, uint64_t *last, struct err *
     return rc == SHOAL_E_END ? 0 : rc;
 }
 
-/* Heads, keys and what checks, as blame reads them. */
+/* Reads heads, keys and checksums, as blame does. */
 static int read_heads(struct journal *j, struct err *e)
 {
     struct journal_files files;
@@ -94,7 +93,7 @@ static void segments_write(const char *dir, const uint8_t *data, size_t size, ui
 {
     char path[LIMIT_PATH + 64];
     size_t first = (mode & 2) != 0 ? size / 2 / RECORD_ALIGN * RECORD_ALIGN : size;
-    /* it goes to files: no need for its exact size */
+    /* it goes to files, so its exact size does not matter */
     uint8_t *copy = malloc(size + sizeof(struct segment_header));
     SHOAL_ASSERT(copy != NULL && mkdir(dir, 0700) == 0);
     memcpy(copy, data, size);
@@ -121,7 +120,7 @@ static void write_on(struct journal *j, uint64_t last)
     struct err e;
     if (journal_start(j, last + 1, &e) != 0 || journal_append(j, &h, &payload, &e) != 0 ||
         journal_commit(j, &e) != 0)
-        abort(); /* what was read is a journal, so it can be gone on with */
+        abort(); /* the bytes were read as a journal, so it must accept records */
     journal_trim(j, last, 1);
 }
 

@@ -1,5 +1,5 @@
-/* fuzz_json.c: any text as JSON: a peer's status and report. What was read can be said and read
- * again. */
+/* fuzz_json.c: any text as JSON: a peer's status and report. A value that was read can be written
+ * and read again. */
 #include "proto/base/json.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* fuzz_manifest.c: any text as the manifest of a cut in whose folder two files lie: as it is, and
- * with its checksum made right. First byte: bit 0: mend. */
+/* fuzz_manifest.c: any text as the manifest of a cut whose folder has two files: as it is, or with
+ * a valid checksum (first byte, bit 0). */
 #include "tests/fuzz/fuzz_file.h"
 
 #include <sys/stat.h>

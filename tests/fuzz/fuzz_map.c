@@ -1,13 +1,13 @@
 /* fuzz_map.c: any bytes as the coordinator's map in a worker: shards and tablets (two bytes each),
  * then the shard of each tablet, then the endpoints. First byte: bit 0: each shard number is
- * brought below the count. */
+ * reduced below the count. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "worker/train/client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct map kept; /* of an earlier input: what is refused leaves it as it was */
+    static struct map kept; /* from an earlier input: a refused one leaves it unchanged */
     struct wire_MAP_GET_reply reply = {.map_epoch = 1};
     struct err e = {0};
     uint16_t number[2] = {0};

@@ -1,5 +1,5 @@
-/* fuzz_part.c: any text as the manifest of a part of a checkpoint in whose folder two files lie: as
- * it is, and with its checksum made right. First byte: bit 0: mend. */
+/* fuzz_part.c: any text as the manifest of a checkpoint's part whose folder has two files: as it
+ * is, or with a valid checksum (first byte, bit 0). */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/engine/part.h"

@@ -1,6 +1,6 @@
 /* fuzz_read_csv.c: any bytes as a csv line with quotes, numbers and multi-valued cells, and as a
- * header; then as a line with two labels, a weight, and a behaviour sequence that shares its rows
- * with its target, and as one of ids. */
+ * header; then as a line with two labels, a weight, and a behaviour sequence that shares rows with
+ * its target, and as a line of ids. */
 #include "tests/fuzz/fuzz_worker.h"
 
 static void sequence(const uint8_t *data, size_t size)

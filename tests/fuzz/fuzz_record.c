@@ -1,6 +1,6 @@
-/* fuzz_record.c: any bytes as a journal record, as they are and with a checksum that is right; and
- * as a table's schema. First byte: bit 0: make the record one of segment 1 that checks; bit 1: make
- * the schema one of names and values whose length is right. */
+/* fuzz_record.c: any bytes as a journal record, as they are or with a valid checksum; and as a
+ * table's schema. First byte: bit 0: make it a valid record of segment 1; bit 1: make it a schema
+ * of names and values with a valid length. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/journal/record.h"
@@ -34,7 +34,7 @@ static void schema_mend(uint8_t *at, size_t size)
     memcpy(at + 4, &bytes, sizeof bytes);
 }
 
-/* What is believed is legal, and comes back from what is written of it. */
+/* An accepted schema is valid, and comes back when it is written and read again. */
 static void schema_again(const struct table_schema *s)
 {
     static uint8_t out[RECORD_SCHEMA_BYTES];

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char endpoint[256], advertised[256];
     if (server_config_parse((const char *)data, size, "fuzz", NULL, &c, &e) != 0)
         return 0;
-    /* what was taken as a whole can be used shard by shard */
+    /* every shard of an accepted file must have an endpoint */
     for (uint32_t shard = 0; shard < c.shards; shard++)
         if (server_config_endpoint(&c, shard, endpoint, &e) != 0)
             __builtin_trap();

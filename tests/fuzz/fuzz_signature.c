@@ -20,7 +20,7 @@ static void signature_try(const char *text, size_t bytes, const char *manifest, 
     signature_free(s);
 }
 
-/* The input as a manifest that is whole and signed. */
+/* Makes the input a complete and signed manifest. */
 static void manifest_signed(const uint8_t *data, size_t size)
 {
     uint8_t key[SIGN_KEY], made[SIGN_BYTES];

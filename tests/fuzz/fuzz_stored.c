@@ -1,6 +1,6 @@
-/* fuzz_stored.c: any bytes as a stored tablet (column of marks and image) and as the stored control
- * state (schemas and runs), as they are and with a checksum that is right. First byte: bit 0: mend;
- * bit 1: control state. */
+/* fuzz_stored.c: any bytes as a stored tablet (column of marks and image) or as the stored control
+ * state (schemas and runs), as they are or with a valid checksum. First byte: bit 0: mend; bit 1:
+ * control state. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/store/stored.h"
@@ -21,8 +21,7 @@ static void table_prepare(void)
     SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table, &e) == 0);
 }
 
-/* The checksums of both kinds cover what follows them, from byte 16 on: a tablet's to the end of
- * its column. */
+/* Both checksums cover the bytes from 16 on: a tablet's to the end of its column. */
 static void value_mend(uint8_t *at, size_t size, bool control)
 {
     uint64_t magic = control ? 0x334c5254434c4853ull : 0x314254454c424154ull, sum;
@@ -30,7 +29,7 @@ static void value_mend(uint8_t *at, size_t size, bool control)
     if (size < 40)
         return;
     if (control && memcmp(at, "SHLCTRL4", 8) == 0)
-        memcpy(&magic, at, sizeof magic); /* else that of 0.2.0 */
+        memcpy(&magic, at, sizeof magic); /* otherwise that of 0.2.0 */
     memcpy(at, &magic, sizeof magic);
     memcpy(&column, at + 32, sizeof column);
     column = column > size - 40 ? (uint32_t)(size - 40) : column;
@@ -50,7 +49,7 @@ static int visit(void *context, const struct table_schema *s, const struct table
     uint32_t *schemas = context;
     (void)past;
     (*schemas)++;
-    return schema_check(s, e) == 0 ? 0 : (abort(), 0); /* what is visited is legal */
+    return schema_check(s, e) == 0 ? 0 : (abort(), 0); /* a visited schema is valid */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

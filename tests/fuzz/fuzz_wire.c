@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= want;
     }
     if (wire_decode(m, &w, &e) == 0) {
-        struct msg *again = wire_encode(&w); /* what was understood can be said again */
+        struct msg *again = wire_encode(&w); /* a decoded message can be encoded again */
         if (again == NULL)
             abort();
         msg_free(again);

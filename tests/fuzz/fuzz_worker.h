@@ -1,5 +1,5 @@
-/* fuzz_worker.h: what the fuzz targets of the readers share: one line through reader and features,
- * with what must hold afterwards. */
+/* fuzz_worker.h: shared by the fuzz targets of the readers: one line through reader and features,
+ * and the checks afterwards. */
 #ifndef TESTS_FUZZ_FUZZ_WORKER_H
 #define TESTS_FUZZ_FUZZ_WORKER_H
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read several cells at a time is what it is one at a time; reasons too. */
+/* Cells that are read several at a time give the same result, and the same reason, as one at a
+ * time. */
 static inline void fuzz_plain(const struct features *f, const struct cell *cell, int rc,
                               const struct example *wide, const char *reason)
 {
@@ -37,7 +38,7 @@ static inline void fuzz_plain(const struct features *f, const struct cell *cell,
     free(key);
 }
 
-/* The line is copied to a buffer of just its size, so that a sanitizer sees every byte read beyond
+/* The line is copied to a buffer of exactly its size, so that a sanitizer sees every read past
  * it. */
 static inline void fuzz_line(format_line read, const struct features *f, const uint8_t *data,
                              size_t size)
@@ -94,7 +95,7 @@ static inline void fuzz_features(struct features *f, const struct job *job, cons
         SHOAL_ASSERT(features_make(job, "fuzz", head, head != NULL ? strlen(head) : 0, f, &e) == 0);
 }
 
-/* Any bytes as the first line of a file: features or an error with a sentence. */
+/* Any bytes as the first line of a file: features, or an error with a message. */
 static inline void fuzz_head(const struct job *job, const uint8_t *data, size_t size)
 {
     struct features f;

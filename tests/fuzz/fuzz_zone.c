@@ -1,6 +1,5 @@
-/* fuzz_zone.c: any bytes as a zone file (first byte even) or a table in a job's text (odd). What is
- * believed rises, comes back from its text, and parts time.
- */
+/* fuzz_zone.c: any bytes as a zone file (first byte even) or a table in a job's text (odd). An
+ * accepted table rises, comes back from its text, and divides time. */
 #include "proto/base/zone.h"
 
 #include "proto/base/assert.h"

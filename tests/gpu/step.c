@@ -64,7 +64,7 @@ struct copy {
     size_t bytes;
 };
 
-/* Those of one step. */
+/* The copies of one step. */
 struct copies {
     struct copy up[COPIES_MAX], down[COPIES_MAX];
     uint32_t ups, downs;
@@ -72,7 +72,7 @@ struct copies {
 
 static const struct backend_ops *real;
 static _Thread_local bool queue_only;        /* copies are left out, and nothing waits */
-static _Thread_local struct copies *noted;   /* where copies are written down, or NULL */
+static _Thread_local struct copies *noted;   /* the copies are recorded here, or NULL */
 static _Thread_local const void *never_sent; /* an array that is not uploaded */
 
 static void note(struct copy *list, uint32_t *count, void *to, const void *from, size_t bytes)
@@ -123,9 +123,9 @@ static size_t copies_bytes(const struct copy *list, uint32_t count)
 
 /* ---- a lane ---------------------------------------------------------------------------------- */
 
-/* What the lanes find together; lane 0 writes it. */
+/* The lanes' common results; lane 0 writes them. */
 struct measured {
-    uint32_t steps; /* of a window */
+    uint32_t steps; /* in a window */
     double step_seconds, products_seconds, loss, memory_mib;
     size_t bytes_up, bytes_down;
 };
@@ -135,18 +135,18 @@ struct lane {
     struct backend *backend;
     uint32_t number;
     pthread_barrier_t *together;
-    struct measured *measured; /* of all lanes */
+    struct measured *measured; /* shared by all lanes */
     struct model_run *run;
     struct model_input in;
     struct model_output out;
     struct step_arrays arrays;
     struct copies copies;
-    bool sensible; /* what comes out means something */
+    bool sensible; /* the results have meaning */
     bool copies_only;
 };
 
-/* Batch numbers that are no multiple of 16: the norms of gradients, which are measured now and
- * then, are left out. */
+/* Uses batch numbers that are no multiple of 16, so that the norms of gradients, which are measured
+ * now and then, are left out. */
 static void steps_run(struct lane *l, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++) {
@@ -167,7 +167,7 @@ static double now(void)
     return 1e-9 * (double)time_monotonic_ns();
 }
 
-/* So many steps and what they have queued. */
+/* Runs `steps` steps and all work that they queue. */
 static double window(struct lane *l, uint32_t steps)
 {
     struct err e = {0};
@@ -178,7 +178,7 @@ static double window(struct lane *l, uint32_t steps)
     return now() - begin;
 }
 
-/* Steps for the seconds asked for at least; how many make a window of its share. */
+/* Runs steps for at least the given seconds; returns how many make a window. */
 static uint32_t warm_up(struct lane *l)
 {
     double begin = now(), each = step_options.seconds / WINDOWS, last;
@@ -202,7 +202,7 @@ static int double_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds of a step, by lane 0's clock: windows begin and end in all lanes together. */
+/* Returns the seconds of a step, by lane 0's clock: windows begin and end in all lanes together. */
 static double measure(struct lane *l)
 {
     double took[WINDOWS];
@@ -220,7 +220,7 @@ static double measure(struct lane *l)
     return took[windows / 2] / l->measured->steps;
 }
 
-/* What the module exports under a name; NULL: nothing. */
+/* Returns the module's symbol of this name; NULL: there is none. */
 static void *module_symbol(struct backend *b, const char *name)
 {
     Dl_info where;
@@ -233,7 +233,7 @@ static void *module_symbol(struct backend *b, const char *name)
     return symbol;
 }
 
-/* False: this module counts nothing. */
+/* Returns false when the module has no counters. */
 static bool counted(struct backend *b, struct cuda_counters *out)
 {
     const struct cuda_counters *(*counters)(void);
@@ -256,7 +256,7 @@ static void products_only(struct backend *b, bool on)
     function(on);
 }
 
-/* MiB that are in use on the card, by whomever; without a driver of this process. */
+/* Returns the MiB in use on the card, by any process; it needs no driver in this process. */
 static double memory_mib(void)
 {
     int (*memory_info)(size_t *, size_t *);
@@ -271,7 +271,7 @@ static double memory_mib(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss / 1024 : 0;
 }
 
-/* The first steps: whole ones, with real numbers. */
+/* Runs the first steps: whole ones, with real numbers. */
 static void steps_first(struct lane *l)
 {
     l->sensible = !step_options.rows_left_out;
@@ -301,7 +301,7 @@ static void *lane_thread(void *context)
     l->copies_only = mode_is("copies");
     l->sensible = l->sensible && !queue_only;
     step = measure(l);
-    if (queue_only) { /* on what the steps have left in the same memory: real numbers */
+    if (queue_only) { /* on the data that earlier steps left in the same memory: real numbers */
         if (l->number == 0)
             products_only(l->backend, true);
         pthread_barrier_wait(l->together);
@@ -320,9 +320,10 @@ static void *lane_thread(void *context)
     return NULL;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- output
+ * ----------------------------------------------------------------------------------- */
 
-/* The file of cuBLASLt that this process has mapped; "" without. */
+/* Returns the cuBLASLt file that this process has mapped; "" if there is none. */
 static const char *cublaslt_path(void)
 {
     static char line[4096];
@@ -348,7 +349,7 @@ static void counters_text(char *out, size_t room, const struct cuda_counters *fr
              to->refusals - from->refusals);
 }
 
-/* before: what the module had counted when it began. */
+/* before: the module's counters at the begin. */
 static void tell(const char *kind, struct backend *b, const struct measured *m,
                  const struct cuda_counters *before)
 {
@@ -423,7 +424,7 @@ static void kind_measure(const char *kind, struct backend *b)
 static enum precision precision_wanted(void)
 {
     static struct job job;
-    step_job_make("lr", &job); /* which refuses a name that is none */
+    step_job_make("lr", &job); /* it refuses an unknown name */
     enum precision p = job.train.precision;
     job_free(&job);
     return p;

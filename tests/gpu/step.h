@@ -1,5 +1,5 @@
-/* step.h: what the parts of gpu_step share: the options, and a made-up job and batch for each kind
- * of model. */
+/* step.h: shared by the parts of gpu_step: the options, and an artificial job and batch for each
+ * kind of model. */
 #ifndef TESTS_GPU_STEP_H
 #define TESTS_GPU_STEP_H
 
@@ -26,8 +26,8 @@ struct step_arrays {
 };
 
 /* step_model.c. The shapes of deploy/jobs/criteo-*.yaml: 26 fields of dim 16, 13 numbers,
- * 400-400-400 (dlrm: 512-256-16 and 512-256); of din field 0 is a sequence of 1 to 50 values
- * weighed against field 1. */
+ * 400-400-400 (dlrm: 512-256-16 and 512-256); din's field 0 is a sequence of 1 to 50 values weighed
+ * against field 1. */
 void step_job_make(const char *kind, struct job *job);
 void step_shape_make(const struct job *job, struct model_shape *shape);
 void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a,

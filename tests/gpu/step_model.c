@@ -1,4 +1,4 @@
-/* step_model.c: made-up jobs and batches for gpu_step. */
+/* step_model.c: artificial jobs and batches for gpu_step. */
 #include "dense/model.h"
 #include "tests/gpu/step.h"
 
@@ -62,7 +62,7 @@ static float *uniform(struct step_arrays *a, struct rng *r, size_t count, float 
     return x;
 }
 
-/* Each field has rows of its own, the first of them in a third of the values. */
+/* Each field has rows of its own; a third of the values are the first of them. */
 static uint32_t value(struct rng *r, uint32_t field)
 {
     uint32_t each = step_options.rows / STEP_FIELDS;
@@ -77,7 +77,7 @@ static const uint32_t *values(struct step_arrays *a, struct rng *r)
     return index;
 }
 
-/* With field 0 a sequence. */
+/* Makes field 0 a sequence. */
 static const uint32_t *sequences(struct step_arrays *a, struct rng *r, const uint32_t **offset)
 {
     uint32_t slots = step_options.batch * STEP_FIELDS, *at = room(a, slots + 1, sizeof *at);

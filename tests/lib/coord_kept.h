@@ -12,7 +12,7 @@ struct kept {
     struct coord_store *values; /* owned by the test */
     uint32_t left;              /* transactions that it still takes; KEPT_ALL: all */
     uint64_t delay_ns;          /* the longest common delay; 0: none. One in 32 takes 50 times it */
-    struct rng rng;             /* of delays, and of what a death loses */
+    struct rng rng;             /* for delays, and for the losses of a death */
     uint64_t delayed, lost, unheard; /* transactions; lost, unheard: when a coordinator died */
 };
 #define KEPT_ALL UINT32_MAX
