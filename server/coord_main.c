@@ -17,8 +17,8 @@
 #include "proto/net/notify.h"
 #include "proto/net/starts.h"
 #include "server/coord/coord.h"
-#include "server/coord/folder.h"
-#include "server/coord/tensorboard.h"
+#include "server/coord/figures/tensorboard.h"
+#include "server/coord/fleet/folder.h"
 #include "server/server_config.h"
 #include "server/server_keys.h"
 

@@ -38,8 +38,8 @@ int cluster_visit(struct cluster *c, uint32_t index, void (*visit)(void *context
 int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish,
                    struct census **out, struct err *e);
 /* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, and the list
- * pushes. Each push has `who` (server/coord/lease.h): null when that is no longer known, missing
- * when the cluster does not run. */
+ * pushes. Each push has `who` (server/coord/work/lease.h): null when that is no longer known,
+ * missing when the cluster does not run. */
 int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit,
                   struct json **out, struct err *e);
 /* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has any data of them in

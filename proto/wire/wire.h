@@ -135,9 +135,9 @@
 #define WIRE_NAMES_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_NAMES_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* The parts of logs that the tables have learnt: a head (server/coord/taken.h) and names in the
- * form of nameset.h; a shard reads neither. frame 1: both. Shard 0 stores them on disk before it
- * replies, so before any of their rows is pushed. Refused (CONFIG): an older version than the
+/* The parts of logs that the tables have learnt: a head (server/coord/work/taken.h) and names in
+ * the form of nameset.h; a shard reads neither. frame 1: both. Shard 0 stores them on disk before
+ * it replies, so before any of their rows is pushed. Refused (CONFIG): an older version than the
  * shard's. */
 #define WIRE_TAKEN_BYTES_MAX (LIMIT_FRAME_BYTES - 4096u)
 #define WIRE_TAKEN_SET(U32, U64, I32, F32, F64, B, STR) \
@@ -511,7 +511,7 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
 /* The jobs that ran here. Reply frame 1: JSON text: a list, the newest last
- * (server/coord/jobs.h). */
+ * (server/coord/figures/jobs.h). */
 #define WIRE_JOBS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_JOBS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Ends the job (job_only) or the process. ends: there is a job, and it will end in good order. */

@@ -1,24 +1,25 @@
 /* coord.c: the core's entry: dispatch by type, the operator's requests, the tick. */
 #include "server/coord/coord.h"
+
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/wire/allow.h"
-#include "server/coord/back.h"
-#include "server/coord/beat.h"
-#include "server/coord/checkpoint_remove.h"
-#include "server/coord/core.h"
-#include "server/coord/flow.h"
-#include "server/coord/grant.h"
-#include "server/coord/keys.h"
-#include "server/coord/look.h"
-#include "server/coord/phase.h"
-#include "server/coord/report.h"
-#include "server/coord/slot.h"
-#include "server/coord/stall.h"
-#include "server/coord/status.h"
-#include "server/coord/submit.h"
-#include "server/coord/work.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/back.h"
+#include "server/coord/job/beat.h"
+#include "server/coord/job/fleet_open.h"
+#include "server/coord/job/flow.h"
+#include "server/coord/job/look.h"
+#include "server/coord/job/report.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/job/work.h"
+#include "server/coord/keep/checkpoint_remove.h"
+#include "server/coord/work/grant.h"
+#include "server/coord/work/heard.h"
+#include "server/coord/work/stall.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,9 +170,9 @@ static struct err tables_used(const struct coord_job *j)
         (void)err_set(&e, SHOAL_E_BUSY,
                       "job %s is running: wait for its end or stop it first (shoal stop)",
                       j->spec.name);
-    else if (j->checkpoint.state != CHECKPOINT_IDLE)
+    else if (j->checkpoint->state != CHECKPOINT_IDLE)
         (void)err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
-                      j->checkpoint.name);
+                      j->checkpoint->name);
     return e;
 }
 
@@ -466,6 +467,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");
     c->timer.fire = on_tick;
     c->ticked_ns = env_now_ns(env);
+    coord_slot_wire(c);
     int rc = coord_fleet_open(&c->fleet, options, env, store, e);
     if (rc == 0)
         rc = coord_slot_open(c, options->jobs == 0 ? 1 : options->jobs, e);

@@ -17,7 +17,7 @@ VERB = r"shoal(?: checkpoint)? [a-z]+|shoal-(?:server|coordinator|worker)"
 # Blocks of code and files, by their first line.
 NO_COMMANDS = {
     "CONTRIBUTING.md": ["int rc = journal_commit(j, e);", "if (p == NULL || !j->open)", 'log_warn("cut %" PRIu64 " was not made", cut);',
-                        "struct shard *s = container_of(t, struct shard, park.timer);", "journal.h: journal_append        server/coord/flow.h: coord_flow_step",
+                        "struct shard *s = container_of(t, struct shard, park.timer);", "journal.h: journal_append        server/coord/job/flow.h: coord_flow_step",
                         "/*  1. A generation is never used twice. [assert: segment_make]"],
     "deploy/manual/fleet.md": ["# systemctl edit shoal-server@ (and shoal-coordinator, shoal-worker@)"],
     "deploy/manual/job.md": ["tables:", "tables:", "data: {format: csv, train: [shown/*.csv], time: time, label: click,",

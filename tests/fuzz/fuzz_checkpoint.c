@@ -5,7 +5,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/job/manifest.h"
-#include "server/coord/saved.h"
+#include "server/coord/keep/saved.h"
 
 #include <inttypes.h>
 

@@ -3,8 +3,8 @@
  * read again. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "server/coord/old_log.h"
-#include "server/coord/store.h"
+#include "server/coord/store/old_log.h"
+#include "server/coord/store/store.h"
 #include "tests/lib/coord_log.h"
 
 static void log_mend(uint8_t *at, size_t size)

@@ -6,7 +6,7 @@
 
 #include "proto/base/env.h"
 #include "proto/base/rng.h"
-#include "server/coord/store.h"
+#include "server/coord/store/store.h"
 
 struct kept {
     struct coord_store *values; /* owned by the test */

@@ -1,5 +1,5 @@
-/* coord_log.h: writes records of state.log as release 0.2.0 did (server/coord/old_log.h), for tests
- * that read them. */
+/* coord_log.h: writes records of state.log as release 0.2.0 did (server/coord/store/old_log.h), for
+ * tests that read them. */
 #ifndef TESTS_LIB_COORD_LOG_H
 #define TESTS_LIB_COORD_LOG_H
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_LIB_COORD_PUT_H
 #define TESTS_LIB_COORD_PUT_H
 
-#include "server/coord/store.h"
+#include "server/coord/store/store.h"
 
 static inline int coord_put_now(struct coord_store *s, const char *key, const void *value,
                                 size_t bytes, struct err *e)

@@ -1,9 +1,9 @@
 /* sim_cluster.c: nodes of a simulated cluster, their deaths and returns. */
 #include "tests/lib/sim_cluster.h"
-
 #include "proto/base/array.h"
 #include "proto/base/json.h"
-#include "server/coord/core.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
 #include "tests/lib/disk.h"
 #include "tests/lib/server_fake.h"

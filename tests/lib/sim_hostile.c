@@ -1,9 +1,8 @@
 /* sim_hostile.c: one function for each message; a random draw chooses the next message. */
 #include "tests/lib/sim_hostile.h"
-
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
 
 #include <check.h>
@@ -26,8 +25,9 @@ static struct learned learn(struct hostile *h)
     if (c == NULL)
         return l;
     l.run = c->slot[0].at.run;
-    l.lane = c->slot[0].tasks.lanes == 0 ? 0 : (uint32_t)rng_below(&h->rng, c->slot[0].tasks.lanes);
-    l.generation = c->slot[0].tasks.lanes == 0 ? 0 : c->slot[0].tasks.lane[l.lane].generation;
+    l.lane =
+        c->slot[0].tasks->lanes == 0 ? 0 : (uint32_t)rng_below(&h->rng, c->slot[0].tasks->lanes);
+    l.generation = c->slot[0].tasks->lanes == 0 ? 0 : c->slot[0].tasks->lane[l.lane].generation;
     l.worker = c->slot[0].workers.count == 0
                    ? 1
                    : c->slot[0].workers.worker[rng_below(&h->rng, c->slot[0].workers.count)].number;

@@ -1,9 +1,9 @@
 /* sim_ill.c: compares ill workers with the coordinator's actions and status. */
 #include "tests/lib/sim_ill.h"
-
-#include "server/coord/core.h"
-#include "server/coord/stall.h"
-#include "server/coord/status.h"
+#include "server/coord/core/awaited.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/work/stall.h"
 #include "tests/lib/sim_cluster.h"
 
 #include <check.h>
@@ -39,7 +39,7 @@ static bool other_could(const struct cluster *c, const struct coord_worker *than
 /* True when its lanes lack only replies of servers, which let it wait for other lanes. */
 static bool waits(const struct coord *c, const struct coord_worker *w)
 {
-    return w->figures.waits >= coord_lane_held(&c->slot[0].tasks, w->number) &&
+    return w->figures.waits >= coord_lane_held(c->slot[0].tasks, w->number) &&
            coord_stall_cut(&c->slot[0], w) == COORD_NOBODY;
 }
 
@@ -53,9 +53,9 @@ static void lanes_look(const struct cluster *c, const struct coord_worker *w, co
 {
     const struct coord *at = c->coord;
     uint64_t now = sim_now_ns(c->sim);
-    uint32_t held = coord_lane_held(&at->slot[0].tasks, w->number);
+    uint32_t held = coord_lane_held(at->slot[0].tasks, w->number);
     if (at->slot[0].at.phase != PHASE_TRAIN || held == 0 || waits(at, w) ||
-        coord_status_held_up(&at->slot[0]) || !other_could(c, w))
+        coord_awaited_any(&at->slot[0]) || !other_could(c, w))
         return;
     ck_assert_msg(now - w->moved_ns <= limit(at, w->stalls) + SECOND,
                   "%s: %s cannot get on, and holds %u lanes since %" PRIu64 " ms", who, w->name,

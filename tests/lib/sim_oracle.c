@@ -1,10 +1,9 @@
 /* sim_oracle.c: stores acknowledged batches by run, lane, table and tablet, and requests in flight
  * by connection and id, the newest REQUESTS of them. */
 #include "tests/lib/sim_oracle.h"
-
 #include "proto/base/array.h"
 #include "proto/base/key.h"
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
 
 #include <check.h>
@@ -249,24 +248,24 @@ static void digested(const struct shard *s)
 {
     const struct coord_job *j = &o.c->coord->slot[0];
     uint64_t sum = 0, rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
-    for (uint32_t l = 0; l < j->tasks.lanes; l++)
-        sum += j->tasks.lane[l].next_batch - 1;
+    for (uint32_t l = 0; l < j->tasks->lanes; l++)
+        sum += j->tasks->lane[l].next_batch - 1;
     if (j->at.run != j->at.number || sum == 0 || !has_run(s, j->at.run))
         return;
     uint64_t least = j->at.epoch * ((rows + batch - 1) / batch);
-    for (uint32_t i = 0; i < j->replay.windows; i++) /* no batch has rows of two windows */
-        least = (i == 0 ? 0 : least) + (j->replay.window[i].rows + batch - 1) / batch;
+    for (uint32_t i = 0; i < j->replay->windows; i++) /* no batch has rows of two windows */
+        least = (i == 0 ? 0 : least) + (j->replay->window[i].rows + batch - 1) / batch;
     if (j->objects[WIRE_TRAIN].count > 0) /* nor of two objects */
         least = 0;
     for (uint32_t i = 0; i < j->objects[WIRE_TRAIN].count; i++)
         least += j->at.epoch * batches_of_object(&j->objects[WIRE_TRAIN].object[i], batch);
     if (coord_grow_on(j))
-        least = j->grow.at.before_batches + j->grow.at.batches;
+        least = j->grow->at.before_batches + j->grow->at.batches;
     if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))
         BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
-    for (uint32_t l = 0; l < j->tasks.lanes; l++)
+    for (uint32_t l = 0; l < j->tasks->lanes; l++)
         for (uint32_t t = 0; t < j->at.tables; t++)
-            shard_marks(s, j->at.run, l, t, j->tasks.lane[l].next_batch - 1);
+            shard_marks(s, j->at.run, l, t, j->tasks->lane[l].next_batch - 1);
 }
 
 /* ---- the net --------------------------------------------------------------------------------- */

@@ -1,9 +1,8 @@
 /* sim_rogue.c: the messages that the rogue has seen, and those that it makes of them. */
 #include "tests/lib/sim_rogue.h"
-
 #include "proto/base/container_of.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <math.h>
@@ -58,7 +57,7 @@ static uint64_t learnt(struct rogue *r)
     if (c == NULL)
         return 1;
     const struct coord_job *j = &c->slot[0];
-    const struct coord_tasks *t = &j->tasks;
+    const struct coord_tasks *t = j->tasks;
     uint32_t lane = t->lanes == 0 ? 0 : (uint32_t)rng_below(&r->rng, t->lanes);
     uint32_t split = (uint32_t)rng_below(&r->rng, JOB_SPLITS);
     switch (rng_below(&r->rng, 18)) {
@@ -77,7 +76,7 @@ static uint64_t learnt(struct rogue *r)
     case 6:
         return (uint64_t)t->epoch << 32 | rng_below(&r->rng, t->tasks + 1ull);
     case 7:
-        return j->eval.number << 32 | rng_below(&r->rng, j->eval.tasks + 1ull);
+        return j->eval->number << 32 | rng_below(&r->rng, j->eval->tasks + 1ull);
     case 8:
         return c->fleet.members.next_worker;
     case 9:

@@ -2,16 +2,16 @@
  * it trains. The coordinator must not crash, and the job is refused, goes on, or fails with a
  * sentence. A coordinator that starts afterwards must start, and must know everything that the job
  * was told. */
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_jobs.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
-
-#include "proto/base/log.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
 
 #include <check.h>
 #include <stdio.h>

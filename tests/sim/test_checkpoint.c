@@ -12,18 +12,17 @@
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
  * SHOAL_ALL_PAIRS: all 64 (N, M) instead of 8. */
-#include "tests/lib/dense_case.h"
-#include "tests/lib/sim_cluster.h"
-#include "tests/lib/worker_files.h"
-
 #include "dense/model.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/log.h"
 #include "proto/job/job.h"
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
+#include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/worker_files.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -184,7 +183,7 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
 static bool making(void *context)
 {
     (void)context;
-    return cluster.coord == NULL || cluster.coord->slot[0].checkpoint.state != CHECKPOINT_IDLE;
+    return cluster.coord == NULL || cluster.coord->slot[0].checkpoint->state != CHECKPOINT_IDLE;
 }
 
 /* Applies faults, half of them while a checkpoint is being made. Returns true if the job ended
@@ -335,7 +334,7 @@ static bool power_said(const char *text)
 static bool one_made(void *context)
 {
     (void)context;
-    return cluster.coord->slot[0].checkpoint.list->made > 0;
+    return cluster.coord->slot[0].checkpoint->list->made > 0;
 }
 
 /* As `play`, with servers that lose all their data when they die, or, on disks, with machines that

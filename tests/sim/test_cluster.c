@@ -19,6 +19,14 @@
  *
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S, SHOAL_SIM_KIND=K
  * takes one kind. A failure prints the one command that repeats it. tests/sim/seeds runs many. */
+#include "dense/model.h"
+#include "proto/base/key.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+#include "proto/job/job.h"
+#include "proto/wire/wire.h"
+#include "server/coord/job/slot.h"
+#include "server/shard/shard.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -28,15 +36,6 @@
 #include "tests/lib/sim_ill.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
-
-#include "dense/model.h"
-#include "proto/base/key.h"
-#include "proto/base/log.h"
-#include "proto/base/rng.h"
-#include "proto/job/job.h"
-#include "proto/wire/wire.h"
-#include "server/coord/core.h"
-#include "server/shard/shard.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -267,7 +266,7 @@ static void parts_give(void)
 static void log_grow(void)
 {
     struct coord *c = cluster.coord;
-    if (c == NULL || c->slot[0].at.phase != PHASE_GROW || c->slot[0].grow.at.read != parts)
+    if (c == NULL || c->slot[0].at.phase != PHASE_GROW || c->slot[0].grow->at.read != parts)
         return;
     if (parts < PARTS) {
         part_move(parts, "held", "part");

@@ -8,19 +8,18 @@
  *
  * Broken devices. From some step on a worker's device fails: the worker must leave with status 69
  * or 70, and the job must end as without the failure. */
-#include "tests/lib/dense_case.h"
-#include "tests/lib/server_fake.h"
-#include "tests/lib/sim_cluster.h"
-#include "tests/lib/worker_files.h"
-
 #include "dense/model.h"
 #include "proto/base/json.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
+#include "tests/lib/dense_case.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/worker_files.h"
 
 #include <check.h>
 #include <inttypes.h>

@@ -3,16 +3,16 @@
  * Values about the cluster, not a job, may be refused with a sentence. (On disk a checksum finds
  * such damage; here it stands for anything that an older coordinator, or a worker's message, could
  * have left.) */
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_jobs.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
-
-#include "proto/base/log.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -10,6 +10,10 @@
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S, SHOAL_SIM_KIND=K
  * takes one kind. A failure prints the one command that repeats it. tests/sim/seeds --of rogue runs
  * many. */
+#include "proto/base/log.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/shard/shard.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -17,11 +21,6 @@
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/sim_rogue.h"
 #include "tests/lib/worker_files.h"
-
-#include "proto/base/log.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
-#include "server/shard/shard.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -109,8 +108,8 @@ static void cluster_make(struct run *p, uint64_t seed)
 static void log_end(const struct run *p)
 {
     const struct coord *c = cluster.coord;
-    bool all =
-        c != NULL && c->slot[0].at.phase == PHASE_GROW && c->slot[0].grow.at.read >= SIM_JOBS_PARTS;
+    bool all = c != NULL && c->slot[0].at.phase == PHASE_GROW &&
+               c->slot[0].grow->at.read >= SIM_JOBS_PARTS;
     if (sim_job_grows(p->kind) && (all || sim_now_ns(cluster.sim) > rogue.until_ns + 30 * SECOND) &&
         c != NULL && sim_now_ns(cluster.sim) > rogue.until_ns)
         (void)coord_stop_order(&cluster.coord->slot[0], 1);

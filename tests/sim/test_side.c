@@ -1,9 +1,8 @@
 /* test_side.c: two jobs run side by side on one fleet, and each ends with the same tables as when
  * it runs alone. */
 #include "proto/base/json.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
-#include "server/coord/slot.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"

@@ -9,12 +9,12 @@ from rooms import room_of
 from tree import PRODUCT
 
 RULES = ("names", "declared", "asked", "circles")
-CIRCLE_MOST = 9
+CIRCLE_MOST = 8
 DEFINES = "TDBRCVWG"
 # Asked for by name and not through a header: the system's main, a module's door (dlsym), what RocksDB's own code calls.
 ASKED = re.compile(r"main|shoal_backend_v\d+|shoal_cuda_\w+|_ZN7rocksdb\w+")
 CARD = re.compile(r"dense/cuda/device_(?!host)")  # built where there is nvcc, and so not everywhere
-PREFIXED = {"server/coord": "coord", "dense/cuda": "cuda"}  # their names may begin with the folder's word: coord_flow_step, cuda_copy
+PREFIXED = {"dense/cuda": "cuda", **{f"server/coord{room}": "coord" for room in ("", "/store", "/fleet", "/core", "/work", "/keep", "/figures", "/job")}}  # their names may begin with the folder's word: coord_flow_step, cuda_copy
 
 
 class Object:
@@ -136,3 +136,10 @@ def circles(objects):
         reached[path] = seen
     found = {tuple(sorted(q for q in reached[p] if p in reached[q])) for p in calls if p in reached[p]}
     return sorted((list(c) for c in found if len(c) > 1), key=lambda c: (-len(c), c))
+
+
+def arrows(objects, house):
+    """Of the objects below a folder: how many there are, how many call which, and the share of all possible arrows that is."""
+    inside = [one for one in objects.all if one.path.startswith(house + "/")]
+    calls = {(one.path, p) for one in inside for s in one.undefined for p in objects.defined.get(s, ()) if p.startswith(house + "/") and p != one.path}
+    return len(inside), len(calls), len(calls) / (len(inside) * (len(inside) - 1))

@@ -7,6 +7,7 @@ outside a house is entered through them alone.
 import re
 
 BELOW = "proto/base proto/job"
+COORD = f"proto/wire proto/metric {BELOW}"
 ROWS = "embedding/rows embedding/rows/optimizer embedding/rows/rules"
 ROOMS = {
     "proto/base": "",
@@ -27,8 +28,15 @@ ROOMS = {
     "dense/cpu": "dense proto/base",
     "dense/cuda": "dense proto/base",
     "server/shard": f"embedding/checkpoint embedding/engine embedding/rows proto/wire {BELOW}",
-    "server/coord": f"proto/wire proto/metric {BELOW}",
-    "server": f"server/shard server/coord proto/net {BELOW}",
+    "server/coord/store": "proto/base",
+    "server/coord/fleet": f"server/coord/store {COORD}",
+    "server/coord/core": f"server/coord/fleet server/coord/store {COORD}",
+    "server/coord/work": f"server/coord/core server/coord/fleet server/coord/store {COORD}",
+    "server/coord/figures": f"server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
+    "server/coord/keep": f"server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
+    "server/coord/job": f"server/coord/keep server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
+    "server/coord": f"server/coord/job server/coord/keep server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
+    "server": f"server/shard server/coord server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/net {BELOW}",
     "worker/data": f"dense/model dense proto/wire {BELOW}",
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net {BELOW}",
@@ -51,7 +59,7 @@ DOORS = {
     r"zmq\.h|uv\.h": r"proto/net/",
     r"systemd/.*": r"proto/net/notify\.c|proto/base/log_journald\.c",
     r".*pb-c\.h|protobuf-c/.*": r"proto/wire/",
-    r"rocksdb/c\.h": r"embedding/store/store_rocks\.c|server/coord/store_disk\.c",
+    r"rocksdb/c\.h": r"embedding/store/store_rocks\.c|server/coord/store/store_disk\.c",
     r"cblas.*|openblas.*": r"dense/cpu/",
     r"cuda.*|cublas.*|cub/.*": r"dense/cuda/",
     r"isa-l\.h|zstd\.h": r"worker/data/(decode|pack)\.c",

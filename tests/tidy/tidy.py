@@ -4,7 +4,7 @@
     tidy.py ROOT [--build DIR]             exit 0 when ROOT keeps every rule, 1 with a line for each breach
     tidy.py ROOT [--build DIR] --list RULE its breaches, those that are still allowed too ("all": of every rule)
     tidy.py --control DIR                  exit 0 only when DIR breaks every rule as often as DIR/expected says (the negative control)
-    tidy.py ROOT --build DIR --circles     circles of calls inside the rooms
+    tidy.py ROOT --build DIR --circles     circles of calls inside the rooms, and arrows inside the houses
 
 With --build, DIR's objects are read too: who calls whom, and what every external name is called.
 """
@@ -107,8 +107,12 @@ def main():
     root = pathlib.Path(given.root).resolve()
     build = pathlib.Path(given.build).resolve() if given.build else None
     if given.circles:
-        for circle in objects.circles(objects.Objects(root, build)):
+        made = objects.Objects(root, build)
+        for circle in objects.circles(made):
             print(f"{rooms.room_of(circle[0])}: {len(circle)}: {' '.join(path.rpartition('/')[2] for path in circle)}")
+        for house in ("server/coord", "embedding", "dense", "worker"):
+            count, calls, share = objects.arrows(made, house)
+            print(f"{house}: {count} objects, {calls} arrows, {share:.1%} of all possible")
         return 0
     return judge(root, build, given.list)
 

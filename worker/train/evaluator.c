@@ -265,7 +265,7 @@ static bool piece_left(const struct evaluator *v)
     return v->next < v->rows && v->next / v->piece_rows - v->measured < v->waiting_room;
 }
 
-/* Applies the coordinator's limit for the evaluation of a job (server/coord/epoch.c). */
+/* Applies the coordinator's limit for the evaluation of a job (server/coord/job/epoch.c). */
 static int bad_lines_judge(const struct evaluator *v, struct err *e)
 {
     static const char *const names[] = {"data.train: ", "data.valid: ", "data.test: "};

@@ -1,8 +1,8 @@
 /* test_broken.c: breaks the invariants of numbers, lanes and tasks on purpose: each breach must be
  * caught by its own assert. */
-#include "server/coord/core.h"
-#include "server/coord/grant.h"
-#include "server/coord/work.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/work.h"
+#include "server/coord/work/grant.h"
 #include "tests/lib/broken.h"
 #include "tests/sim/sim.h"
 
@@ -45,7 +45,7 @@ static void begin(uint32_t mode)
     struct wire_WORKER_JOIN join = {.name = "w", .pid = 1};
     struct coord_worker *joined;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
     c->fleet.store = coord_store_memory();
     c->slot[0].store = c->fleet.store;
@@ -56,10 +56,10 @@ static void begin(uint32_t mode)
                                        &join, &caller, &joined, &e),
                      0);
     worker = joined->number;
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, mode, &e), 0);
-    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 100}, 1,
-                                     10, 2, 0, &e),
-                     0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(
+        coord_task_plan(c->slot[0].tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 2, 0, &e),
+        0);
     c->slot[0].at.phase = PHASE_TRAIN;
     c->slot[0].at.run = 5;
 }
@@ -77,8 +77,8 @@ static void grant(void)
 {
     ask(COORD_NO_LANE, 1);
     coord_call_cancel_all(&c->fleet.calls);
-    c->slot[0].tasks.lane[0].placed = true;
-    coord_lane_granted(&c->slot[0].tasks, 0, 0);
+    c->slot[0].tasks->lane[0].placed = true;
+    coord_lane_granted(c->slot[0].tasks, 0, 0);
 }
 
 /* ---- grant.c ---- */
@@ -87,7 +87,7 @@ static void a_lane_that_is_not_fenced_is_told(void)
 {
     begin(WIRE_ASYNC);
     grant();
-    c->slot[0].tasks.lane[0].stored--;
+    c->slot[0].tasks->lane[0].stored--;
     ask(0, 2);
 }
 
@@ -95,7 +95,7 @@ static void a_task_that_is_not_stored_is_told(void)
 {
     begin(WIRE_ASYNC);
     grant();
-    (void)coord_task_append(&c->slot[0].tasks, 0);
+    (void)coord_task_append(c->slot[0].tasks, 0);
     ask(0, 2);
 }
 
@@ -111,18 +111,18 @@ static void a_lane_that_is_given_back_leaves_as_if_held(void)
 static void a_batch_number_is_left_out(void)
 {
     begin(WIRE_SSP);
-    (void)coord_task_append(&c->slot[0].tasks, 0);
-    coord_task_pushed(&c->slot[0].tasks, 0, 0);
-    c->slot[0].tasks.lane[0].next_batch++;
-    (void)coord_task_append(&c->slot[0].tasks, 0);
+    (void)coord_task_append(c->slot[0].tasks, 0);
+    coord_task_pushed(c->slot[0].tasks, 0, 0);
+    c->slot[0].tasks->lane[0].next_batch++;
+    (void)coord_task_append(c->slot[0].tasks, 0);
 }
 
 static void a_task_is_on_two_lanes(void)
 {
     begin(WIRE_SSP);
-    (void)coord_task_append(&c->slot[0].tasks, 0);
-    c->slot[0].tasks.next = 0;
-    (void)coord_task_append(&c->slot[0].tasks, 1);
+    (void)coord_task_append(c->slot[0].tasks, 0);
+    c->slot[0].tasks->next = 0;
+    (void)coord_task_append(c->slot[0].tasks, 1);
 }
 
 /* ---- member.c ---- */
@@ -168,16 +168,18 @@ static void a_map_is_shorter_than_its_tables(void)
 }
 
 static const struct broken list[] = {
-    {"server/coord/grant.c", 1, a_lane_that_is_not_fenced_is_told, "l->state == LANE_HELD && "},
-    {"server/coord/grant.c", 1, a_task_that_is_not_stored_is_told, "task->stored && "},
-    {"server/coord/grant.c", 2, a_lane_that_is_given_back_leaves_as_if_held, "live == "},
-    {"server/coord/grant.c", 2, a_lane_that_is_not_fenced_is_told, "l->state == LANE_HELD && "},
-    {"server/coord/task.c", 1, a_batch_number_is_left_out, "l->appended == 0 || "},
-    {"server/coord/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
-    {"server/coord/work.c", 1, a_worker_is_told_a_number_that_is_not_stored,
+    {"server/coord/work/grant.c", 1, a_lane_that_is_not_fenced_is_told,
+     "l->state == LANE_HELD && "},
+    {"server/coord/work/grant.c", 1, a_task_that_is_not_stored_is_told, "task->stored && "},
+    {"server/coord/work/grant.c", 2, a_lane_that_is_given_back_leaves_as_if_held, "live == "},
+    {"server/coord/work/grant.c", 2, a_lane_that_is_not_fenced_is_told,
+     "l->state == LANE_HELD && "},
+    {"server/coord/work/task.c", 1, a_batch_number_is_left_out, "l->appended == 0 || "},
+    {"server/coord/work/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
+    {"server/coord/job/work.c", 1, a_worker_is_told_a_number_that_is_not_stored,
      "w->number < j->fleet->members.next_worker"},
-    {"server/coord/cluster.c", 1, a_map_is_shorter_than_its_tables, "same <= cl->tablets"},
-    {"server/coord/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
+    {"server/coord/fleet/cluster.c", 1, a_map_is_shorter_than_its_tables, "same <= cl->tablets"},
+    {"server/coord/fleet/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
 };
 
 START_TEST(each_broken_invariant_ends_the_process_by_its_own_assert)

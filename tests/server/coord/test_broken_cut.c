@@ -1,8 +1,9 @@
 /* test_broken_cut.c: breaks the invariants of cuts, checkpoints and the store on purpose: each
  * breach must be caught by its own assert. */
-#include "server/coord/checkpoint_keep.h"
-#include "server/coord/core.h"
-#include "server/coord/folder.h"
+#include "server/coord/coord.h"
+#include "server/coord/fleet/folder.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/keep/checkpoint_keep.h"
 #include "tests/lib/broken.h"
 #include "tests/lib/coord_put.h"
 #include "tests/lib/suite.h"
@@ -68,7 +69,7 @@ static void checkpoint_ask(void)
 static void a_cut_has_a_number_that_was_used(void)
 {
     coord_make();
-    c->slot[0].cut.stored = c->fleet.counters.next_cut;
+    c->slot[0].cut->stored = c->fleet.counters.next_cut;
     coord_cut_order(&c->slot[0], &(struct coord_cut_order){.done = cut_done});
 }
 
@@ -76,7 +77,7 @@ static void a_shard_hears_of_a_number_that_is_not_stored(void)
 {
     coord_make();
     coord_cut_order(&c->slot[0], &(struct coord_cut_order){.done = cut_done});
-    c->slot[0].cut.stored--;
+    c->slot[0].cut->stored--;
     answer(true);
 }
 
@@ -99,13 +100,13 @@ static void a_checkpoint_gets_its_name_without_a_part(void)
 {
     struct coord_checkpoint_record record = {.rows = 0};
     coord_make();
-    c->slot[0].checkpoint.state = CHECKPOINT_EXPORTING;
-    c->slot[0].checkpoint.missing = 1;
-    c->slot[0].checkpoint.saved = calloc(1, 1);
+    c->slot[0].checkpoint->state = CHECKPOINT_EXPORTING;
+    c->slot[0].checkpoint->missing = 1;
+    c->slot[0].checkpoint->saved = calloc(1, 1);
     c->slot[0].made.number = 1;
     c->slot[0].made.yaml = calloc(1, 1);
-    c->slot[0].checkpoint.part = calloc(1, sizeof *c->slot[0].checkpoint.part);
-    c->slot[0].checkpoint.manifest = json_new_object();
+    c->slot[0].checkpoint->part = calloc(1, sizeof *c->slot[0].checkpoint->part);
+    c->slot[0].checkpoint->manifest = json_new_object();
     (void)coord_checkpoint_write(&c->slot[0], &record, NULL, &e);
 }
 
@@ -113,16 +114,16 @@ static void a_checkpoint_notes_what_is_not_of_its_instant(void)
 {
     coord_make();
     checkpoint_ask();
-    while (c->slot[0].checkpoint.state != CHECKPOINT_CUTTING)
+    while (c->slot[0].checkpoint->state != CHECKPOINT_CUTTING)
         ck_assert(sim_step(sim));
-    c->slot[0].cut.state = CUT_GOING;
-    (void)c->slot[0].cut.order.held(&c->slot[0], &e);
+    c->slot[0].cut->state = CUT_GOING;
+    (void)c->slot[0].cut->order.held(&c->slot[0], &e);
 }
 
 static void a_checkpoint_begins_beside_another(void)
 {
     coord_make();
-    c->slot[0].checkpoint.making = calloc(1, sizeof *c->slot[0].checkpoint.making);
+    c->slot[0].checkpoint->making = calloc(1, sizeof *c->slot[0].checkpoint->making);
     checkpoint_ask();
 }
 
@@ -135,17 +136,21 @@ static void a_put_is_answered_before_all_is_synced(void)
 }
 
 static const struct broken list[] = {
-    {"server/coord/cut.c", 1, a_cut_has_a_number_that_was_used, "j->cut.stored == 0 || cut >"},
-    {"server/coord/cut.c", 1, a_shard_hears_of_a_number_that_is_not_stored, "!makes || cut =="},
-    {"server/coord/cut.c", 2, a_cut_counts_that_a_shard_has_not_made, "status != 0 || call->miss"},
-    {"server/coord/cut.c", 3, a_shard_does_not_hold_at_the_instant, "status != 0 || call->missing"},
-    {"server/coord/checkpoint_write.c", 1, a_checkpoint_gets_its_name_without_a_part,
+    {"server/coord/keep/cut.c", 1, a_cut_has_a_number_that_was_used,
+     "j->cut->stored == 0 || cut >"},
+    {"server/coord/keep/cut.c", 1, a_shard_hears_of_a_number_that_is_not_stored,
+     "!makes || cut =="},
+    {"server/coord/keep/cut.c", 2, a_cut_counts_that_a_shard_has_not_made,
+     "status != 0 || call->miss"},
+    {"server/coord/keep/cut.c", 3, a_shard_does_not_hold_at_the_instant,
+     "status != 0 || call->missing"},
+    {"server/coord/keep/checkpoint_write.c", 1, a_checkpoint_gets_its_name_without_a_part,
      "k->state == CHECKPOINT_EXPORTING && k->missing == 0"},
-    {"server/coord/checkpoint.c", 2, a_checkpoint_notes_what_is_not_of_its_instant,
-     "j->cut.state == CUT_HOLDING && j->cut.order.held == held"},
-    {"server/coord/checkpoint.c", 3, a_checkpoint_begins_beside_another,
+    {"server/coord/keep/checkpoint.c", 2, a_checkpoint_notes_what_is_not_of_its_instant,
+     "j->cut->state == CUT_HOLDING && j->cut->order.held == held"},
+    {"server/coord/keep/checkpoint.c", 3, a_checkpoint_begins_beside_another,
      "k->state == CHECKPOINT_IDLE && k->making == NULL"},
-    {"server/coord/store_disk.c", 1, a_put_is_answered_before_all_is_synced,
+    {"server/coord/store/store_disk.c", 1, a_put_is_answered_before_all_is_synced,
      "rc != 0 || !t->sync || d->synced == rocksdb_get_latest"},
 };
 

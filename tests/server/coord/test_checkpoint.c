@@ -5,11 +5,11 @@
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/newest.h"
-#include "server/coord/phase.h"
-#include "server/coord/status.h"
-#include "server/coord/submit.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/keep/newest.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -460,7 +460,7 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
         ck_assert_uint_eq(json_count(json_get(m, "tables")), 2);
         json_free(m);
         ck_assert_uint_eq(progress_in(path).phase, PHASE_TABLES);
-        ck_assert_uint_eq(r.coord->slot[0].checkpoint.list->made, 0); /* no job goes back to it */
+        ck_assert_uint_eq(r.coord->slot[0].checkpoint->list->made, 0); /* no job goes back to it */
         (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
         for (uint32_t s = 0; s < SHARDS; s++) {
             ck_assert_uint_eq(r.shard[s]->run.run, 0);
@@ -540,12 +540,12 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     job_done();
     char *windows = report_part("train.windows"), *evaluations = report_part("evaluations");
     double trained = report_number("batches.applied");
-    uint32_t points = r.coord->slot[0].trace.curve.count;
-    (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->slot[0].valid.count - 1);
+    uint32_t points = r.coord->slot[0].trace->curve.count;
+    (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->slot[0].valid->count - 1);
     uint32_t count = 0;
     for (const char *at = windows; (at = strstr(at, "\"batch\"")) != NULL; at++)
         count++;
-    ck_assert_int_eq(r.coord->slot[0].windows.stride > 1, _i >= 2);
+    ck_assert_int_eq(r.coord->slot[0].windows->stride > 1, _i >= 2);
     if (_i % 2 == 0)
         ck_assert_double_eq(report_number(last), trained); /* under bsp some are empty */
     trained = report_number(last);
@@ -558,7 +558,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     char *again = report_part("train.windows"), *evaluated = report_part("evaluations");
     ck_assert(strcmp(again, windows) == 0);
     ck_assert(strcmp(evaluated, evaluations) == 0);
-    ck_assert_uint_eq(r.coord->slot[0].trace.curve.count, points);
+    ck_assert_uint_eq(r.coord->slot[0].trace->curve.count, points);
     free(again);
     free(evaluated);
     free(windows);
@@ -571,7 +571,7 @@ END_TEST
 static void grows(void)
 {
     struct coord_job *j = &r.coord->slot[0];
-    struct coord_grow *g = &j->grow;
+    struct coord_grow *g = j->grow;
     const struct coord_object_record object = {.rows = 1005, .digest = 42};
     j->spec.data.objects.grow_ms = 1000;
     g->at = (struct coord_grow_record){.job = j->at.number,
@@ -608,7 +608,7 @@ START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     job_done();
     grows();
-    ck_assert_uint_gt(r.coord->slot[0].tasks.lane[0].next_batch, 1);
+    ck_assert_uint_gt(r.coord->slot[0].tasks->lane[0].next_batch, 1);
     const char *path = checkpoint_make("");
     ck_assert_uint_eq(progress_in(path).phase, PHASE_GROW);
     ck_assert_uint_eq(next_batch_in(path), 1);
@@ -633,7 +633,7 @@ static void grows_in_store(void)
     int bytes = snprintf(yaml, sizeof yaml, "%.*s%s%.*s", (int)(at - j->yaml), j->yaml, is,
                          (int)(j->yaml + j->yaml_bytes - at - strlen(was)), at + strlen(was));
     coord_grow_key(j->at.run, j->at.epoch, key);
-    ck_assert_int_eq(coord_store_put(r.store, key, j->grow.record, j->grow.record_bytes, &e), 0);
+    ck_assert_int_eq(coord_store_put(r.store, key, j->grow->record, j->grow->record_bytes, &e), 0);
     ck_assert_int_eq(coord_store_put(r.store, "job", yaml, (size_t)bytes, &e), 0);
 }
 
@@ -705,7 +705,7 @@ START_TEST(stopped_job_ends_without_a_checkpoint)
     if (_i == 3)
         r.coord->slot[0].spec.checkpoint.dir[0] = 0;
     if (_i == 4)
-        r.coord->slot[0].checkpoint.end_failed = 100;
+        r.coord->slot[0].checkpoint->end_failed = 100;
     ck_assert(coord_stop_order(&r.coord->slot[0], 1) == (_i == 0 || _i == 4));
     ck_assert(!coord_stop_order(&r.coord->slot[0], 2));
     if (_i == 4) {
@@ -754,7 +754,7 @@ END_TEST
 START_TEST(checkpoint_of_the_end_is_made_once)
 {
     rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
-    while (!r.coord->slot[0].checkpoint.end_made)
+    while (!r.coord->slot[0].checkpoint->end_made)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_ne(r.coord->slot[0].at.phase, PHASE_DONE);
     coord_kill();
@@ -772,7 +772,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     job_done();
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->slot[0].checkpoint.state < CHECKPOINT_OPENING)
+    while (r.coord->slot[0].checkpoint->state < CHECKPOINT_OPENING)
         ck_assert(sim_step(r.sim));
     ck_assert(coord_checkpoint_opening(&r.coord->slot[0]));
     struct coord_submit submit = {r.yaml, strlen(r.yaml), 0, "", false};
@@ -918,7 +918,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     rig_start("epochs: 4, consistency: async", "", NULL);
     run_batches(20);
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->slot[0].cut.state != CUT_HOLDING)
+    while (r.coord->slot[0].cut->state != CUT_HOLDING)
         ck_assert(sim_step(r.sim));
     sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
     bool held = false;
@@ -941,7 +941,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
     /* the attempt that succeeded held pushes for no longer */
-    ck_assert(r.coord->slot[0].checkpoint.list->record[0].held_seconds < 1.1);
+    ck_assert(r.coord->slot[0].checkpoint->list->record[0].held_seconds < 1.1);
     job_done();
     rows_once(4);
     rig_stop();
@@ -996,14 +996,14 @@ START_TEST(checkpoint_folder_that_hangs_stops_nothing_else)
         r.shard[1]->export_how = FAKE_EXPORT_NEVER;
     fake_client_checkpoint(&r.client, "");
     if (_i == 1) {
-        while (r.coord->slot[0].checkpoint.state != CHECKPOINT_EXPORTING)
+        while (r.coord->slot[0].checkpoint->state != CHECKPOINT_EXPORTING)
             ck_assert(sim_step(r.sim));
         r.shard[1]->export_how = FAKE_EXPORT_WELL;
     }
     sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert(hang_told());
-    ck_assert_int_eq(r.coord->slot[0].checkpoint.state,
+    ck_assert_int_eq(r.coord->slot[0].checkpoint->state,
                      _i == 0 ? CHECKPOINT_MAKING : CHECKPOINT_NAMING);
     uint32_t before = batches_all();
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
@@ -1064,7 +1064,7 @@ START_TEST(checkpoint_folder_that_hangs_is_told_to_who_submits)
     if (_i == 0) {
         job_done();
         rows_once(1);
-        ck_assert(r.coord->slot[0].checkpoint.claim.path[0] == 0 && r.coord->look == NULL);
+        ck_assert(r.coord->slot[0].checkpoint->claim.path[0] == 0 && r.coord->look == NULL);
     } else {
         sim_kill(r.client.node);
         (void)sim_run(r.sim, 30 * SECOND + SECOND, NULL, NULL);
@@ -1086,7 +1086,7 @@ START_TEST(checkpoint_ends_with_the_shard_that_dies)
     r.shard[1]->export_how = FAKE_EXPORT_NEVER;
     fake_client_checkpoint(&r.client, "");
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
-    ck_assert_int_eq(r.coord->slot[0].checkpoint.state, CHECKPOINT_EXPORTING);
+    ck_assert_int_eq(r.coord->slot[0].checkpoint->state, CHECKPOINT_EXPORTING);
     ck_assert_uint_eq(entries(".tmp"), 1);
     sim_kill(r.shard[1]->node);
     if (_i == 0) /* _i 0: it comes back at once; else its lease runs out first */
@@ -1181,7 +1181,7 @@ START_TEST(checkpoint_waits_for_a_server_that_is_away)
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 4 * 3600 * SECOND, NULL, NULL);
     ck_assert_uint_lt(r.coord->fleet.calls.count, 20);
-    ck_assert_uint_le(r.coord->slot[0].checkpoint.list->failed, 1);
+    ck_assert_uint_le(r.coord->slot[0].checkpoint->list->failed, 1);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     job_done();
     rig_stop();
@@ -1479,7 +1479,7 @@ START_TEST(checkpoint_that_is_late_is_a_problem)
     (void)sim_run(r.sim, since + 220 * SECOND, job_over, NULL);
     ck_assert(late_told());
     ops.begin = coord_folder_disk.begin;
-    while (r.coord->slot[0].checkpoint.list->made == 0)
+    while (r.coord->slot[0].checkpoint->list->made == 0)
         ck_assert(sim_step(r.sim));
     ck_assert(!late_told());
     rig_stop();
@@ -1506,7 +1506,7 @@ static void lose(uint32_t shard, uint64_t away_ns)
 
 static void made_wait(uint32_t checkpoints, uint32_t batches)
 {
-    while (r.coord->slot[0].checkpoint.list->made < checkpoints)
+    while (r.coord->slot[0].checkpoint->list->made < checkpoints)
         ck_assert(sim_step(r.sim));
     run_batches(batches);
 }
@@ -1888,10 +1888,10 @@ START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
     rig_start(modes[_i], ", every_batches: 20", NULL);
     made_wait(1, 60);
     uint64_t number = r.coord->slot[0].at.number, run = r.coord->slot[0].at.run;
-    r.coord->slot[0].checkpoint.retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
+    r.coord->slot[0].checkpoint->retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
     power_takes(1, _i == 2);
     power_back();
-    ck_assert_uint_eq(r.coord->slot[0].checkpoint.retry_ns, 0);
+    ck_assert_uint_eq(r.coord->slot[0].checkpoint->retry_ns, 0);
     gone_back(2, 1);
     ck_assert_uint_eq(r.coord->slot[0].at.number, number);
     ck_assert_uint_ne(r.coord->slot[0].at.run, run);
@@ -2554,9 +2554,9 @@ START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
     coord_checkpoint_job(&r.coord->slot[0]);
     r.hook_holds = false;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL);
-    ck_assert(!r.coord->slot[0].checkpoint.hook.running);
+    ck_assert(!r.coord->slot[0].checkpoint->hook.running);
     ck_assert_uint_eq(r.hook_count, 1);
-    ck_assert_uint_eq(r.coord->slot[0].checkpoint.list->record[0].published, 0);
+    ck_assert_uint_eq(r.coord->slot[0].checkpoint->list->record[0].published, 0);
     publish->count = words;
     job_done();
     rig_stop();
@@ -2570,7 +2570,7 @@ START_TEST(checkpoint_publish_that_outlives_its_record_is_told_of_nowhere)
     rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
     run_batches(20);
     (void)checkpoint_make("one");
-    const struct coord_checkpoint *k = &r.coord->slot[0].checkpoint;
+    const struct coord_checkpoint *k = r.coord->slot[0].checkpoint;
     k->list->made = COORD_CHECKPOINTS_MAX;
     (void)checkpoint_make("two");
     ck_assert_str_eq(k->list->record[0].name, "two");

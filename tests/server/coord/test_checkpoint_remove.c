@@ -2,10 +2,13 @@
  * on real folders. */
 #include "proto/base/json.h"
 #include "proto/base/log.h"
-#include "server/coord/checkpoint_remove.h"
 #include "server/coord/coord.h"
-#include "server/coord/phase.h"
-#include "server/coord/status.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/fleet/folder.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/checkpoint_remove.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/suite.h"
 
@@ -575,7 +578,7 @@ START_TEST(remove_is_audited_when_its_asker_has_left)
     log_begin();
     r.id++;
     order_send("one");
-    while (r.coord->slot[0].checkpoint.removing == NULL)
+    while (r.coord->slot[0].checkpoint->removing == NULL)
         ck_assert(sim_step(r.sim));
     sim_kill(r.asker);
     sim_node_who(r.asker,
@@ -599,7 +602,7 @@ START_TEST(remove_does_one_at_a_time)
     make("three");
     r.id++;
     order_send("one");
-    while (r.coord->slot[0].checkpoint.removing == NULL)
+    while (r.coord->slot[0].checkpoint->removing == NULL)
         ck_assert(sim_step(r.sim));
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT_REMOVE, .id = 7};
     (void)snprintf(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, "two");

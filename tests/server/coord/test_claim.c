@@ -1,9 +1,10 @@
 /* test_claim.c: servers that come to a known cluster: which of them belong to it, and what the
  * coordinator learns from their beats. */
-#include "server/coord/cluster.h"
-#include "server/coord/core.h"
-#include "server/coord/older.h"
-#include "server/coord/submit.h"
+#include "server/coord/coord.h"
+#include "server/coord/fleet/cluster.h"
+#include "server/coord/job/older.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 

@@ -4,9 +4,10 @@
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
-#include "server/coord/submit.h"
+#include "server/coord/core/names_job.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>

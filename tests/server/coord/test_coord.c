@@ -3,14 +3,15 @@
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/epoch.h"
-#include "server/coord/grant.h"
-#include "server/coord/phase.h"
-#include "server/coord/report.h"
-#include "server/coord/setup.h"
-#include "server/coord/status.h"
-#include "server/coord/work.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/core/setup_state.h"
+#include "server/coord/job/epoch.h"
+#include "server/coord/job/report.h"
+#include "server/coord/job/setup.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/job/work.h"
+#include "server/coord/work/grant.h"
 #include "tests/lib/coord_kept.h"
 #include "tests/lib/server_fake.h"
 
@@ -286,12 +287,12 @@ START_TEST(coord_restart_keeps_curve_and_details)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.coord->slot[0].at.epoch < 3 || r.worker[0].batches + r.worker[1].batches < 240)
         ck_assert(sim_step(r.sim));
-    uint32_t points = r.coord->slot[0].trace.curve.count;
+    uint32_t points = r.coord->slot[0].trace->curve.count;
     ck_assert_uint_gt(points, 52);
     sim_kill(r.node);
     coord_free(r.coord);
     coord_start();
-    ck_assert_uint_eq(r.coord->slot[0].trace.curve.count, points);
+    ck_assert_uint_eq(r.coord->slot[0].trace->curve.count, points);
     ck_assert_ptr_nonnull(r.coord->slot[0].details[WIRE_VALID]);
     run_job(120);
     job_done(3);
@@ -540,7 +541,7 @@ START_TEST(coord_predictions_of_another_job_are_refused)
     r.worker[0].context = true; /* the job has no group */
     ck_assert(!sim_run(r.sim, 20 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.worker[0].refused, SHOAL_E_MALFORMED);
-    ck_assert_uint_eq(r.coord->slot[0].eval.measured, 0);
+    ck_assert_uint_eq(r.coord->slot[0].eval->measured, 0);
     rig_stop();
 }
 END_TEST
@@ -575,7 +576,7 @@ START_TEST(coord_dead_workers_lane_goes_to_another_with_a_higher_generation)
     before[lane] = r.worker[0].seat[seat].generation;
     run_job(120);
     job_done(2);
-    ck_assert_uint_gt(r.coord->slot[0].tasks.lane[lane].generation, before[lane]);
+    ck_assert_uint_gt(r.coord->slot[0].tasks->lane[lane].generation, before[lane]);
     ck_assert_double_eq(report_number("worker_deaths"), 1);
     rig_stop();
 }
@@ -601,7 +602,7 @@ START_TEST(coord_bsp_pads_lanes_to_equal_length)
     job_done(2);
     /* 101 batches over 3 lanes: 8 rounds of 12, then 5 left as 2 each: 34 a lane, one empty. */
     for (uint32_t l = 0; l < 3; l++)
-        ck_assert_uint_eq(r.coord->slot[0].tasks.lane[l].next_batch - 1, 2 * 34);
+        ck_assert_uint_eq(r.coord->slot[0].tasks->lane[l].next_batch - 1, 2 * 34);
     ck_assert_uint_eq(r.shard[0]->ticks, 2);
     rig_stop();
 }
@@ -614,7 +615,7 @@ START_TEST(coord_bsp_survives_a_death_with_the_same_batches)
     run_job(120);
     job_done(2);
     for (uint32_t l = 0; l < 3; l++)
-        ck_assert_uint_eq(r.coord->slot[0].tasks.lane[l].next_batch - 1, 2 * 34);
+        ck_assert_uint_eq(r.coord->slot[0].tasks->lane[l].next_batch - 1, 2 * 34);
     rig_stop();
 }
 END_TEST
@@ -819,7 +820,7 @@ START_TEST(coord_lane_begins_with_the_last_of_those_held)
         r.worker[w].step_ns *= 20; /* work is left when the lease is over */
     while (held < 4) {
         ck_assert(sim_step(r.sim));
-        l = r.coord->slot[0].at.phase == PHASE_TRAIN ? r.coord->slot[0].tasks.lane : NULL;
+        l = r.coord->slot[0].at.phase == PHASE_TRAIN ? r.coord->slot[0].tasks->lane : NULL;
         for (held = 0; l != NULL && held < 4 && l[held].state == LANE_HELD;)
             held++;
     }
@@ -838,7 +839,7 @@ START_TEST(coord_lane_begins_with_the_last_of_those_held)
     for (left = 2; left > 0;) {
         ck_assert(sim_step(r.sim));
         for (uint32_t i = 0; i < 4; i++) {
-            l = &r.coord->slot[0].tasks.lane[i];
+            l = &r.coord->slot[0].tasks->lane[i];
             if (!his[i] || l->state != LANE_HELD || l->worker == number)
                 continue;
             ck_assert_uint_eq(r.shard[0]->run.lane[i].clock, 6);
@@ -892,7 +893,7 @@ START_TEST(coord_machine_that_started_again)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
-    const struct coord_lane *lane = r.coord->slot[0].tasks.lane;
+    const struct coord_lane *lane = r.coord->slot[0].tasks->lane;
     if (loses) /* no lane has a task */
         while (r.coord->slot[0].at.phase != PHASE_EVAL)
             ck_assert(sim_step(r.sim));
@@ -1163,7 +1164,7 @@ END_TEST
 START_TEST(coord_last_report_of_an_epoch_is_waited_for)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 1", 1, 1, NULL);
-    struct coord_tasks *t = &r.coord->slot[0].tasks;
+    struct coord_tasks *t = r.coord->slot[0].tasks;
     while (r.coord->slot[0].at.phase != PHASE_TRAIN || t->reported < t->tasks)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_eq(t->pushed, t->tasks - 1);
@@ -1202,12 +1203,12 @@ static void train_is(const char *path, uint64_t rows)
 static void restart_forgets_nothing(void)
 {
     static struct metric_tally epoch, window;
-    epoch = r.coord->slot[0].windows.epoch[0];
-    window = r.coord->slot[0].windows.window[26][0];
+    epoch = r.coord->slot[0].windows->epoch[0];
+    window = r.coord->slot[0].windows->window[26][0];
     ck_assert_uint_eq(metric_tally_examples(&epoch), 9 * 40);
     coord_restart();
-    ck_assert_int_eq(memcmp(&epoch, r.coord->slot[0].windows.epoch, sizeof epoch), 0);
-    ck_assert_int_eq(memcmp(&window, r.coord->slot[0].windows.window[26], sizeof window), 0);
+    ck_assert_int_eq(memcmp(&epoch, r.coord->slot[0].windows->epoch, sizeof epoch), 0);
+    ck_assert_int_eq(memcmp(&window, r.coord->slot[0].windows->window[26], sizeof window), 0);
 }
 
 static void windows_are(uint32_t count, double examples)
@@ -1253,7 +1254,7 @@ START_TEST(coord_restart_counts_no_example_twice)
 {
     rig_start("epochs: 2, consistency: bsp, lanes: 2", 2, 2, NULL);
     while (r.coord->slot[0].at.phase != PHASE_TRAIN || r.coord->slot[0].at.epoch != 2 ||
-           r.coord->slot[0].tasks.reported != 9)
+           r.coord->slot[0].tasks->reported != 9)
         ck_assert(sim_step(r.sim));
     restart_forgets_nothing();
     run_job(240);
@@ -1262,8 +1263,8 @@ START_TEST(coord_restart_counts_no_example_twice)
     double examples = report_number("train.examples");
     ck_assert(examples >= 2 * 1005 - 2 * 40 && examples <= 2 * 1005);
     for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++)
-        ck_assert(r.coord->slot[0].windows.window[n] == NULL ||
-                  metric_tally_examples(r.coord->slot[0].windows.window[n]) <= 40);
+        ck_assert(r.coord->slot[0].windows->window[n] == NULL ||
+                  metric_tally_examples(r.coord->slot[0].windows->window[n]) <= 40);
     rig_stop();
 }
 END_TEST
@@ -1274,9 +1275,9 @@ static bool one_reports(void)
     for (uint32_t w = 0; w < r.workers; w++)
         for (uint32_t s = 0; s < r.worker[w].seats; s++) {
             const struct fake_seat *seat = &r.worker[w].seat[s];
-            uint32_t task = coord_task_index(&r.coord->slot[0].tasks, seat->task.task);
+            uint32_t task = coord_task_index(r.coord->slot[0].tasks, seat->task.task);
             if (seat->state == FAKE_REPORTING && task != COORD_NO_TASK &&
-                !r.coord->slot[0].tasks.task[task].reported)
+                !r.coord->slot[0].tasks->task[task].reported)
                 return true;
         }
     return false;
@@ -1290,7 +1291,7 @@ START_TEST(coord_restart_tells_what_it_has_not_heard)
                           : "epochs: 2, consistency: bsp, lanes: 2",
               2, 2, NULL);
     while (r.coord->slot[0].at.phase != PHASE_TRAIN ||
-           r.coord->slot[0].at.epoch != 1u + (_i / 2) % 2 || r.coord->slot[0].tasks.reported < 9 ||
+           r.coord->slot[0].at.epoch != 1u + (_i / 2) % 2 || r.coord->slot[0].tasks->reported < 9 ||
            !one_reports())
         ck_assert(sim_step(r.sim));
     if (_i < 4)
@@ -1316,7 +1317,7 @@ START_TEST(coord_windows_of_a_long_job_are_coarser)
     rig_start("epochs: 10, consistency: bsp, lanes: 2", 2, 2, NULL);
     run_job(240);
     job_done(10);
-    ck_assert_uint_eq(r.coord->slot[0].windows.stride, 4);
+    ck_assert_uint_eq(r.coord->slot[0].windows->stride, 4);
     train_is("train", 1005);
     ck_assert_double_eq(report_number("train.examples"), 10 * 1005);
     windows_are(65, 10 * 1005);
@@ -1374,7 +1375,7 @@ END_TEST
 START_TEST(coord_death_within_an_epoch_changes_no_evaluation)
 {
     early_start();
-    while (r.coord->slot[0].at.phase != PHASE_EVAL || r.coord->slot[0].valid.count != 1)
+    while (r.coord->slot[0].at.phase != PHASE_EVAL || r.coord->slot[0].valid->count != 1)
         ck_assert(sim_step(r.sim));
     for (int i = 0; i < 7 * _i; i++)
         ck_assert(sim_step(r.sim));
@@ -1471,7 +1472,7 @@ START_TEST(coord_death_at_an_epochs_end_changes_nothing)
     rig_start(_i % 2 == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
                           : "epochs: 2, consistency: ssp, lanes: 2",
               2, 2, NULL);
-    while (r.coord->slot[0].tasks.pushed < r.coord->slot[0].tasks.tasks ||
+    while (r.coord->slot[0].tasks->pushed < r.coord->slot[0].tasks->tasks ||
            r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     die_at_put((uint32_t)_i / 2);
@@ -1493,7 +1494,7 @@ START_TEST(coord_death_at_the_end_within_an_epoch_changes_nothing)
     else
         minutes_start(_i % 3 == 1);
     while (r.coord->slot[0].at.phase != PHASE_EVAL ||
-           (_i % 3 == 0 && r.coord->slot[0].valid.count != 3))
+           (_i % 3 == 0 && r.coord->slot[0].valid->count != 3))
         ck_assert(sim_step(r.sim));
     die_at_put(put);
     run_job(240);
@@ -1557,7 +1558,7 @@ START_TEST(coord_death_within_a_round_loses_no_task)
                             .delay_max_ns = 40000000,
                             .reorder = true};
     rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
-    while (!task_hole(&r.coord->slot[0].tasks))
+    while (!task_hole(r.coord->slot[0].tasks))
         ck_assert(sim_step(r.sim));
     ck_assert(coord_grant_lanes_put(&r.coord->slot[0])); /* as any lane's fence does */
     coord_restart();
@@ -1580,7 +1581,7 @@ START_TEST(coord_doubled_question_is_granted_once)
     r.worker[0].seats = 1;
     while (!job_over(NULL)) {
         ck_assert(sim_step(r.sim));
-        ck_assert_uint_le(coord_lane_held(&r.coord->slot[0].tasks, r.worker[0].number), 1);
+        ck_assert_uint_le(coord_lane_held(r.coord->slot[0].tasks, r.worker[0].number), 1);
     }
     job_done(2);
     rig_stop();
@@ -1594,7 +1595,7 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
     rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, NULL);
     r.worker[0].seats = 4;
-    struct coord_tasks *t = &r.coord->slot[0].tasks;
+    struct coord_tasks *t = r.coord->slot[0].tasks;
     while (t->lane == NULL || t->lanes < 4 || t->lane[3].state != LANE_GRANTING)
         ck_assert(sim_step(r.sim));
     const struct coord_worker *asker = &r.coord->slot[0].workers.worker[0];
@@ -1617,7 +1618,7 @@ START_TEST(coord_question_from_before_is_granted_nothing)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
     rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, NULL);
     r.worker[0].seats = 1;
-    struct coord_tasks *t = &r.coord->slot[0].tasks;
+    struct coord_tasks *t = r.coord->slot[0].tasks;
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
     const struct coord_worker *asker = &r.coord->slot[0].workers.worker[0];
@@ -1642,7 +1643,7 @@ START_TEST(coord_question_of_a_lane_is_its_holders)
     while (holder->state != FAKE_WORKING || holder->task.kind != WIRE_NEXT_TASK ||
            !r.worker[1].joined)
         ck_assert(sim_step(r.sim));
-    const struct coord_lane *l = &r.coord->slot[0].tasks.lane[holder->lane];
+    const struct coord_lane *l = &r.coord->slot[0].tasks->lane[holder->lane];
     uint32_t task = l->task;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = r.worker[_i == 0].pass,
                                             .lane = holder->lane,
@@ -1651,7 +1652,7 @@ START_TEST(coord_question_of_a_lane_is_its_holders)
     struct coord_ask a = {.from = 1, .request = &w};
     ck_assert_int_eq(coord_grant_next(&r.coord->slot[0], &a), 0);
     ck_assert_uint_eq(l->task, task);
-    ck_assert(!r.coord->slot[0].tasks.task[task].pushed);
+    ck_assert(!r.coord->slot[0].tasks->task[task].pushed);
     rig_stop();
 }
 END_TEST
@@ -1744,7 +1745,7 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     const struct coord_lane *lane = NULL;
     while (lane == NULL || lane->state != LANE_GRANTING) {
         ck_assert(sim_step(r.sim));
-        lane = r.coord->slot[0].tasks.lane;
+        lane = r.coord->slot[0].tasks->lane;
     }
     uint64_t who = lane->worker;
     for (uint32_t s = 0; s < r.shards; s++)
@@ -1752,7 +1753,7 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
     while (coord_worker_find(&r.coord->slot[0].workers, who) != NULL)
         ck_assert(sim_step(r.sim)); /* its lease runs out before a server answers */
-    ck_assert_uint_ne(r.coord->slot[0].tasks.lane[0].worker, who);
+    ck_assert_uint_ne(r.coord->slot[0].tasks->lane[0].worker, who);
     run_job(60);
     job_done(3);
     rig_stop();
@@ -1771,7 +1772,7 @@ START_TEST(coord_worker_may_die_while_it_reads)
         if (_i == 0)
             who = j->objects[WIRE_TRAIN].item.worker;
         else if (j->at.phase == PHASE_EVAL)
-            who = j->eval.task[0].item.worker;
+            who = j->eval->task[0].item.worker;
     }
     ck_assert(r.worker[0].number == who || r.worker[1].number == who);
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
@@ -1802,8 +1803,8 @@ START_TEST(coord_report_of_a_task_is_its_holders)
     while (other->state == FAKE_WORKING || other->state == FAKE_REPORTING)
         ck_assert(sim_step(r.sim));
     ck_assert_int_eq(other->state, FAKE_RESTING); /* FENCED; else it would ask for more */
-    uint32_t task = coord_task_index(&r.coord->slot[0].tasks, holder->task.task);
-    ck_assert(!r.coord->slot[0].tasks.task[task].reported);
+    uint32_t task = coord_task_index(r.coord->slot[0].tasks, holder->task.task);
+    ck_assert(!r.coord->slot[0].tasks->task[task].reported);
     rig_stop();
 }
 END_TEST
@@ -1845,11 +1846,11 @@ START_TEST(coord_report_of_very_many_epochs_is_cut)
     while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     struct coord_job *j = &r.coord->slot[0];
-    j->at.epoch = j->tasks.epoch = 100000;
+    j->at.epoch = j->tasks->epoch = 100000;
     j->at.phase = PHASE_FINISH;
     j->digested = j->at.tables;
     for (uint32_t n = 1; n <= j->at.epoch; n++) {
-        struct coord_trained *t = &j->windows.trained[coord_epoch_slot(j, n)];
+        struct coord_trained *t = &j->windows->trained[coord_epoch_slot(j, n)];
         t->of[0].examples = 3;
         t->of[0].auc = t->of[0].logloss = 1.0 / 3 + n * 1e-9;
         j->epoch[coord_epoch_slot(j, n)].seconds = 100.0 / 3;
@@ -2103,10 +2104,10 @@ START_TEST(coord_bad_lines_are_a_share_of_all)
     ck_assert(!coord_epoch_bad_train(&r.coord->slot[0], &round, 1));
     j->spec.data.objects.grow_ms = _i == 2 ? 1000 : 0;
     ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->slot[0], &round, 0));
-    j->grow.at.before = (struct coord_losses){.bad_lines = 1, .drawn = 1500};
+    j->grow->at.before = (struct coord_losses){.bad_lines = 1, .drawn = 1500};
     ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->slot[0], &round, 0));
-    j->grow.at.before.drawn = _i == 2 ? 1499 : 0;
-    j->grow.at.before.bad_lines = _i == 2;
+    j->grow->at.before.drawn = _i == 2 ? 1499 : 0;
+    j->grow->at.before.bad_lines = _i == 2;
     ck_assert(
         coord_epoch_bad_train(&r.coord->slot[0], _i == 0 ? &hour : &round, _i == 0 ? 49999 : 0));
     ck_assert_int_eq(j->at.status, SHOAL_E_DATA);
@@ -2540,10 +2541,10 @@ START_TEST(coord_failed_job_fences_no_lane)
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
     uint64_t worker = r.coord->slot[0].workers.worker[0].number;
-    ck_assert_uint_gt(coord_lane_held(&r.coord->slot[0].tasks, worker), 0);
+    ck_assert_uint_gt(coord_lane_held(r.coord->slot[0].tasks, worker), 0);
     coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped");
     coord_grant_worker_gone(&r.coord->slot[0], worker);
-    ck_assert_uint_eq(coord_lane_held(&r.coord->slot[0].tasks, worker), 0);
+    ck_assert_uint_eq(coord_lane_held(r.coord->slot[0].tasks, worker), 0);
     ck_assert(!coord_call_open_type(&r.coord->fleet.calls, &r.coord->slot[0], WIRE_TYPE_FENCE));
     rig_stop();
 }

@@ -1,6 +1,7 @@
 /* test_cut.c: cuts on two shards, whose answers each case gives itself: the requests that the
  * shards get, how often, and the status that ends an order. */
-#include "server/coord/core.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/slot.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -155,18 +156,18 @@ START_TEST(cut_of_a_checkpoint_writes_rows_first)
         answer(WIRE_TYPE_HOLD, 0, 0, 0);
         answer(WIRE_TYPE_HOLD, 5, 6, 0);
         answer(WIRE_TYPE_GO, 5, 7, 0);
-        ck_assert_int_eq(c->slot[0].cut.state, CUT_PAUSED);
+        ck_assert_int_eq(c->slot[0].cut->state, CUT_PAUSED);
         later(1001, true);
     }
-    ck_assert_int_eq(c->slot[0].cut.state, CUT_WRITING);
+    ck_assert_int_eq(c->slot[0].cut->state, CUT_WRITING);
     ck_assert(last(WIRE_TYPE_HOLD)->request.u.HOLD.ahead);
     uint64_t cut = last(WIRE_TYPE_HOLD)->request.u.HOLD.cut;
-    ck_assert_uint_eq(cut, c->slot[0].cut.stored);
+    ck_assert_uint_eq(cut, c->slot[0].cut->stored);
     if (_i == 2)
         later(60001, true);
     else
         answer(WIRE_TYPE_HOLD, 0, 0, _i == 1 ? SHOAL_E_IO : 0);
-    ck_assert_int_eq(c->slot[0].cut.state, CUT_HOLDING);
+    ck_assert_int_eq(c->slot[0].cut->state, CUT_HOLDING);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), _i == 3 ? 4 : 2);
     ck_assert(!last(WIRE_TYPE_HOLD)->request.u.HOLD.ahead);
     ck_assert_uint_eq(last(WIRE_TYPE_HOLD)->request.u.HOLD.cut, cut);
@@ -319,7 +320,7 @@ START_TEST(cut_that_is_withdrawn_leaves_the_other)
     ck_assert(ends == 0 && others == 1);
     later(20000, true);
     ck_assert(ends == 0 && others == 1);
-    ck_assert_uint_eq(c->slot[0].cut.state, CUT_IDLE);
+    ck_assert_uint_eq(c->slot[0].cut->state, CUT_IDLE);
 }
 END_TEST
 
@@ -328,7 +329,7 @@ START_TEST(cut_orders_are_all_forgotten_with_the_job)
     order(on_done, false);
     order(on_other, false);
     coord_cut_cancel(&c->slot[0]);
-    ck_assert_uint_eq(c->slot[0].cut.state, CUT_IDLE);
+    ck_assert_uint_eq(c->slot[0].cut->state, CUT_IDLE);
     order(on_other, false);
     answer(WIRE_TYPE_HOLD, 5, 6, 0);
     answer(WIRE_TYPE_GO, 5, 6, 0);
@@ -389,10 +390,10 @@ END_TEST
 START_TEST(cut_of_a_checkpoint_is_wanted)
 {
     uint64_t keep, next = c->fleet.counters.next_cut = 20;
-    c->slot[0].checkpoint.cut = 12;
-    c->slot[0].checkpoint.state = _i == 0 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    c->slot[0].checkpoint->cut = 12;
+    c->slot[0].checkpoint->state = _i == 0 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
     ck_assert_uint_eq(coord_cut_known(&c->slot[0], &keep), _i == 0 ? 12 : next);
-    c->slot[0].checkpoint.state = CHECKPOINT_IDLE;
+    c->slot[0].checkpoint->state = CHECKPOINT_IDLE;
 }
 END_TEST
 

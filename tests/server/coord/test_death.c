@@ -1,7 +1,7 @@
 /* test_death.c: workers that die at the same work, in whole jobs with fake shards and workers. */
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/death.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/work/death.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>

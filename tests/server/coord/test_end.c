@@ -1,9 +1,10 @@
 /* test_end.c: a job that fails: its run is dropped only after the failure is stored. A coordinator
  * that dies in between either continues a job whose run every shard still has, or knows that the
  * job has ended. */
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
-#include "server/coord/submit.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -120,13 +121,13 @@ START_TEST(a_failed_job_drops_its_cuts)
 {
     static const enum coord_cut_state state[] = {CUT_HOLDING, CUT_GOING, CUT_PAUSED};
     c->slot[0].at.best_cut = 8;
-    c->slot[0].cut.cut = c->slot[0].cut.stored = 9;
-    c->slot[0].cut.state = state[_i];
+    c->slot[0].cut->cut = c->slot[0].cut->stored = 9;
+    c->slot[0].cut->state = state[_i];
     coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(cuts, _i == 2 ? 1 : 2);
     ck_assert_uint_eq(cut_dropped[0], _i == 2 ? 8 : 9);
     ck_assert(_i == 2 || cut_dropped[1] == 8);
-    ck_assert_uint_eq(c->slot[0].cut.state, CUT_IDLE);
+    ck_assert_uint_eq(c->slot[0].cut->state, CUT_IDLE);
 }
 END_TEST
 
@@ -156,8 +157,8 @@ START_TEST(a_failed_job_lets_go_of_who_waits)
     ck_assert_int_eq(env_connect(c->fleet.env, "sim://worker", ENV_COORDINATOR, &peer), 0);
     lane[1].ask_peer = peer;
     lane[1].ask_id = 3;
-    c->slot[0].tasks.lane = lane;
-    c->slot[0].tasks.lanes = 2;
+    c->slot[0].tasks->lane = lane;
+    c->slot[0].tasks->lanes = 2;
     c->slot[0].from_hold = 6;
     c->fleet.options.folder = &folder;
     coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");

@@ -1,9 +1,8 @@
 /* test_errand.c: errands to folders that answer, that hang, or that are abandoned. The test itself
  * decides when the work of each is done. */
-#include "server/coord/errand.h"
-
 #include "proto/base/container_of.h"
-#include "server/coord/core.h"
+#include "server/coord/fleet/errand.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -106,6 +105,7 @@ static void setup(void)
     begun_count = 0;
     now = SECOND;
     c = calloc(1, sizeof *c);
+    coord_slot_wire(c);
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
 }

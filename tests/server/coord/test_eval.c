@@ -1,6 +1,6 @@
 /* test_coord_eval.c: leased evaluation, whose results are added in the order of tasks. */
 #include "proto/base/rng.h"
-#include "server/coord/eval.h"
+#include "server/coord/work/eval.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* test_figures.c: the figures that the report comments on. */
-#include "server/coord/figures.h"
+#include "server/coord/figures/figures.h"
 
 #include <check.h>
 #include <math.h>

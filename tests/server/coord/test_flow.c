@@ -1,8 +1,9 @@
 /* test_flow.c: the change from each phase to the next; each condition of a phase is missing
  * once. */
-#include "server/coord/core.h"
-#include "server/coord/flow.h"
-#include "server/coord/submit.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/flow.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -207,7 +208,7 @@ START_TEST(flow_begins_with_no_half_of_the_rows)
         c->fleet.members.shard[s].made = 1;
         c->fleet.members.shard[s].incarnation = 1 + s;
     }
-    c->fleet.fresh.number = _i == 1 ? RUN : 0;
+    c->fleet.fresh->number = _i == 1 ? RUN : 0;
     ck_assert_uint_eq(step_from(PHASE_TABLES), _i == 1 ? PHASE_SETUP : PHASE_FAILED);
 }
 END_TEST
@@ -229,8 +230,8 @@ START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
 {
     struct err e = {0};
     struct coord_job *j = &c->slot[0];
-    coord_task_close(&j->tasks);
-    ck_assert_int_eq(coord_task_open(&j->tasks, 3, WIRE_SSP, &e), 0);
+    coord_task_close(j->tasks);
+    ck_assert_int_eq(coord_task_open(j->tasks, 3, WIRE_SSP, &e), 0);
     tables_declare();
     for (uint32_t s = 0; s < 2; s++) {
         c->slot[0].setup.shard[s].done = _i != 2 || s == 0;
@@ -256,12 +257,12 @@ END_TEST
 START_TEST(flow_asks_how_rows_fare_while_it_trains)
 {
     struct err e = {0};
-    coord_task_close(&c->slot[0].tasks);
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 3, WIRE_SSP, &e), 0);
+    coord_task_close(c->slot[0].tasks);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 3, WIRE_SSP, &e), 0);
     struct coord_segment rows = {.rows = 400};
-    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
+    ck_assert_int_eq(coord_task_plan(c->slot[0].tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
     c->slot[0].at.epoch = 1;
-    c->slot[0].guard.asked_ns = sim_now_ns(sim) - UINT64_C(60000000000); /* long ago */
+    c->slot[0].guard->asked_ns = sim_now_ns(sim) - UINT64_C(60000000000); /* long ago */
     ck_assert_uint_eq(step_from(_i == 0 ? PHASE_TRAIN : PHASE_LANES), PHASE_TRAIN);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_SHARD_STATUS), _i == 0);
 }
@@ -276,10 +277,10 @@ START_TEST(flow_ends_with_all_that_is_due)
     c->slot[0].at.tables = 2;
     c->slot[0].digested = _i == 1 ? 1 : 2;
     open_type = _i == 2 ? WIRE_TYPE_FENCE : WIRE_TYPE_NONE;
-    c->slot[0].guard.final = _i != 3;
+    c->slot[0].guard->final = _i != 3;
     c->slot[0].spec.checkpoint.at_end = _i >= 4;
-    c->slot[0].checkpoint.end_made = _i == 5;
-    c->slot[0].checkpoint.retry_ns = UINT64_MAX; /* no checkpoint begins here */
+    c->slot[0].checkpoint->end_made = _i == 5;
+    c->slot[0].checkpoint->retry_ns = UINT64_MAX; /* no checkpoint begins here */
     bool over = _i == 0 || _i == 5;
     ck_assert_uint_eq(step_from(PHASE_DIGEST), over ? PHASE_FINISH : PHASE_DIGEST);
 }
@@ -290,11 +291,11 @@ END_TEST
 START_TEST(flow_waits_for_who_is_still_there)
 {
     c->slot[0].at.tables = c->slot[0].digested = 0;
-    c->slot[0].guard.final = true;
+    c->slot[0].guard->final = true;
     c->slot[0].at.phase = PHASE_FINISH;
     c->slot[0].phase_ns = sim_now_ns(sim);
     c->slot[0].workers.count = _i == 0;
-    c->slot[0].checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    c->slot[0].checkpoint->state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
     coord_flow_step(&c->slot[0]);
     ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FINISH);
     ck_assert_ptr_null(c->slot[0].report);

@@ -1,7 +1,7 @@
 /* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
 #include "proto/base/file.h"
 #include "proto/job/reading.h"
-#include "server/coord/folder.h"
+#include "server/coord/fleet/folder.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
  * shards. */
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/status.h"
-#include "server/coord/submit.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/job/submit.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>

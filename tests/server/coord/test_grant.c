@@ -1,9 +1,10 @@
 /* test_grant.c: one worker's questions for a lane: once, repeated, late, and about a lane that
  * another worker holds by now. Shards answer when a case says so. */
-#include "server/coord/core.h"
-#include "server/coord/grant.h"
-#include "server/coord/submit.h"
-#include "server/coord/work.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/job/work.h"
+#include "server/coord/work/grant.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -71,9 +72,9 @@ static void setup(void)
     j->at.epoch = 1;
     j->at.phase = PHASE_TRAIN;
     struct coord_segment rows = {.rows = 400};
-    ck_assert_int_eq(coord_task_plan(&j->tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
-    j->tasks.planned_ns = sim_now_ns(sim);
-    ck_assert_uint_eq(j->tasks.lanes, LANES);
+    ck_assert_int_eq(coord_task_plan(j->tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
+    j->tasks->planned_ns = sim_now_ns(sim);
+    ck_assert_uint_eq(j->tasks->lanes, LANES);
     worker = (struct coord_worker){.number = 3, .pass = 71};
 }
 
@@ -112,7 +113,7 @@ static void task_of(uint32_t lane, peer_t to, uint64_t id)
     ck_assert_uint_eq(answered.u.LANE_NEXT_reply.kind, WIRE_NEXT_TASK);
     ck_assert_uint_eq(answered.u.LANE_NEXT_reply.lane, lane);
     ck_assert_uint_eq(answered.u.LANE_NEXT_reply.generation,
-                      c->slot[0].tasks.lane[lane].generation);
+                      c->slot[0].tasks->lane[lane].generation);
     ck_assert_uint_eq(answered.id, id);
     ck_assert_uint_eq(answered_to, to);
 }
@@ -121,7 +122,7 @@ static uint32_t granting(void)
 {
     uint32_t n = 0;
     for (uint32_t l = 0; l < LANES; l++)
-        n += c->slot[0].tasks.lane[l].state != LANE_FREE;
+        n += c->slot[0].tasks->lane[l].state != LANE_FREE;
     return n;
 }
 
@@ -148,7 +149,7 @@ START_TEST(copy_of_a_question_is_granted_no_second_lane)
         fenced();
         fenced();
     }
-    c->slot[0].tasks.lane[0].used = _i == 2;
+    c->slot[0].tasks->lane[0].used = _i == 2;
     ask(10, 6, 0);
     ck_assert_uint_eq(granting(), 1);
     if (_i == 0) {
@@ -168,7 +169,7 @@ END_TEST
 START_TEST(copy_of_a_question_of_another_time_waits)
 {
     granted(10, 4, 0);
-    struct coord_lane *l = &c->slot[0].tasks.lane[0];
+    struct coord_lane *l = &c->slot[0].tasks->lane[0];
     l->generation += _i == 0;
     l->worker = _i == 1 ? 8 : l->worker;
     worker.asked_lane = _i == 2 ? LANES : 0;
@@ -199,13 +200,13 @@ END_TEST
 START_TEST(lanes_that_a_worker_has_dropped_go_back)
 {
     granted(10, 4, 0);
-    c->slot[0].tasks.lane[0].used = true;
+    c->slot[0].tasks->lane[0].used = true;
     granted(11, 4, 1);
-    c->slot[0].tasks.lane[1].used = true;
+    c->slot[0].tasks->lane[1].used = true;
     ask(12, 4, _i == 0 ? 1 : 2);
-    ck_assert_uint_eq(c->slot[0].tasks.lane[0].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
-    ck_assert_uint_eq(c->slot[0].tasks.lane[1].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
-    ck_assert_uint_eq(c->slot[0].tasks.lane[2].state, _i == 0 ? LANE_FREE : LANE_GRANTING);
+    ck_assert_uint_eq(c->slot[0].tasks->lane[0].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
+    ck_assert_uint_eq(c->slot[0].tasks->lane[1].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
+    ck_assert_uint_eq(c->slot[0].tasks->lane[2].state, _i == 0 ? LANE_FREE : LANE_GRANTING);
 }
 END_TEST
 
@@ -214,17 +215,17 @@ START_TEST(all_lanes_are_fenced_whatever_they_are_at)
 {
     granted(10, 4, 0);
     ask(11, 4, 1);
-    c->slot[0].tasks.lane[0].used = true;
+    c->slot[0].tasks->lane[0].used = true;
     coord_grant_worker_gone(&c->slot[0], 3);
-    ck_assert_uint_eq(c->slot[0].tasks.lane[0].state, LANE_CLOSING);
-    ck_assert_uint_eq(c->slot[0].tasks.lane[1].state, LANE_CLOSING);
-    uint64_t before = c->slot[0].tasks.lane[0].generation;
+    ck_assert_uint_eq(c->slot[0].tasks->lane[0].state, LANE_CLOSING);
+    ck_assert_uint_eq(c->slot[0].tasks->lane[1].state, LANE_CLOSING);
+    uint64_t before = c->slot[0].tasks->lane[0].generation;
     uint32_t were = fences;
     coord_grant_fence_all(&c->slot[0]);
     ck_assert_uint_eq(fences, were + LANES);
-    ck_assert_uint_eq(c->slot[0].tasks.lane[0].generation, before + 1);
+    ck_assert_uint_eq(c->slot[0].tasks->lane[0].generation, before + 1);
     for (uint32_t l = 0; l < LANES; l++)
-        ck_assert_uint_eq(c->slot[0].tasks.lane[l].state, LANE_CLOSING);
+        ck_assert_uint_eq(c->slot[0].tasks->lane[l].state, LANE_CLOSING);
 }
 END_TEST
 

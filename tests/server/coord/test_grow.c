@@ -1,6 +1,6 @@
 /* test_grow.c: repeated lists of a growing log: which objects are taken, remembered and stored. */
 #include "proto/base/hash.h"
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -26,11 +26,11 @@ static void begin(enum coord_phase phase)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
     c->slot[0].store = c->fleet.store;
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, WIRE_ASYNC, &e), 0);
     c->slot[0].parsed = true;
     c->slot[0].at.number = c->slot[0].at.run = 7;
     c->slot[0].at.phase = phase;
@@ -46,13 +46,13 @@ static void begin(enum coord_phase phase)
 static void end(void)
 {
     coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
-    coord_grow_close(&c->slot[0].grow);
-    coord_taken_close(&c->fleet.taken);
-    coord_taken_list_close(&c->slot[0].taken);
-    coord_task_close(&c->slot[0].tasks);
+    coord_grow_close(c->slot[0].grow);
+    coord_taken_close(c->fleet.taken);
+    coord_taken_list_close(c->slot[0].taken);
+    coord_task_close(c->slot[0].tasks);
     coord_store_close(c->fleet.store);
     free(c->slot[0].epoch);
-    free(c->slot[0].valid.item);
+    free(c->slot[0].valid->item);
     free(c);
 }
 
@@ -204,17 +204,17 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
     ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[0].line, "a\t1");
     round_of(5);
-    ck_assert_uint_eq(c->slot[0].grow.at.before_rows, 20);
-    ck_assert_uint_eq(c->slot[0].grow.at.rows, 5);
-    ck_assert_uint_eq(c->slot[0].grow.at.read, 3);
+    ck_assert_uint_eq(c->slot[0].grow->at.before_rows, 20);
+    ck_assert_uint_eq(c->slot[0].grow->at.rows, 5);
+    ck_assert_uint_eq(c->slot[0].grow->at.read, 3);
     /* a restarted coordinator; and one that was told to stop before */
-    struct coord_grow was = c->slot[0].grow;
-    c->slot[0].grow = (struct coord_grow){0};
+    struct coord_grow was = *c->slot[0].grow;
+    *c->slot[0].grow = (struct coord_grow){0};
     ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), 0);
-    ck_assert_mem_eq(c->slot[0].grow.record, was.record, was.record_bytes);
+    ck_assert_mem_eq(c->slot[0].grow->record, was.record, was.record_bytes);
     ck_assert(!c->slot[0].stop.asked && c->slot[0].stop.id == 0);
     ck_assert(coord_stop_order(&c->slot[0], 99));
-    coord_grow_close(&c->slot[0].grow);
+    coord_grow_close(c->slot[0].grow);
     ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), 0);
     c->slot[0].stop = (struct coord_stop){0};
     ck_assert_int_eq(coord_stop_load(&c->slot[0], &e), 0);
@@ -246,7 +246,7 @@ START_TEST(empty_objects_are_taken_without_a_round)
     ck_assert(takes());
     round_of(0);
     ck_assert_uint_eq(c->slot[0].at.epoch, 1);
-    ck_assert_uint_eq(c->slot[0].grow.at.rows, 10);
+    ck_assert_uint_eq(c->slot[0].grow->at.rows, 10);
     listed("m\t1\nn\t0\n");
     listed("m\t1\nn\t0\n");
     ck_assert(!takes());
@@ -276,7 +276,7 @@ static struct nameset_item numbered(uint32_t n)
 START_TEST(names_are_remembered_within_bounds)
 {
     begin(PHASE_GROW);
-    struct nameset *names = &c->fleet.taken.is.names;
+    struct nameset *names = &c->fleet.taken->is.names;
     for (uint32_t i = 0; i + 1 < NAMESET_MAX; i++)
         ck_assert_int_eq(nameset_add(names, numbered(i)), 0);
     listed("a\t1\nb\t1\nc\t1\n");
@@ -288,7 +288,7 @@ START_TEST(names_are_remembered_within_bounds)
     listed("b\t1\nc\t1\n");
     listed("b\t1\nc\t1\n");
     ck_assert(!takes());
-    c->fleet.taken.counted = true; /* the listing worker has asked for them */
+    c->fleet.taken->counted = true; /* the listing worker has asked for them */
     gone(5);
     ck_assert_uint_eq(coord_taken_room(&c->slot[0]), 5);
     ck_assert(takes());
@@ -332,24 +332,24 @@ START_TEST(evaluations_of_old_rounds_go)
     m.metric[0] = (struct metric){.auc = 0.5, .examples = 10};
     for (uint32_t n = 1; n <= 5 * COORD_ROUNDS_KEPT / 2; n++) {
         j->at.epoch = n;
-        j->grow.at.before_batches = n - 1;
-        j->grow.at.before_rows = j->at.train_rows;
-        j->grow.at.batches = 1;
+        j->grow->at.before_batches = n - 1;
+        j->grow->at.before_rows = j->at.train_rows;
+        j->grow->at.batches = 1;
         j->at.split[WIRE_TRAIN].rows = 10;
         j->at.train_rows += 10;
         j->epoch[coord_epoch_slot(j, n)].number = j->at.number; /* it is over */
         m.metric[0].auc = n;
         ck_assert(coord_judge_note(&c->slot[0], &m, 0));
-        ck_assert_uint_le(j->valid.count, 2 * COORD_ROUNDS_KEPT);
-        ck_assert_uint_eq(j->valid.item[j->valid.count - 1].batches, n);
+        ck_assert_uint_le(j->valid->count, 2 * COORD_ROUNDS_KEPT);
+        ck_assert_uint_eq(j->valid->item[j->valid->count - 1].batches, n);
     }
-    ck_assert_uint_eq(j->valid.count, 3 * COORD_ROUNDS_KEPT / 2);
+    ck_assert_uint_eq(j->valid->count, 3 * COORD_ROUNDS_KEPT / 2);
     /* a restarted coordinator has the same */
-    uint32_t count = j->valid.count;
-    free(j->valid.item);
-    j->valid = (struct coord_evaluations){0};
+    uint32_t count = j->valid->count;
+    free(j->valid->item);
+    *j->valid = (struct coord_evaluations){0};
     ck_assert_int_eq(coord_judge_load(&c->slot[0], &e), 0);
-    ck_assert_uint_eq(j->valid.count, count);
+    ck_assert_uint_eq(j->valid->count, count);
     for (uint32_t n = 1; n <= count; n++) {
         ck_assert(coord_judge_mean(j, n, &mean));
         ck_assert(mean.auc == COORD_ROUNDS_KEPT + n);
@@ -414,9 +414,9 @@ START_TEST(a_record_that_is_damaged_is_refused)
     ck_assert(takes());
     round_of(10);
     coord_grow_key(7, 1, key);
-    size_t bytes = c->slot[0].grow.record_bytes;
+    size_t bytes = c->slot[0].grow->record_bytes;
     unsigned char *value = malloc(bytes);
-    memcpy(value, c->slot[0].grow.record, bytes);
+    memcpy(value, c->slot[0].grow->record, bytes);
     for (size_t i = 0; i < bytes; i++) {
         value[i] ^= 0x80;
         ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);

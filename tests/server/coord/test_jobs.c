@@ -1,9 +1,11 @@
 /* test_jobs.c: jobs that have ended: the list and the reports that the coordinator keeps. */
 #include "proto/base/container_of.h"
-#include "server/coord/core.h"
-#include "server/coord/jobs.h"
-#include "server/coord/phase.h"
-#include "server/coord/report.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/figures/jobs.h"
+#include "server/coord/job/report.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/work/amount.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -369,7 +371,7 @@ static uint64_t ended(uint32_t count, size_t bytes)
         j->report = report;
         ck_assert(coord_phase_put(&r.coord->slot[0]));
         coord_report_ended(&r.coord->slot[0]);
-        ck_assert_uint_eq(r.coord->fleet.jobs.newest, j->at.number);
+        ck_assert_uint_eq(r.coord->fleet.jobs->newest, j->at.number);
     }
     return first;
 }

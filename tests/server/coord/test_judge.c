@@ -1,7 +1,7 @@
 /* test_judge.c: when training stops for an evaluation. */
 #include "proto/wire/wire.h"
-#include "server/coord/core.h"
-#include "server/coord/judge.h"
+#include "server/coord/figures/judge.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <math.h>
@@ -15,29 +15,30 @@ static void plan(uint32_t epochs, uint64_t every)
 {
     struct coord_job *j = &c.slot[0];
     struct err e = {0};
-    c = (struct coord){.slot[0].fleet = &c.fleet};
+    c = (struct coord){.slots = 1};
+    coord_slot_wire(&c);
     j->at.epoch = 1;
     j->at.split[WIRE_TRAIN].rows = 1000;
     j->at.split[WIRE_VALID].used = 1;
     j->spec.train.batch = 10;
     j->spec.train.epochs = epochs;
     j->spec.evaluate.every_batches = every;
-    ck_assert_int_eq(coord_task_open(&j->tasks, 2, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_task_open(j->tasks, 2, WIRE_ASYNC, &e), 0);
     ck_assert_int_eq(
-        coord_task_plan(&j->tasks, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 1, 0, &e), 0);
-    ck_assert_uint_eq(j->tasks.tasks, 100);
+        coord_task_plan(j->tasks, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 1, 0, &e), 0);
+    ck_assert_uint_eq(j->tasks->tasks, 100);
 }
 
 START_TEST(judge_stops_where_an_evaluation_is_due)
 {
     plan(1, 30);
     coord_judge_stop(&c.slot[0]);
-    ck_assert_uint_eq(c.slot[0].tasks.stop, 30);
-    coord_task_close(&c.slot[0].tasks);
+    ck_assert_uint_eq(c.slot[0].tasks->stop, 30);
+    coord_task_close(c.slot[0].tasks);
     plan(1, 0);
     coord_judge_stop(&c.slot[0]);
-    ck_assert_uint_eq(c.slot[0].tasks.stop, 100);
-    coord_task_close(&c.slot[0].tasks);
+    ck_assert_uint_eq(c.slot[0].tasks->stop, 100);
+    coord_task_close(c.slot[0].tasks);
 }
 END_TEST
 
@@ -52,28 +53,28 @@ START_TEST(judge_stops_for_no_short_rest)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct coord_evaluation of = {.batches = cases[i].done};
         plan(1, cases[i].every);
-        c.slot[0].valid = (struct coord_evaluations){.item = &of, .count = cases[i].done > 0};
+        *c.slot[0].valid = (struct coord_evaluations){.item = &of, .count = cases[i].done > 0};
         coord_judge_stop(&c.slot[0]);
-        ck_assert_uint_eq(c.slot[0].tasks.stop, cases[i].stop);
-        coord_task_close(&c.slot[0].tasks);
+        ck_assert_uint_eq(c.slot[0].tasks->stop, cases[i].stop);
+        coord_task_close(c.slot[0].tasks);
     }
 }
 END_TEST
 
 START_TEST(judge_leaves_room_for_the_ends_of_epochs)
 {
-    struct coord_evaluations *v = &c.slot[0].valid;
     for (uint32_t epochs = 1; epochs <= 1001; epochs += 1000) {
         plan(epochs, 30);
+        struct coord_evaluations *v = c.slot[0].valid;
         v->count = v->capacity = COORD_EVALUATIONS_MAX - epochs;
         v->item = calloc(v->count, sizeof *v->item);
         coord_judge_stop(&c.slot[0]);
-        ck_assert_uint_eq(c.slot[0].tasks.stop, 100);
+        ck_assert_uint_eq(c.slot[0].tasks->stop, 100);
         v->count--;
         coord_judge_stop(&c.slot[0]);
-        ck_assert_uint_eq(c.slot[0].tasks.stop, 30);
+        ck_assert_uint_eq(c.slot[0].tasks->stop, 30);
         free(v->item);
-        coord_task_close(&c.slot[0].tasks);
+        coord_task_close(c.slot[0].tasks);
     }
 }
 END_TEST
@@ -83,18 +84,19 @@ static void judge_thrice(enum early_metric metric, double value, double logloss)
 {
     struct coord_job *j = &c.slot[0];
     static struct coord_evaluation of[3];
-    c = (struct coord){.slot[0].fleet = &c.fleet};
+    c = (struct coord){.slots = 1};
+    coord_slot_wire(&c);
     j->spec.data.label_count = 1;
     j->spec.train.early_stop.patience = 2;
     j->spec.train.early_stop.lr_patience = 1;
     j->spec.train.early_stop.lr_decay = 0.5;
     j->spec.train.early_stop.metric = metric;
     j->at.lr_scale = 1;
-    j->valid.item = of;
+    j->valid->item = of;
     for (uint32_t n = 1; n <= 3; n++) {
         of[n - 1].of[0] = (struct metric){
             .examples = 10, .logloss = logloss, .auc = value, .gauc = value, .positives = 0};
-        j->valid.count = n;
+        j->valid->count = n;
         (void)coord_judge_keeps(j);
     }
 }
@@ -123,7 +125,8 @@ static struct coord_evaluation of[8];
 static void judging(enum early_metric metric, uint32_t lr_patience)
 {
     struct coord_job *j = &c.slot[0];
-    c = (struct coord){.slot[0].fleet = &c.fleet};
+    c = (struct coord){.slots = 1};
+    coord_slot_wire(&c);
     memset(of, 0, sizeof of);
     j->spec.data.label_count = 1;
     j->spec.train.early_stop.patience = 3;
@@ -132,13 +135,13 @@ static void judging(enum early_metric metric, uint32_t lr_patience)
     j->spec.train.early_stop.lr_decay = 0.5;
     j->spec.train.early_stop.metric = metric;
     j->at.lr_scale = 1;
-    j->valid.item = of;
+    j->valid->item = of;
 }
 
 /* Judges the next evaluation. */
 static bool judge(double value)
 {
-    of[c.slot[0].valid.count++].of[0] =
+    of[c.slot[0].valid->count++].of[0] =
         (struct metric){.examples = 10, .logloss = value, .auc = value, .gauc = value};
     return coord_judge_keeps(&c.slot[0]);
 }
@@ -186,7 +189,7 @@ START_TEST(judge_keeps_the_best_there_is)
     judging(METRIC_AUC, 100);
     c.slot[0].at.best = 1;
     c.slot[0].at.best_value = 4;
-    c.slot[0].valid.count = 2;
+    c.slot[0].valid->count = 2;
     ck_assert(judge(2));
     ck_assert_uint_eq(c.slot[0].at.kept, 3);
     ck_assert_uint_eq(c.slot[0].at.best, 1);
@@ -211,7 +214,7 @@ START_TEST(judge_finds_the_evaluation_of_an_end)
     for (uint32_t i = 0; i < 6; i++)
         of[i] = (struct coord_evaluation){.epoch = 1 + i / 2, .end = i == 1 || i == 4};
     of[0].end = 0, of[4].epoch = 2, of[5].epoch = 3;
-    c.slot[0].valid.count = 6;
+    c.slot[0].valid->count = 6;
     ck_assert_ptr_eq(coord_judge_of_epoch(&c.slot[0], 1), &of[1]);
     ck_assert_ptr_eq(coord_judge_of_epoch(&c.slot[0], 2), &of[4]);
     ck_assert_ptr_null(coord_judge_of_epoch(&c.slot[0], 3));

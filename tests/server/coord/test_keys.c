@@ -3,9 +3,10 @@
  * have. */
 #include "proto/base/log.h"
 #include "proto/wire/allow.h"
-#include "server/coord/core.h"
-#include "server/coord/sight.h"
-#include "server/coord/submit.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/sight.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 

@@ -1,6 +1,6 @@
 /* test_coord_lease.c: the log of leases tells which worker had a batch. It is bounded, and survives
  * epochs and restarts. */
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -15,26 +15,26 @@ static void begin(uint32_t lanes)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.store = coord_store_memory();
     c->slot[0].store = c->fleet.store;
     ck_assert_ptr_nonnull(c->fleet.store);
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, lanes, WIRE_ASYNC, &e), 0);
-    ck_assert_int_eq(coord_lease_open(&c->slot[0].leases, c->fleet.store, &e), 0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, lanes, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_lease_open(c->slot[0].leases, c->fleet.store, &e), 0);
     c->slot[0].at.run = 5;
 }
 
 static void again(void)
 {
     struct err e;
-    coord_lease_close(&c->slot[0].leases);
-    ck_assert_int_eq(coord_lease_open(&c->slot[0].leases, c->fleet.store, &e), 0);
+    coord_lease_close(c->slot[0].leases);
+    ck_assert_int_eq(coord_lease_open(c->slot[0].leases, c->fleet.store, &e), 0);
 }
 
 static void end(void)
 {
-    coord_task_close(&c->slot[0].tasks);
-    coord_lease_close(&c->slot[0].leases);
+    coord_task_close(c->slot[0].tasks);
+    coord_lease_close(c->slot[0].leases);
     coord_store_close(c->fleet.store);
     free(c);
 }
@@ -42,7 +42,7 @@ static void end(void)
 /* Grants the lane's next task to a worker. */
 static void task(uint32_t lane, uint64_t worker)
 {
-    struct coord_tasks *t = &c->slot[0].tasks;
+    struct coord_tasks *t = c->slot[0].tasks;
     if (t->lane[lane].state == LANE_FREE) {
         coord_lane_grant(t, lane, worker);
         coord_lane_granted(t, lane, t->lane[lane].next_batch - 1);
@@ -54,7 +54,7 @@ static void task(uint32_t lane, uint64_t worker)
 static const struct coord_lease *find(uint32_t lane, uint64_t generation, uint64_t batch)
 {
     const struct wire_batch_name name = {generation, batch, lane, 0};
-    return coord_lease_find(&c->slot[0].leases, 5, &name);
+    return coord_lease_find(c->slot[0].leases, 5, &name);
 }
 
 START_TEST(a_batch_leads_to_its_worker_and_rows)
@@ -62,12 +62,12 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     struct err e;
     begin(2);
     /* 20 tasks of 5 batches */
-    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 1000}, 1,
+    ck_assert_int_eq(coord_task_plan(c->slot[0].tasks, 1, &(struct coord_segment){.rows = 1000}, 1,
                                      10, 5, 0, &e),
                      0);
     task(0, 7);
     task(1, 8);
-    coord_task_pushed(&c->slot[0].tasks, 0, 0);
+    coord_task_pushed(c->slot[0].tasks, 0, 0);
     task(0, 7);
     again();
     /* the first batch of the lane's second task, the third task of all */
@@ -82,7 +82,7 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     ck_assert_ptr_null(find(1, 1, 6));
     ck_assert_ptr_null(find(0, 2, 6));
     ck_assert_ptr_null(
-        coord_lease_find(&c->slot[0].leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
+        coord_lease_find(c->slot[0].leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
     end();
 }
 END_TEST
@@ -159,12 +159,12 @@ START_TEST(batches_are_told_as_they_were_asked_for)
                            two[] = {{1, 5, 1, 0}, {1, 1, 0, 0}};
     begin(2);
     net_make();
-    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 145}, 1,
-                                     10, 5, 0, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_task_plan(c->slot[0].tasks, 1, &(struct coord_segment){.rows = 145}, 1, 10, 5, 0, &e),
+        0);
     task(0, 7);
     task(1, 8);
-    coord_task_pushed(&c->slot[0].tasks, 0, 0);
+    coord_task_pushed(c->slot[0].tasks, 0, 0);
     task(0, 7);
 #define LINE(worker, task, position, rows)                                                         \
     "{\"worker\": " #worker ", \"name\": \"\", \"task\": " #task                                   \
@@ -189,7 +189,7 @@ START_TEST(position_of_another_round_names_no_object)
     net_make();
     struct coord_job *j = &c->slot[0];
     ck_assert_int_eq(
-        coord_task_plan(&j->tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 5, 0, &e), 0);
+        coord_task_plan(j->tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 5, 0, &e), 0);
     task(0, 7);
     j->objects[WIRE_TRAIN].object = object;
     j->objects[WIRE_TRAIN].count = 2;
@@ -212,7 +212,7 @@ START_TEST(who_takes_over_begins_behind_the_mark)
 {
     struct err e;
     begin(1);
-    struct coord_tasks *t = &c->slot[0].tasks;
+    struct coord_tasks *t = c->slot[0].tasks;
     ck_assert_int_eq(coord_task_plan(t, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 10, 0, &e),
                      0);
     task(0, 7);
@@ -221,9 +221,9 @@ START_TEST(who_takes_over_begins_behind_the_mark)
     coord_lane_grant(t, 0, 9);
     coord_lane_granted(t, 0, 4);
     ck_assert(coord_lease_note(&c->slot[0], 0));
-    uint64_t serial = c->slot[0].leases.serial;
+    uint64_t serial = c->slot[0].leases->serial;
     ck_assert(coord_lease_note(&c->slot[0], 0)); /* repeated */
-    ck_assert_uint_eq(c->slot[0].leases.serial, serial);
+    ck_assert_uint_eq(c->slot[0].leases->serial, serial);
     ck_assert_uint_eq(find(0, 1, 4)->worker, 7);
     ck_assert_ptr_null(find(0, 3, 4));
     ck_assert_uint_eq(find(0, 3, 5)->worker, 9);
@@ -237,16 +237,16 @@ START_TEST(the_log_is_bounded)
     struct err e;
     begin(1);
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
-        ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, epoch,
+        ck_assert_int_eq(coord_task_plan(c->slot[0].tasks, epoch,
                                          &(struct coord_segment){.rows = 10000}, 1, 1, 1, 0, &e),
                          0);
         for (uint32_t i = 0; i < 10000; i++) {
             task(0, 7);
-            coord_task_pushed(&c->slot[0].tasks, 0, 0);
+            coord_task_pushed(c->slot[0].tasks, 0, 0);
         }
     }
     again();
-    ck_assert_uint_eq(c->slot[0].leases.serial, 30000);
+    ck_assert_uint_eq(c->slot[0].leases->serial, 30000);
     ck_assert_uint_eq(find(0, 1, 30000)->epoch, 3);
     ck_assert_uint_eq(find(0, 1, 30000 - COORD_LEASES + 1)->position, 30000 - COORD_LEASES - 10000);
     ck_assert_ptr_null(find(0, 1, 30000 - COORD_LEASES));
@@ -259,14 +259,14 @@ START_TEST(damaged_entries_are_left_out)
     struct err e;
     begin(1);
     ck_assert_int_eq(
-        coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 100}, 1, 1, 1, 0, &e),
+        coord_task_plan(c->slot[0].tasks, 1, &(struct coord_segment){.rows = 100}, 1, 1, 1, 0, &e),
         0);
     task(0, 7);
     ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/2", "short", 5, &e), 0);
     struct coord_lease wrong = {.serial = 9, .batch = 1}; /* belongs into another slot */
     ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/3", &wrong, sizeof wrong, &e), 0);
     again();
-    ck_assert_uint_eq(c->slot[0].leases.serial, 1);
+    ck_assert_uint_eq(c->slot[0].leases->serial, 1);
     ck_assert_ptr_nonnull(find(0, 1, 1));
     end();
 }

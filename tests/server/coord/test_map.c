@@ -1,5 +1,5 @@
 /* test_coord_map.c: the map of tablets to shards. */
-#include "server/coord/map.h"
+#include "server/coord/fleet/map.h"
 
 #include <check.h>
 #include <stdio.h>

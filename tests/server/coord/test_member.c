@@ -1,5 +1,5 @@
 /* test_coord_member.c: numbers and leases of shards and workers. */
-#include "server/coord/worker.h"
+#include "server/coord/core/worker.h"
 
 #include <check.h>
 #include <stdio.h>

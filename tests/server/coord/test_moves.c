@@ -1,6 +1,9 @@
 /* test_moves.c: the coordinator's state machines follow their tables, and abort on any other
  * step. */
-#include "server/coord/phase.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/cut.h"
 #include "tests/lib/sm_case.h"
 
 #include <stdlib.h>
@@ -17,7 +20,7 @@ END_TEST
 START_TEST(coord_phase_of_a_running_job_may_fail_and_restart)
 {
     struct coord *c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     for (uint32_t phase = 0; phase < coord_phase_moves.count; phase++) {
         c->slot[0].at.phase = phase;
         bool running = coord_phase_running(&c->slot[0]);
@@ -37,7 +40,7 @@ static void enter_train(const void *context)
 START_TEST(coord_phase_enter_holds_the_table)
 {
     struct coord *c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->slot[0].at.phase = PHASE_SETUP;
     ck_assert(sm_case_aborts(enter_train, c));
     free(c);

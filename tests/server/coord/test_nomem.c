@@ -2,8 +2,9 @@
  * there is no memory for the second one's question: the job ends, once, and each resource is
  * released once. */
 #include "proto/base/log.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -77,11 +78,11 @@ static void setup(void)
         ck_assert(sim_step(sim));
     sim_pause(shard[1]->node, sim_now_ns(sim) + SECOND / 2);
     fake_client_checkpoint(&client, "one");
-    while (c->slot[0].cut.state != CUT_HOLDING ||
-           !c->slot[0].cut.waits) /* rows are written first */
+    while (c->slot[0].cut->state != CUT_HOLDING ||
+           !c->slot[0].cut->waits) /* rows are written first */
         ck_assert(sim_step(sim));
-    ck_assert(c->slot[0].cut.state == CUT_HOLDING &&
-              c->slot[0].checkpoint.state == CHECKPOINT_CUTTING);
+    ck_assert(c->slot[0].cut->state == CUT_HOLDING &&
+              c->slot[0].checkpoint->state == CHECKPOINT_CUTTING);
     no_memory = true;
 }
 
@@ -104,9 +105,9 @@ static void failed_once(int status, const char *text)
     ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FAILED);
     ck_assert_int_eq(c->slot[0].at.status, status);
     ck_assert_msg(strstr(c->slot[0].at.text, text) != NULL, "%s", c->slot[0].at.text);
-    ck_assert(c->slot[0].cut.state == CUT_IDLE && !c->slot[0].cut.waits);
-    ck_assert_int_eq(c->slot[0].checkpoint.state, CHECKPOINT_IDLE);
-    ck_assert_uint_eq(c->slot[0].checkpoint.list->failed, 1);
+    ck_assert(c->slot[0].cut->state == CUT_IDLE && !c->slot[0].cut->waits);
+    ck_assert_int_eq(c->slot[0].checkpoint->state, CHECKPOINT_IDLE);
+    ck_assert_uint_eq(c->slot[0].checkpoint->list->failed, 1);
     (void)sim_run(sim, sim_now_ns(sim) + SECOND, NULL, NULL);
     ck_assert_uint_eq(client.state, WIRE_JOB_FAILED);
     ck_assert_int_ne(client.checkpoint.status, 0);

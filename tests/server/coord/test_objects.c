@@ -1,7 +1,7 @@
 /* test_objects.c: the list of a log's objects, the worker that each object is given to, and the
  * objects that make up an epoch. */
 #include "proto/base/hash.h"
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -28,11 +28,11 @@ static void begin(uint32_t lanes, uint32_t mode)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
     c->slot[0].store = c->fleet.store;
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, lanes, mode, &e), 0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, lanes, mode, &e), 0);
     c->slot[0].at.number = 7;
     c->slot[0].at.phase = PHASE_INDEX;
     c->slot[0].at.split[WIRE_TRAIN].used = 1;
@@ -50,7 +50,7 @@ static void end(void)
     split = WIRE_TRAIN;
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&c->slot[0].objects[s]);
-    coord_task_close(&c->slot[0].tasks);
+    coord_task_close(c->slot[0].tasks);
     coord_store_close(c->fleet.store);
     free(c);
 }

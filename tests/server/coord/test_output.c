@@ -1,8 +1,7 @@
 /* test_output.c: a report and figures whose folder answers, hangs, or refuses them; the test itself
  * decides when the work of each errand is done. */
-#include "server/coord/output.h"
-
-#include "server/coord/core.h"
+#include "server/coord/figures/output.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -88,7 +87,7 @@ static void setup(void)
     status = 0;
     now = SECOND;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
     c->fleet.options.write_scalars = scalars_take;
@@ -146,7 +145,7 @@ START_TEST(figures_that_are_not_written_are_told_once)
     ck_assert_ptr_nonnull(strstr(c->slot[0].missed.text, "not all of its curves are written: "));
     ck_assert_ptr_nonnull(strstr(c->slot[0].missed.text,
                                  _i == 0 ? "the disk is full" : "/curves has not answered for"));
-    ck_assert(c->slot[0].trace.failed && !coord_output_figures_wait(&c->slot[0]));
+    ck_assert(c->slot[0].trace->failed && !coord_output_figures_wait(&c->slot[0]));
     while (begun_count > 0)
         back();
     ck_assert_str_eq(wrote, "1 "); /* a curve has no gap */
@@ -163,7 +162,7 @@ START_TEST(figures_that_wait_are_written_at_the_end)
     if (_i == 1)
         begun[0]->run(begun[0]); /* the env waits for it */
     else
-        c->slot[0].output.figures->ran = false;
+        c->slot[0].output->figures->ran = false;
     coord_errand_end(&c->fleet);
     coord_output_close(&c->slot[0]);
     ck_assert_str_eq(wrote, "1 2 3 ");

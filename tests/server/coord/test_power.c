@@ -1,6 +1,7 @@
 /* test_power.c: the coordinator's store on a disk that loses its power at any call. */
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "server/coord/store/store.h"
 #include "tests/lib/coord_log.h"
 #include "tests/lib/coord_put.h"
 #include "tests/lib/disk.h"

@@ -1,8 +1,8 @@
 /* test_records.c: state.log of release 0.2.0, whole, torn and damaged, and its takeover into the
  * store. */
 #include "proto/base/file.h"
-#include "server/coord/old_log.h"
-#include "server/coord/store.h"
+#include "server/coord/store/old_log.h"
+#include "server/coord/store/store.h"
 #include "tests/lib/coord_log.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/lib/suite.h"

@@ -1,7 +1,6 @@
 /* test_replay.c: windows as a worker reports them, and the time at which each begins. */
-#include "server/coord/epoch.h"
-
-#include "server/coord/core.h"
+#include "server/coord/job/epoch.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static void begin(uint32_t mode)
     struct err e;
     now = SECOND;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
     c->slot[0].store = c->fleet.store;
@@ -43,14 +42,14 @@ static void begin(uint32_t mode)
     c->slot[0].spec.replay.window = 3600;
     c->slot[0].spec.replay.every = 86400;
     c->slot[0].spec.replay.pace = 3600;
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, mode, &e), 0);
-    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(coord_replay_open(c->slot[0].replay, &c->slot[0].spec, &e), 0);
 }
 
 static void end(void)
 {
-    coord_replay_close(&c->slot[0].replay);
-    coord_task_close(&c->slot[0].tasks);
+    coord_replay_close(c->slot[0].replay);
+    coord_task_close(c->slot[0].tasks);
     coord_store_close(c->fleet.store);
     free(c);
 }
@@ -99,9 +98,9 @@ START_TEST(a_window_is_begun_when_its_time_has_come)
         for (uint32_t s = 0; s < 12; s++) {
             coord_replay_gate(&c->slot[0]);
             uint32_t gate =
-                due[s] < 4 ? c->slot[0].replay.segment[due[s]].task : c->slot[0].tasks.tasks;
-            ck_assert_uint_eq(c->slot[0].tasks.gate, gate);
-            ck_assert_uint_eq(c->slot[0].tasks.stop, c->slot[0].tasks.tasks);
+                due[s] < 4 ? c->slot[0].replay->segment[due[s]].task : c->slot[0].tasks->tasks;
+            ck_assert_uint_eq(c->slot[0].tasks->gate, gate);
+            ck_assert_uint_eq(c->slot[0].tasks->stop, c->slot[0].tasks->tasks);
             now += SECOND;
         }
         end();
@@ -116,7 +115,7 @@ START_TEST(windows_that_were_begun_are_known_again)
     begin(WIRE_SSP);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    c->slot[0].tasks.frontier = c->slot[0].replay.segment[3].task;
+    c->slot[0].tasks->frontier = c->slot[0].replay->segment[3].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     ck_assert_uint_eq(of.begun, 3);
     ck_assert_uint_eq(of.hash, UINT64_C(17100681006015198030));
@@ -132,17 +131,17 @@ START_TEST(windows_that_were_begun_stay_so_without_tasks)
     begin((uint32_t)_i);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    struct coord_tasks *t = &c->slot[0].tasks;
-    t->frontier = c->slot[0].replay.segment[3].task;
+    struct coord_tasks *t = c->slot[0].tasks;
+    t->frontier = c->slot[0].replay->segment[3].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     uint64_t until = coord_replay_until(&c->slot[0]);
     ck_assert_uint_eq(of.begun, 3);
     ck_assert_uint_eq(until, 104 * 3600);
     ck_assert(coord_replay_note(&c->slot[0]));
     coord_task_close(t);
-    coord_replay_close(&c->slot[0].replay);
+    coord_replay_close(c->slot[0].replay);
     ck_assert_int_eq(coord_task_open(t, 2, (uint32_t)_i, &e), 0);
-    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
+    ck_assert_int_eq(coord_replay_open(c->slot[0].replay, &c->slot[0].spec, &e), 0);
     ck_assert_int_eq(coord_replay_load(&c->slot[0], &e), 0);
     for (uint32_t planned = 0; planned <= 1; planned++) {
         struct coord_replay_record again = coord_replay_record_of(&c->slot[0], false);
@@ -162,12 +161,12 @@ START_TEST(before_its_time_no_lane_has_a_task)
     tell(four, 4, 160);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
     coord_replay_gate(&c->slot[0]);
-    struct coord_tasks *t = &c->slot[0].tasks;
+    struct coord_tasks *t = c->slot[0].tasks;
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     while (coord_task_append(t, 0) != COORD_NO_TASK)
         coord_task_pushed(t, 0, now);
-    ck_assert_uint_eq(t->next, c->slot[0].replay.segment[1].task);
+    ck_assert_uint_eq(t->next, c->slot[0].replay->segment[1].task);
     ck_assert(!coord_task_drained(t)); /* it waits, and is not done */
     now += SECOND;
     coord_replay_gate(&c->slot[0]);
@@ -183,17 +182,17 @@ START_TEST(what_stood_still_is_not_made_up_for)
     begin(WIRE_SSP);
     tell(four, 4, 160);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    for (uint32_t i = 0; i < c->slot[0].replay.segment[2].task; i++)
-        c->slot[0].tasks.task[i].first_batch = i + 1;
-    c->slot[0].tasks.frontier = c->slot[0].replay.segment[2].task;
+    for (uint32_t i = 0; i < c->slot[0].replay->segment[2].task; i++)
+        c->slot[0].tasks->task[i].first_batch = i + 1;
+    c->slot[0].tasks->frontier = c->slot[0].replay->segment[2].task;
     coord_replay_gate(&c->slot[0]);
-    ck_assert_uint_eq(c->slot[0].replay.due, 3);
+    ck_assert_uint_eq(c->slot[0].replay->due, 3);
     now += 6 * SECOND;
     coord_replay_gate(&c->slot[0]);
-    ck_assert_uint_eq(c->slot[0].replay.due, 3);
+    ck_assert_uint_eq(c->slot[0].replay->due, 3);
     now += SECOND; /* the last window begins 7 hours after it */
     coord_replay_gate(&c->slot[0]);
-    ck_assert_uint_eq(c->slot[0].replay.due, 4);
+    ck_assert_uint_eq(c->slot[0].replay->due, 4);
     end();
 }
 END_TEST
@@ -206,7 +205,7 @@ START_TEST(without_a_pace_all_is_due)
     tell(four, 4, 160);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
     coord_replay_gate(&c->slot[0]);
-    ck_assert_uint_eq(c->slot[0].tasks.gate, c->slot[0].tasks.tasks);
+    ck_assert_uint_eq(c->slot[0].tasks->gate, c->slot[0].tasks->tasks);
     end();
 }
 END_TEST
@@ -237,8 +236,8 @@ START_TEST(windows_are_taken_that_a_span_meets)
         c->slot[0].spec.replay.out[0] = cases[i].out;
         c->slot[0].spec.replay.outs = cases[i].outs;
         ck_assert_int_eq(tell(four, 4, 160), 0);
-        for (uint32_t s = 0; s < c->slot[0].replay.segments; s++)
-            taken |= 1u << c->slot[0].replay.segment[s].position / 40;
+        for (uint32_t s = 0; s < c->slot[0].replay->segments; s++)
+            taken |= 1u << c->slot[0].replay->segment[s].position / 40;
         ck_assert_uint_eq(taken, cases[i].taken);
         end();
     }
@@ -249,16 +248,19 @@ END_TEST
  * count any more. */
 static void counted(uint32_t window)
 {
-    struct metric_tally *told = &c->slot[0].windows.told[0];
+    struct metric_tally *told = &c->slot[0].windows->told[0];
     memset(told, 0, sizeof *told);
     for (uint32_t i = 0; i <= window; i++)
         metric_tally_add(told, 0.5f, (float)(i & 1), 0.7);
-    coord_replay_count(&c->slot[0], c->slot[0].replay.segment[window].task);
+    struct metric_by *day =
+        coord_replay_count(&c->slot[0], c->slot[0].replay->segment[window].task, told);
+    if (day != NULL)
+        coord_window_by(c->slot[0].windows, day);
 }
 
 static uint64_t examples_of(uint32_t day)
 {
-    const struct json *item = json_array_at(c->slot[0].replay.days, day);
+    const struct json *item = json_array_at(c->slot[0].replay->days, day);
     return (uint64_t)json_as_int(json_get(item, "examples"), -1);
 }
 
@@ -270,10 +272,10 @@ START_TEST(a_day_has_its_own_examples_alone)
     begin(WIRE_SSP);
     c->slot[0].spec.replay.every = 7200;
     c->slot[0].spec.replay.pace = 0;
-    ck_assert_int_eq(coord_window_open(&c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
+    ck_assert_int_eq(coord_window_open(c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    struct coord_tasks *t = &c->slot[0].tasks;
+    struct coord_tasks *t = c->slot[0].tasks;
     ck_assert_uint_eq(t->tasks, 4);
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
@@ -286,16 +288,16 @@ START_TEST(a_day_has_its_own_examples_alone)
         }
         ck_assert_uint_eq(window, t->stop);
         ck_assert(coord_replay_end(&c->slot[0]));
-        ck_assert_uint_eq(c->slot[0].replay.ended, day + 1);
+        ck_assert_uint_eq(c->slot[0].replay->ended, day + 1);
         ck_assert_uint_eq(examples_of(day), expected[day]);
         counted(0); /* repeated too late */
         coord_task_stop(t, t->tasks);
         ck_assert_int_eq(coord_replay_stop(&c->slot[0], false, &e), 0); /* it was not evaluated */
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
-        c->slot[0].replay.made = c->slot[0].replay.ended;
+        c->slot[0].replay->made = c->slot[0].replay->ended;
         coord_task_stop(t, t->tasks);
     }
-    coord_window_close(&c->slot[0].windows);
+    coord_window_close(c->slot[0].windows);
     end();
 }
 END_TEST
@@ -307,7 +309,7 @@ static void value_counted(uint32_t window)
     uint64_t examples = window + 1;
     struct metric_by_told told = {.key = window, .examples = examples};
     struct metric_by_task task = {.loss = 1, .predicted = 0.5, .positives = examples / 2};
-    c->slot[0].windows.part = (struct metric_by_part){
+    c->slot[0].windows->part = (struct metric_by_part){
         .fields = 1, .values = 1, .head = &head, .told = &told, .task = &task};
     counted(window);
 }
@@ -315,7 +317,7 @@ static void value_counted(uint32_t window)
 /* Checks the examples of a value at a place of a day's table; 0: there is no such place. */
 static void examples_by(uint32_t day, uint32_t place, uint64_t examples, const char *key)
 {
-    const struct json *item = json_array_at(c->slot[0].replay.days, day);
+    const struct json *item = json_array_at(c->slot[0].replay->days, day);
     const struct json *by = json_array_at(json_get(item, "figures.by.city"), place);
     ck_assert_int_eq(json_as_int(json_get(by, "examples"), 0), (int64_t)examples);
     ck_assert_str_eq(json_as_string(json_get(by, "key"), ""), key);
@@ -326,16 +328,16 @@ START_TEST(a_day_has_its_own_values_alone)
 {
     struct err e;
     begin(WIRE_SSP);
-    coord_replay_close(&c->slot[0].replay);
+    coord_replay_close(c->slot[0].replay);
     c->slot[0].spec.evaluate.by.item = (char *[]){"city"};
     c->slot[0].spec.evaluate.by.count = 1;
     c->slot[0].spec.replay.every = 7200;
     c->slot[0].spec.replay.pace = 0;
-    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
-    ck_assert_int_eq(coord_window_open(&c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
+    ck_assert_int_eq(coord_replay_open(c->slot[0].replay, &c->slot[0].spec, &e), 0);
+    ck_assert_int_eq(coord_window_open(c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    struct coord_tasks *t = &c->slot[0].tasks;
+    struct coord_tasks *t = c->slot[0].tasks;
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     for (uint32_t day = 0, window = 0; day < 2; day++) {
@@ -345,7 +347,7 @@ START_TEST(a_day_has_its_own_values_alone)
             value_counted(window++);
         }
         ck_assert(coord_replay_end(&c->slot[0]));
-        c->slot[0].replay.made = c->slot[0].replay.ended;
+        c->slot[0].replay->made = c->slot[0].replay->ended;
         coord_task_stop(t, t->tasks);
     }
     examples_by(0, 0, 2, "0x0000000000000001"); /* the value with more examples comes first */
@@ -353,7 +355,7 @@ START_TEST(a_day_has_its_own_values_alone)
     examples_by(0, 2, 0, "");
     examples_by(1, 0, 3, "0x0000000000000002");
     examples_by(1, 1, 0, "");
-    coord_window_close(&c->slot[0].windows);
+    coord_window_close(c->slot[0].windows);
     end();
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* test_replay_objects.c: a replay over objects: their windows as workers report and the store keeps
  * them, the pieces of a window, and the lane of an object. */
 #include "proto/base/hash.h"
-#include "server/coord/core.h"
-#include "server/coord/epoch.h"
+#include "server/coord/job/epoch.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ static void job_begin(uint32_t mode)
     c->slot[0].spec.replay.on = true;
     c->slot[0].spec.replay.window = 3600;
     c->slot[0].spec.replay.every = 86400;
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, mode, &e), 0);
-    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(coord_replay_open(c->slot[0].replay, &c->slot[0].spec, &e), 0);
 }
 
 /* A replay in hours over these objects, one a line. */
@@ -53,7 +53,7 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
     m.frame[2].data = (void *)"";
     if (c == NULL) {
         c = calloc(1, sizeof *c);
-        c->slot[0].fleet = &c->fleet;
+        coord_slot_wire(c);
         c->fleet.store = coord_store_memory();
         c->slot[0].store = c->fleet.store;
         job_begin(mode);
@@ -63,10 +63,10 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
 
 static void job_end(void)
 {
-    coord_replay_close(&c->slot[0].replay);
+    coord_replay_close(c->slot[0].replay);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&c->slot[0].objects[s]);
-    coord_task_close(&c->slot[0].tasks);
+    coord_task_close(c->slot[0].tasks);
 }
 
 static void end(void)
@@ -112,8 +112,8 @@ static void all_done(void)
 static void piece_is(uint32_t segment, uint32_t n, uint32_t object, uint64_t position,
                      uint64_t rows)
 {
-    ck_assert_uint_lt(n, c->slot[0].replay.segment[segment].pieces);
-    const struct coord_piece *p = &c->slot[0].replay.segment[segment].piece[n];
+    ck_assert_uint_lt(n, c->slot[0].replay->segment[segment].pieces);
+    const struct coord_piece *p = &c->slot[0].replay->segment[segment].piece[n];
     ck_assert_uint_eq(p->object, object);
     ck_assert_uint_eq(p->position, position);
     ck_assert_uint_eq(p->rows, rows);
@@ -122,7 +122,7 @@ static void piece_is(uint32_t segment, uint32_t n, uint32_t object, uint64_t pos
 
 static void segments_are(void)
 {
-    const struct coord_replay *r = &c->slot[0].replay;
+    const struct coord_replay *r = c->slot[0].replay;
     ck_assert_uint_eq(r->segments, 3);
     ck_assert_uint_eq(r->rows, 87);
     ck_assert_uint_eq(r->batches, 3 + 3 + 1 + 2 + 1);
@@ -143,12 +143,12 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
     ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].known, 1);
     segments_are();
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    const struct coord_tasks *t = &c->slot[0].tasks;
-    ck_assert_uint_eq(t->batches, c->slot[0].replay.batches);
+    const struct coord_tasks *t = c->slot[0].tasks;
+    ck_assert_uint_eq(t->batches, c->slot[0].replay->batches);
     for (uint32_t i = 0, s = 0; i < t->tasks; i++) {
         s += t->task[i].segment > s;
         ck_assert_uint_eq(t->task[i].segment, s);
-        ck_assert_uint_ge(i, c->slot[0].replay.segment[s].task);
+        ck_assert_uint_ge(i, c->slot[0].replay->segment[s].task);
     }
     /* a restarted coordinator */
     struct coord_progress at = c->slot[0].at;
@@ -156,7 +156,8 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
     uint64_t hash = coord_replay_record_of(&c->slot[0], false).hash;
     job_end();
     memset(&c->slot[0], 0, sizeof c->slot[0]);
-    c->slot[0].fleet = &c->fleet;
+    memset(&c->part[0], 0, sizeof c->part[0]);
+    coord_slot_wire(c);
     c->slot[0].store = c->fleet.store;
     job_begin(WIRE_SSP);
     c->slot[0].spec = spec;
@@ -198,7 +199,7 @@ START_TEST(what_is_scored_has_no_windows)
     ck_assert(!ends);
     ck_assert_int_eq(done(0, 8, NULL, 0), 0);
     ck_assert_uint_eq(c->slot[0].at.split[WIRE_VALID].rows, 8);
-    ck_assert_uint_eq(c->slot[0].replay.windows, 0);
+    ck_assert_uint_eq(c->slot[0].replay->windows, 0);
     split = WIRE_TRAIN;
     all_done();
     segments_are();
@@ -213,15 +214,15 @@ START_TEST(what_is_left_out_has_no_segment)
     c->slot[0].spec.replay.outs = 1;
     c->slot[0].spec.replay.out[0] = (struct job_span){100 * 3600, 101 * 3600};
     all_done();
-    ck_assert_uint_eq(c->slot[0].replay.segments, 2);
-    ck_assert_uint_eq(c->slot[0].replay.rows, 27);
+    ck_assert_uint_eq(c->slot[0].replay->segments, 2);
+    ck_assert_uint_eq(c->slot[0].replay->rows, 27);
     piece_is(0, 0, 1, 0, 8);
     piece_is(0, 1, 0, 30, 15);
     piece_is(1, 0, 3, 30, 4);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    for (uint32_t i = 0; i < c->slot[0].tasks.tasks; i++)
-        ck_assert(c->slot[0].tasks.task[i].rows == 0 ||
-                  c->slot[0].tasks.task[i].lane == c->slot[0].tasks.task[i].object % 2);
+    for (uint32_t i = 0; i < c->slot[0].tasks->tasks; i++)
+        ck_assert(c->slot[0].tasks->task[i].rows == 0 ||
+                  c->slot[0].tasks->task[i].lane == c->slot[0].tasks->task[i].object % 2);
     end();
 }
 END_TEST
@@ -236,8 +237,8 @@ START_TEST(who_goes_on_has_the_same_ranges)
     begin(WIRE_SSP, 4, "a\nb\nc\nd\n");
     all_done();
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    struct coord_replay *r = &c->slot[0].replay;
-    c->slot[0].tasks.frontier = r->segment[1].task;
+    struct coord_replay *r = c->slot[0].replay;
+    c->slot[0].tasks->frontier = r->segment[1].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     ck_assert_uint_eq(of.begun, 1);
     ck_assert_uint_eq(of.hash, BEGUN_HASH);
@@ -257,7 +258,7 @@ START_TEST(objects_are_dealt_by_the_begin_of_their_partitions)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.store = coord_store_memory();
     c->slot[0].store = c->fleet.store;
     job_begin(WIRE_BSP);

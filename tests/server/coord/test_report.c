@@ -1,5 +1,5 @@
 /* test_coord_bottleneck.c: which stage limits, by hand. */
-#include "server/coord/report.h"
+#include "server/coord/job/report.h"
 
 #include <check.h>
 #include <math.h>

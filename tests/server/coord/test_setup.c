@@ -1,9 +1,11 @@
 /* test_setup.c: the messages that a shard gets when it registers, and the steps that set a job up
  * on it; the shard answers as the case says. */
-#include "server/coord/checkpoint_keep.h"
-#include "server/coord/core.h"
-#include "server/coord/setup.h"
-#include "server/coord/submit.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/setup_state.h"
+#include "server/coord/job/setup.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/keep/checkpoint_keep.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -135,7 +137,7 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
     job_make("ssp");
     shard->ready = _i != 0;
     c->fleet.cluster.newest_epoch = _i == 1 ? 4 : 3;
-    c->fleet.fresh.number = _i == 2 ? 4 : 0;
+    c->fleet.fresh->number = _i == 2 ? 4 : 0;
     c->fleet.names.version = _i >= 3 ? 2 : 0;
     c->fleet.names.newest = _i == 4 ? 3 : 0; /* a server knows newer names */
     c->fleet.names.line = "names";
@@ -166,7 +168,7 @@ START_TEST(shard_that_is_not_ready_has_the_map_once)
 {
     job_make("ssp");
     shard->ready = false;
-    c->fleet.fresh.number = _i == 1 ? 4 : 0;
+    c->fleet.fresh->number = _i == 1 ? 4 : 0;
     c->fleet.cluster.newest_epoch = _i == 2 ? 4 : 3;
     ck_assert_int_eq(env_connect(c->fleet.env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
     for (int again = 0; again < 2; again++) {
@@ -206,9 +208,9 @@ END_TEST
 START_TEST(shard_drops_what_is_to_go_first)
 {
     job_make("ssp");
-    c->fleet.fresh.number = _i == 0 ? 4 : 0;
-    c->fleet.fresh_fields.number = _i == 1 ? 4 : 0;
-    (void)snprintf(c->fleet.fresh_fields.what, sizeof c->fleet.fresh_fields.what, "emb:2");
+    c->fleet.fresh->number = _i == 0 ? 4 : 0;
+    c->fleet.fresh_fields->number = _i == 1 ? 4 : 0;
+    (void)snprintf(c->fleet.fresh_fields->what, sizeof c->fleet.fresh_fields->what, "emb:2");
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
     ck_assert(c->slot[0].setup.shard[1].done);
     if (_i == 0) {
@@ -286,7 +288,7 @@ END_TEST
  * end stays as it is. */
 START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
 {
-    struct coord_checkpoint *k = &c->slot[0].checkpoint;
+    struct coord_checkpoint *k = c->slot[0].checkpoint;
     job_make("ssp");
     c->slot[0].at.phase = PHASE_DONE;
     k->state = CHECKPOINT_OPENING;
@@ -304,7 +306,7 @@ END_TEST
 
 static void lane_is(uint32_t lane, enum coord_lane_state state, bool placed)
 {
-    struct coord_lane *l = &c->slot[0].tasks.lane[lane];
+    struct coord_lane *l = &c->slot[0].tasks->lane[lane];
     l->state = state;
     l->generation = l->stored = 10 + lane;
     l->placed = placed;

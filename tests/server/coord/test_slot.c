@@ -1,11 +1,10 @@
 /* test_slot.c: two jobs in one coordinator: each has its slot, its part of the store, and its
  * workers. */
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
-#include "server/coord/slot.h"
-#include "server/coord/submit.h"
-#include "server/coord/work.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/job/work.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -78,7 +77,7 @@ START_TEST(a_second_job_gets_the_other_slot_and_a_third_none)
     ck_assert_ptr_null(submit("three", 2, 13));
     ck_assert_int_eq(e.code, SHOAL_E_BUSY);
     ck_assert_ptr_nonnull(strstr(e.text, "job two"));
-    ck_assert(coord_phase_running(one) && one->tasks.lanes == 2 && two->tasks.lanes == 3);
+    ck_assert(coord_phase_running(one) && one->tasks->lanes == 2 && two->tasks->lanes == 3);
 }
 END_TEST
 
@@ -102,7 +101,7 @@ START_TEST(both_jobs_are_there_after_a_restart)
     ck_assert_uint_eq(c->slot[1].at.number, two);
     ck_assert_str_eq(c->slot[0].spec.name, "one");
     ck_assert_str_eq(c->slot[1].spec.name, "two");
-    ck_assert_uint_eq(c->slot[1].tasks.lanes, 3);
+    ck_assert_uint_eq(c->slot[1].tasks->lanes, 3);
     ck_assert_ptr_eq(coord_slot_newest(c), &c->slot[1]);
 }
 END_TEST
@@ -114,7 +113,7 @@ START_TEST(one_job_ends_and_the_other_stays)
     coord_end_fail(one, SHOAL_E_STOPPED, "stopped");
     ck_assert(!coord_phase_running(one) && coord_phase_running(two));
     ck_assert_ptr_eq(submit("three", 4, 13), one);
-    ck_assert_uint_eq(two->tasks.lanes, 3);
+    ck_assert_uint_eq(two->tasks->lanes, 3);
     ck_assert_ptr_eq(coord_slot_newest(c), one);
 }
 END_TEST

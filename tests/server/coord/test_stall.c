@@ -2,9 +2,9 @@
  * workers. */
 #include "proto/base/json.h"
 #include "server/coord/coord.h"
-#include "server/coord/core.h"
-#include "server/coord/stall.h"
-#include "server/coord/status.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/work/stall.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/suite.h"
 

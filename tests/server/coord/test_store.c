@@ -1,5 +1,5 @@
 /* test_store.c: stored values are there after a restart; damage is found. */
-#include "server/coord/store.h"
+#include "server/coord/store/store.h"
 #include "tests/lib/coord_put.h"
 #include "tests/lib/disk.h"
 

@@ -1,7 +1,7 @@
 /* test_taken.c: the record of the data that the tables were trained on: what a job begins with,
  * adds and is refused for. */
-#include "server/coord/core.h"
-#include "server/coord/phase.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -22,9 +22,9 @@ static struct env env = {.ops = &ops};
 static void open_it(void)
 {
     c = calloc(1, sizeof *c);
-    c->slot[0].fleet = &c->fleet;
+    coord_slot_wire(c);
     c->fleet.env = &env;
-    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 1, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 1, WIRE_ASYNC, &e), 0);
     c->slot[0].parsed = true;
 }
 
@@ -39,9 +39,9 @@ static void begin(void)
 static void close_it(void)
 {
     coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
-    coord_taken_close(&c->fleet.taken);
-    coord_taken_list_close(&c->slot[0].taken);
-    coord_task_close(&c->slot[0].tasks);
+    coord_taken_close(c->fleet.taken);
+    coord_taken_list_close(c->slot[0].taken);
+    coord_task_close(c->slot[0].tasks);
     free(c);
 }
 
@@ -72,7 +72,7 @@ static void job(uint64_t number, bool grows)
         (struct coord_progress){.number = number, .run = number, .phase = PHASE_WAITING};
     c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
     c->slot[0].spec.data.objects.grow_ms = grows ? 1000 : 0;
-    c->slot[0].grow.at = (struct coord_grow_record){.job = number};
+    c->slot[0].grow->at = (struct coord_grow_record){.job = number};
 }
 
 static void objects(const char *lines, uint32_t count)
@@ -94,7 +94,7 @@ static void set_up(void)
 static void learnt(uint64_t of, uint64_t rows)
 {
     c->slot[0].at.train_rows = of;
-    c->slot[0].at.split[WIRE_TRAIN].rows = c->slot[0].grow.at.rows = rows;
+    c->slot[0].at.split[WIRE_TRAIN].rows = c->slot[0].grow->at.rows = rows;
     ck_assert(coord_taken_learnt(&c->slot[0]));
 }
 
@@ -105,22 +105,22 @@ START_TEST(names_are_the_jobs_until_its_tables_are_there)
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\t1\nb\t2\n", 2);
     ck_assert(!coord_taken_has(&c->slot[0], "a\t1"));
-    ck_assert_uint_eq(c->fleet.taken.version, 0);
+    ck_assert_uint_eq(c->fleet.taken->version, 0);
     again();
     job(7, true);
     objects("a\t1\nb\t2\n", 2);
     set_up();
-    ck_assert_uint_eq(c->fleet.taken.version, 1);
+    ck_assert_uint_eq(c->fleet.taken->version, 1);
     ck_assert(coord_taken_has(&c->slot[0], "a\t9") && coord_taken_has(&c->slot[0], "b") &&
               !coord_taken_has(&c->slot[0], "c"));
-    ck_assert_uint_eq(c->fleet.taken.is.at.flags, COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->fleet.taken->is.at.flags, COORD_TAKEN_BEGUN);
     learnt(9, 10);
-    ck_assert_uint_eq(c->fleet.taken.is.at.flags, COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->fleet.taken->is.at.flags, COORD_TAKEN_BEGUN);
     learnt(10, 10);
-    ck_assert_uint_eq(c->fleet.taken.is.at.flags, 0);
+    ck_assert_uint_eq(c->fleet.taken->is.at.flags, 0);
     again();
     ck_assert_uint_eq(coord_taken_count(&c->slot[0]), 2);
-    ck_assert_uint_eq(c->fleet.taken.version, 2);
+    ck_assert_uint_eq(c->fleet.taken->version, 2);
     end();
 }
 END_TEST
@@ -147,7 +147,7 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
     c->slot[0].at.epoch += _i == 1;
     again();
     ck_assert_uint_eq(coord_taken_count(&c->slot[0]), _i == 0 ? 1 : 3);
-    ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->fleet.taken->is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
     ck_assert_int_eq(coord_taken_has(&c->slot[0], "b"), _i);
     end();
 }
@@ -162,7 +162,7 @@ static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\n", 1);
     set_up();
-    c->fleet.taken.is.at.flags = flags;
+    c->fleet.taken->is.at.flags = flags;
     size_t bytes;
     void *record = coord_taken_record(&c->slot[0], &bytes);
     job(8, grows);
@@ -177,7 +177,7 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
 {
     for (int fleet = 0; fleet < 2; fleet++) {
         ck_assert_int_eq(next(0, true, false, fleet), 0);
-        ck_assert(coord_taken_has(&c->slot[0], "a") && c->slot[0].taken.at.flags == 0);
+        ck_assert(coord_taken_has(&c->slot[0], "a") && c->slot[0].taken->at.flags == 0);
         end();
         ck_assert_int_eq(next(COORD_TAKEN_BEGUN, true, false, fleet), SHOAL_E_CONFIG);
         ck_assert_ptr_nonnull(strstr(e.text, "1 files or objects are learnt in part"));
@@ -188,7 +188,7 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
         for (uint32_t flags = COORD_TAKEN_BEGUN; flags <= COORD_TAKEN_UNSURE; flags++)
             for (int grows = 0; grows < 2; grows++) { /* unknown stays unknown */
                 ck_assert_int_eq(next(flags, grows, true, fleet), 0);
-                ck_assert_uint_eq(c->slot[0].taken.at.flags, COORD_TAKEN_UNSURE);
+                ck_assert_uint_eq(c->slot[0].taken->at.flags, COORD_TAKEN_UNSURE);
                 ck_assert(coord_taken_has(&c->slot[0], "a"));
                 end();
             }
@@ -206,7 +206,7 @@ START_TEST(tables_of_before_there_were_names_are_not_known)
     ck_assert_int_eq(coord_taken_saved(&c->slot[0], NULL, 0, true, &e), 0);
     job(9, false);
     ck_assert_int_eq(coord_taken_fleet(&c->slot[0], &e), 0);
-    ck_assert_uint_eq(c->slot[0].taken.at.flags, COORD_TAKEN_UNSURE);
+    ck_assert_uint_eq(c->slot[0].taken->at.flags, COORD_TAKEN_UNSURE);
     end();
 }
 END_TEST
@@ -241,7 +241,7 @@ START_TEST(files_of_a_plain_job_have_names)
         ck_assert_int_eq(files("another", false), 0); /* the names of the first report stay */
     set_up();
     learnt(10, 10);
-    ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
+    ck_assert_uint_eq(c->fleet.taken->is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
     ck_assert_int_eq(coord_taken_has(&c->slot[0], "day_1"), _i < 2);
     ck_assert(!coord_taken_has(&c->slot[0], "another"));
     end();
@@ -291,7 +291,7 @@ START_TEST(a_job_without_tables_outlives_newer_names)
     ck_assert_uint_eq(c->slot[0].at.phase, PHASE_WAITING); /* it starts from none of these tables */
     objects("a\n", 1);
     set_up();
-    ck_assert_uint_eq(c->fleet.taken.version, 10); /* its own record is newer */
+    ck_assert_uint_eq(c->fleet.taken->version, 10); /* its own record is newer */
     end();
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* test_coord_task.c: lanes and tasks. */
 #include "proto/wire/wire.h"
-#include "server/coord/task.h"
+#include "server/coord/work/task.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_coord_tensorboard.c: event files on disk: whole records, one folder a run, no file outside
  * the given folder. */
-#include "server/coord/tensorboard.h"
+#include "server/coord/figures/tensorboard.h"
 #include "tests/lib/event_reader.h"
 
 #include <check.h>

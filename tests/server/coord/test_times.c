@@ -1,5 +1,5 @@
 /* test_times.c: the limit of event times that a job gets, and the range that its report shows. */
-#include "server/coord/core.h"
+#include "server/coord/job/slot.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -24,7 +24,8 @@ static struct job job;
 
 static void setup(void)
 {
-    c = (struct coord){.fleet.env = &env, .slot[0].fleet = &c.fleet};
+    c = (struct coord){.fleet.env = &env};
+    coord_slot_wire(&c);
     c.fleet.store = coord_store_memory();
     c.slot[0].store = c.fleet.store;
     memset(&job, 0, sizeof job);
@@ -70,7 +71,7 @@ START_TEST(coord_limit_of_a_round_goes_on)
     ck_assert_uint_eq(coord_times_limit_of_round(&c.slot[0]), 1700086400 + 3 * 86400);
     ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]),
                       1700086400); /* the round before had no limit */
-    c.slot[0].grow.at.limit = coord_times_limit_of_round(&c.slot[0]);
+    c.slot[0].grow->at.limit = coord_times_limit_of_round(&c.slot[0]);
     ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]), 1700086400 + 3 * 86400);
     calendar -= 9 * 86400;
     ck_assert_uint_eq(coord_times_limit_of_round(&c.slot[0]), 0);
@@ -101,16 +102,16 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
                      0);
     ck_assert_int_eq(coord_times_task(&c.slot[0], &(struct wire_TASK_DONE){.examples = 0}, &e),
                      0); /* only malformed lines */
-    c.slot[0].times = (struct coord_times){.job = 0};
+    *c.slot[0].times = (struct coord_times){.job = 0};
     ck_assert_int_eq(coord_times_load(&c.slot[0], &e), 0);
-    ck_assert_uint_eq(c.slot[0].times.examples, 20);
+    ck_assert_uint_eq(c.slot[0].times->examples, 20);
     coord_times_json(&c.slot[0], report);
     ck_assert_str_eq(json_as_string(json_get(report, "events.from"), ""), "2017-07-14T02:40:00Z");
     ck_assert_str_eq(json_as_string(json_get(report, "events.to"), ""), "2020-09-13T12:28:20Z");
     json_free(report);
     c.slot[0].at.number = 8; /* another job's do not count */
     ck_assert_int_eq(coord_times_load(&c.slot[0], &e), 0);
-    ck_assert_uint_eq(c.slot[0].times.last, 0);
+    ck_assert_uint_eq(c.slot[0].times->last, 0);
 }
 END_TEST
 
@@ -120,12 +121,12 @@ START_TEST(coord_worker_with_another_clock_is_noted_once)
     struct wire_WORKER_BEAT beat = {.clock_ahead_s = 60};
     struct json *notes = json_new_array();
     coord_times_beat(&c.slot[0], &w, &beat);
-    ck_assert_uint_eq(c.slot[0].times.aparts, 0); /* a minute is not too far apart */
+    ck_assert_uint_eq(c.slot[0].times->aparts, 0); /* a minute is not too far apart */
     beat.clock_ahead_s = -61;
     coord_times_beat(&c.slot[0], &w, &beat);
     w.figures = beat;
     coord_times_beat(&c.slot[0], &w, &beat);
-    ck_assert_uint_eq(c.slot[0].times.aparts, 1);
+    ck_assert_uint_eq(c.slot[0].times->aparts, 1);
     coord_times_note(&c.slot[0], notes);
     ck_assert_uint_eq(json_count(notes), 1);
     ck_assert_ptr_nonnull(

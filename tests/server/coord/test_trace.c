@@ -1,5 +1,5 @@
 /* test_coord_curve.c: the training curve covers all of a job in a bounded number of points. */
-#include "server/coord/trace.h"
+#include "server/coord/figures/trace.h"
 
 #include <check.h>
 #include <stdlib.h>

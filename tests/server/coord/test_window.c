@@ -1,8 +1,8 @@
 /* test_window.c: figures of training by window: each task counts once, over joined windows,
  * restarts and epochs. */
-#include "server/coord/core.h"
-#include "server/coord/saved.h"
-#include "server/coord/window.h"
+#include "server/coord/figures/window.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/keep/saved.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -20,7 +20,8 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
 {
     struct err e = {0};
     struct coord_job *j = &c.slot[0];
-    c = (struct coord){.fleet.store = store, .slot[0].fleet = &c.fleet, .slot[0].store = store};
+    c = (struct coord){.fleet.store = store, .slot[0].store = store};
+    coord_slot_wire(&c);
     j->parsed = true;
     j->epoch = epochs;
     j->at.number = number;
@@ -28,24 +29,24 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
     j->spec.train.epochs = EPOCHS;
     j->spec.train.batch = 10;
     j->at.split[WIRE_TRAIN].rows = TASKS * 10;
-    ck_assert_int_eq(coord_task_open(&j->tasks, 1, WIRE_ASYNC, &e), 0);
-    ck_assert_int_eq(coord_task_plan(&j->tasks, epoch, &(struct coord_segment){.rows = TASKS * 10},
+    ck_assert_int_eq(coord_task_open(j->tasks, 1, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_task_plan(j->tasks, epoch, &(struct coord_segment){.rows = TASKS * 10},
                                      1, 10, 1, 0, &e),
                      0);
-    ck_assert_int_eq(coord_window_open(&j->windows, &j->spec, EPOCHS, &e), 0);
+    ck_assert_int_eq(coord_window_open(j->windows, &j->spec, EPOCHS, &e), 0);
     ck_assert_int_eq(coord_window_load(&c.slot[0], &e), 0);
 }
 
 static void end(void)
 {
-    coord_window_close(&c.slot[0].windows);
-    coord_task_close(&c.slot[0].tasks);
+    coord_window_close(c.slot[0].windows);
+    coord_task_close(c.slot[0].tasks);
 }
 
 /* Counts a task with its number plus one examples. */
 static void count(uint32_t task)
 {
-    struct metric_tally *told = &c.slot[0].windows.told[0];
+    struct metric_tally *told = &c.slot[0].windows->told[0];
     *told = (struct metric_tally){.loss = 0};
     for (uint32_t i = 0; i <= task; i++)
         metric_tally_add(told, 0.5f, (float)(i % 2), 0.7);
@@ -66,7 +67,7 @@ static uint64_t before(uint64_t n)
 /* Checks the windows after `tasks` tasks were counted. */
 static void check(uint64_t tasks)
 {
-    const struct coord_windows *w = &c.slot[0].windows;
+    const struct coord_windows *w = c.slot[0].windows;
     struct metric of;
     uint32_t windows = (uint32_t)((tasks + w->stride - 1) / w->stride);
     ck_assert(tasks <= w->stride * COORD_WINDOWS_MAX &&
@@ -90,7 +91,7 @@ START_TEST(coord_windows_have_every_task_once)
     struct coord_store *store = coord_store_memory();
     struct metric of;
     begin(store, JOB, 1);
-    ck_assert(!coord_window_all(&c.slot[0].windows, &of));
+    ck_assert(!coord_window_all(c.slot[0].windows, &of));
     for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
         for (uint32_t t = 0; t < TASKS; t++) {
             uint64_t tasks = (uint64_t)(epoch - 1) * TASKS + t + 1;
@@ -100,34 +101,35 @@ START_TEST(coord_windows_have_every_task_once)
                 end();
                 begin(store, JOB, epoch);
                 check(tasks);
-                uint64_t stride = c.slot[0].windows.stride;
-                ck_assert_uint_eq(c.slot[0].windows.serial, (tasks + stride - 1) / stride * stride);
+                uint64_t stride = c.slot[0].windows->stride;
+                ck_assert_uint_eq(c.slot[0].windows->serial,
+                                  (tasks + stride - 1) / stride * stride);
             }
             if (t % 29 == 10) {
-                ck_assert(coord_window_recent(&c.slot[0].windows, &of));
+                ck_assert(coord_window_recent(c.slot[0].windows, &of));
                 ck_assert_uint_eq(of.examples, sum(t - 10, t + 1));
-                ck_assert(!coord_window_recent(&c.slot[0].windows, &of));
+                ck_assert(!coord_window_recent(c.slot[0].windows, &of));
             }
         }
-        (void)coord_window_recent(&c.slot[0].windows, &of);
+        (void)coord_window_recent(c.slot[0].windows, &of);
         ck_assert(coord_window_epoch(&c.slot[0]));
-        ck_assert_uint_eq(c.slot[0].windows.trained[epoch - 1].of[0].examples, sum(0, TASKS));
-        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
+        ck_assert_uint_eq(c.slot[0].windows->trained[epoch - 1].of[0].examples, sum(0, TASKS));
+        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), 0);
         c.slot[0].epoch[epoch - 1].number = JOB;
         end();
         begin(store, JOB, epoch); /* killed after its end */
-        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
+        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), 0);
         end();
         begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* and in the next epoch */
         for (uint32_t n = 0; n < EPOCHS; n++)
-            ck_assert_uint_eq(c.slot[0].windows.trained[n].of[0].examples,
+            ck_assert_uint_eq(c.slot[0].windows->trained[n].of[0].examples,
                               n < epoch ? sum(0, TASKS) : 0);
-        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
+        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), 0);
     }
     end();
     begin(store, JOB + 1, EPOCHS); /* another job finds none of it */
-    ck_assert(!coord_window_all(&c.slot[0].windows, &of));
-    ck_assert_uint_eq(c.slot[0].windows.trained[0].of[0].examples, 0);
+    ck_assert(!coord_window_all(c.slot[0].windows, &of));
+    ck_assert_uint_eq(c.slot[0].windows->trained[0].of[0].examples, 0);
     end();
     coord_store_close(store);
 }
@@ -166,10 +168,10 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
     coord_saved_close(&saved);
     end();
     begin(store, JOB, EPOCHS);
-    ck_assert(!coord_window_all(&c.slot[0].windows, &of));
-    ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
-    ck_assert_uint_eq(c.slot[0].windows.trained[0].of[0].examples, sum(0, TASKS));
-    ck_assert_uint_eq(c.slot[0].windows.trained[1].of[0].examples, 0);
+    ck_assert(!coord_window_all(c.slot[0].windows, &of));
+    ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), 0);
+    ck_assert_uint_eq(c.slot[0].windows->trained[0].of[0].examples, sum(0, TASKS));
+    ck_assert_uint_eq(c.slot[0].windows->trained[1].of[0].examples, 0);
     end();
     coord_store_close(store);
 }
@@ -187,7 +189,7 @@ START_TEST(coord_windows_end_where_their_last_task_does)
                  {25, 103, 103, 2}, {25, 101, 101, 2},  {24, 100, 100, 1},  {24, 99, 99, 1}};
     struct coord_store *store = coord_store_memory();
     begin(store, JOB, 1);
-    c.slot[0].windows.stride = 4;
+    c.slot[0].windows->stride = 4;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t epoch = 0;
         ck_assert_uint_eq(coord_window_end(&c.slot[0], cases[i].n, cases[i].trained, &epoch),
@@ -202,7 +204,7 @@ END_TEST
 /* Counts `examples` examples for one task, with a loss of 0.75 each. */
 static void count_many(uint32_t task, uint64_t examples)
 {
-    struct metric_tally *told = &c.slot[0].windows.told[0];
+    struct metric_tally *told = &c.slot[0].windows->told[0];
     *told = (struct metric_tally){.loss = examples * (METRIC_TALLY_ONE / 4 * 3),
                                   .predicted = examples * (METRIC_TALLY_ONE / 2)};
     told->positives[METRIC_TALLY_CELLS / 2] = examples / 2;
@@ -220,12 +222,12 @@ START_TEST(coord_windows_count_as_many_as_there_are)
     count_many(0, many);
     end();
     begin(store, JOB, 1); /* killed in the epoch */
-    ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), many);
-    ck_assert(coord_window_figures(&c.slot[0].windows, 0, &of));
+    ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), many);
+    ck_assert(coord_window_figures(c.slot[0].windows, 0, &of));
     ck_assert_uint_eq(of.examples, many);
     for (uint32_t t = 1; t < 4; t++)
         count_many(t, many);
-    ck_assert(coord_window_all(&c.slot[0].windows, &of));
+    ck_assert(coord_window_all(c.slot[0].windows, &of));
     ck_assert_uint_eq(of.examples, 4 * many);
     ck_assert_double_eq_tol(of.logloss, 0.75, 1e-9);
     ck_assert_double_eq_tol(of.calibration, 1, 1e-9);
@@ -242,16 +244,16 @@ START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
     memset(epochs, 0, sizeof epochs);
     begin(store, JOB, 1);
     c.slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
-    c.slot[0].tasks.mode = WIRE_BSP;
+    c.slot[0].tasks->mode = WIRE_BSP;
     for (uint32_t t = 0; t < TASKS; t++)
         count(t);
-    c.slot[0].tasks.epoch = 2;
-    c.slot[0].tasks.tasks = TASKS / 2;
+    c.slot[0].tasks->epoch = 2;
+    c.slot[0].tasks->tasks = TASKS / 2;
     for (uint32_t t = 0; t < 10; t++)
         count(t);
-    ck_assert(coord_window_newest(&c.slot[0].windows, &of));
+    ck_assert(coord_window_newest(c.slot[0].windows, &of));
     ck_assert_uint_eq(of.examples, sum(8, 10));
-    c.slot[0].tasks.tasks = TASKS;
+    c.slot[0].tasks->tasks = TASKS;
     end();
     coord_store_close(store);
 }

@@ -1,7 +1,7 @@
 /* test_work.c: a worker's report of a task: possible values are accepted, and each bound is
  * exact. */
-#include "server/coord/core.h"
-#include "server/coord/work.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/work.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -30,8 +30,9 @@ static struct wire w;
 static void setup(void)
 {
     struct err e = {0};
-    struct coord_tasks *t = &c.slot[0].tasks;
-    c = (struct coord){.slot[0].fleet = &c.fleet};
+    c = (struct coord){.slots = 1};
+    coord_slot_wire(&c);
+    struct coord_tasks *t = c.slot[0].tasks;
     worker = (struct coord_worker){.number = WORKER};
     c.slot[0].table = table;
     c.slot[0].at.phase = PHASE_TRAIN;
@@ -47,13 +48,13 @@ static void setup(void)
     t->lane[0].generation = 3;
     ck_assert_uint_eq(coord_task_append(t, 0), 0);
     t->task[0].reported = true;
-    ck_assert_int_eq(coord_window_open(&c.slot[0].windows, &c.slot[0].spec, 1, &e), 0);
+    ck_assert_int_eq(coord_window_open(c.slot[0].windows, &c.slot[0].spec, 1, &e), 0);
 }
 
 static void teardown(void)
 {
-    coord_window_close(&c.slot[0].windows);
-    coord_task_close(&c.slot[0].tasks);
+    coord_window_close(c.slot[0].windows);
+    coord_task_close(c.slot[0].tasks);
 }
 
 /* Returns the report of a worker that has done all. */
@@ -61,7 +62,7 @@ static struct wire_TASK_DONE good(void)
 {
     return (struct wire_TASK_DONE){.lane = 0,
                                    .generation = 3,
-                                   .task = coord_task_number(&c.slot[0].tasks, 0),
+                                   .task = coord_task_number(c.slot[0].tasks, 0),
                                    .examples = ROWS,
                                    .drawn = ROWS,
                                    .loss_sum = 1,
@@ -189,15 +190,15 @@ START_TEST(coord_bad_lines_are_named_once_each)
     struct wire_TASK_DONE q = good();
     struct err e = {0};
     ck_assert_uint_eq(COORD_BAD_TOLD, 5);
-    ck_assert_int_eq(coord_curve_open(&c.slot[0].trace.curve, &e), 0);
+    ck_assert_int_eq(coord_curve_open(&c.slot[0].trace->curve, &e), 0);
     c.fleet.env = &env;
     c.slot[0].spec.train.epochs = 1;
     c.fleet.store = coord_store_memory();
     c.slot[0].store = c.fleet.store;
     q.examples = q.refused = 0;
     for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
-        c.slot[0].tasks.task[0].reported = false;
-        c.slot[0].tasks.reported = 0;
+        c.slot[0].tasks->task[0].reported = false;
+        c.slot[0].tasks->reported = 0;
         (void)snprintf(q.bad_where, sizeof q.bad_where, "%s", heard[i]);
         ck_assert_int_eq(report(q, 1), 0);
     }
@@ -208,7 +209,7 @@ START_TEST(coord_bad_lines_are_named_once_each)
         ck_assert_str_eq(c.slot[0].bad_where[i], where);
     }
     coord_store_close(c.fleet.store);
-    coord_curve_close(&c.slot[0].trace.curve);
+    coord_curve_close(&c.slot[0].trace->curve);
 }
 END_TEST
 
@@ -217,14 +218,14 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
 {
     static const double sum[] = {INFINITY, NAN, 20};
     struct wire_TASK_DONE q = good();
-    const struct coord_point *p = &c.slot[0].trace.recent;
+    const struct coord_point *p = &c.slot[0].trace->recent;
     struct err e = {0};
-    ck_assert_int_eq(coord_curve_open(&c.slot[0].trace.curve, &e), 0);
+    ck_assert_int_eq(coord_curve_open(&c.slot[0].trace->curve, &e), 0);
     c.fleet.env = &env;
     c.slot[0].spec.train.epochs = 1;
     c.fleet.store = coord_store_memory();
     c.slot[0].store = c.fleet.store;
-    c.slot[0].tasks.task[0].reported = false;
+    c.slot[0].tasks->task[0].reported = false;
     q.refused = 0;
     q.dense_norm_sum = _i < 3 ? sum[_i] : 20;
     q.row_norm_sum = _i < 3 ? 30 : sum[_i - 3];
@@ -236,7 +237,7 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
     ck_assert_double_eq(p->dense_norm, known ? 20 : 0);
     ck_assert_double_eq(p->row_norm, known ? q.row_norm_sum : 0);
     coord_store_close(c.fleet.store);
-    coord_curve_close(&c.slot[0].trace.curve);
+    coord_curve_close(&c.slot[0].trace->curve);
 }
 END_TEST
 
@@ -331,12 +332,12 @@ END_TEST
 START_TEST(coord_reports_are_of_tasks_of_the_lane)
 {
     struct wire_TASK_DONE q = good();
-    c.slot[0].tasks.task[0].lane = 1;
+    c.slot[0].tasks->task[0].lane = 1;
     ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
-    c.slot[0].tasks.task[0].lane = 0;
-    c.slot[0].tasks.task[0].first_batch = 0; /* not granted yet */
+    c.slot[0].tasks->task[0].lane = 0;
+    c.slot[0].tasks->task[0].first_batch = 0; /* not granted yet */
     ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
-    c.slot[0].tasks.task[0].first_batch = 1;
+    c.slot[0].tasks->task[0].first_batch = 1;
     ck_assert_int_eq(report(q, 1), 0);
 }
 END_TEST

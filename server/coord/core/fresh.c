@@ -1,0 +1,104 @@
+/* fresh.c: stores which rows are to be dropped; fresh.h has the invariants. */
+#include "server/coord/core/fresh.h"
+
+#include "proto/base/assert.h"
+#include "server/coord/core/phase.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char CLEAR_KEY[] = "clear", FIELDS_KEY[] = "fresh_fields";
+
+_Static_assert(sizeof(struct coord_fresh) == 16, "coord_fresh is stored");
+_Static_assert(sizeof(struct coord_fresh_fields) == 16 + WIRE_WITHOUT, "it is stored");
+
+int coord_fresh_open(struct coord_fleet *fleet, struct err *e)
+{
+    struct coord_fresh_fields *f = fleet->fresh_fields;
+    int rc = coord_store_get_fixed(fleet->store, CLEAR_KEY, fleet->fresh, sizeof *fleet->fresh, e);
+    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
+        rc = coord_store_get_fixed(fleet->store, FIELDS_KEY, f, sizeof *f, e);
+    f->what[sizeof f->what - 1] = 0;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+static bool put(struct coord_fleet *f, struct coord_fresh to)
+{
+    if (!coord_put(f, CLEAR_KEY, &to, sizeof to))
+        return false;
+    *f->fresh = to;
+    return true;
+}
+
+static bool put_fields(struct coord_fleet *f, uint64_t number, uint64_t begun, const char *what)
+{
+    struct coord_fresh_fields to = {.number = number, .begun = begun};
+    (void)snprintf(to.what, sizeof to.what, "%s", what);
+    if (!coord_put(f, FIELDS_KEY, &to, sizeof to))
+        return false;
+    *f->fresh_fields = to;
+    return true;
+}
+
+bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields)
+{
+    const struct coord_fresh to = {all ? number : 0, all && coord_fresh_half(f)};
+    /* a half drop stays noted until a job has dropped the rest (2) */
+    bool half = f->fresh_fields->begun != 0;
+    if (fields[0] != 0 && !put_fields(f, number, half, fields))
+        return false;
+    if (fields[0] == 0 && !half && f->fresh_fields->number != 0 && !put_fields(f, 0, 0, ""))
+        return false;
+    return (!all && f->fresh->number == 0) || put(f, to);
+}
+
+bool coord_fresh_again(struct coord_fleet *f, uint64_t number)
+{
+    return put(f, (struct coord_fresh){number, 1});
+}
+
+bool coord_fresh_due(const struct coord_job *j)
+{
+    return j->fleet->fresh->number != 0 && j->fleet->fresh->number == j->at.number &&
+           coord_phase_running(j);
+}
+
+const char *coord_fresh_fields_due(const struct coord_job *j)
+{
+    const struct coord_fresh_fields *f = j->fleet->fresh_fields;
+    return f->number != 0 && f->number == j->at.number && coord_phase_running(j) ? f->what : NULL;
+}
+
+const char *coord_fresh_fields_half(const struct coord_fleet *f)
+{
+    return f->fresh_fields->begun != 0 ? f->fresh_fields->what : "";
+}
+
+bool coord_fresh_half(const struct coord_fleet *f)
+{
+    return f->fresh->begun != 0;
+}
+
+bool coord_fresh_begin(struct coord_job *j)
+{
+    const struct coord_fresh to = {j->fleet->fresh->number, 1};
+    return !coord_fresh_due(j) || (coord_made_forget(j) && put(j->fleet, to));
+}
+
+bool coord_fresh_fields_begin(struct coord_fleet *fleet)
+{
+    const struct coord_fresh_fields *f = fleet->fresh_fields;
+    char what[WIRE_WITHOUT];
+    memcpy(what, f->what, sizeof what);
+    return f->begun != 0 || put_fields(fleet, f->number, 1, what);
+}
+
+/* All shards are set up: the drops are done. Fields that were half dropped are gone too, dropped
+ * with all rows or replaced by a checkpoint's tables, which are loaded into empty ones. */
+bool coord_fresh_done(struct coord_job *j)
+{
+    static const struct coord_fresh none;
+    if (j->fleet->fresh_fields->number != 0 && !put_fields(j->fleet, 0, 0, ""))
+        return false;
+    return !coord_fresh_due(j) || put(j->fleet, none);
+}

@@ -1,0 +1,274 @@
+/* made.c: see made.h. */
+#include "server/coord/core/made.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core/fresh.h"
+#include "server/coord/core/phase.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* value: struct head, the schemas, the text, and from the release after 0.2.0 on
+ * coord_made.numbers, u64: those of 0.2.0 are the first ones */
+static const char KEY[] = "made";
+
+struct head {
+    uint64_t number;
+    uint32_t tables, yaml_bytes;
+};
+_Static_assert(sizeof(struct head) == 16, "head is stored");
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+void coord_made_close(struct coord_made *m)
+{
+    if (m->number != 0)
+        job_free(&m->spec);
+    free(m->table);
+    free(m->yaml);
+    *m = (struct coord_made){.number = 0};
+}
+
+/* Copies the record's parts. CORRUPT, CONFIG (another release's text), NOMEM. */
+static int take(struct coord_made *m, const struct head *head, const void *tables, const char *yaml,
+                uint64_t numbers, struct err *e)
+{
+    size_t bytes = head->tables * sizeof *m->table;
+    struct coord_made to = {.tables = head->tables, .yaml_bytes = head->yaml_bytes};
+    to.table = malloc(bytes);
+    to.yaml = malloc(head->yaml_bytes + 1u);
+    int rc = to.table == NULL || to.yaml == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory for the tables of the last job")
+                 : 0;
+    if (rc == 0) {
+        memcpy(to.table, tables, bytes);
+        memcpy(to.yaml, yaml, head->yaml_bytes);
+        rc = coord_map_check(to.table, to.tables, e);
+    }
+    if (rc == 0)
+        rc = job_parse(to.yaml, to.yaml_bytes, "the last job", NULL, &to.spec, e);
+    if (rc == 0) {
+        to.number = head->number;
+        to.numbers = numbers;
+        to.tablets = coord_map_tablets(to.table, to.tables);
+        coord_made_close(m);
+        *m = to;
+    } else {
+        free(to.table);
+        free(to.yaml);
+    }
+    return rc;
+}
+
+static int record_take(struct coord_made *m, const char *value, size_t bytes, struct err *e)
+{
+    struct head head;
+    if (bytes < sizeof head)
+        return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes", bytes);
+    memcpy(&head, value, sizeof head);
+    size_t tables = head.tables * sizeof *m->table;
+    if (head.number == 0)
+        return 0; /* the tables were dropped */
+    size_t base = sizeof head + tables + head.yaml_bytes;
+    if (head.tables == 0 || head.tables > LIMIT_TABLES ||
+        (bytes != base && bytes != base + sizeof m->numbers))
+        return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes for %u tables", bytes,
+                       head.tables);
+    uint64_t numbers = UINT64_MAX >> (LIMIT_TABLES - head.tables);
+    if (bytes > base)
+        memcpy(&numbers, value + base, sizeof numbers);
+    return take(m, &head, value + sizeof head, value + sizeof head + tables, numbers, e);
+}
+
+int coord_made_open(struct coord_job *j, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    struct err why = {0};
+    int rc = coord_store_get(j->store, KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    rc = record_take(&j->made, value, bytes, &why);
+    free(value);
+    if (rc == SHOAL_E_NOMEM)
+        return err_set(e, rc, "%s", why.text);
+    if (rc != 0) /* the rows are there all the same, and the next job makes the record anew */
+        log_warn("tables of the last job: %s", why.text);
+    return 0;
+}
+
+bool coord_made_known(const struct coord_job *j)
+{
+    const struct coord_made *m = &j->made;
+    return m->number != 0 && coord_map_has(&j->fleet->cluster, m->numbers, m->table, m->tables);
+}
+
+static bool same(const struct coord_made *m, const struct coord_job *j)
+{
+    return m->number == j->at.number && m->tables == j->at.tables && m->numbers == j->numbers &&
+           m->yaml_bytes == j->yaml_bytes &&
+           memcmp(m->table, j->table, m->tables * sizeof *m->table) == 0 &&
+           memcmp(m->yaml, j->yaml, m->yaml_bytes) == 0;
+}
+
+bool coord_made_take(struct coord_job *j)
+{
+    const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
+    size_t tables = head.tables * sizeof *j->table, base = sizeof head + tables + head.yaml_bytes,
+           bytes = base + sizeof j->numbers;
+    struct err e = {0};
+    SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
+    if (same(&j->made, j))
+        return true;
+    char *record = malloc(bytes);
+    if (record == NULL)
+        return false;
+    memcpy(record, &head, sizeof head);
+    memcpy(record + sizeof head, j->table, tables);
+    memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
+    memcpy(record + base, &j->numbers, sizeof j->numbers);
+    bool good = coord_job_put(j, KEY, record, bytes);
+    if (good && take(&j->made, &head, j->table, j->yaml, j->numbers, &e) != 0) {
+        log_warn("tables of the job: %s; noted again in a moment", e.text);
+        good = false;
+    }
+    free(record);
+    return good;
+}
+
+void coord_made_adopt(struct coord_job *j)
+{
+    void *yaml = NULL;
+    SHOAL_ASSERT(!coord_phase_running(j));
+    if (j->made.number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
+        return;
+    if (j->yaml == NULL && coord_store_get(j->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
+        j->yaml = yaml;
+    if (j->yaml != NULL)
+        (void)coord_made_take(j);
+}
+
+bool coord_made_forget(struct coord_job *j)
+{
+    static const struct head none;
+    if (j->made.number == 0)
+        return true;
+    coord_made_close(&j->made);
+    return coord_job_put(j, KEY, &none, sizeof none);
+}
+
+int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *bytes,
+                    struct err *e)
+{
+    const struct coord_made *m = &j->made;
+    const struct coord_names *told = &j->fleet->names;
+    const struct legend *names = told->version > 0 ? &told->legend : &m->spec.legend;
+    SHOAL_ASSERT(m->number != 0);
+    if (whole)
+        return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
+    char *bare;
+    size_t bare_bytes;
+    int rc = job_text_bare(m->yaml, m->yaml_bytes, &bare, &bare_bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = legend_put(bare, bare_bytes, names, text, bytes, e);
+    free(bare);
+    return rc;
+}
+
+/* ---- readers --------------------------------------------------------------------------------- */
+
+/* The error when no tables are known. */
+static int unknown(const struct coord_fleet *f, struct err *e)
+{
+    if (f->cluster.map_epoch == 0)
+        return err_set(e, SHOAL_E_AGAIN, "no job has made tables here yet");
+    return err_set(e, SHOAL_E_BUSY,
+                   "the tables that the servers hold cannot be seen now: no job that this "
+                   "coordinator knows of has made them; ask again once a job has made its own");
+}
+
+int coord_made_job_text(struct coord_job *j, struct coord_ask *a)
+{
+    char *text;
+    size_t bytes;
+    if (j->made.number == 0) /* a reader of tables must not number fields by itself */
+        return unknown(j->fleet, &a->e);
+    /* a scorer needs the meaning of the tables, not how their log was read */
+    bool whole = a->who.role != ROLE_SERVE;
+    int rc = coord_made_text(j, whole, &text, &bytes, &a->e);
+    if (rc != 0)
+        return rc;
+    a->reply.u.JOB_TEXT_reply.run = j->made.number;
+    a->silent = true; /* without memory the peer asks again */
+    (void)coord_send_frame(j->fleet, a->from, &a->reply, text, bytes);
+    free(text);
+    return 0;
+}
+
+int coord_made_table_get(struct coord_job *j, struct coord_ask *a)
+{
+    uint32_t table = a->request->u.TABLE_GET.table;
+    struct wire_TABLE_CREATE create;
+    if (j->made.number == 0 && coord_phase_running(j))
+        return unknown(j->fleet, &a->e);
+    if (table >= j->made.tables)
+        return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
+    const struct table_schema *s = &j->made.table[table];
+    wire_schema_to(s, &create);
+    _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
+    memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
+    a->frame = s->field_rule;
+    a->frame_bytes = s->field_rule_count * sizeof s->field_rule[0];
+    return 0;
+}
+
+/* Writes the endpoint of a shard and its key; returns the bytes. */
+static size_t map_line(const struct coord_shard *s, char line[320])
+{
+    int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, s->key[0] != 0 ? " " : "", s->key);
+    SHOAL_ASSERT(n > 0 && n < 320);
+    return (size_t)n;
+}
+
+int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
+{
+    char line[320];
+    const struct coord_members *members = &j->fleet->members;
+    bool works = coord_phase_running(j) && !a->request->u.MAP_GET.reads;
+    if (works && j->tablets == 0)
+        return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet", j->spec.name);
+    if (!works && !coord_made_known(j))
+        return unknown(j->fleet, &a->e);
+    uint64_t numbers = works ? j->numbers : j->made.numbers;
+    const struct table_schema *table = works ? j->table : j->made.table;
+    uint32_t tables = works ? j->at.tables : j->made.tables,
+             tablets = works ? j->tablets : j->made.tablets;
+    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = j->fleet->cluster.map_epoch,
+                                                           .tablet_count = tablets,
+                                                           .shards = members->shards,
+                                                           .tables = numbers};
+    struct msg *reply = wire_encode(&a->reply);
+    void *map = reply == NULL ? NULL : msg_add(reply, tablets * sizeof(uint16_t));
+    size_t bytes = 0;
+    for (uint32_t s = 0; s < members->shards; s++)
+        bytes += map_line(&members->shard[s], line);
+    char *lines = map == NULL ? NULL : msg_add(reply, bytes);
+    a->silent = true; /* it has two frames; without memory the peer asks again */
+    if (lines == NULL) {
+        msg_free(reply);
+        return 0;
+    }
+    const char *end = lines + bytes;
+    coord_map_view(&j->fleet->cluster, numbers, table, tables, map);
+    for (uint32_t s = 0; s < members->shards; s++) {
+        size_t length = map_line(&members->shard[s], line);
+        memcpy(lines, line, length);
+        lines += length;
+    }
+    SHOAL_ASSERT(lines == end);
+    coord_send(j->fleet, a->from, reply);
+    return 0;
+}

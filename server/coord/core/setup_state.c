@@ -1,0 +1,28 @@
+/* setup_state.c: how far each shard is set up for a job; the steps are in setup.c. */
+#include "server/coord/core/setup_state.h"
+
+#include "proto/base/assert.h"
+
+void coord_setup_lost(struct coord_job *j, uint32_t shard)
+{
+    SHOAL_ASSERT(!(j->setup.shard[shard].done && j->setup.shard[shard].busy));
+    j->setup.shard[shard] = (struct coord_setup_shard){0};
+}
+
+void coord_setup_forget(struct coord_job *j)
+{
+    struct coord_fleet *f = j->fleet;
+    for (uint32_t i = 0; i < f->members.shards; i++) {
+        coord_call_forget_shard(&f->calls, j, i);
+        coord_call_forget_shard(&f->calls, f, i);
+        coord_setup_lost(j, i);
+    }
+}
+
+bool coord_setup_all(const struct coord_job *j)
+{
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+        if (!j->setup.shard[i].done)
+            return false;
+    return true;
+}

@@ -1,0 +1,351 @@
+/* window.c: tallies by window, kept and stored. */
+#include "server/coord/figures/window.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/metric/measure.h"
+#include "server/coord/core/core.h"
+#include "server/coord/work/task.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct metric_tally_sums) == WIRE_TALLY_SUMS &&
+                   sizeof(struct metric_tally_entry) == WIRE_TALLY_CELL &&
+                   LIMIT_TASKS * METRIC_TALLY_CELLS == WIRE_TALLY_CELLS,
+               "wire.h says the same");
+_Static_assert(sizeof(struct metric_by_head) == WIRE_BY_HEAD &&
+                   sizeof(struct metric_by_told) == WIRE_BY_VALUE &&
+                   sizeof(struct metric_by_task) == WIRE_BY_SUMS &&
+                   sizeof(struct metric_by_entry) == WIRE_BY_CELL &&
+                   LIMIT_BY * METRIC_BY_TOLD == WIRE_BY_VALUES &&
+                   METRIC_BY_ENTRIES == WIRE_BY_CELLS,
+               "likewise");
+#define VALUES 1024u /* values counted for a field of evaluate.by */
+
+_Static_assert(COORD_WINDOWS_MAX % 2 == 0, "neighbours are joined two by two");
+
+static struct metric_tally *tally_new(uint32_t labels)
+{
+    return calloc(labels, sizeof(struct metric_tally));
+}
+
+int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t epochs,
+                      struct err *e)
+{
+    uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
+    int rc = 0;
+    *w = (struct coord_windows){.labels = labels, .stride = 1};
+    w->epoch = tally_new(labels);
+    w->recent = tally_new(labels);
+    w->told = tally_new(labels);
+    w->trained = calloc(epochs, sizeof *w->trained);
+    w->by = calloc(job->evaluate.by.count + 1, sizeof *w->by);
+    if (w->epoch == NULL || w->recent == NULL || w->told == NULL || w->trained == NULL ||
+        w->by == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the figures of training");
+    for (; rc == 0 && w->by_count < job->evaluate.by.count; w->by_count += rc == 0)
+        rc = metric_by_open(&w->by[w->by_count], labels, VALUES, e);
+    return rc;
+}
+
+void coord_window_close(struct coord_windows *w)
+{
+    for (uint32_t i = 0; i < COORD_WINDOWS_MAX; i++)
+        free(w->window[i]);
+    free(w->epoch);
+    free(w->recent);
+    free(w->told);
+    free(w->trained);
+    for (uint32_t f = 0; f < w->by_count; f++)
+        metric_by_close(&w->by[f]);
+    free(w->by);
+    memset(w, 0, sizeof *w);
+}
+
+static void sum(const struct coord_windows *w, struct metric_tally *to,
+                const struct metric_tally *from)
+{
+    for (uint32_t l = 0; l < w->labels; l++)
+        metric_tally_sum(&to[l], &from[l]);
+}
+
+static void clear(const struct coord_windows *w, struct metric_tally *tally)
+{
+    memset(tally, 0, w->labels * sizeof *tally);
+}
+
+static bool figures(const struct coord_windows *w, const struct metric_tally *tally,
+                    struct metric *out)
+{
+    for (uint32_t l = 0; tally != NULL && l < w->labels; l++)
+        metric_tally_figures(&tally[l], &out[l]);
+    return tally != NULL && out[0].examples > 0;
+}
+
+/* ---- stored ---------------------------------------------------------------------------------- */
+
+static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
+{
+    const struct coord_windows *w = j->windows;
+    const struct metric_tally *tally = n == COORD_WINDOW_EPOCH ? w->epoch : w->window[n];
+    uint64_t examples = tally == NULL ? 0 : metric_tally_examples(&tally[0]);
+    char *record = examples == 0 ? NULL : malloc(COORD_WINDOW_BYTES_MAX);
+    if (record == NULL)
+        return NULL;
+    size_t sums = w->labels * sizeof(struct metric_tally_sums);
+    struct coord_window_record head = {.job = j->at.number,
+                                       .stride = w->stride,
+                                       .examples = examples,
+                                       .epoch = j->at.epoch,
+                                       .labels = w->labels};
+    head.cells = metric_tally_put(tally, w->labels, (void *)(record + sizeof head),
+                                  (void *)(record + sizeof head + sums));
+    memcpy(record, &head, sizeof head);
+    *bytes = sizeof head + sums + head.cells * sizeof(struct metric_tally_entry);
+    return record;
+}
+
+static bool window_note(struct coord_job *j, uint32_t n)
+{
+    static const struct coord_window_record none;
+    char key[COORD_KEY_MAX];
+    size_t bytes;
+    void *record = record_of(j, n, &bytes);
+    (void)snprintf(key, sizeof key, "window/%u", n);
+    bool good = record != NULL ? coord_job_note(j, key, record, bytes)
+                               : coord_job_note(j, key, &none, sizeof none);
+    free(record);
+    return good;
+}
+
+/* Takes a record of this job into window n, or into the epoch's tally. False: the record is of
+ * another job or stride, or is damaged. */
+static bool record_take(struct coord_job *j, uint32_t n, const char *record, size_t bytes)
+{
+    struct coord_windows *w = j->windows;
+    struct coord_window_record head;
+    size_t sums = w->labels * sizeof(struct metric_tally_sums);
+    if (bytes < sizeof head)
+        return false;
+    memcpy(&head, record, sizeof head);
+    if (head.job != j->at.number || head.labels != w->labels || head.stride == 0 ||
+        (head.stride & (head.stride - 1)) != 0 || head.cells > WIRE_TALLY_CELLS ||
+        bytes != sizeof head + sums + head.cells * sizeof(struct metric_tally_entry))
+        return false;
+    struct metric_tally *tally = w->epoch;
+    if (n == COORD_WINDOW_EPOCH && head.epoch != j->at.epoch)
+        return false;
+    if (n != COORD_WINDOW_EPOCH) {
+        /* The first window gives the stride; windows with another stride were left over when
+         * neighbours were joined. */
+        if (n > 0 && head.stride != w->stride)
+            return false;
+        w->stride = head.stride;
+        tally = w->window[n] = w->window[n] == NULL ? tally_new(w->labels) : w->window[n];
+    }
+    return tally != NULL && metric_tally_take(tally, w->labels, head.examples, record + sizeof head,
+                                              record + sizeof head + sums, head.cells);
+}
+
+static int trained_load(struct coord_job *j, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t n = coord_epoch_first(j); rc == 0 && n <= j->at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(j, n);
+        char key[COORD_KEY_MAX];
+        struct coord_trained stored;
+        (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
+        rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
+        if (rc == 0 && stored.job == j->at.number)
+            j->windows->trained[slot] = stored;
+        rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    }
+    return rc;
+}
+
+int coord_window_load(struct coord_job *j, struct err *e)
+{
+    for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
+        char key[COORD_KEY_MAX];
+        void *record;
+        size_t bytes;
+        (void)snprintf(key, sizeof key, "window/%u", n);
+        int rc = coord_store_get(j->store, key, &record, &bytes, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        if (record_take(j, n, record, bytes) && n < COORD_WINDOW_EPOCH)
+            j->windows->serial = (n + 1ull) * j->windows->stride;
+        free(record);
+    }
+    /* its figures are told: those of the next epoch begin empty */
+    if (j->windows->epoch != NULL && !coord_epoch_open(j))
+        clear(j->windows, j->windows->epoch);
+    return trained_load(j, e);
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+/* Finds the values of the fields, which follow the tally in frame 2. */
+static struct metric_by_part part_of(const struct wire_TASK_DONE *q, const char *at)
+{
+    struct metric_by_part part = {
+        .fields = q->by_count, .values = q->values, .entries = q->value_cells};
+    part.head = (const void *)at;
+    part.told = (const void *)(part.head + q->by_count);
+    part.task = (const void *)(part.told + q->values);
+    part.entry = (const void *)(part.task + (size_t)q->values * q->tasks);
+    return part;
+}
+
+bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame)
+{
+    struct coord_windows *w = j->windows;
+    const char *sums = (const char *)frame + w->labels * sizeof(double),
+               *entry = sums + w->labels * sizeof(struct metric_tally_sums);
+    SHOAL_ASSERT(q->tasks == w->labels); /* work.c has checked it */
+    clear(w, w->told);
+    w->part = part_of(q, entry + q->cells * sizeof(struct metric_tally_entry));
+    return q->by_count == w->by_count &&
+           metric_tally_take(w->told, w->labels, q->examples, sums, entry, q->cells) &&
+           metric_by_part_ok(&w->part, w->labels, q->examples);
+}
+
+void coord_window_by(struct coord_windows *w, struct metric_by *by)
+{
+    struct metric_by_task all[LIMIT_TASKS];
+    for (uint32_t l = 0; l < w->labels; l++) {
+        struct metric is;
+        metric_tally_figures(&w->told[l], &is);
+        all[l] = (struct metric_by_task){(double)w->told[l].loss / (double)METRIC_TALLY_ONE,
+                                         (double)w->told[l].predicted / (double)METRIC_TALLY_ONE,
+                                         is.positives};
+    }
+    for (uint32_t f = 0; f < w->by_count; f++)
+        metric_by_join(&by[f], &w->part, f, all, metric_tally_examples(&w->told[0]));
+}
+
+void coord_window_finish(struct coord_windows *w)
+{
+    for (uint32_t f = 0; f < w->by_count; f++)
+        metric_by_finish(&w->by[f], MEASURE_TOP);
+}
+
+/* Doubles the number of tasks in a window. */
+static bool windows_join(struct coord_job *j)
+{
+    struct coord_windows *w = j->windows;
+    bool good = true;
+    for (uint32_t i = 0; i < COORD_WINDOWS_MAX / 2; i++) {
+        struct metric_tally *a = w->window[2 * i], *b = w->window[2 * i + 1];
+        w->window[2 * i] = w->window[2 * i + 1] = NULL;
+        if (a != NULL && b != NULL)
+            sum(w, a, b);
+        w->window[i] = a != NULL ? a : b;
+        if (a != NULL)
+            free(b);
+    }
+    w->stride *= 2;
+    for (uint32_t i = 0; good && i < COORD_WINDOWS_MAX; i++)
+        good = window_note(j, i);
+    return good;
+}
+
+bool coord_window_count(struct coord_job *j, uint32_t task)
+{
+    struct coord_windows *w = j->windows;
+    const struct coord_tasks *t = j->tasks;
+    /* a round has a number of tasks of its own, as has each drawn order of objects under bsp */
+    bool own = coord_grow_on(j) || (t->mode == WIRE_BSP && j->spec.data.objects.of[WIRE_TRAIN].on);
+    uint64_t serial = own ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
+    SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
+    if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
+        return true;
+    while (serial / w->stride >= COORD_WINDOWS_MAX)
+        if (!windows_join(j))
+            return false;
+    uint32_t n = (uint32_t)(serial / w->stride);
+    w->serial = serial + 1;
+    if (w->window[n] == NULL)
+        w->window[n] = tally_new(w->labels);
+    if (w->window[n] == NULL) {
+        log_warn("no memory for the figures of training: a task is missing in them");
+        return true;
+    }
+    sum(w, w->window[n], w->told);
+    sum(w, w->epoch, w->told);
+    sum(w, w->recent, w->told);
+    coord_window_by(w, w->by);
+    return window_note(j, n) && window_note(j, COORD_WINDOW_EPOCH);
+}
+
+bool coord_window_epoch(struct coord_job *j)
+{
+    struct coord_windows *w = j->windows;
+    uint32_t slot = coord_epoch_slot(j, j->at.epoch);
+    struct coord_trained *trained = &w->trained[slot];
+    char key[COORD_KEY_MAX];
+    if (!figures(w, w->epoch, trained->of))
+        return true;
+    trained->job = j->at.number;
+    clear(w, w->epoch);
+    (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
+    return coord_job_note(j, key, trained, sizeof *trained);
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metric *out)
+{
+    SHOAL_ASSERT(n < COORD_WINDOWS_MAX);
+    return figures(w, w->window[n], out);
+}
+
+/* Adds up the newest `most` windows. */
+static bool newest(const struct coord_windows *w, uint32_t most, struct metric *out)
+{
+    struct metric_tally_total *all = calloc(w->labels, sizeof *all);
+    for (uint32_t n = COORD_WINDOWS_MAX; all != NULL && n-- > 0 && most > 0;)
+        if (w->window[n] != NULL) {
+            for (uint32_t l = 0; l < w->labels; l++)
+                metric_tally_total(&all[l], &w->window[n][l]);
+            most--;
+        }
+    for (uint32_t l = 0; all != NULL && l < w->labels; l++)
+        metric_tally_total_figures(&all[l], &out[l]);
+    bool good = all != NULL && out[0].examples > 0;
+    free(all);
+    return good;
+}
+
+bool coord_window_all(const struct coord_windows *w, struct metric *out)
+{
+    return newest(w, COORD_WINDOWS_MAX, out);
+}
+
+bool coord_window_newest(const struct coord_windows *w, struct metric *out)
+{
+    return newest(w, 2, out);
+}
+
+bool coord_window_recent(struct coord_windows *w, struct metric *out)
+{
+    bool good = figures(w, w->recent, out);
+    clear(w, w->recent);
+    return good;
+}
+
+uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t trained, uint32_t *epoch)
+{
+    const struct coord_tasks *t = j->tasks;
+    uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows->stride - 1;
+    SHOAL_ASSERT(t->tasks > 0 && all > 0);
+    uint64_t end = last / t->tasks * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
+    if (end > trained)
+        end = trained;
+    *epoch = (uint32_t)((end + all - 1) / all);
+    return end;
+}

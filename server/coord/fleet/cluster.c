@@ -1,0 +1,721 @@
+/* cluster.c: the cluster's identity and map; cluster.h has the invariants and the diagram. */
+#include "server/coord/fleet/cluster.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/fleet/fleet.h"
+#include "server/coord/fleet/lost.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADVICE                                                                                     \
+    "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
+    "servers"
+
+static const char ID_KEY[] = "cluster", MAP_KEY[] = "map", TAKEN_KEY[] = "taken-over";
+
+struct map_record { /* value of "map", then the owners, u16 each */
+    uint64_t epoch;
+    uint32_t tables, tablets;
+    uint8_t bits[LIMIT_TABLES];
+};
+_Static_assert(sizeof(struct map_record) == 16 + LIMIT_TABLES, "map_record is stored");
+
+bool coord_cluster_known(const struct coord_cluster *cl)
+{
+    return (cl->id[0] | cl->id[1]) != 0;
+}
+
+bool coord_cluster_ready(const struct coord_cluster *cl)
+{
+    return coord_cluster_known(cl) && cl->newest_epoch <= cl->map_epoch;
+}
+
+/* ---- the store ---- */
+
+static bool id_put(struct coord_fleet *f, const uint64_t id[2])
+{
+    if (!coord_put(f, ID_KEY, id, 2 * sizeof id[0]))
+        return false;
+    memcpy(f->cluster.id, id, sizeof f->cluster.id);
+    return true;
+}
+
+/* Stores the map and takes shard_of over; frees it when the store fails (false). */
+static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t *shard_of)
+{
+    struct coord_cluster *cl = &f->cluster;
+    size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
+    char *value = malloc(bytes);
+    SHOAL_ASSERT(r->epoch > cl->map_epoch);
+    if (value != NULL) {
+        memcpy(value, r, sizeof *r);
+        memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
+    }
+    bool good = value != NULL && coord_put(f, MAP_KEY, value, bytes);
+    free(value);
+    if (!good) {
+        free(shard_of);
+        return false;
+    }
+    free(cl->shard_of);
+    cl->shard_of = shard_of;
+    cl->map_epoch = r->epoch;
+    cl->tables = r->tables;
+    cl->tablets = r->tablets;
+    memcpy(cl->bits, r->bits, sizeof cl->bits);
+    return true;
+}
+
+static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint32_t shards)
+{
+    uint64_t tablets = 0;
+    if (r->epoch == 0 || r->tables > LIMIT_TABLES)
+        return false;
+    for (uint32_t t = 0; t < r->tables; t++)
+        tablets += r->bits[t] < 32 ? 1ull << r->bits[t] : UINT32_MAX;
+    /* 0 tables: a map that came from shards, which know no tables */
+    bool good = r->tablets == tablets || r->tables == 0;
+    for (uint32_t i = 0; good && i < r->tablets; i++)
+        good = shard_of[i] < shards;
+    return good;
+}
+
+static int map_load(struct coord_fleet *f, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    struct map_record r = {0};
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(f->store, MAP_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes >= sizeof r)
+        memcpy(&r, value, sizeof r);
+    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *cl->shard_of) {
+        free(value);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored map has %zu bytes" ADVICE, bytes);
+    }
+    memmove(value, (char *)value + sizeof r, bytes - sizeof r);
+    cl->shard_of = value;
+    cl->map_epoch = r.epoch;
+    cl->tables = r.tables;
+    cl->tablets = r.tablets;
+    memcpy(cl->bits, r.bits, sizeof cl->bits);
+    /* coord_cluster_shards later compares this with the coordinator's file */
+    if (!map_fits(&r, cl->shard_of, LIMIT_SHARDS))
+        return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be" ADVICE,
+                       r.epoch);
+    return 0;
+}
+
+int coord_cluster_open(struct coord_fleet *f, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    SHOAL_ASSERT(!coord_cluster_known(cl));
+    int rc = coord_store_get_fixed(f->store, ID_KEY, cl->id, sizeof cl->id, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (!coord_cluster_known(cl))
+        return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name" ADVICE);
+    rc = coord_store_get_fixed(f->store, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over, e);
+    return rc == 0 || rc == SHOAL_E_NOT_FOUND ? map_load(f, e) : rc;
+}
+
+void coord_cluster_close(struct coord_cluster *cl)
+{
+    free(cl->shard_of);
+    free(cl->claim);
+    memset(cl, 0, sizeof *cl);
+}
+
+/* ---- refusing ---- */
+
+static struct coord_stranger *stranger_of(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
+{
+    for (uint32_t i = 0; i < cl->strangers; i++)
+        if (cl->stranger[i].index == b->shard_index &&
+            strcmp(cl->stranger[i].server, b->server) == 0)
+            return &cl->stranger[i];
+    return NULL;
+}
+
+/* Returns a free place, or that of the server that has been silent longest. */
+static struct coord_stranger *stranger_place(struct coord_cluster *cl)
+{
+    struct coord_stranger *oldest = &cl->stranger[0];
+    if (cl->strangers < COORD_STRANGERS)
+        return &cl->stranger[cl->strangers++];
+    for (uint32_t i = 1; i < COORD_STRANGERS; i++)
+        if (cl->stranger[i].beat_ns < oldest->beat_ns)
+            oldest = &cl->stranger[i];
+    oldest->text[0] = 0;
+    return oldest;
+}
+
+void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, const char *refused)
+{
+    struct coord_stranger *to = stranger_of(&f->cluster, b);
+    if (refused == NULL) {
+        if (to != NULL)
+            *to = f->cluster.stranger[--f->cluster.strangers];
+        return;
+    }
+    if (to == NULL)
+        to = stranger_place(&f->cluster);
+    if (strcmp(to->text, refused) != 0)
+        log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server, refused);
+    memcpy(to->server, b->server, sizeof to->server);
+    (void)snprintf(to->text, sizeof to->text, "%s", refused);
+    to->index = b->shard_index;
+    to->beat_ns = env_now_ns(f->env);
+}
+
+/* ---- a cluster that is not known yet ---- */
+
+static struct coord_claim *claim_of(struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_cluster *cl = &f->cluster;
+    for (uint32_t i = 0; i < cl->claims; i++)
+        if (cl->claim[i].beat.shard_index == b->shard_index &&
+            strcmp(cl->claim[i].beat.server, b->server) == 0)
+            return &cl->claim[i];
+    return NULL;
+}
+
+/* Removes the claims of shards that have stopped beating: they have no say. */
+static void claims_expire(struct coord_fleet *f)
+{
+    struct coord_cluster *cl = &f->cluster;
+    uint64_t now = env_now_ns(f->env);
+    for (uint32_t i = 0; i < cl->claims;)
+        if (now - cl->claim[i].beat_ns > coord_fleet_lease_ns(f))
+            cl->claim[i] = cl->claim[--cl->claims];
+        else
+            i++;
+}
+
+static int claim_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
+                      struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    claims_expire(f);
+    struct coord_claim *at = claim_of(f, b);
+    if (at == NULL && cl->claims == f->members.shards)
+        return err_set(e, SHOAL_E_BUSY,
+                       "all %u shards of the coordinator's file are there without it: see "
+                       "`shards` there",
+                       f->members.shards);
+    if (at == NULL && array_room(&cl->claim, cl->claims, &cl->claim_capacity, 8) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for one more shard");
+    if (at == NULL)
+        at = &cl->claim[cl->claims++];
+    *at = (struct coord_claim){*b, from, env_now_ns(f->env)};
+    SHOAL_ASSERT(cl->claims <= f->members.shards);
+    return 0;
+}
+
+/* Writes e.g. "server a, shard 0: number 1 of cluster ..; server b, shard 0: empty". */
+static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < cl->claims && n < bytes; i++) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
+        char what[80];
+        if (coord_member_belongs(b))
+            (void)snprintf(what, sizeof what, "shard %u of %u of cluster %016" PRIx64, b->number,
+                           b->shards, b->cluster_high);
+        else
+            (void)snprintf(what, sizeof what, "%s", b->holds ? "tables of no cluster" : "empty");
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s/%u: %s", i > 0 ? "; " : "", b->server,
+                              b->shard_index, what);
+    }
+}
+
+/* True when all shards report the same cluster, and each number once. */
+static bool claims_agree(const struct coord_cluster *cl, uint32_t shards)
+{
+    uint8_t taken[LIMIT_SHARDS] = {0};
+    for (uint32_t i = 0; i < cl->claims; i++) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat, *first = &cl->claim[0].beat;
+        if (!coord_member_belongs(b) || b->cluster_high != first->cluster_high ||
+            b->cluster_low != first->cluster_low || b->shards != shards || b->number >= shards ||
+            taken[b->number]++ != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool claims_empty(const struct coord_cluster *cl)
+{
+    for (uint32_t i = 0; i < cl->claims; i++)
+        if (coord_member_belongs(&cl->claim[i].beat) || cl->claim[i].beat.holds)
+            return false;
+    return true;
+}
+
+/* All shards have come: decides once to which cluster they belong. */
+static int claims_judge(struct coord_fleet *f, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    char text[ERR_TEXT_MAX / 2];
+    SHOAL_ASSERT(cl->claims == f->members.shards && !coord_cluster_known(cl));
+    if (claims_empty(cl)) {
+        const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
+        if (!id_put(f, id))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
+                 cl->claims);
+        return 0;
+    }
+    if (claims_agree(cl, f->members.shards)) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
+        const uint64_t id[2] = {b->cluster_high, b->cluster_low};
+        if (!id_put(f, id))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        cl->taken_over = 1;
+        if (!coord_put(f, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
+                 " is taken over from its %u shards, who all agree",
+                 id[0], id[1], cl->claims);
+        coord_lost_look(f);
+        return 0;
+    }
+    claims_text(cl, text, sizeof text);
+    return err_set(e, SHOAL_E_CONFIG,
+                   "the coordinator's data_dir is empty and the shards do not agree on a cluster "
+                   "to take over (%s): bring back the coordinator's data_dir, or start only "
+                   "servers of one cluster, all of them",
+                   text);
+}
+
+static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
+                         struct err *e)
+{
+    if (coord_member_belongs(b) && b->shards != f->members.shards)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "it belongs to a cluster of %u shards, the coordinator's file says "
+                       "`shards: %u`: set `shards: %u` there",
+                       b->shards, f->members.shards, b->shards);
+    int rc = claim_note(f, b, from, e);
+    if (rc == 0 && f->cluster.claims == f->members.shards)
+        return claims_judge(f, e);
+    return rc == 0 ? SHOAL_E_AGAIN : rc;
+}
+
+/* ---- a known one ---- */
+
+static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
+                       uint32_t number, struct err *e)
+{
+    if (!s->placed || b->in_memory)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s comes with an empty folder for shard %u of it, which held shard %u "
+                   "of the cluster: its rows would read as new ones. Bring its data_dir back; if "
+                   "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
+                   "go on there with shoal submit JOB --resume CHECKPOINT",
+                   b->server, b->shard_index, number);
+}
+
+/* Refuses a folder that holds fewer records than the shard had on its disk when it last beat. */
+static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s comes with data that is older than it was: record %" PRIu64
+                   " is its last, %" PRIu64 " was on its disk. Bring the newest data_dir back; if "
+                   "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
+                   "go on there with shoal submit JOB --resume CHECKPOINT",
+                   b->server, b->sequence, s->synced);
+}
+
+/* Refuses a second process on a copy of the folder: the two beat in turn, so the first one beats
+ * again after the second. If the second one is silent for a lease, this was only a late beat of a
+ * dead process. */
+static int copy_check(const struct coord_fleet *f, const struct coord_shard *s,
+                      const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    bool silent = env_now_ns(f->env) - s->beat_ns > coord_fleet_lease_ns(f);
+    if (s->former == 0 || s->former != b->incarnation || silent)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "two servers run as %s, each on a copy of one data_dir: stop the wrong one, "
+                   "then start the other one again",
+                   b->server);
+}
+
+static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    uint32_t number = coord_member_number(&f->members, b);
+    if (!coord_member_belongs(b))
+        return number == COORD_NOBODY ? 0 : empty_check(&f->members.shard[number], b, number, e);
+    if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s has rows of cluster %016" PRIx64 "%016" PRIx64
+                       ", this is %016" PRIx64 "%016" PRIx64
+                       ": see `coordinator` and `data_dir` in its file",
+                       b->server, b->cluster_high, b->cluster_low, cl->id[0], cl->id[1]);
+    if (b->number >= f->members.shards || b->shards != f->members.shards)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s holds shard %u of %u, the coordinator's file says `shards: %u`",
+                       b->server, b->number, b->shards, f->members.shards);
+    const struct coord_shard *owner = &f->members.shard[b->number];
+    if (number == COORD_NOBODY && owner->server[0] == 0)
+        /* the store is older than the server's first beat: the server takes its place again */
+        return 0;
+    if (number != b->number)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s comes with the rows of shard %u, which server %s holds: one of "
+                       "the two runs on a copy of the other's folder; see `data_dir` in its file",
+                       b->server, b->number, owner->server);
+    int rc = copy_check(f, owner, b, e);
+    return rc == 0 ? older_check(owner, b, e) : rc;
+}
+
+/* True when the endpoint is SCHEME:// and only printable bytes after it. Workers are told it, one
+ * line each. */
+static bool endpoint_fits(const char *endpoint)
+{
+    const char *rest = strstr(endpoint, "://");
+    if (rest == NULL || rest == endpoint || rest[3] == 0)
+        return false;
+    for (const unsigned char *b = (const unsigned char *)endpoint; *b != 0; b++)
+        if (*b <= ' ' || *b == 0x7f)
+            return false;
+    return true;
+}
+
+int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
+                        struct err *e)
+{
+    if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
+        return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
+                       LIMIT_SHARDS);
+    if (!endpoint_fits(beat->endpoint))
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "server %s beats with no endpoint that workers could use", beat->server);
+    int rc = coord_cluster_known(&f->cluster) ? claim_known(f, beat, e)
+                                              : claim_unknown(f, beat, from, e);
+    return rc == 0 ? coord_names_claim(f, beat, e) : rc;
+}
+
+/* ---- what shards know more of ---- */
+
+#define NUMBER_MOST (1ull << 60)
+#define ASK_AGAIN_NS UINT64_C(1000000000)
+
+static void held(void *context, const struct coord_call *call, uint32_t shard,
+                 const struct wire *reply, const struct msg *m)
+{
+    struct coord_fleet *f = context;
+    const struct wire_MAP_HELD_reply *r = &reply->u.MAP_HELD_reply;
+    struct map_record record = {.epoch = r->map_epoch, .tablets = r->tablet_count};
+    (void)call;
+    if (r->map_epoch <= f->cluster.map_epoch) {
+        if (shard == f->cluster.newest_shard) /* that shard has other data by now */
+            f->cluster.newest_epoch = f->cluster.map_epoch;
+        return;
+    }
+    if (!map_fits(&record, m->frame[1].data, f->members.shards)) {
+        log_error("the map of shard %u cannot be: it is not taken", shard);
+        return;
+    }
+    uint16_t *copy = malloc(r->tablet_count * sizeof *copy + 1);
+    if (copy == NULL)
+        return; /* the next step asks again */
+    if (r->tablet_count > 0)
+        memcpy(copy, m->frame[1].data, r->tablet_count * sizeof *copy);
+    if (!map_put(f, &record, copy))
+        return;
+    log_warn("the map of epoch %" PRIu64 " (%u tablets) is taken from shard %u: the coordinator's "
+             "own was older",
+             r->map_epoch, r->tablet_count, shard);
+}
+
+static void held_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    (void)call;
+    if (status != 0)
+        log_warn("a shard does not say its map: %s", text);
+}
+
+void coord_cluster_step(struct coord_fleet *f)
+{
+    struct coord_cluster *cl = &f->cluster;
+    struct wire w = {.type = WIRE_TYPE_MAP_HELD};
+    uint64_t now = env_now_ns(f->env);
+    if (cl->newest_epoch <= cl->map_epoch || coord_call_open_type(&f->calls, f, WIRE_TYPE_MAP_HELD))
+        return;
+    if (cl->asked_ns != 0 && now - cl->asked_ns < ASK_AGAIN_NS)
+        return; /* the shard's last reply could not be taken */
+    cl->asked_ns = now;
+    SHOAL_ASSERT(cl->newest_shard < f->members.shards);
+    (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                           .request = w,
+                                                           .target = cl->newest_shard,
+                                                           .owner = cl->newest_shard,
+                                                           .on_reply = held,
+                                                           .on_done = held_done});
+}
+
+bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_cluster *cl = &f->cluster;
+    if (!coord_member_belongs(b) || b->newest_run >= NUMBER_MOST || b->newest_cut >= NUMBER_MOST)
+        return false;
+    if (b->map_epoch > cl->map_epoch && b->map_epoch > cl->newest_epoch) {
+        cl->newest_epoch = b->map_epoch;
+        cl->newest_shard = shard;
+    }
+    if (b->newest_run < f->counters.next_run && b->newest_cut < f->counters.next_cut)
+        return false;
+    uint64_t run = f->counters.next_run, cut = f->counters.next_cut;
+    f->counters.next_run = b->newest_run >= run ? b->newest_run + 1 : run;
+    f->counters.next_cut = b->newest_cut >= cut ? b->newest_cut + 1 : cut;
+    if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
+        return false;
+    log_warn("shard %u knows run %" PRIu64 " and cut %" PRIu64
+             ", newer than the coordinator's: its data_dir was put back",
+             shard, b->newest_run, b->newest_cut);
+    return true;
+}
+
+/* ---- the map ---- */
+
+/* Returns how many of the job's first tables are in the map unchanged. */
+static uint32_t tables_kept(const struct coord_cluster *cl, const struct table_schema *table,
+                            uint32_t tables)
+{
+    uint32_t kept = 0;
+    while (kept < tables && kept < cl->tables && cl->bits[kept] == table[kept].tablet_bits)
+        kept++;
+    return kept;
+}
+
+/* A map that came from shards names no tables. If it ends where one of the job's tables ends, it is
+ * taken as the map of the tables up to that one. */
+static void tables_adopt(struct coord_cluster *cl, const struct table_schema *table,
+                         uint32_t tables)
+{
+    uint32_t at = 0;
+    for (uint32_t t = 0; cl->tables == 0 && at < cl->tablets && t < tables; t++) {
+        at += 1u << table[t].tablet_bits;
+        cl->bits[t] = (uint8_t)table[t].tablet_bits;
+        if (at == cl->tablets)
+            cl->tables = t + 1;
+    }
+}
+
+/* Refuses a map of other tables than the shards have. The shards would refuse it too, but by then
+ * it would be stored, and no job could be set up any more. */
+static int layout_check(const struct coord_fleet *f, const struct table_schema *table,
+                        uint32_t kept, bool fresh, struct err *e)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    bool holds = false;
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        holds |= f->members.shard[s].figures.holds;
+    if (!holds || fresh || (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "table %s has %u tablets, the servers have another table in its place: set "
+                   "tables[].tablets to what it was, or start a cluster with empty data_dirs",
+                   table[kept].name, 1u << table[kept].tablet_bits);
+}
+
+/* Makes the map of the only job: its tables are the first ones. */
+static int map_alone(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                     bool fresh, uint64_t *numbers, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    *numbers = UINT64_MAX >> (LIMIT_TABLES - tables);
+    tables_adopt(cl, table, tables);
+    uint32_t kept = tables_kept(cl, table, tables), tablets = coord_map_tablets(table, tables);
+    /* after a takeover the job may have fewer tables than the map: the map stays whole */
+    if (kept == tables || (cl->tables == 0 && cl->tablets > tablets && !fresh))
+        return 0;
+    int rc = layout_check(f, table, kept, fresh, e);
+    if (rc != 0)
+        return rc;
+    uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
+    if (shard_of == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", tablets);
+    struct map_record r = {.epoch = cl->map_epoch + 1, .tables = tables, .tablets = tablets};
+    rc = coord_map_make(table, tables, f->members.shards, shard_of, e);
+    if (rc != 0) {
+        free(shard_of);
+        return rc;
+    }
+    for (uint32_t t = 0; t < tables; t++)
+        r.bits[t] = (uint8_t)table[t].tablet_bits;
+    uint32_t same =
+        kept == 0 ? 0 : table[kept - 1].tablet_first + (1u << table[kept - 1].tablet_bits);
+    SHOAL_ASSERT(same <= cl->tablets); /* 1 */
+    if (same > 0)
+        memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
+    return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* Chooses numbers for tables beside those of other jobs: first the numbers of the previous job in
+ * its slot, then free places of the map with the same number of tablets, then places behind its
+ * end. *end: where the map will end. */
+static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
+                          const struct table_schema *table, uint32_t tables, uint64_t *numbers,
+                          uint32_t *end, struct err *e)
+{
+    uint64_t had = *numbers;
+    uint32_t n = 0;
+    *numbers = 0;
+    for (uint32_t t = 0; t < tables; t++, n++) {
+        uint32_t own = wire_table_number(had, t);
+        if (own >= n && own < cl->tables && cl->bits[own] == table[t].tablet_bits)
+            n = own;
+        while (n < cl->tables && ((others >> n & 1) != 0 || cl->bits[n] != table[t].tablet_bits))
+            n++;
+        if (n >= LIMIT_TABLES)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "table %s: the tables of all jobs would be more than %u: declare fewer",
+                           table[t].name, LIMIT_TABLES);
+        *numbers |= UINT64_C(1) << n;
+    }
+    *end = MAX(n, cl->tables);
+    return 0;
+}
+
+/* Extends the map by the tables of a second job. No tablet of the first job moves. */
+static int map_beside(struct coord_fleet *f, uint64_t others, const struct table_schema *table,
+                      uint32_t tables, uint64_t *numbers, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    uint32_t end = 0, tablets = coord_map_tablets(table, tables);
+    if (cl->tables == 0)
+        return err_set(e, SHOAL_E_BUSY,
+                       "which tables the map is of is not known since the cluster was taken over: "
+                       "submit the job again once no other job runs");
+    int rc = numbers_beside(cl, others, table, tables, numbers, &end, e);
+    if (rc != 0 || end == cl->tables)
+        return rc;
+
+    struct map_record r = {.epoch = cl->map_epoch + 1, .tables = end, .tablets = cl->tablets};
+    uint16_t *dealt = calloc(tablets, sizeof *dealt),
+             *shard_of = calloc(cl->tablets + tablets, sizeof *shard_of);
+    memcpy(r.bits, cl->bits, sizeof r.bits);
+    if (dealt == NULL || shard_of == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", cl->tablets + tablets);
+    if (rc == 0)
+        rc = coord_map_make(table, tables, f->members.shards, dealt, e);
+    if (rc != 0) {
+        free(dealt);
+        free(shard_of);
+        return rc;
+    }
+    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
+    for (uint32_t t = 0; t < tables; t++) {
+        uint32_t n = wire_table_number(*numbers, t), count = 1u << table[t].tablet_bits;
+        if (n < cl->tables)
+            continue;
+        memcpy(shard_of + r.tablets, dealt + table[t].tablet_first, count * sizeof *shard_of);
+        r.bits[n] = (uint8_t)table[t].tablet_bits;
+        r.tablets += count;
+    }
+    free(dealt);
+    return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                      bool fresh, uint64_t *numbers, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    uint64_t others = cl->held & ~*numbers, now = *numbers;
+    SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
+    int rc = others != 0 ? map_beside(f, others, table, tables, &now, e)
+                         : map_alone(f, table, tables, fresh, &now, e);
+    if (rc != 0)
+        return rc;
+    cl->held = others | now;
+    *numbers = now;
+    return 0;
+}
+
+int coord_cluster_shards(const struct coord_fleet *f, struct err *e)
+{
+    uint32_t given;
+    int rc = coord_member_given(&f->members, f->store, &given, e);
+    if (rc != 0 || given == f->members.shards)
+        return rc;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "shards: %u, but the tables of this cluster lie on %u: rows would be looked for "
+        "where they are not. Set `shards: %u` again. For another number take a checkpoint "
+        "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
+        "coordinator's too, and go on there with shoal submit JOB --resume CHECKPOINT",
+        f->members.shards, given, given);
+}
+
+/* ---- for people ---- */
+
+uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard)
+{
+    uint32_t led = 0;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        led += cl->shard_of[i] == shard;
+    return led;
+}
+
+struct json *coord_cluster_json(const struct coord_fleet *f)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    struct json *j = json_new_object(), *come = json_new_array(), *strangers = json_new_array();
+    char id[40];
+    (void)snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, cl->id[0], cl->id[1]);
+    json_set_string(j, "id", coord_cluster_known(cl) ? id : "");
+    json_set_int(j, "shards", f->members.shards);
+    json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
+    json_set_int(j, "tablets", cl->tablets);
+    json_set_bool(j, "names", coord_names_sure(f));
+    for (uint32_t i = 0; i < cl->claims && !coord_cluster_known(cl); i++) {
+        struct json *item = json_new_object();
+        json_set_string(item, "name", cl->claim[i].beat.server);
+        json_set_int(item, "index", cl->claim[i].beat.shard_index);
+        json_append(come, item);
+    }
+    for (uint32_t i = 0; i < cl->strangers; i++) {
+        struct json *item = json_new_object();
+        json_set_string(item, "name", cl->stranger[i].server);
+        json_set_int(item, "index", cl->stranger[i].index);
+        json_set_string(item, "why", cl->stranger[i].text);
+        json_set_int(item, "silent_ms",
+                     (int64_t)((env_now_ns(f->env) - cl->stranger[i].beat_ns) / 1000000));
+        json_append(strangers, item);
+    }
+    json_set(j, "come", come);
+    json_set(j, "strangers", strangers);
+    return j;
+}
+
+bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s)
+{
+    return env_now_ns(f->env) - s->beat_ns <= 2 * coord_fleet_lease_ns(f);
+}
+
+const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index)
+{
+    for (uint32_t i = 0; i < f->cluster.strangers; i++) {
+        const struct coord_stranger *s = &f->cluster.stranger[i];
+        if (s->index == index && strcmp(s->server, server) == 0 &&
+            coord_cluster_stranger_heard(f, s))
+            return s->text;
+    }
+    return NULL;
+}

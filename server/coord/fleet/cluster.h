@@ -1,0 +1,105 @@
+/* cluster.h: the cluster's identity, and its map of which shard owns which tablet. Both are stored
+ * before a shard or worker is told.
+ *
+ * A cluster is founded once: when as many shards as the coordinator's file says have come, and none
+ * of them belongs to a cluster. If the coordinator's store is empty but its shards belong to one
+ * cluster, the store was lost: once all shards have come and agree, the coordinator takes over the
+ * cluster and its map from them. In all other cases the shard is refused, with the reason.
+ *
+ *     shard beats -> coord_cluster_claim -> [unknown: waits for all] -> founded, or taken over
+ *                                        -> [known: fits, or is refused] -> member.c
+ *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
+ *
+ * Invariants:
+ *  1. The owner of a tablet in the map never changes: new tables are distributed over the
+ *     shards, the others stay. A job that first drops all rows (fresh.h) may put other tables in
+ *     their place. [test: coord_map_of_more_tables_keeps_the_owners] [assert: map_alone]
+ *  2. No shard is told of a cluster or a map that is not in the store. [test:
+ *     coord_nobody_is_told_what_is_not_stored]
+ *  3. A shard that held rows is taken with these rows or not at all. [test:
+ *     coord_empty_folder_under_an_old_name_is_refused, coord_older_folder_is_refused] */
+#ifndef SERVER_COORD_FLEET_CLUSTER_H
+#define SERVER_COORD_FLEET_CLUSTER_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/job/schema.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord_fleet;
+
+#define COORD_STRANGERS 16u
+
+struct coord_cluster {
+    uint64_t id[2];             /* 0, 0: not known yet */
+    uint64_t map_epoch;         /* 0: no map yet */
+    uint32_t tablets, tables;   /* the map's */
+    uint8_t bits[LIMIT_TABLES]; /* log2 of each table's tablets */
+    uint64_t held;              /* a bit for each table number that a slot uses */
+    uint16_t *shard_of;         /* owned, (tablets) */
+    uint64_t newest_epoch;      /* the newest that a shard has reported */
+    uint32_t newest_shard;      /* the shard that has it */
+    uint64_t asked_ns;          /* when that shard was last asked for it; 0: never */
+    struct coord_claim {        /* the beat of a shard while the cluster is not known */
+        struct wire_SHARD_BEAT beat;
+        peer_t peer;
+        uint64_t beat_ns;
+    } * claim; /* owned, (claims) */
+    uint32_t claims, claim_capacity;
+    struct coord_stranger { /* a server that was refused */
+        char server[LIMIT_NAME], text[ERR_TEXT_MAX];
+        uint32_t index;
+        uint64_t beat_ns;
+    } stranger[COORD_STRANGERS];
+    uint32_t strangers;
+    /* 1: taken over from the shards, as the coordinator had lost its state; stored */
+    uint32_t taken_over;
+    char way_back[LIMIT_PATH + 256]; /* set if so: the advice (lost.h) */
+};
+
+/* Reads the stored identity and map. CORRUPT, IO. */
+int coord_cluster_open(struct coord_fleet *f, struct err *e);
+void coord_cluster_close(struct coord_cluster *cl);
+bool coord_cluster_known(const struct coord_cluster *cl);
+/* True when the cluster is known and no shard has a newer map: a job may begin. */
+bool coord_cluster_ready(const struct coord_cluster *cl);
+
+/* Checks a beat before anything in it is used. 0: the shard belongs here; AGAIN: the cluster is not
+ * known yet, and the answer is "wait"; else why the shard is refused. */
+int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
+                        struct err *e);
+/* Records for the status why a beat is refused; refused NULL: it is taken. */
+void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
+                        const char *refused);
+/* A coordinator that was restored from an older copy learns newer runs, cuts and maps from a shard
+ * that belongs here. True: there were newer runs or cuts; their numbers are not used again
+ * (coord_older_run). */
+bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+/* Asks for the newer map, if a shard has one. Cheap. */
+void coord_cluster_step(struct coord_fleet *f);
+
+/* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
+ * others are distributed. *numbers: a bit for each number by which the shards know one of the
+ * slot's tables, before the call and after it; the numbers rise with the job's own
+ * (wire_table_number), and no other slot has them. An error leaves them as they were. fresh: the
+ * shards' rows are dropped first, so the tables need not fit. CONFIG, BUSY, NOMEM, IO. */
+int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                      bool fresh, uint64_t *numbers, struct err *e);
+
+/* Checks that the coordinator's file says as many shards as the tables are stored on: 0, or
+ * CONFIG. */
+int coord_cluster_shards(const struct coord_fleet *f, struct err *e);
+/* Returns the number of the map's tablets that a shard leads. */
+uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
+/* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until
+ * all have come, "strangers": [{"name", "index", "why", "silent_ms"}]} */
+struct json *coord_cluster_json(const struct coord_fleet *f);
+/* Returns why a server that beats now is refused; NULL: it is not. */
+const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index);
+bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s);
+
+#endif

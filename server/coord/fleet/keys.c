@@ -1,0 +1,120 @@
+/* keys.c: invariants and diagram in keys.h. */
+#include "server/coord/fleet/keys.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void holder_key(uint32_t shard, char key[COORD_KEY_MAX])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "holder/%u", shard);
+}
+
+int coord_keys_open(struct coord_fleet *f, struct err *e)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_shard *at = &f->members.shard[s];
+        char key[COORD_KEY_MAX];
+        holder_key(s, key);
+        int rc = coord_store_get_fixed(f->store, key, at->holder, sizeof at->holder, e);
+        if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+            return rc;
+        at->holder[sizeof at->holder - 1] = 0;
+    }
+    return 0;
+}
+
+void coord_keys_close(struct coord_keys *k)
+{
+    free(k->text);
+    *k = (struct coord_keys){0};
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+int coord_keys_take(struct coord_fleet *f, const char *text, size_t bytes, struct err *e)
+{
+    struct coord_keys *k = &f->keys;
+    char *copy = malloc(bytes + 1);
+    if (copy == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the allow-list");
+    memcpy(copy, text, bytes);
+    free(k->text);
+    k->text = copy;
+    k->bytes = bytes;
+    k->version = k->version == 0 ? (env_random(f->env) | 1) << 32 | 1 : k->version + 1;
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        f->members.shard[s].keys_sent_ns = 0; /* at once */
+    coord_keys_tick(f);
+    return 0;
+}
+
+static void tell(struct coord_fleet *f, struct coord_shard *s)
+{
+    struct wire w = {.type = WIRE_TYPE_KEYLIST, .id = f->keys.version};
+    w.u.KEYLIST.version = f->keys.version;
+    s->keys_sent_ns = env_now_ns(f->env);
+    (void)coord_send_frame(f, s->peer, &w, f->keys.text, f->keys.bytes);
+}
+
+void coord_keys_tick(struct coord_fleet *f)
+{
+    uint64_t now = env_now_ns(f->env), again_ns = f->options.resend_ms * UINT64_C(1000000);
+    for (uint32_t i = 0; i < f->members.shards && f->keys.version != 0; i++) {
+        struct coord_shard *s = &f->members.shard[i];
+        if (s->seen && s->keys_version != f->keys.version &&
+            (s->keys_sent_ns == 0 || now - s->keys_sent_ns >= again_ns))
+            tell(f, s);
+    }
+}
+
+void coord_keys_answer(struct coord_fleet *f, peer_t from, const struct wire *reply)
+{
+    uint32_t shard = coord_member_shard_of(&f->members, from);
+    if (shard == COORD_NOBODY)
+        return;
+    struct coord_shard *s = &f->members.shard[shard];
+    if (reply->status == 0)
+        s->keys_version = reply->u.KEYLIST_reply.version;
+    else
+        log_warn("server %s does not take the allow-list: %s", s->server, reply->error);
+}
+
+/* ---- whose is whose -------------------------------------------------------------------------- */
+
+int coord_keys_claim(const struct coord_fleet *f, const char *server, const struct env_who *who,
+                     struct err *e)
+{
+    for (uint32_t i = 0; i < f->members.shards; i++) {
+        const struct coord_shard *s = &f->members.shard[i];
+        if (who->key[0] == 0 || s->holder[0] == 0 || strcmp(s->server, server) != 0 ||
+            strcmp(s->holder, who->name) == 0)
+            continue;
+        return err_set(e, SHOAL_E_DENIED,
+                       "server %s belongs to the key of the name %s, and this beat comes with one "
+                       "of %s: give the new key's line in the allow-list the old name",
+                       server, s->holder, who->name);
+    }
+    return 0;
+}
+
+int coord_keys_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint64_t version,
+                     struct err *e)
+{
+    const struct env_who *who = env_who(f->env, from);
+    struct coord_shard *s = &f->members.shard[shard];
+    char key[COORD_KEY_MAX];
+    (void)snprintf(s->key, sizeof s->key, "%s", who->key); /* 2 */
+    if (s->keys_version != version)
+        s->keys_sent_ns = 0; /* another process: tell it at once */
+    s->keys_version = version;
+    if (who->name[0] == 0 || strcmp(who->name, s->holder) == 0)
+        return 0;
+    (void)snprintf(s->holder, sizeof s->holder, "%s", who->name);
+    holder_key(shard, key);
+    return coord_store_put(f->store, key, s->holder, sizeof s->holder, e); /* 1 */
+}

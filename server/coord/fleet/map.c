@@ -1,0 +1,107 @@
+/* map.c: which shard leads which tablet. */
+#include "server/coord/fleet/map.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/limits.h"
+#include "proto/wire/wire.h"
+#include "server/coord/fleet/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e)
+{
+    uint32_t next = 0;
+    if (count == 0 || count > LIMIT_TABLES)
+        return err_set(e, SHOAL_E_SCHEMA, "a job has 1 to %u tables, this one declares %u",
+                       LIMIT_TABLES, count);
+    for (uint32_t t = 0; t < count; t++) {
+        int rc = schema_check(&table[t], e);
+        if (rc != 0)
+            return rc;
+        if (table[t].table != t || table[t].tablet_first != next)
+            return err_set(e, SHOAL_E_SCHEMA,
+                           "table %s: number %u and first tablet %u, expected %u and %u",
+                           table[t].name, table[t].table, table[t].tablet_first, t, next);
+        for (uint32_t other = 0; other < t; other++)
+            if (strcmp(table[other].name, table[t].name) == 0)
+                return err_set(e, SHOAL_E_SCHEMA, "tables %u and %u are both named %s", other, t,
+                               table[t].name);
+        next += 1u << table[t].tablet_bits;
+    }
+    return 0;
+}
+
+uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
+{
+    uint32_t sum = 0;
+    SHOAL_ASSERT(count > 0 && count <= LIMIT_TABLES);
+    for (uint32_t t = 0; t < count; t++)
+        sum += 1u << table[t].tablet_bits;
+    return sum;
+}
+
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e)
+{
+    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS && count <= LIMIT_TABLES);
+    for (uint32_t t = 0; t < count; t++) {
+        uint64_t tablets = 1ull << table[t].tablet_bits;
+        if (table[t].dense == 0 && tablets / shards < LIMIT_SHARD_TABLETS_MIN)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "table %s has %" PRIu64
+                           " tablets for %u shards, at least %u a shard are needed: raise "
+                           "tables.tablets or take fewer shards",
+                           table[t].name, tablets, shards, LIMIT_SHARD_TABLETS_MIN);
+        for (uint64_t i = 0; i < tablets; i++)
+            shard_of[table[t].tablet_first + i] = (uint16_t)(i * shards / tablets);
+    }
+    return 0;
+}
+
+/* True for the first table numbers, which the only job has. */
+static bool numbers_first(uint64_t numbers)
+{
+    return (numbers & (numbers + 1)) == 0;
+}
+
+bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
+                   const struct table_schema *table, uint32_t tables)
+{
+    if (wire_table_number(numbers, tables) != LIMIT_TABLES ||
+        coord_map_tablets(table, tables) > cl->tablets)
+        return false;
+    for (uint32_t t = 0; t < tables; t++) {
+        uint32_t n = wire_table_number(numbers, t);
+        if (n == LIMIT_TABLES)
+            return false;
+        if (!numbers_first(numbers) && (n >= cl->tables || cl->bits[n] != table[t].tablet_bits))
+            return false;
+    }
+    return true;
+}
+
+uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
+                         const struct table_schema *s)
+{
+    uint32_t first = 0, number = wire_table_number(numbers, s->table);
+    if (numbers_first(numbers)) /* the map of a cluster that was taken over has no sizes yet */
+        return s->tablet_first;
+    SHOAL_ASSERT(number < cl->tables);
+    for (uint32_t n = 0; n < number; n++)
+        first += 1u << cl->bits[n];
+    return first;
+}
+
+void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
+                    const struct table_schema *table, uint32_t tables, uint16_t *shard_of)
+{
+    for (uint32_t t = 0; t < tables; t++) {
+        const struct table_schema *s = &table[t];
+        uint32_t first = coord_map_first(cl, numbers, s), count = 1u << s->tablet_bits;
+        SHOAL_ASSERT(first + count <= cl->tablets);
+        memcpy(shard_of + s->tablet_first, cl->shard_of + first, count * sizeof *shard_of);
+    }
+}

@@ -1,0 +1,39 @@
+/* map.h: which shard leads which tablet, over all tables and as one job counts them. Pure: a
+ * function of tables and shard count.
+ *
+ * Each table is dealt over the shards by itself, in contiguous ranges of tablets whose lengths
+ * differ by one at most, so that a batch sorted by tablet goes out as one range a shard. Global
+ * tablet numbers run through all tables: schema.tablet_first + tablet. */
+#ifndef SERVER_COORD_FLEET_MAP_H
+#define SERVER_COORD_FLEET_MAP_H
+
+#include "proto/base/err.h"
+#include "proto/job/schema.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord_cluster;
+
+/* Checks that tables are declared by number, complete and without gap: numbers 0..count-1, unique
+ * names, tablets one after another from 0. SCHEMA. */
+int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e);
+/* Returns the number of tablets of all tables. */
+uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
+/* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
+ * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
+ * one. */
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e);
+
+/* True when the map has the job's tables under these numbers. */
+bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
+                   const struct table_schema *table, uint32_t tables);
+/* Returns where in the map a table begins that belongs to a job of these numbers. */
+uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
+                         const struct table_schema *s);
+/* Writes the map as the job of these tables counts: the shard of each tablet of its tables. */
+void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
+                    const struct table_schema *table, uint32_t tables, uint16_t *shard_of);
+
+#endif

@@ -1,0 +1,404 @@
+/* member.c: shards.
+ *
+ * 1. A worker's number is in the store before the worker is told it. [test:
+ *    coord_member_worker_number_is_never_used_again] [assert: coord_work_join]
+ * 2. (server, index) -> shard number never changes. [test:
+ *    coord_member_server_keeps_its_numbers_over_a_restart] [assert: coord_member_shard_beat] */
+#include "server/coord/fleet/member.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/limits.h"
+#include "proto/base/minmax.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shard_record { /* value of "shard/N" */
+    char server[LIMIT_NAME];
+    uint32_t index;
+    uint32_t placed; /* 1: its folder records its cluster and number */
+    /* the process's: shows that a server died while no coordinator was there */
+    uint64_t incarnation;
+};
+_Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
+
+static const char WORKER_KEY[] = "next-worker";
+#define SYNCED_NS UINT64_C(1000000000)
+
+/* The key of how far a shard was on disk, which is noted now and then, beside its record. */
+static void synced_key(uint32_t shard, char key[COORD_KEY_MAX])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "synced/%u", shard);
+}
+
+static void made_key(uint32_t shard, char key[COORD_KEY_MAX])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "made/%u", shard);
+}
+
+static int made_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                     struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    made_key(shard, key);
+    int rc = coord_store_get_fixed(store, key, &s->made, sizeof s->made, e);
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+static int synced_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                       struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    synced_key(shard, key);
+    int rc = coord_store_get_fixed(store, key, &s->synced, sizeof s->synced, e);
+    s->noted = s->synced;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
+                      struct err *e)
+{
+    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS);
+    memset(m, 0, sizeof *m);
+    m->shard = calloc(shards, sizeof *m->shard);
+    if (m->shard == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", shards);
+    m->shards = shards;
+    m->next_worker = 1;
+    for (uint32_t s = 0; s < shards; s++) {
+        char key[COORD_KEY_MAX];
+        struct shard_record record;
+        (void)snprintf(key, sizeof key, "shard/%u", s);
+        int rc = coord_store_get_fixed(store, key, &record, sizeof record, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        record.server[LIMIT_NAME - 1] = 0;
+        memcpy(m->shard[s].server, record.server, LIMIT_NAME);
+        m->shard[s].index = record.index;
+        m->shard[s].incarnation = record.incarnation;
+        m->shard[s].placed = record.placed != 0;
+        rc = synced_load(&m->shard[s], s, store, e);
+        if (rc == 0)
+            rc = made_load(&m->shard[s], s, store, e);
+        if (rc != 0)
+            return rc;
+    }
+    int rc = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
+                       struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    *given = 0;
+    for (uint32_t s = 0; s < m->shards; s++)
+        *given += m->shard[s].server[0] != 0;
+    for (uint32_t s = m->shards; s < LIMIT_SHARDS; s++) { /* numbers are given from 0 on */
+        struct shard_record record;
+        (void)snprintf(key, sizeof key, "shard/%u", s);
+        int rc = coord_store_get_fixed(store, key, &record, sizeof record, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            break;
+        if (rc != 0)
+            return rc;
+        (*given)++;
+    }
+    return 0;
+}
+
+void coord_member_close(struct coord_members *m)
+{
+    free(m->shard);
+    memset(m, 0, sizeof *m);
+}
+
+uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].index == beat->shard_index && strcmp(m->shard[s].server, beat->server) == 0)
+            return s;
+    return COORD_NOBODY;
+}
+
+bool coord_member_belongs(const struct wire_SHARD_BEAT *beat)
+{
+    return (beat->cluster_high | beat->cluster_low) != 0;
+}
+
+static int shard_put(struct coord_store *store, uint32_t shard, const struct wire_SHARD_BEAT *beat,
+                     struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    struct shard_record record = {.index = beat->shard_index,
+                                  .placed = coord_member_belongs(beat),
+                                  .incarnation = beat->incarnation};
+    memcpy(record.server, beat->server, LIMIT_NAME);
+    (void)snprintf(key, sizeof key, "shard/%u", shard);
+    return coord_store_put(store, key, &record, sizeof record, e);
+}
+
+/* The shard's rows are on disk now: forgets the incarnation whose memory had them, also in the
+ * store. */
+static int made_forget(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                       struct err *e)
+{
+    static const uint64_t none = 0;
+    char key[COORD_KEY_MAX];
+    made_key(shard, key);
+    int rc = coord_store_put(store, key, &none, sizeof none, e);
+    s->made = rc == 0 ? 0 : s->made;
+    return rc;
+}
+
+static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                      struct err *e)
+{
+    for (uint32_t s = 0; s < m->shards; s++) {
+        /* a folder that has a number keeps it, although the store was lost or put back */
+        if (m->shard[s].server[0] != 0 || (coord_member_belongs(beat) && beat->number != s))
+            continue;
+        *shard = s;
+        return 0;
+    }
+    return err_set(e, SHOAL_E_BUSY,
+                   "server %s: all %u shard numbers belong to other servers; a server keeps its "
+                   "name in its data_dir: start the one that is missing on its own; `shards` of "
+                   "the coordinator can be raised until the first job has made tables",
+                   beat->server, m->shards);
+}
+
+static void rss_note(struct coord_members *m)
+{
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen && m->shard[s].index == 0) /* one shard for each process */
+            sum += m->shard[s].figures.rss_peak_bytes;
+    if (sum > m->rss_peak_bytes)
+        m->rss_peak_bytes = sum;
+}
+
+void coord_member_note_rss(struct coord_members *m, uint32_t shard, uint64_t peak_bytes)
+{
+    SHOAL_ASSERT(shard < m->shards);
+    if (peak_bytes > m->shard[shard].figures.rss_peak_bytes)
+        m->shard[shard].figures.rss_peak_bytes = peak_bytes;
+    rss_note(m);
+}
+
+int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
+                            const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
+                            uint32_t *shard, enum coord_beat *what, struct err *e)
+{
+    if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
+        return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
+                       LIMIT_SHARDS);
+    *shard = coord_member_number(m, beat);
+    if (*shard == COORD_NOBODY) {
+        int rc = shard_give(m, beat, shard, e);
+        if (rc != 0)
+            return rc;
+    }
+    struct coord_shard *s = &m->shard[*shard];
+    if (s->server[0] == 0 || s->incarnation != beat->incarnation ||
+        s->placed != coord_member_belongs(beat)) {
+        int rc = shard_put(store, *shard, beat, e);
+        if (rc != 0)
+            return rc;
+    }
+    if (!beat->in_memory && s->made != 0) {
+        int rc = made_forget(s, *shard, store, e);
+        if (rc != 0)
+            return rc;
+    }
+    SHOAL_ASSERT(s->server[0] == 0 ||
+                 (s->index == beat->shard_index && strcmp(s->server, beat->server) == 0)); /* 2 */
+    *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
+    if (s->seen && beat->ready && !s->ready)
+        *what = COORD_BEAT_READY;
+    if (s->incarnation != 0 && s->incarnation != beat->incarnation)
+        *what = COORD_BEAT_RESTARTED;
+    if (s->incarnation != beat->incarnation) {
+        s->map_told = 0;
+        s->former = s->seen ? s->incarnation : 0;
+        s->rebooted = s->seen && s->figures.boot != beat->boot;
+    }
+    s->placed = coord_member_belongs(beat);
+    s->synced = MAX(beat->synced, s->synced);
+    memcpy(s->server, beat->server, LIMIT_NAME);
+    s->index = beat->shard_index;
+    s->seen = true;
+    s->ready = beat->ready;
+    s->incarnation = beat->incarnation;
+    s->peer = peer;
+    s->beat_ns = now_ns;
+    if (!beat->disk_short)
+        s->short_ns = 0;
+    else if (s->short_ns == 0)
+        s->short_ns = now_ns;
+    s->figures = *beat;
+    memcpy(s->endpoint, beat->endpoint, sizeof s->endpoint);
+    rss_note(m);
+    return 0;
+}
+
+int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                             uint64_t now_ns, struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(shard < m->shards);
+    if (s->synced == s->noted || (s->noted != 0 && now_ns - s->noted_ns < SYNCED_NS))
+        return 0;
+    s->noted = s->synced;
+    s->noted_ns = now_ns;
+    synced_key(shard, key);
+    return coord_store_note(store, key, &s->synced, sizeof s->synced, e);
+}
+
+int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                               uint64_t synced, struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    SHOAL_ASSERT(shard < m->shards);
+    if (synced <= s->noted)
+        return 0;
+    s->synced = MAX(synced, s->synced);
+    return coord_member_note_synced(m, shard, store, s->noted_ns + SYNCED_NS, e);
+}
+
+bool coord_shard_in_memory(const struct coord_shard *s)
+{
+    return s->seen ? s->figures.in_memory : s->made != 0;
+}
+
+/* Returns the shard's durability; a shard that does not tell it keeps a journal at least. */
+static enum durability durability_of(const struct coord_shard *s)
+{
+    uint32_t said = s->figures.durability;
+    if (s->figures.in_memory)
+        return DURABLE_MEMORY;
+    return said == 0 || said > DURABLE_FSYNC + 1 ? DURABLE_JOURNAL : (enum durability)(said - 1);
+}
+
+enum durability coord_member_durability(const struct coord_members *m)
+{
+    enum durability least = DURABLE_FSYNC;
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen && durability_of(&m->shard[s]) < least)
+            least = durability_of(&m->shard[s]);
+    return least;
+}
+
+int coord_member_durability_check(const struct coord_members *m, const struct job *job,
+                                  struct err *e)
+{
+    for (uint32_t s = 0; s < m->shards && job->durability_given; s++) {
+        const struct coord_shard *at = &m->shard[s];
+        if (at->seen && at->figures.durability != 0 && durability_of(at) != job->durability)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "durability: the job says %s, and server %s keeps rows by %s, as its "
+                           "file says: take the key out of the job to train by what the servers "
+                           "do, or change `durability` in the file of every server and start "
+                           "them again",
+                           job_durability_name(job->durability), at->server,
+                           job_durability_name(durability_of(at)));
+    }
+    return 0;
+}
+
+int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                           struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(shard < m->shards && s->incarnation != 0);
+    if (!s->figures.in_memory || s->made == s->incarnation)
+        return 0;
+    s->made = s->incarnation;
+    made_key(shard, key);
+    return coord_store_note(store, key, &s->made, sizeof s->made, e);
+}
+
+int coord_member_made_check(const struct coord_members *m, bool begins, struct err *e)
+{
+    const struct coord_shard *lost = NULL, *kept = NULL;
+    for (uint32_t s = 0; s < m->shards; s++) {
+        const struct coord_shard *at = &m->shard[s];
+        if (!at->figures.in_memory || at->made == 0)
+            continue;
+        if (at->made == at->incarnation)
+            kept = at;
+        else
+            lost = at;
+    }
+    if (lost != NULL && kept == NULL && begins)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "start_from: fleet: server %s has started again, and the rows were in "
+                       "memory: none are left. Begin with a checkpoint (--start-from CHECKPOINT), "
+                       "or without start_from",
+                       lost->server);
+    if (lost == NULL || kept == NULL)
+        return 0;
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "server %s has started again and its rows were in memory, those of server %s "
+                   "are still there: a job would go on with a part of them. Start all servers "
+                   "again, then submit the job",
+                   lost->server, kept->server);
+}
+
+bool coord_shard_there(const struct coord_shard *s, bool set_up, uint64_t now_ns, uint64_t lease_ns)
+{
+    SHOAL_ASSERT(s->beat_ns <= now_ns);
+    return s->seen && set_up && now_ns - s->beat_ns <= lease_ns;
+}
+
+uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns)
+{
+    return now_ns - then_ns < gap_ns ? now_ns : then_ns + gap_ns;
+}
+
+void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen)
+            m->shard[s].beat_ns = coord_later(m->shard[s].beat_ns, gap_ns, now_ns);
+}
+
+uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen && m->shard[s].peer == peer)
+            return s;
+    return COORD_NOBODY;
+}
+
+bool coord_member_shards_ready(const struct coord_members *m)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (!m->shard[s].seen || !m->shard[s].ready)
+            return false;
+    return true;
+}
+
+void coord_member_forget_rss(struct coord_members *m)
+{
+    m->rss_peak_bytes = 0;
+}
+
+int coord_member_worker_number(struct coord_members *m, struct coord_store *store, uint64_t *number,
+                               struct err *e)
+{
+    uint64_t next = m->next_worker + 1;
+    int rc = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
+    if (rc != 0)
+        return rc;
+    *number = m->next_worker;
+    m->next_worker = next;
+    return 0;
+}

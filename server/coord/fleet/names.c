@@ -1,0 +1,261 @@
+/* names.c: invariants and diagram in names.h. */
+#include "server/coord/fleet/names.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char KEY[] = "names"; /* value: the version, u64, then the line */
+
+#define VERSION_MOST (1ull << 60)
+#define ASK_AGAIN_NS UINT64_C(1000000000)
+#define ADVICE                                                                                     \
+    "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
+    "servers"
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+/* Takes the line over. CONFIG: it cannot be parsed. */
+static int take(struct coord_names *n, uint64_t version, char *line, size_t bytes, struct err *e)
+{
+    struct legend legend;
+    int rc = legend_parse(line, bytes, &legend, e);
+    if (rc != 0) {
+        free(line);
+        return rc;
+    }
+    legend_free(&n->legend);
+    free(n->line);
+    n->version = version;
+    n->line = line;
+    n->bytes = bytes;
+    n->digest = hash_bytes(line, bytes, 0);
+    n->legend = legend;
+    return 0;
+}
+
+static int names_put(struct coord_fleet *f, uint64_t version, const char *line, size_t bytes,
+                     struct err *e)
+{
+    SHOAL_ASSERT(version > f->names.version); /* 2 */
+    char *value = malloc(sizeof version + bytes), *copy = malloc(bytes + 1);
+    bool made = value != NULL && copy != NULL, good = false;
+    if (made) {
+        memcpy(value, &version, sizeof version);
+        memcpy(value + sizeof version, line, bytes);
+        memcpy(copy, line, bytes);
+        good = coord_put(f, KEY, value, sizeof version + bytes);
+    }
+    free(value);
+    if (good)
+        return take(&f->names, version, copy, bytes, e);
+    free(copy);
+    return made ? err_set(e, SHOAL_E_IO, "the coordinator's store failed")
+                : err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
+}
+
+int coord_names_open(struct coord_fleet *f, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    uint64_t version;
+    int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes <= sizeof version) {
+        free(value);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored names have %zu bytes" ADVICE, bytes);
+    }
+    memcpy(&version, value, sizeof version);
+    memmove(value, (char *)value + sizeof version, bytes - sizeof version);
+    rc = take(&f->names, version, value, bytes - sizeof version, e);
+    if (rc == SHOAL_E_NOMEM || (rc == 0 && version > 0 && version < VERSION_MOST))
+        return rc;
+    return err_set(e, SHOAL_E_CORRUPT, "the stored names of version %" PRIu64 " cannot be" ADVICE,
+                   version);
+}
+
+void coord_names_close(struct coord_names *n)
+{
+    legend_free(&n->legend);
+    free(n->line);
+    memset(n, 0, sizeof *n);
+}
+
+bool coord_names_ready(const struct coord_names *n)
+{
+    return n->newest <= n->version;
+}
+
+int coord_names_store(struct coord_fleet *f, const struct legend *legend, uint64_t number,
+                      struct err *e)
+{
+    struct coord_names *n = &f->names;
+    char *text;
+    size_t bytes;
+    int rc = legend_put("", 0, legend, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    while (bytes > 0 && text[bytes - 1] == '\n')
+        bytes--;
+    uint64_t known = MAX(n->newest, n->version); /* perhaps a shard's version */
+    uint64_t next = known + 1 > number ? known + 1 : number;
+    if (n->version < known || n->version == 0 || n->bytes != bytes ||
+        memcmp(n->line, text, bytes) != 0)
+        rc = names_put(f, next, text, bytes, e);
+    free(text);
+    return rc;
+}
+
+/* ---- what shards know ------------------------------------------------------------------------ */
+
+int coord_names_claim(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    const struct coord_names *n = &f->names;
+    if (b->names_version == 0 || b->names_version != n->version || b->names_digest == n->digest)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s has other names of fields than the coordinator, both of version "
+                   "%" PRIu64 ": two coordinators have run on copies of one data_dir; bring back "
+                   "the data_dir that these servers belong to",
+                   b->server, n->version);
+}
+
+bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_names *n = &f->names;
+    if (b->names_version <= n->version || b->names_version >= VERSION_MOST)
+        return false;
+    if (b->names_version > n->newest) {
+        n->newest = b->names_version;
+        n->newest_shard = shard;
+    }
+    return true;
+}
+
+static void held(void *context, const struct coord_call *call, uint32_t shard,
+                 const struct wire *reply, const struct msg *m)
+{
+    struct coord_fleet *f = context;
+    struct err e = {0};
+    struct legend legend;
+    uint64_t version = reply->u.NAMES_HELD_reply.version;
+    (void)call;
+    if (version <= f->names.version || version >= VERSION_MOST) {
+        if (shard == f->names.newest_shard) /* the shard has other data by now */
+            f->names.newest = f->names.version;
+        return;
+    }
+    int rc = legend_parse(m->frame[1].data, m->frame[1].bytes, &legend, &e);
+    if (rc == 0) {
+        legend_free(&legend);
+        rc = names_put(f, version, m->frame[1].data, m->frame[1].bytes, &e);
+    }
+    if (rc != 0)
+        log_error("the names of shard %u are not taken: %s", shard, e.text);
+    else
+        log_warn("names of fields, version %" PRIu64 ", are taken from shard %u: the coordinator's "
+                 "own were older",
+                 version, shard);
+}
+
+static void held_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    (void)call;
+    if (status != 0)
+        log_warn("a shard does not say its names: %s", text);
+}
+
+void coord_names_step(struct coord_fleet *f)
+{
+    struct coord_names *n = &f->names;
+    struct wire w = {.type = WIRE_TYPE_NAMES_HELD};
+    uint64_t now = env_now_ns(f->env);
+    /* a shard needs its map first: with names and no map it would seem that no tables were made
+     * yet */
+    bool map = coord_cluster_ready(&f->cluster);
+    if (n->newest <= n->version || !map || coord_call_open_type(&f->calls, f, WIRE_TYPE_NAMES_HELD))
+        return;
+    if (n->asked_ns != 0 && now - n->asked_ns < ASK_AGAIN_NS)
+        return; /* its last answer could not be taken */
+    n->asked_ns = now;
+    SHOAL_ASSERT(n->newest_shard < f->members.shards);
+    (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                           .request = w,
+                                                           .target = n->newest_shard,
+                                                           .owner = n->newest_shard,
+                                                           .on_reply = held,
+                                                           .on_done = held_done});
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+bool coord_names_tell(struct coord_fleet *f, const struct coord_call *to)
+{
+    struct coord_names *n = &f->names;
+    struct coord_call call = *to;
+    SHOAL_ASSERT(n->version > 0);
+    call.request.type = WIRE_TYPE_NAMES_SET;
+    call.request.u.NAMES_SET =
+        (struct wire_NAMES_SET){n->version, f->cluster.id[0], f->cluster.id[1]};
+    call.frame = n->line;
+    call.frame_bytes = n->bytes;
+    return coord_call_start(&f->calls, &call);
+}
+
+static void greeted(void *context, const struct coord_call *call, int status, const char *text)
+{
+    const struct coord_fleet *f = context;
+    if (status != 0)
+        log_warn("server %s refused the names: %s", f->members.shard[call->owner].server, text);
+}
+
+bool coord_names_greet(struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_names *n = &f->names;
+    if (n->version == 0 || !coord_names_ready(n))
+        return true;
+    return coord_names_tell(
+        f, &(struct coord_call){.context = f, .target = shard, .owner = shard, .on_done = greeted});
+}
+
+/* ---- one that is dropped --------------------------------------------------------------------- */
+
+int coord_names_forget(struct coord_fleet *f, enum legend_list list, const char *name,
+                       coord_call_done done, struct err *e)
+{
+    struct legend without;
+    if (!coord_names_ready(&f->names))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "a server has come that knows newer names of fields: ask again in a moment");
+    int rc = legend_copy(&f->names.legend, &without, e);
+    if (rc != 0)
+        return rc;
+    legend_remove(&without, list, name);
+    rc = coord_names_store(f, &without, f->counters.next_run - 1, e);
+    legend_free(&without);
+    if (rc == 0 && !coord_names_tell(f, &(struct coord_call){.context = f,
+                                                             .target = COORD_NOBODY,
+                                                             .owner = COORD_NOBODY,
+                                                             .on_done = done}))
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to tell the servers");
+    return rc;
+}
+
+/* ---- a job that begins with the tables that are there ---------------------------------------- */
+
+bool coord_names_sure(const struct coord_fleet *f)
+{
+    const struct coord_names *n = &f->names;
+    bool sure = coord_cluster_ready(&f->cluster) && coord_names_ready(n);
+    for (uint32_t s = 0; s < f->members.shards && n->version == 0; s++)
+        sure &= f->members.shard[s].seen;
+    return sure;
+}

@@ -1,0 +1,56 @@
+/* back.h: a job goes back to its newest checkpoint, or to the checkpoint that it resumed from, when
+ * rows are lost or the shards have no consistent state left. Without a checkpoint the job ends.
+ *
+ *   A server died and its rows were in memory (durability: memory). The job waits for the server,
+ *     if there is a checkpoint (status.c). The server comes back empty. --coord_back_lost-+
+ *   Power loss took more pushes than can be undone or trained again, and the servers hold |
+ *     no other job's tables, which ROWS_GO would drop.                                    |
+ *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step---------------------+
+ *                                                                                         v
+ *   An errand reads the newest checkpoint (newest.h). The job waits as long as the folder does not
+ *     answer.
+ *                                                                                         v
+ *   The store gets the checkpoint's content, under a new run --> SETUP (flow.h): every shard drops
+ *     its rows (ROWS_GO, fresh.h) and loads the checkpoint's (LOAD).
+ *
+ * From then on it is a job that resumes from a checkpoint. A server that dies while the others load
+ * has only not loaded yet, because nothing was trained. So each return costs one load, and a load
+ * that fails ends the job. The sixth return in a row to one checkpoint, with no batch done that had
+ * not been done before, ends the job too: a server that dies at the same batch each time would
+ * otherwise send the job back without end.
+ *
+ * Invariants:
+ *  1. Work from before the return does not count. The run is new, and the shards refuse pushes of
+ *     another run. All workers are forgotten and join again under new numbers. Generations of lanes
+ *     only rise. [test: checkpoint_in_memory_is_gone_back_to]
+ *  2. The content of the checkpoint is in the store before the progress that says SETUP, and
+ *     "back_to" is in the store before all of it: a coordinator that dies in between goes back
+ *     again. [test: checkpoint_gone_back_to_half_is_gone_back_to]
+ *     [test: checkpoint_half_stored_is_gone_back_to]
+ *  3. Tables that only some shards have dropped belong to no job, whatever happens to this one
+ *     (fresh.h, 2). [test: checkpoint_half_gone_back_to_is_nobodys] */
+#ifndef SERVER_COORD_JOB_BACK_H
+#define SERVER_COORD_JOB_BACK_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+#include "server/coord/fleet/member.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord_job;
+
+#define COORD_BACK_ADVICE                                                                          \
+    "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
+    "every_minutes: N} to go back to"
+
+/* True when the shard, whose beat was just judged as `what`, has lost rows that the job needs. */
+bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what);
+/* The shard has lost such rows: the job goes back, or ends. */
+void coord_back_lost(struct coord_job *j, uint32_t shard);
+void coord_back_step(struct coord_job *j);
+/* After a restart: reads how often the job went back, and whether a return was interrupted. */
+int coord_back_load(struct coord_job *j, struct err *e);
+
+#endif

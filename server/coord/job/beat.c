@@ -1,0 +1,120 @@
+/* beat.c: handles a shard's beat. */
+#include "server/coord/job/beat.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/core/setup_state.h"
+#include "server/coord/job/back.h"
+#include "server/coord/job/older.h"
+#include "server/coord/job/setup.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/work.h"
+
+static void job_shard_came_back(struct coord_job *j, uint32_t shard, enum coord_beat what)
+{
+    const struct coord_shard *s = &j->fleet->members.shard[shard];
+    if (what == COORD_BEAT_RESTARTED) {
+        coord_checkpoint_shard_lost(j, shard);
+        if (coord_phase_running(j))
+            j->at.restarts++;
+    }
+    coord_setup_lost(j, shard);
+    if (coord_back_rows_lost(j, shard, what))
+        coord_back_lost(j, shard);
+    else if (what == COORD_BEAT_RESTARTED && s->rebooted)
+        coord_work_anew(j, s->server);
+}
+
+static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
+{
+    struct coord_shard *s = &c->fleet.members.shard[shard];
+    SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
+    if (what == COORD_BEAT_RESTARTED)
+        log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
+                  shard);
+    coord_call_forget_shard(&c->fleet.calls, NULL, shard);
+    COORD_EACH_JOB (c, j)
+        job_shard_came_back(j, shard, what);
+}
+
+static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)
+{
+    struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true, .id = id};
+    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){.shard = shard,
+                                                          .map_epoch = c->fleet.cluster.map_epoch,
+                                                          .lease_ms = c->fleet.options.lease_ms,
+                                                          .cluster_high = c->fleet.cluster.id[0],
+                                                          .cluster_low = c->fleet.cluster.id[1],
+                                                          .shards = c->fleet.members.shards};
+    coord_send(&c->fleet, to, wire_encode(&w));
+}
+
+/* The beat of a shard that belongs here. */
+static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from, uint64_t id,
+                     struct err *e)
+{
+    enum coord_beat what;
+    uint32_t shard;
+    uint64_t now = env_now_ns(c->fleet.env);
+    int rc = coord_member_shard_beat(&c->fleet.members, c->fleet.store, beat, from, now, &shard,
+                                     &what, e);
+    if (rc == 0)
+        rc = coord_member_note_synced(&c->fleet.members, shard, c->fleet.store, now, e);
+    if (rc != 0)
+        return rc;
+    if (what == COORD_BEAT_NEW)
+        log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
+    /* names first: their error gives the better advice */
+    bool names = coord_names_learn(&c->fleet, shard, beat);
+    COORD_EACH_JOB (c, j)
+        if (names)
+            coord_older_names(j, beat);
+    bool taken = coord_taken_learn(&c->fleet, shard, beat);
+    COORD_EACH_JOB (c, j)
+        if (taken)
+            coord_older_taken(j, beat);
+    bool numbers = coord_cluster_learn(&c->fleet, shard, beat);
+    COORD_EACH_JOB (c, j)
+        if (numbers)
+            coord_older_run(j, beat);
+    rc = coord_keys_learn(&c->fleet, shard, from, beat->keylist, e);
+    if (rc != 0)
+        return rc;
+    if (what != COORD_BEAT_SAME || !beat->ready)
+        shard_came_back(c, shard, what);
+    beat_answer(c, from, id, shard); /* the answer goes before the map */
+    COORD_EACH_JOB (c, j)
+        if (!beat->ready)
+            coord_setup_map_early(j, shard);
+    return 0;
+}
+
+/* The cluster has just become known: takes the beats that waited for it. */
+static void claims_take(struct coord *c)
+{
+    struct coord_cluster *cl = &c->fleet.cluster;
+    struct err e;
+    for (uint32_t i = 0; i < cl->claims && c->fleet.fatal == 0; i++)
+        /* a shard whose beat fails here beats again */
+        (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e);
+    cl->claims = 0;
+}
+
+int coord_beat_shard(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
+    int rc = coord_keys_claim(&c->fleet, beat->server, &a->who, &a->e);
+    if (rc == 0)
+        rc = coord_cluster_claim(&c->fleet, beat, a->from, &a->e);
+    a->silent = true;
+    bool waits = rc == SHOAL_E_AGAIN;
+    if (rc == 0 && c->fleet.cluster.claims > 0)
+        claims_take(c);
+    if (waits)
+        beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
+    else if (rc == 0)
+        rc = beat_take(c, beat, a->from, a->request->id, &a->e);
+    coord_cluster_note(&c->fleet, beat, waits || rc == 0 ? NULL : a->e.text);
+    return waits ? 0 : rc;
+}

@@ -1,0 +1,439 @@
+/* setup.c: map, tables and run to the shards; digests back. */
+#include "server/coord/job/setup.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core/fresh.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/cut.h"
+#include "server/coord/work/task.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void step_done(void *context, const struct coord_call *call, int status, const char *text);
+
+/* Takes the tablets of the job's tables, which are in the map. */
+static int tablets_take(struct coord_job *j, struct err *e)
+{
+    uint32_t tablets = coord_map_tablets(j->table, j->at.tables);
+    if (tablets > j->fleet->cluster.tablets)
+        return err_set(e, SHOAL_E_CORRUPT, "the map has %u tablets, the job's tables %u",
+                       j->fleet->cluster.tablets, tablets);
+    free(j->digest);
+    j->digest = calloc(tablets, sizeof *j->digest);
+    if (j->digest == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the digests of %u tablets", tablets);
+    j->tablets = tablets;
+    j->at.map_epoch = j->fleet->cluster.map_epoch;
+    return 0;
+}
+
+int coord_setup_map(struct coord_job *j, struct err *e)
+{
+    SHOAL_ASSERT(j->at.phase == PHASE_TABLES);
+    int rc = coord_map_check(j->table, j->declared_total, e);
+    if (rc != 0)
+        return rc;
+    rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j), &j->numbers,
+                           e);
+    if (rc != 0)
+        return rc;
+    j->at.tables = j->declared_total;
+    rc = tablets_take(j, e);
+    if (rc != 0)
+        return rc;
+    bool good = coord_job_put(j, "numbers", &j->numbers, sizeof j->numbers) &&
+                coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table);
+    return good ? 0 : SHOAL_E_IO;
+}
+
+int coord_setup_open(struct coord_job *j, struct err *e)
+{
+    int rc = coord_store_get_fixed(j->store, "numbers", &j->numbers, sizeof j->numbers, e);
+    j->fleet->cluster.held |= j->numbers;
+    /* a damaged value ends a job that goes on with it, not the coordinator (coord_setup_load) */
+    return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;
+}
+
+/* Release 0.2.0 stored no numbers: the tables of its only job have the first ones. */
+static int numbers_check(struct coord_job *j, struct err *e)
+{
+    uint64_t stored;
+    int rc = coord_store_get_fixed(j->store, "numbers", &stored, sizeof stored, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        j->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
+    else if (rc != 0)
+        return rc;
+    if (!coord_map_has(&j->fleet->cluster, j->numbers, j->table, j->at.tables))
+        return err_set(
+            e, SHOAL_E_CORRUPT,
+            "the stored job's %u tables are not in the map; submit it again with --resume "
+            "and its newest checkpoint",
+            j->at.tables);
+    j->fleet->cluster.held |= j->numbers;
+    return 0;
+}
+
+int coord_setup_load(struct coord_job *j, struct err *e)
+{
+    if (j->at.tables == 0 || j->at.tables > LIMIT_TABLES)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
+    if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
+    int rc =
+        coord_store_get_fixed(j->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
+    if (rc == 0)
+        rc = coord_map_check(j->table, j->at.tables, e);
+    if (rc == 0)
+        rc = numbers_check(j, e);
+    if (rc == 0 && j->fleet->cluster.map_epoch == 0)
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "the stored tables have no map; submit the job again with --resume "
+                     "and its newest checkpoint");
+    if (rc == 0)
+        rc = tablets_take(j, e);
+    j->declared_total = j->at.tables;
+    for (uint32_t t = 0; rc == 0 && t < j->at.tables; t++)
+        j->declared[t] = true;
+    return rc;
+}
+
+/* ---- at every registration, with or without a job -------------------------------------------- */
+
+static void greeted(void *context, const struct coord_call *call, int status, const char *text)
+{
+    const struct coord_job *j = context;
+    if (status != 0)
+        log_warn("server %s refused %s: %s", j->fleet->members.shard[call->owner].server,
+                 wire_type_name(call->request.type), text);
+}
+
+/* The shard has the map. Its next beat says so too, but a person may ask before. */
+static void map_taken(void *context, const struct coord_call *call, uint32_t shard,
+                      const struct wire *reply, const struct msg *m)
+{
+    struct coord_job *j = context;
+    (void)call;
+    (void)m;
+    if (reply->type == WIRE_TYPE_MAP_SET)
+        j->fleet->members.shard[shard].figures.map_epoch = reply->u.MAP_SET_reply.map_epoch;
+}
+
+/* Asks one shard, which need not be set up for it; frame NULL: the request has none. */
+static bool shard_ask(struct coord_job *j, uint32_t shard, const struct wire *w, void *frame,
+                      size_t bytes, coord_call_done done)
+{
+    return coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                   .request = *w,
+                                                                   .frame = frame,
+                                                                   .frame_bytes = bytes,
+                                                                   .target = shard,
+                                                                   .owner = shard,
+                                                                   .on_reply = map_taken,
+                                                                   .on_done = done});
+}
+
+/* All shards reply the same, since the schemas are the same. */
+static void load_reply(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
+{
+    struct coord_job *j = context;
+    (void)call;
+    (void)shard;
+    (void)m;
+    if (j->translated[0] != 0 || reply->u.LOAD_reply.translated[0] == 0)
+        return;
+    memcpy(j->translated, reply->u.LOAD_reply.translated, sizeof j->translated);
+    (void)coord_job_note(j, "translated", j->translated, sizeof j->translated);
+    for (const char *line = j->translated; *line != 0;) {
+        size_t bytes = strcspn(line, "\n");
+        log_info("job %s: %.*s", j->spec.name, (int)bytes, line);
+        line += bytes + (line[bytes] == '\n');
+    }
+}
+
+static bool load_ask(struct coord_job *j, uint32_t shard, const struct wire *w)
+{
+    return coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                   .request = *w,
+                                                                   .target = shard,
+                                                                   .owner = shard,
+                                                                   .on_reply = load_reply,
+                                                                   .on_done = step_done});
+}
+
+static size_t map_wire(const struct coord_cluster *cl, struct wire *w)
+{
+    SHOAL_ASSERT(coord_cluster_ready(cl) && cl->map_epoch > 0);
+    memset(w, 0, sizeof *w);
+    w->type = WIRE_TYPE_MAP_SET;
+    w->u.MAP_SET = (struct wire_MAP_SET){.map_epoch = cl->map_epoch,
+                                         .tablet_count = cl->tablets,
+                                         .cluster_high = cl->id[0],
+                                         .cluster_low = cl->id[1]};
+    return cl->tablets * sizeof *cl->shard_of;
+}
+
+static bool map_tell(struct coord_job *j, uint32_t shard, coord_call_done done)
+{
+    struct wire w;
+    size_t bytes = map_wire(&j->fleet->cluster, &w);
+    return shard_ask(j, shard, &w, j->fleet->cluster.shard_of, bytes, done);
+}
+
+/* False while a shard has a newer map, which is taken first. */
+static bool map_there(const struct coord_fleet *f)
+{
+    return coord_cluster_ready(&f->cluster) && f->cluster.map_epoch > 0;
+}
+
+void coord_setup_map_early(struct coord_job *j, uint32_t shard)
+{
+    struct coord_shard *s = &j->fleet->members.shard[shard];
+    struct wire w;
+    SHOAL_ASSERT(shard < j->fleet->members.shards && s->seen);
+    if (!map_there(j->fleet) || s->map_told == j->fleet->cluster.map_epoch || coord_fresh_due(j))
+        return;
+    size_t bytes = map_wire(&j->fleet->cluster, &w);
+    if (coord_send_frame(j->fleet, s->peer, &w, j->fleet->cluster.shard_of, bytes))
+        s->map_told = j->fleet->cluster.map_epoch;
+}
+
+static bool greet(struct coord_job *j, uint32_t shard)
+{
+    struct wire w;
+    /* the setup of a job tells the map again, but the job may end before, or be past it; rows that
+     * are to be dropped first may not fit the map */
+    if (map_there(j->fleet) && !coord_fresh_due(j) && !map_tell(j, shard, greeted))
+        return false;
+    if (!coord_names_greet(j->fleet, shard))
+        return false;
+
+    if (j->numbers == 0 && j->fleet->cluster.held != 0)
+        return true; /* a slot that never had tables does not know what other slots keep */
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_CUT_KEEP;
+    w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
+    /* one job at a time uses these tables, and runs are drawn rising */
+    w.u.CUT_KEEP.runs = j->at.run;
+    w.u.CUT_KEEP.tables = j->numbers; /* 0 when no slot has tables: all */
+    return shard_ask(j, shard, &w, NULL, 0, greeted);
+}
+
+void coord_setup_greet(struct coord_job *j)
+{
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
+        const struct coord_shard *s = &j->fleet->members.shard[i];
+        struct coord_setup_shard *at = &j->setup.shard[i];
+        if (s->seen && s->ready && !at->greeted && coord_cluster_ready(&j->fleet->cluster))
+            at->greeted = greet(j, i); /* false when out of memory: the next step tries again */
+    }
+}
+
+/* ---- one shard, step by step ----------------------------------------------------------------- */
+
+/* Writes the fences as they stand; for a lane with a pending fence the shard is then sent the fence
+ * itself. Before all generations are raised there is nothing to send. */
+static uint32_t fences_take(const struct coord_job *j, struct wire_lane_fence *out)
+{
+    const struct coord_tasks *t = j->tasks;
+    bool raised = j->at.phase == PHASE_SETUP && j->resume == PHASE_LANES;
+    uint32_t count = 0;
+    for (uint32_t i = 0; !raised && i < t->lanes; i++) {
+        const struct coord_lane *l = &t->lane[i];
+        bool live = t->mode == WIRE_BSP || l->state == LANE_HELD ||
+                    (l->state == LANE_GRANTING && l->placed);
+        uint32_t how = (live ? WIRE_LIVE : 0) | (live && l->placed ? WIRE_PLACED : 0);
+        if (l->generation != 0)
+            out[count++] = (struct wire_lane_fence){l->generation, i, how, l->at, l->clock};
+        SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* grant.c, 1 */
+    }
+    return count;
+}
+
+static bool fences_tell(struct coord_job *j, uint32_t shard)
+{
+    struct wire_lane_fence fence[LIMIT_LANES];
+    struct wire w = {.type = WIRE_TYPE_FENCES};
+    uint32_t count = fences_take(j, fence);
+    w.u.FENCES = (struct wire_FENCES){.run = j->at.run, .lane_count = count};
+    return shard_ask(j, shard, &w, fence, count * sizeof fence[0], step_done);
+}
+
+static bool step_start(struct coord_job *j, uint32_t shard)
+{
+    uint32_t step = j->setup.shard[shard].step;
+    struct wire w;
+    memset(&w, 0, sizeof w);
+    if (step == 0 && coord_fresh_due(j)) {
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_ALL};
+        return shard_ask(j, shard, &w, NULL, 0, step_done);
+    }
+    step -= coord_fresh_due(j);
+    if (step == 0)
+        return map_there(j->fleet) && map_tell(j, shard, step_done);
+    if (step <= j->at.tables) {
+        struct table_schema *s = &j->table[step - 1];
+        w.type = WIRE_TYPE_TABLE_CREATE;
+        wire_schema_to(s, &w.u.TABLE_CREATE);
+        w.u.TABLE_CREATE.table = wire_table_number(j->numbers, s->table);
+        w.u.TABLE_CREATE.tablet_first = coord_map_first(&j->fleet->cluster, j->numbers, s);
+        return shard_ask(j, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
+                         step_done);
+    }
+    if (coord_from_loading(&j->at)) { /* LOAD opens the run with the marks of the checkpoint */
+        w.type = WIRE_TYPE_LOAD;
+        w.u.LOAD.run = j->at.run;
+        w.u.LOAD.tables = j->numbers;
+        if (j->at.from == FROM_TO_START) {
+            w.u.LOAD.lanes = j->tasks->lanes;
+            w.u.LOAD.mode = j->spec.train.mode;
+            (void)snprintf(w.u.LOAD.without, sizeof w.u.LOAD.without, "%s", j->without);
+        }
+        (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
+        return load_ask(j, shard, &w);
+    }
+    const char *fields = coord_fresh_fields_due(j);
+    if (step == j->at.tables + 2 + (fields != NULL))
+        return fences_tell(j, shard);
+    if (fields != NULL && step == j->at.tables + 1) {
+        if (!coord_fresh_fields_begin(j->fleet))
+            return false;
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_FIELDS};
+        (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", fields);
+        return shard_ask(j, shard, &w, NULL, 0, step_done);
+    }
+    w.type = WIRE_TYPE_RUN_OPEN;
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
+                                          .lanes = j->tasks->lanes,
+                                          .mode = j->spec.train.mode,
+                                          .tables = j->numbers,
+                                          .must_exist = j->opened == j->at.run};
+    return shard_ask(j, shard, &w, NULL, 0, step_done);
+}
+
+static void step_next(struct coord_job *j, uint32_t shard)
+{
+    struct coord_setup_shard *at = &j->setup.shard[shard];
+    /* RESTORE and LOAD open the new run themselves, and the new run has no fences yet */
+    uint32_t opens = j->at.phase == PHASE_RESTORE                            ? 1
+                     : coord_from_loading(&j->at) || !coord_phase_running(j) ? 2
+                                                                             : 3;
+    uint32_t steps =
+        j->at.tables + opens + coord_fresh_due(j) + (coord_fresh_fields_due(j) != NULL);
+    SHOAL_ASSERT(!at->busy && !at->done);
+    /* the shard was opening the earlier run when RESTORE began, so it is past the last step */
+    if (at->step >= steps) {
+        struct err e = {0};
+        if (coord_member_note_made(&j->fleet->members, shard, j->fleet->store, &e) != 0) {
+            coord_end_fail(j, e.code, "%s", e.text);
+            return;
+        }
+        at->done = true;
+        log_info("shard %u (%s) has map, tables and run", shard,
+                 j->fleet->members.shard[shard].server);
+        coord_call_shard_ready(&j->fleet->calls, shard);
+        return;
+    }
+    /* false when out of memory: coord_setup_step begins it again */
+    at->busy = step_start(j, shard);
+}
+
+static void step_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_job *j = context;
+    uint32_t shard = (uint32_t)call->owner;
+    struct coord_setup_shard *at = &j->setup.shard[shard];
+    const char *server = j->fleet->members.shard[shard].server;
+    SHOAL_ASSERT(at->busy && !at->done); /* otherwise the call was taken back with its step */
+    at->busy = false;
+    if (status != 0 && coord_checkpoint_opening(j)) {
+        coord_checkpoint_give_up(j, status, text);
+        return;
+    }
+    if (status == SHOAL_E_FENCED && call->request.type == WIRE_TYPE_FENCES)
+        coord_end_fail(j, SHOAL_E_UNAVAILABLE,
+                       "the coordinator's data_dir is older than it was: server %s has lanes of a "
+                       "newer generation than this job (%s); submit the job again",
+                       server, text);
+    else if (status != 0)
+        coord_end_fail(j, status, "server %s refused %s: %s", server,
+                       wire_type_name(call->request.type), text);
+    if (status != 0)
+        return;
+    at->step++;
+    step_next(j, shard);
+}
+
+void coord_setup_step(struct coord_job *j)
+{
+    SHOAL_ASSERT(j->at.phase >= PHASE_SETUP);
+    SHOAL_ASSERT(coord_phase_running(j) || coord_checkpoint_opening(j));
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
+        const struct coord_shard *s = &j->fleet->members.shard[i];
+        if (s->seen && s->ready && !j->setup.shard[i].done && !j->setup.shard[i].busy)
+            step_next(j, i);
+    }
+}
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+/* A shard answers for the tablets that it leads, in order of their numbers; the map names them. */
+static void digest_reply(void *context, const struct coord_call *call, uint32_t shard,
+                         const struct wire *reply, const struct msg *m)
+{
+    struct coord_job *j = context;
+    const struct table_schema *s = &j->table[call->owner];
+    const uint64_t *value = m->frame[1].data;
+    uint32_t at = 0, first = coord_map_first(&j->fleet->cluster, j->numbers, s);
+    SHOAL_ASSERT(call->owner < j->at.tables);
+    SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
+    j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
+    coord_member_note_rss(&j->fleet->members, shard, reply->u.DIGEST_reply.rss_peak_bytes);
+    for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
+        if (j->fleet->cluster.shard_of[first + t] == shard &&
+            at < reply->u.DIGEST_reply.tablet_count)
+            j->digest[s->tablet_first + t] = value[at++];
+    struct err e;
+    /* when the store fails here, it fails for the progress that follows, too */
+    (void)coord_member_note_digested(&j->fleet->members, shard, j->fleet->store,
+                                     reply->u.DIGEST_reply.synced, &e);
+}
+
+static void digest_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_job *j = context;
+    if (status != 0)
+        coord_end_fail(j, status, "digest of table %s: %s", j->table[call->owner].name, text);
+    else
+        j->digested++;
+    SHOAL_ASSERT(j->digested <= j->at.tables);
+}
+
+void coord_setup_digest(struct coord_job *j)
+{
+    struct wire w = {.type = WIRE_TYPE_DIGEST};
+    SHOAL_ASSERT(j->at.phase == PHASE_DIGEST);
+    j->digested = 0;
+    memset(j->table_rows, 0, sizeof j->table_rows);
+    for (uint32_t t = 0; t < j->at.tables; t++) {
+        w.u.DIGEST.table = wire_table_number(j->numbers, t);
+        if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                     .set_up = &j->setup,
+                                                                     .request = w,
+                                                                     .target = COORD_NOBODY,
+                                                                     .owner = t,
+                                                                     .on_reply = digest_reply,
+                                                                     .on_done = digest_done})) {
+            coord_end_fail(j, SHOAL_E_NOMEM, "no memory to ask for digests");
+            return;
+        }
+    }
+}

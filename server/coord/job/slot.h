@@ -1,0 +1,76 @@
+/* slot.h: the jobs at hand, one in each slot, and which of them a request is about.
+ *
+ * A daemon has one slot (coord_options.jobs): no message names a job yet, so a second job could not
+ * be addressed. An operator's request is about the newest job. */
+#ifndef SERVER_COORD_JOB_SLOT_H
+#define SERVER_COORD_JOB_SLOT_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/wire/allow.h"
+#include "server/coord/core/core.h"
+#include "server/coord/core/fresh.h"
+#include "server/coord/figures/jobs.h"
+#include "server/coord/job/parts.h"
+#include "server/coord/job/sight.h"
+#include "server/coord/work/taken.h"
+
+#include <stdint.h>
+
+struct coord_submit;
+
+/* The greatest number of jobs at the same time, one in each slot. */
+#define COORD_SLOTS 2u
+
+struct coord {
+    struct coord_fleet fleet;
+    struct { /* the states of the fleet that rooms beside it keep */
+        struct coord_jobs jobs;
+        struct coord_taken taken;
+        struct coord_visitors visitors;
+        struct coord_fresh fresh;
+        struct coord_fresh_fields fresh_fields;
+    } beside;
+    struct coord_job slot[COORD_SLOTS]; /* (slots) */
+    struct coord_parts part[COORD_SLOTS];
+    uint32_t slots; /* coord_options.jobs */
+    struct env_timer timer;
+    struct coord_look *look; /* the check of the folders of a job that is submitted; NULL: none */
+    struct {        /* the last answer to STATUS; making one visits all tasks, lanes and members */
+        char *text; /* owned; NULL: none yet */
+        uint64_t made_ns;
+        uint64_t run; /* the run and the phase at that time */
+        uint32_t phase;
+        uint32_t made; /* number of texts made so far */
+    } told;
+    struct { /* the last STOP: its id and answer */
+        uint64_t id;
+        bool ends;
+    } stopped;
+    struct allow_recent ordered;
+    uint64_t ticked_ns; /* time of the last tick */
+};
+
+#define COORD_EACH_JOB(c, j) for (struct coord_job *j = (c)->slot; j < (c)->slot + (c)->slots; j++)
+
+/* The fleet and the jobs find the states that other rooms keep of them; c is zeroed. */
+void coord_slot_wire(struct coord *c);
+/* Makes `slots` slots, and reads back the job of each. IO, CORRUPT, NOMEM: call coord_slot_close
+ * also after a failure. */
+int coord_slot_open(struct coord *c, uint32_t slots, struct err *e);
+void coord_slot_close(struct coord *c);
+/* The job that was submitted last. */
+struct coord_job *coord_slot_newest(struct coord *c);
+/* Returns the job for a SUBMIT: its own slot's when it is sent again, else that of the first slot
+ * in which no job runs. When all run, it is the newest job, which refuses the SUBMIT. */
+struct coord_job *coord_slot_for(struct coord *c, peer_t from, const struct coord_submit *submit);
+/* Returns the job of the worker that shows the pass. A request without one (NULL) is about the job
+ * of the worker that joined over this connection; else the newest. key: the key that the peer has
+ * shown. */
+struct coord_job *coord_slot_of(struct coord *c, peer_t from, const uint64_t *pass,
+                                const char *key);
+/* Returns the job that a worker joins: the one that it has joined over this connection, else the
+ * running job with the fewest workers. */
+struct coord_job *coord_slot_to_join(struct coord *c, peer_t from);
+
+#endif

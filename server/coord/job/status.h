@@ -1,0 +1,26 @@
+/* status.h: the status of a running job, as JSON text: phase, progress, lanes, workers,
+ * servers. */
+#ifndef SERVER_COORD_JOB_STATUS_H
+#define SERVER_COORD_JOB_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord_job;
+
+/* Returns the text, which the caller frees; NULL when out of memory. */
+char *coord_status_text(struct coord_job *j);
+
+/* Missing servers and workers. A job waits for a server that is away as long as it takes, since the
+ * server's rows are on its disk, and for a worker to come. The log says so once in 10 s, and the
+ * status says it too. Under durability memory the rows are lost with the server: the job waits for
+ * it only if it can go back to a checkpoint, and otherwise ends. */
+
+/* Called on every tick of the coordinator. */
+void coord_watch_tick(struct coord_job *j);
+
+/* Writes the job in one line for people (systemctl status). */
+void coord_status_line(struct coord_job *j, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,651 @@
+/* submit.c: takes a job: parsed, checked, numbered, stored. */
+#include "server/coord/job/submit.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/job/given.h"
+#include "server/coord/core/fresh.h"
+#include "server/coord/core/names_job.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/core/setup_state.h"
+#include "server/coord/figures/guard.h"
+#include "server/coord/figures/judge.h"
+#include "server/coord/figures/report_job.h"
+#include "server/coord/figures/trace.h"
+#include "server/coord/figures/window.h"
+#include "server/coord/fleet/folder.h"
+#include "server/coord/job/course.h"
+#include "server/coord/job/look.h"
+#include "server/coord/job/parts.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/from.h"
+#include "server/coord/work/eval.h"
+#include "server/coord/work/grow.h"
+#include "server/coord/work/objects.h"
+#include "server/coord/work/replay.h"
+#include "server/coord/work/taken.h"
+#include "server/coord/work/taken_names.h"
+#include "server/coord/work/task.h"
+#include "server/coord/work/times.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
+{
+    SHOAL_ASSERT(!j->parsed && j->tasks->lanes == 0); /* it is new: no former job's state is lost */
+    int rc = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
+    if (rc != 0)
+        return rc;
+    j->parsed = true;
+    if (j->spec.train.epochs > COORD_EPOCHS_MAX)
+        return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs,
+                       COORD_EPOCHS_MAX);
+    if (j->spec.train.early_stop.patience > 0 && j->spec.data.valid.count == 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
+    j->yaml = malloc(bytes + 1);
+    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
+    j->epoch = calloc(coord_epochs_kept(j), sizeof *j->epoch);
+    if (j->yaml == NULL || j->table == NULL || j->epoch == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    memcpy(j->yaml, yaml, bytes);
+    j->yaml_bytes = bytes;
+    rc = coord_curve_open(&j->trace->curve, e);
+    if (rc == 0)
+        rc = coord_window_open(j->windows, &j->spec, coord_epochs_kept(j), e);
+    if (rc == 0)
+        rc = coord_replay_open(j->replay, &j->spec, e);
+    if (rc != 0)
+        return rc;
+    return coord_task_open(j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+}
+
+int coord_submit_asked_load(struct coord_job *j, struct err *e)
+{
+    int rc = coord_store_get_fixed(j->store, "asked", &j->asked, sizeof j->asked, e);
+    j->asked.path[LIMIT_PATH - 1] = 0;
+    if (rc == 0 && j->asked.number == j->at.number)
+        return 0;
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    /* an earlier release stored none */
+    j->asked = (struct coord_asked){
+        .number = j->at.number, .start = j->at.from != FROM_NOTHING && !coord_from_resumes(&j->at)};
+    memcpy(j->asked.path, j->at.from_path, sizeof j->asked.path);
+    return 0;
+}
+
+int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e)
+{
+    struct legend own;
+    char *text;
+    size_t bytes;
+    int rc = legend_copy(names, &own, e);
+    own.learnt = learnt;
+    if (rc == 0 && (rc = legend_put(j->yaml, j->yaml_bytes, &own, &text, &bytes, e)) != 0)
+        legend_free(&own);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    legend_free(&j->spec.legend);
+    j->spec.legend = own;
+    return 0;
+}
+
+void coord_submit_close(struct coord_job *j)
+{
+    coord_task_close(j->tasks);
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        coord_objects_close(&j->objects[s]);
+    coord_grow_close(j->grow);
+    coord_taken_list_close(j->taken);
+    coord_eval_close(j->eval);
+    coord_curve_close(&j->trace->curve);
+    coord_window_close(j->windows);
+    coord_replay_close(j->replay);
+    coord_guard_close(j->guard);
+    coord_roll_close(&j->roll);
+    for (uint32_t s = 0; s < 3; s++)
+        json_free(j->details[s]);
+    json_free(j->profile);
+    if (j->parsed)
+        job_free(&j->spec);
+    free(j->yaml);
+    free(j->table);
+    free(j->epoch);
+    free(j->valid->item);
+    free(j->digest);
+    free(j->report);
+    coord_from_let_go(j);
+    coord_parts_clear(j);
+    j->from_hold = COORD_FOLDER_NONE;
+}
+
+/* For a job that goes on: puts the checkpoint's rows into the store under the new number, and its
+ * progress into `j`. */
+static int from_take(struct coord_job *j, const struct coord_from *f, struct err *e)
+{
+    struct coord_progress at = j->at;
+    SHOAL_ASSERT(j->at.phase == PHASE_NONE);
+    int rc = coord_from_begin(j, f, &at, f->start ? FROM_TO_START : FROM_TO_LOAD, &j->at, e);
+    if (rc != 0 || f->start)
+        return rc;
+    j->passed = (struct coord_passed){.number = at.number, .before_ns = f->saved.at.elapsed_ns};
+    if (!coord_job_note(j, "passed", &j->passed, sizeof j->passed))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_grow_load(j, e);
+}
+
+/* ---- its text -------------------------------------------------------------------------------- */
+
+/* The text of a job whose progress is not stored yet, after its number. If it were stored as "job"
+ * at once, and the coordinator died in between or refused the job, the text of the job that is done
+ * would be lost: its tables would be read as another model's. */
+static const char NEXT_KEY[] = "job/next";
+
+static bool text_offer(struct coord_job *j, uint64_t number)
+{
+    size_t bytes = sizeof number + j->yaml_bytes;
+    char *record = malloc(bytes);
+    if (record == NULL)
+        return false;
+    memcpy(record, &number, sizeof number);
+    memcpy(record + sizeof number, j->yaml, j->yaml_bytes);
+    bool good = coord_job_put(j, NEXT_KEY, record, bytes);
+    free(record);
+    return good;
+}
+
+int coord_submit_settle(struct coord_job *j, struct err *e)
+{
+    static const uint64_t none = 0;
+    uint64_t number = none;
+    void *record;
+    size_t bytes;
+    int rc = coord_store_get(j->store, NEXT_KEY, &record, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an earlier release stored none */
+    if (bytes > sizeof number)
+        memcpy(&number, record, sizeof number);
+    if (number != none && number == j->at.number &&
+        (!coord_job_put(j, "job", (char *)record + sizeof number, bytes - sizeof number) ||
+         !coord_job_put(j, NEXT_KEY, &none, sizeof none)))
+        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    free(record);
+    return rc;
+}
+
+static int job_begin(struct coord_job *job, struct coord_job *j, const struct coord_submit *submit,
+                     const struct coord_from *from, bool fleet, struct err *e)
+{
+    SHOAL_ASSERT(!coord_phase_running(job) && j->parsed);
+    uint64_t run = job->fleet->counters.next_run++;
+    bool resumes = from != NULL && !from->start;
+    j->at.number = j->at.run = run;
+    int rc = coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters)
+                 ? 0
+                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (rc == 0 && from == NULL)
+        rc = fleet ? coord_taken_fleet(j, e) : coord_taken_none(j, e);
+    if (rc != 0)
+        return rc;
+    j->asked = (struct coord_asked){.number = run, .start = submit->start};
+    (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
+    if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
+        !coord_fresh_want(job->fleet, run, j->spec.fresh_all, fleet ? j->without : "") ||
+        !coord_job_put(job, "without", j->without, sizeof j->without) ||
+        !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
+        !coord_report_job_begin(j) || !text_offer(j, run))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    job->watch.left_ns = 0; /* the job before set it */
+    job->watch.failed_rounds = 0;
+    job->watch.failed[0] = 0;
+    j->at.map_epoch = job->at.map_epoch;
+    j->at.lr_scale = 1;
+    j->at.workers_wanted = submit->workers;
+    j->at.split[WIRE_TRAIN].used = !j->spec.train.skip;
+    j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
+    j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
+    j->eval_number = (env_random(job->fleet->env) & 0xffffff) + 1;
+    rc = from == NULL ? 0 : from_take(j, from, e);
+    /* The lanes of a former job must not be taken for this job's when the coordinator dies before
+     * it fences them. A job that resumes has put the checkpoint's lanes there. */
+    return rc != 0 || resumes ? rc : coord_store_remove(job->store, "lanes", e);
+}
+
+/* ---- the names of fields and tensors --------------------------------------------------------- */
+
+static bool is_fresh(const struct string_list *fresh, const char *name)
+{
+    for (size_t i = 0; i < fresh->count; i++)
+        if (strcmp(fresh->item[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool fresh_table(const struct string_list *fresh, const char *table)
+{
+    for (size_t i = 0; i < fresh->count; i++)
+        if (legend_whole_table(fresh->item[i], table))
+            return true;
+    return false;
+}
+
+/* Returns the table that has the rows of the name; NULL: there is none. */
+static const char *table_of(enum legend_list list, const struct legend_name *x)
+{
+    static const char *const network[LEGEND_LISTS] = {
+        [LEGEND_TENSORS] = "dense", [LEGEND_STATISTICS] = "dense_stats"};
+    return list == LEGEND_FIELDS ? x->table : network[list];
+}
+
+/* Adds a word to j->without, unless it is there; false: there is no room. */
+static bool without_add(struct coord_job *j, const char *word)
+{
+    size_t bytes = strlen(word);
+    for (const char *p = j->without; (p = strstr(p, word)) != NULL; p += bytes)
+        if ((p == j->without || p[-1] == ' ') && (p[bytes] == 0 || p[bytes] == ' '))
+            return true;
+    size_t at = strlen(j->without), most = sizeof j->without - at;
+    int n = snprintf(j->without + at, most, "%s%s", at > 0 ? " " : "", word);
+    return n >= 0 && (size_t)n < most;
+}
+
+/* Lists the rows that the job begins anew although it begins with tables, in the form of LOAD and
+ * ROWS_GO. half: the rows that a former job has begun to drop. */
+static int without_make(struct coord_job *j, const struct legend *was, const char *half,
+                        struct err *e)
+{
+    const struct string_list *fresh = &j->spec.fresh;
+    char word[2 * LIMIT_NAME];
+    bool room = half[0] == 0 || without_add(j, half);
+    if (is_fresh(fresh, "dense"))
+        room = room && without_add(j, "dense:*") && without_add(j, "dense_stats:*");
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++)
+        for (uint32_t i = 0; i < was->count[l]; i++) {
+            const struct legend_name *x = &was->name[l][i];
+            const char *table = table_of((enum legend_list)l, x);
+            bool whole = l == LEGEND_FIELDS && fresh_table(fresh, table);
+            if (table == NULL || (!whole && !is_fresh(fresh, x->name)))
+                continue;
+            if (strchr(table, ' ') != NULL)
+                return err_set(e, SHOAL_E_CONFIG,
+                               "fresh: %s: its rows lie in table \"%s\", and a list of rows to "
+                               "leave out names no table with a blank: take it away",
+                               x->name, table);
+            if (whole)
+                (void)snprintf(word, sizeof word, "%s:*", table);
+            else
+                (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
+            room = room && without_add(j, word);
+        }
+    return room ? 0
+                : err_set(e, SHOAL_E_CONFIG,
+                          "fresh names too much at once: say dense for the whole network");
+}
+
+/* True when a job that begins with these tables begins with a trained network: all that is fresh
+ * are fields. */
+static bool network_goes_on(const struct string_list *fresh, const struct legend *was,
+                            const char *half)
+{
+    bool fields = strncmp(half, "dense", 5) != 0 && strstr(half, " dense") == NULL;
+    for (size_t i = 0; i < fresh->count; i++)
+        fields &= strchr(fresh->item[i], ':') != NULL ||
+                  legend_find(was, LEGEND_FIELDS, fresh->item[i]) != LEGEND_NONE;
+    return legend_known(was) && fields;
+}
+
+/* Tables that an older release made have no names. Then every key that affects rows must be the
+ * same. */
+static int older_check(const struct coord_job *j, struct err *e)
+{
+    if (j->made.number == 0 && j->fleet->cluster.map_epoch > 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "start_from: fleet: neither this coordinator nor a server knows what the "
+                       "fields of the tables are called: bring the coordinator's data_dir back, or "
+                       "begin with a checkpoint on servers that are new");
+    return j->made.number == 0 ? 0 : job_same_model(&j->made.spec, &j->spec, e);
+}
+
+/* Puts into the job's text the names of the tables that it begins with: the checkpoint's, or those
+ * that the servers hold. */
+static int legend_begin(struct coord_job *j, const struct coord_from *from, bool fleet,
+                        struct err *e)
+{
+    static const struct legend none;
+    const struct legend *was = from != NULL ? &from->legend : &none;
+    bool begins = from != NULL && from->start;
+    int rc = fleet ? coord_names_of_fleet(j, &was, e) : 0;
+    if (rc != 0)
+        return rc;
+    if (j->spec.fresh.count > 0 && from == NULL && !fleet)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "fresh: %s: only a job that begins with tables (start_from) leaves some of "
+                       "their rows out: take the key away",
+                       j->spec.fresh.item[0]);
+    if (j->spec.fresh.count > 0 && !legend_known(was))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "fresh: %s: the %s of a release that kept no names; take the key away",
+                       j->spec.fresh.item[0], fleet ? "tables are" : "checkpoint is");
+    const char *half = fleet ? coord_fresh_fields_half(j->fleet) : "";
+    rc = begins || fleet ? without_make(j, was, half, e) : 0;
+    if (fleet && !legend_known(was))
+        rc = older_check(j, e);
+    bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
+    return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
+}
+
+/* Puts into the job's text: the order of its input, if the text leaves it open and the rows go by
+ * time; the changes of its zone; the limit of its event times. A job that goes on has those of its
+ * checkpoint. */
+static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
+{
+    struct job *spec = &j->spec;
+    bool goes_on = from != NULL && !from->start;
+    struct given given = {.zone = &spec->data.zone};
+    char *text;
+    size_t bytes;
+    if (goes_on && strcmp(from->zone.name, spec->data.zone.name) == 0)
+        spec->data.zone = from->zone;
+    bool says = spec->data.time_limit != 0 && !given_limit(j->yaml, j->yaml_bytes);
+    given.limit = says ? 0 : coord_times_limit(j->fleet, spec, goes_on ? from->time_limit : 0);
+    int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &given.within, e);
+    if (rc == 0)
+        rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    uint32_t within = given.within;
+    spec->data.time_limit = given.limit != 0 ? given.limit : spec->data.time_limit;
+    if (within == 0)
+        return 0;
+    spec->data.shuffle_within = within;
+    log_info("job %s: each epoch is drawn within windows of %u s of event time%s", spec->name,
+             within, goes_on ? ", as in the checkpoint" : "");
+    return 0;
+}
+
+/* ---- what the servers hold ------------------------------------------------------------------- */
+
+#define AGAIN ": submit again in a moment"
+
+/* The error for a shard that a job waits for. CONFIG: it has come, and was refused. */
+static int awaited_set(const struct coord_fleet *f, const struct coord_shard *s, struct err *e,
+                       const char *what, const char *otherwise)
+{
+    const char *why = coord_cluster_refused(f, s->server, s->index);
+    if (why != NULL)
+        return err_set(e, SHOAL_E_CONFIG, "server %s %s: it was not taken: %s", s->server, what,
+                       why);
+    return err_set(e, SHOAL_E_UNAVAILABLE, "server %s %s" AGAIN "; where it does not run, %s",
+                   s->server, what, otherwise);
+}
+
+static bool begins_with_fleet(const struct coord_submit *submit)
+{
+    return submit->start && strcmp(submit->from, COORD_FROM_FLEET) == 0;
+}
+
+/* True when the servers hold rows of a former job. */
+static bool rows_here(const struct coord_job *j)
+{
+    const struct coord_members *m = &j->fleet->members;
+    bool rows =
+        j->at.phase == PHASE_DONE && coord_member_made_check(m, true, NULL) != SHOAL_E_NOINPUT;
+    for (uint32_t i = 0; i < m->shards && !rows; i++)
+        rows = m->shard[i].figures.rows > 0;
+    return rows && j->fleet->cluster.map_epoch > 0;
+}
+
+/* Returns a shard that has not said yet whether it holds rows, since it recovers them or has not
+ * come; NULL: all have. */
+static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
+{
+    const struct coord_members *m = &f->members;
+    for (uint32_t i = 0; i < m->shards && f->cluster.map_epoch > 0; i++)
+        if (!m->shard[i].seen || !m->shard[i].ready)
+            return &m->shard[i];
+    return NULL;
+}
+
+/* A job must not take over another job's rows unless it says so, nor begin with rows that are not
+ * there. */
+static int fleet_check(const struct coord_job *j, const struct coord_submit *submit,
+                       const struct job *spec, struct err *e)
+{
+    const struct legend *was;
+    bool fleet = begins_with_fleet(submit);
+    bool late = coord_cluster_known(&j->fleet->cluster) &&
+                (!coord_cluster_ready(&j->fleet->cluster) || !coord_names_ready(&j->fleet->names));
+    if ((submit->from[0] == 0 || spec->fresh_all) && late)
+        return err_set(
+            e, SHOAL_E_UNAVAILABLE,
+            "the servers know of tables that this coordinator is still learning of" AGAIN);
+    if (spec->fresh_all)
+        return !fleet
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG,
+                             "fresh: all drops what the servers hold, and start_from: fleet goes "
+                             "on with it: take one of the two away");
+    if (coord_fresh_half(j->fleet))
+        return err_set(e, SHOAL_E_EXISTS,
+                       "job %s was to drop what the servers hold, and ended before all had: say "
+                       "--set fresh=all, which drops the rest",
+                       j->spec.name);
+    int rc = fleet ? coord_names_of_fleet(j, &was, e) : 0;
+    if (rc != 0)
+        return rc;
+    if (fleet && j->fleet->cluster.map_epoch == 0)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "start_from: fleet: no job has made tables here yet: take it away");
+    if (fleet)
+        return coord_member_made_check(&j->fleet->members, true, e);
+    /* the tables that are here belong to other slots */
+    bool beside = j->numbers == 0 && j->fleet->cluster.held != 0;
+    if (submit->from[0] != 0 || beside)
+        return 0;
+    if (!rows_here(j)) {
+        const struct coord_shard *awaited = rows_awaited(j->fleet);
+        return awaited == NULL
+                   ? 0
+                   : awaited_set(j->fleet, awaited, e, "has not said yet what it holds",
+                                 "start it, or drop whatever it holds for good with --set "
+                                 "fresh=all");
+    }
+    return err_set(e, SHOAL_E_EXISTS,
+                   "the servers hold the tables of %s%s: --start-from fleet begins with them; "
+                   "--set fresh=all drops them, and whatever else is there, for good, unless a "
+                   "checkpoint has it, and begins with none",
+                   j->made.number != 0 ? "job " : "jobs that this coordinator does not know",
+                   j->made.number != 0 ? j->made.spec.name : "");
+}
+
+/* The optimizer must suit a network that begins anew; an existing network goes on as it began. */
+static int network_begins(const struct job *spec, struct err *e)
+{
+    const struct optimizer_facts *facts = optimizer_facts(spec->dense_optimizer.kind);
+    return !facts->by_mean
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG,
+                         "dense_optimizer.kind: %s steps by the mean over a row, and the "
+                         "network's rows are blocks of which the last of a tensor is padded: a "
+                         "bias would learn much too fast: take adagrad or adam",
+                         facts->name);
+}
+
+/* Makes the new job in `j`, and stores all of it but the progress. */
+static int job_make(struct coord_job *job, const struct coord_submit *submit,
+                    struct coord_look *look, struct coord_job *j, struct err *e)
+{
+    bool fleet = begins_with_fleet(submit), goes_on = submit->from[0] != 0 && !fleet;
+    int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
+    if (rc == 0)
+        rc = fleet_check(job, submit, &j->spec, e);
+    if (rc == 0)
+        rc = coord_member_durability_check(&job->fleet->members, &j->spec, e);
+    if (rc == 0)
+        rc = coord_checkpoint_check(job->fleet, &j->spec, e);
+    if (rc == 0 && ((!goes_on && !fleet) || is_fresh(&j->spec.fresh, "dense")))
+        rc = network_begins(&j->spec, e);
+    if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "train.skip: nothing would be trained and no tables loaded: name a checkpoint "
+                     "with --resume or --start-from, or take the key away");
+    if (rc == 0 && goes_on && job->fleet->options.folder == NULL)
+        rc = err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
+    if (rc == 0 && coord_look_needed(&j->spec, submit))
+        rc = look == NULL ? SHOAL_E_AGAIN : coord_look_result(look, e);
+    struct coord_from *from = rc == 0 && goes_on ? &look->from : NULL;
+    if (rc == 0)
+        rc = order_begin(j, from, e);
+    if (rc == 0)
+        rc = legend_begin(j, from, fleet, e);
+    if (rc == 0)
+        rc = job_begin(job, j, submit, from, fleet, e);
+    if (rc == 0 && fleet) {
+        j->at.from = FROM_FLEET;
+        (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
+    }
+    if (rc == 0 && from != NULL) {
+        j->from_hold = from->hold;
+        from->hold = COORD_FOLDER_NONE;
+    }
+    return rc;
+}
+
+static bool same_text(const struct coord_job *j, const struct coord_submit *submit)
+{
+    char *mine = NULL, *theirs = NULL;
+    size_t bytes = 0, more = 0;
+    bool same = given_strip(j->yaml, j->yaml_bytes, &mine, &bytes, NULL) == 0 &&
+                given_strip(submit->yaml, submit->bytes, &theirs, &more, NULL) == 0;
+    while (same && bytes > 0 && mine[bytes - 1] == '\n')
+        bytes--;
+    while (same && more > 0 && theirs[more - 1] == '\n')
+        more--;
+    same = same && bytes == more && memcmp(mine, theirs, bytes) == 0;
+    free(mine);
+    free(theirs);
+    return same;
+}
+
+/* True for a request that is sent again because its answer was lost: by the same peer, soon. After
+ * a restart the coordinator does not know the peer. Then a job that runs is the answer to any
+ * request with the same file, and a job that has ended is begun anew. */
+bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit)
+{
+    const char *path = j->asked.path;
+    if (!j->parsed || !same_text(j, submit) || strcmp(path, submit->from) != 0 ||
+        (j->asked.path[0] != 0 && submit->start != (j->asked.start != 0)))
+        return false;
+    if (coord_phase_running(j))
+        return j->submitter == from || j->submitter == 0;
+    return j->submitter == from && env_now_ns(j->fleet->env) - j->phase_ns < UINT64_C(2000000000);
+}
+
+/* Returns a shard of the running job whose rows may be lost with its process. That ends the job,
+ * and a repeated SUBMIT begins it anew. NULL: there is no such shard. */
+static const struct coord_shard *rows_doubtful(const struct coord_job *j)
+{
+    const struct coord_members *m = &j->fleet->members;
+    bool begun = coord_phase_running(j) && j->at.phase >= PHASE_SETUP;
+    for (uint32_t i = 0; i < m->shards && begun; i++)
+        if (!m->shard[i].seen && coord_shard_in_memory(&m->shard[i]))
+            return &m->shard[i];
+    return NULL;
+}
+
+/* A repeated request may name fewer or more workers: a job that waited for the first number might
+ * wait without end. */
+static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
+{
+    bool waits = coord_phase_running(j) && j->at.phase < PHASE_SETUP;
+    if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == j->at.workers_wanted)
+        return 0;
+    j->at.workers_wanted = workers;
+    return coord_phase_put(j) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* Gives the job the claim of its look, now that the job is the one at hand. */
+static void claim_pass(struct coord_job *j, struct coord_look *look)
+{
+    if (look == NULL)
+        return;
+    SHOAL_ASSERT(j->checkpoint->claim.path[0] == 0);
+    j->checkpoint->claim = look->claim;
+    look->claim.path[0] = 0;
+}
+
+int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
+                 struct coord_look *look, uint64_t *run, struct err *e)
+{
+    struct made { /* the new job, before it takes the slot */
+        struct coord_job job;
+        struct coord_parts parts;
+    };
+    bool again = coord_submit_again(job, from, submit);
+    const struct coord_shard *doubtful = again ? rows_doubtful(job) : NULL;
+    if (doubtful != NULL)
+        return awaited_set(job->fleet, doubtful, e,
+                           "has rows of this job in its memory, and has not been heard of since "
+                           "the coordinator started",
+                           "start it, or end the job with `shoal stop`");
+    if (again) {
+        *run = job->at.number;
+        return workers_take(job, submit->workers, e);
+    }
+    if (coord_phase_running(job))
+        return err_set(e, SHOAL_E_BUSY,
+                       "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
+                       job->spec.name, job->at.number);
+    if (job->checkpoint->state != CHECKPOINT_IDLE)
+        return err_set(e, SHOAL_E_BUSY,
+                       "checkpoint %s of the last job is being made: submit again when it is there",
+                       job->checkpoint->name);
+    int rc = coord_drop_check(job->fleet, e);
+    if (rc != 0)
+        return rc;
+    if (submit->workers > LIMIT_WORKERS)
+        return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
+                       LIMIT_WORKERS);
+    if (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED)
+        coord_setup_forget(job);
+    struct made *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    struct coord_job *j = &m->job;
+    coord_parts_join(j, &m->parts);
+    j->fleet = job->fleet;
+    j->end = job->end;
+    j->store = job->store;
+    j->made = job->made; /* borrowed: tables that the new job may begin with */
+    j->from_hold = COORD_FOLDER_NONE;
+    rc = job_make(job, submit, look, j, e);
+    coord_submit_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
+    if (rc == 0)
+        coord_parts_take(job, j);
+    free(m);
+    if (rc != 0)
+        return rc;
+    SHOAL_ASSERT(job->parsed && job->at.run == job->at.number);
+    job->submitter = from;
+    coord_checkpoint_job(job);
+    claim_pass(job, look);
+    coord_worker_remove_all(&job->workers); /* workers of a job that failed a moment ago */
+    coord_worker_forget_figures(&job->workers);
+    coord_member_forget_rss(&job->fleet->members);
+    *run = job->at.number;
+    return coord_course_enter(job, PHASE_WAITING)
+               ? coord_submit_settle(job, e)
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}

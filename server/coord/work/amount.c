@@ -1,0 +1,43 @@
+/* amount.c: how much there is to train, and how much is trained. */
+#include "server/coord/work/amount.h"
+
+#include "server/coord/work/grow.h"
+#include "server/coord/work/objects.h"
+#include "server/coord/work/replay.h"
+#include "server/coord/work/task.h"
+
+struct coord_amount coord_epoch_amount(const struct coord_job *j)
+{
+    const struct coord_grow_record *round = &j->grow->at;
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch, batches = 0;
+    if (coord_grow_on(j)) /* the round's objects may have been released */
+        return (struct coord_amount){rows, round->batches, round->before_rows,
+                                     round->before_batches};
+    if (j->spec.replay.on) {
+        rows = j->replay->rows;
+        batches = j->replay->batches;
+    } else if (j->spec.data.objects.of[WIRE_TRAIN].on) {
+        batches = coord_objects_batches(j);
+    } else if (batch > 0) {
+        batches = rows / batch + (rows % batch != 0);
+    }
+    uint64_t before = j->at.epoch - 1;
+    return (struct coord_amount){rows, batches, before * rows, before * batches};
+}
+
+struct coord_losses coord_epoch_losses(const struct coord_job *j)
+{
+    struct coord_losses sum = j->grow->at.before;
+    uint32_t from = coord_grow_on(j) ? j->at.epoch : 1;
+    for (uint32_t n = from; n >= 1 && n <= j->at.epoch; n++)
+        coord_losses_add(&sum, &j->epoch[coord_epoch_slot(j, n)].train);
+    return sum;
+}
+
+uint64_t coord_examples(const struct coord_job *j)
+{
+    uint64_t examples = j->at.train_rows;
+    for (uint32_t i = 0; coord_epoch_open(j) && i < j->tasks->tasks; i++)
+        examples += j->tasks->task[i].pushed ? j->tasks->task[i].rows : 0;
+    return examples;
+}

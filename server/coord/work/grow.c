@@ -1,0 +1,440 @@
+/* grow.c: takes repeated lists of a growing log, chooses objects from them, and stores each
+ * round. */
+#include "server/coord/work/grow.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/work/taken_names.h"
+#include "server/coord/work/times.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STORE_FAILED "the coordinator's store failed"
+
+void coord_grow_close(struct coord_grow *g)
+{
+    coord_objects_close(&g->list);
+    free(g->since);
+    free(g->record);
+    memset(g, 0, sizeof *g);
+}
+
+static uint64_t grow_ns(const struct coord_job *j)
+{
+    return j->spec.data.objects.grow_ms * UINT64_C(1000000);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static size_t name_bytes(const char *line)
+{
+    return strcspn(line, "\t");
+}
+
+/* Compares the names at the beginning of two lines. A tab is less than any byte of a name. */
+static int names_compare(const char *a, const char *b)
+{
+    size_t n = name_bytes(a), m = name_bytes(b);
+    int order = memcmp(a, b, MIN(n, m));
+    return order != 0 ? order : n < m ? -1 : n > m;
+}
+
+/* Returns the place of a name in the sorted list, or where it would be inserted. */
+static uint32_t place_of(const struct coord_objects *o, const char *line, bool *there)
+{
+    uint32_t low = 0, high = o->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (names_compare(o->object[middle].line, line) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *there = low < o->count && names_compare(o->object[low].line, line) == 0;
+    return low;
+}
+
+/* ---- what is stored -------------------------------------------------------------------------- */
+
+/* The record of the previous round, or of the previous run (back.h), is valid until the progress is
+ * stored, so the key alternates with both. */
+void coord_grow_key(uint64_t run, uint32_t round, char key[])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "grow/%u", (uint32_t)((run & 1) * 2 + (round & 1)));
+}
+
+static int record_make(struct coord_grow *g, const struct coord_objects *o, struct err *e)
+{
+    size_t most = sizeof g->at + o->bytes + o->head_bytes + coord_objects_records_bytes(o);
+    char *record = malloc(most), *head = record + sizeof g->at + o->bytes;
+    if (record == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the record of %u objects", o->count);
+    SHOAL_ASSERT(most <= COORD_VALUE_MAX);
+    g->at.list_bytes = o->bytes;
+    g->at.head_bytes = o->head_bytes;
+    g->at.objects = o->count;
+    memcpy(record, &g->at, sizeof g->at);
+    memcpy(record + sizeof g->at, o->text, o->bytes);
+    memcpy(head, o->head, o->head_bytes);
+    coord_objects_records(o, head + o->head_bytes);
+    free(g->record);
+    g->record = record;
+    g->record_bytes = most;
+    return 0;
+}
+
+static int record_put(struct coord_job *j, struct err *e)
+{
+    const struct coord_grow *g = j->grow;
+    char key[COORD_KEY_MAX];
+    coord_grow_key(j->at.run, g->at.round, key);
+    return coord_job_put(j, key, g->record, g->record_bytes) ? 0
+                                                             : err_set(e, SHOAL_E_IO, STORE_FAILED);
+}
+
+bool coord_grow_run(struct coord_job *j)
+{
+    return !coord_grow_on(j) || record_put(j, &(struct err){0}) == 0;
+}
+
+static int damaged(struct err *e)
+{
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "the objects of data.train are not in the coordinator's store, or damaged: "
+                   "resume the newest checkpoint");
+}
+
+/* Reads a record from a store or a checkpoint; none of its bytes is trusted. On success the job
+ * owns `value`, the record of the current round. */
+static int record_take(struct coord_job *j, char *value, size_t bytes, struct err *e)
+{
+    struct coord_grow *g = j->grow;
+    struct coord_grow_record at;
+    if (bytes < sizeof at)
+        return damaged(e);
+    memcpy(&at, value, sizeof at);
+    const char *list = value + sizeof at;
+    size_t left = bytes - sizeof at;
+    if (at.job != j->at.number || at.round != j->at.epoch || at.objects > LIMIT_OBJECTS ||
+        at.list_bytes > left || at.head_bytes > left - at.list_bytes || at.rows == 0 ||
+        memchr(at.last, 0, sizeof at.last) == NULL)
+        return damaged(e);
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    const char *head = list + at.list_bytes;
+    left -= at.list_bytes + at.head_bytes;
+    if (coord_objects_take(o, list, at.list_bytes, at.objects, head, at.head_bytes, e) != 0 ||
+        coord_objects_deal(j, e) != 0 || !coord_objects_known(o, head + at.head_bytes, left))
+        return damaged(e);
+    free(g->record);
+    g->at = at;
+    g->record = value;
+    g->record_bytes = bytes;
+    return 0;
+}
+
+int coord_grow_load(struct coord_job *j, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    char key[COORD_KEY_MAX];
+    if (!coord_grow_on(j) || j->at.epoch == 0)
+        return 0;
+    coord_grow_key(j->at.run, j->at.epoch, key);
+    int rc = coord_store_get(j->store, key, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
+    rc = record_take(j, value, bytes, e);
+    if (rc != 0) {
+        free(value);
+        return rc;
+    }
+    j->at.split[WIRE_TRAIN] = (struct coord_split){
+        .rows = j->grow->at.rows, .digest = j->grow->at.digest, .used = 1, .known = 1};
+    return 0;
+}
+
+/* ---- a list ---------------------------------------------------------------------------------- */
+
+/* Notes for each object since when it has been listed unchanged. */
+static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err *e)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_grow *g = j->grow;
+    struct coord_objects list = {0};
+    uint64_t now = coord_now_ns(j), *since = NULL;
+    int rc = q->count == 0 ? 0
+                           : coord_objects_take(&list, a->m->frame[1].data, a->m->frame[1].bytes,
+                                                q->count, "", 0, e);
+    if (rc == 0 && q->count > 0 && (since = calloc(q->count, sizeof *since)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a list of %u objects", q->count);
+    if (rc != 0) {
+        coord_objects_close(&list);
+        return rc;
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        bool there;
+        uint32_t was = place_of(&g->list, list.object[i].line, &there);
+        if (!coord_taken_has(j, list.object[i].line))
+            since[i] = there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
+                               g->since[was] != 0
+                           ? g->since[was]
+                           : now;
+    }
+    coord_objects_close(&g->list);
+    free(g->since);
+    g->list = list;
+    g->since = since;
+    g->listed_ns = now;
+    return 0;
+}
+
+static void failed_note(struct coord_job *j, const struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_grow *g = j->grow;
+    if (strcmp(g->failed, q->fail_text) != 0)
+        log_warn("worker %s cannot list the log, which is tried again: %s", a->worker->name,
+                 q->fail_text);
+    (void)snprintf(g->failed, sizeof g->failed, "%s", q->fail_text);
+}
+
+static bool is_stable(const struct coord_job *j, uint32_t i)
+{
+    const struct coord_grow *g = j->grow;
+    return g->since[i] != 0 && g->listed_ns - g->since[i] >= grow_ns(j);
+}
+
+/* Collects the lines of objects that are not written any more, as many as fit and as names have
+ * room. */
+static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *bytes)
+{
+    const struct coord_grow *g = j->grow;
+    uint32_t count = 0, room = coord_taken_room(j);
+    char *to = text;
+    for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS && count < room; i++)
+        if (is_stable(j, i)) {
+            to = stpcpy(to, g->list.object[i].line) + 1; /* each line with its NUL */
+            count++;
+        }
+    *bytes = (size_t)(to - text);
+    return count;
+}
+
+/* Makes these objects the current ones; returns 0 also when there are none. */
+static int stable_take(struct coord_job *j, const void *head, size_t head_bytes, struct err *e)
+{
+    size_t bytes;
+    char *text = malloc(j->grow->list.bytes + 1);
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a list of objects");
+    uint32_t count = stable_lines(j, text, &bytes);
+    int rc = count == 0 ? 0
+                        : coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head,
+                                             head_bytes, e);
+    free(text);
+    if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
+        coord_objects_forget(&j->objects[WIRE_TRAIN]);
+    if (rc == 0 && count > 0) {
+        j->objects[WIRE_TRAIN].listed_ns = coord_now_ns(j);
+        log_info("data.train: %u objects have come", count);
+    }
+    return rc;
+}
+
+/* False for an object listed with 0 bytes; an unknown size may have lines. */
+static bool may_have_lines(const char *line)
+{
+    const char *bytes = line + name_bytes(line);
+    return strcmp(bytes, "\t0") != 0 && strncmp(bytes, "\t0\t", 3) != 0;
+}
+
+/* Returns the size of the head in a list's frame 2; the bits of coord_taken_gone follow it. */
+static size_t head_bytes(const struct coord_ask *a)
+{
+    return a->m->frame[2].bytes - a->request->u.OBJECTS.gone;
+}
+
+/* Takes the first objects, before there is a model. The list contains the first line of all, so the
+ * object with that line must be complete; and empty objects alone do not begin a job. */
+static int first_take(struct coord_job *j, struct coord_ask *a)
+{
+    const struct coord_grow *g = j->grow;
+    uint32_t first = g->list.count, lines = 0;
+    for (uint32_t i = g->list.count; i-- > 0;)
+        if (may_have_lines(g->list.object[i].line)) {
+            first = i;
+            lines += is_stable(j, i);
+        }
+    bool good = first < g->list.count && (g->since[first] == 0 || is_stable(j, first)),
+         waits = lines == 0 || (head_bytes(a) > 0 && !good);
+    if (j->objects[WIRE_TRAIN].count > 0 || waits || j->at.phase > PHASE_INDEX)
+        return 0;
+    int rc = stable_take(j, a->m->frame[2].data, head_bytes(a), &a->e);
+    if (rc == 0 && j->objects[WIRE_TRAIN].count > 0 && g->since[0] != 0)
+        coord_objects_opened(j, a->worker->number);
+    return rc;
+}
+
+static int listed(struct coord_job *j, struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_grow *g = j->grow;
+    struct coord_item *item = &j->objects[WIRE_TRAIN].item;
+    if (item->worker != a->worker->number || item->given_ns != q->token)
+        return 0; /* a repeated or late reply */
+    item->worker = 0;
+    g->due_ns = coord_now_ns(j) + grow_ns(j);
+    if (q->fail_status != 0) {
+        failed_note(j, a);
+        return 0;
+    }
+    g->failed[0] = 0;
+    if (q->gone > a->m->frame[2].bytes)
+        return err_set(&a->e, SHOAL_E_MALFORMED,
+                       "%u bytes of names that are gone, in a frame of %zu", q->gone,
+                       a->m->frame[2].bytes);
+    int rc = seen_take(j, a, &a->e);
+    if (rc != 0)
+        return rc;
+    coord_taken_gone(j, (const char *)a->m->frame[2].data + head_bytes(a), q->gone);
+    return first_take(j, a);
+}
+
+static bool may_list(const struct coord_job *j, uint64_t worker)
+{
+    uint64_t now = coord_now_ns(j);
+    return now >= j->grow->due_ns && coord_item_free(&j->objects[WIRE_TRAIN].item, worker, now);
+}
+
+bool coord_grow_due(const struct coord_job *j, uint64_t worker)
+{
+    uint32_t phase = j->at.phase;
+    return coord_grow_on(j) && !j->stop.asked && may_list(j, worker) &&
+           (phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW);
+}
+
+int coord_grow_list(struct coord_job *j, struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    uint64_t me = a->worker->number;
+    int rc = q->listed ? listed(j, a) : 0;
+    if (rc != 0)
+        return rc;
+    a->frame = "";
+    if (q->due && q->listed)
+        return 0;
+    if (!q->due && o->head != NULL) {
+        a->reply.u.OBJECTS_reply.count = o->count;
+        a->frame = o->head;
+        a->frame_bytes = o->head_bytes;
+        return 0;
+    }
+    if (q->listed || (q->due ? !coord_grow_due(j, me) : !may_list(j, me)))
+        return err_set(&a->e, SHOAL_E_AGAIN, "the log is listed again in a while");
+    coord_item_give(&o->item, me, coord_now_ns(j));
+    a->reply.u.OBJECTS_reply.list = true;
+    a->reply.u.OBJECTS_reply.token = o->item.given_ns;
+    return 0;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+void coord_grow_wait(struct coord_job *j)
+{
+    j->tasks->holder = NULL;
+    j->tasks->objects = 0;
+    coord_objects_forget(&j->objects[WIRE_TRAIN]);
+}
+
+int coord_grow_take(struct coord_job *j, struct err *e)
+{
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    SHOAL_ASSERT(j->at.phase == PHASE_GROW);
+    return o->count > 0 || j->grow->list.count == 0 ? 0 : stable_take(j, o->head, o->head_bytes, e);
+}
+
+/* Marks the taken objects in the list, so that they are not taken again. */
+static void seen_forget(struct coord_grow *g, const struct coord_objects *o)
+{
+    for (uint32_t i = 0; i < g->list.count; i++) {
+        bool there;
+        (void)place_of(o, g->list.object[i].line, &there);
+        if (there)
+            g->since[i] = 0;
+    }
+}
+
+/* Notes the greatest name of all objects that the job has taken in. */
+static void last_note(struct coord_grow *g, const struct coord_objects *o)
+{
+    const char *line = o->object[o->count - 1].line;
+    if (g->at.last[0] == 0 || names_compare(g->at.last, line) < 0)
+        (void)snprintf(g->at.last, sizeof g->at.last, "%.*s", (int)name_bytes(line), line);
+}
+
+int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint32_t round,
+                     struct err *e)
+{
+    struct coord_grow *g = j->grow;
+    SHOAL_ASSERT(round == 1 || j->at.phase == PHASE_GROW); /* 1 */
+    SHOAL_ASSERT(whole->rows == 0 || round == g->at.round + 1);
+    SHOAL_ASSERT(whole->rows == 0 || round == 1 ||
+                 j->fleet->taken->is.at.round == round); /* taken.h, 1 */
+    if (whole->rows > 0) {
+        g->at.before_rows += g->at.rows;
+        g->at.before_batches += g->at.batches;
+        if (round > 1)
+            coord_losses_add(&g->at.before, &j->epoch[coord_epoch_slot(j, round - 1)].train);
+        g->at.rows = whole->rows;
+        g->at.digest = whole->digest;
+        g->at.batches = coord_objects_batches(j);
+        g->at.round = round;
+        g->at.limit = coord_times_limit_of_round(j);
+    }
+    g->at.job = j->at.number;
+    g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;
+    g->at.left_out += j->objects[WIRE_TRAIN].left_out;
+    last_note(g, &j->objects[WIRE_TRAIN]);
+    seen_forget(g, &j->objects[WIRE_TRAIN]);
+    int rc = whole->rows == 0 ? coord_taken_empty(j, e) : 0;
+    if (rc == 0)
+        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
+    return rc == 0 ? record_put(j, e) : rc;
+}
+
+/* ---- the end, and what is told --------------------------------------------------------------- */
+
+bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes)
+{
+    const struct coord_grow *g = j->grow;
+    bool first = j->at.phase <= PHASE_INDEX && g->listed_ns != 0 && g->list.count == 0;
+    if (!coord_grow_on(j) || (g->failed[0] == 0 && !first) || j->stop.asked)
+        return false;
+    if (g->failed[0] == 0)
+        (void)snprintf(text, bytes,
+                       "waits for objects: data.train lists none yet%s; is it what was "
+                       "meant?",
+                       coord_taken_count(j) > 0 ? " that its tables have not learnt" : "");
+    else
+        (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s",
+                       g->failed);
+    return true;
+}
+
+void coord_grow_json(const struct coord_job *j, struct json *to)
+{
+    const struct coord_grow *g = j->grow;
+    uint32_t coming = 0;
+    json_set_int(to, "read", (int64_t)g->at.read);
+    json_set_int(to, "left_out", (int64_t)g->at.left_out);
+    for (uint32_t i = 0; i < g->list.count; i++)
+        coming += g->since[i] != 0;
+    json_set_int(to, "coming", coming);
+    if (g->at.last[0] != 0)
+        json_set_string(to, "last", g->at.last);
+}

@@ -1,0 +1,37 @@
+/* heard.c: the worker that a request comes from. */
+#include "server/coord/work/heard.h"
+
+#include "server/coord/work/stall.h"
+
+/* True when a new request of this type shows that its worker makes progress. A worker that gets no
+ * answer sends the same request again and again, and ids of a worker's requests rise. Every live
+ * worker sends beats and asks for lanes; in a log that grows, a worker that cannot train sends
+ * lists, too. */
+static bool reports(const struct coord_job *j, const struct wire *request)
+{
+    switch (request->type) {
+    case WIRE_TYPE_WORKER_BEAT:
+    case WIRE_TYPE_LANE_NEXT:
+        return false;
+    case WIRE_TYPE_OBJECTS:
+    case WIRE_TYPE_TAKEN:
+        return j->at.phase == PHASE_INDEX || j->at.phase == PHASE_GROW;
+    default:
+        return true;
+    }
+}
+
+int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
+{
+    a->worker = coord_worker_of_pass(&j->workers, pass, a->who.key);
+    if (a->worker == NULL)
+        return err_set(&a->e, SHOAL_E_UNAVAILABLE,
+                       "this worker is not known here: its lease ran out, join again");
+    a->worker->beat_ns = coord_now_ns(j);
+    a->worker->peer = a->from;
+    if (reports(j, a->request) && a->request->id > a->worker->reported_id) {
+        a->worker->reported_id = a->request->id;
+        coord_stall_moved(a->worker, a->worker->beat_ns);
+    }
+    return 0;
+}

@@ -1,0 +1,762 @@
+/* objects.c: the list, its holders, and the index of each object. */
+#include "server/coord/work/objects.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/rng.h"
+#include "proto/base/text.h"
+#include "server/coord/work/grow.h"
+#include "server/coord/work/replay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Stored for each split: the job's number; bytes of the lines; the lines; the head */
+static const char *const list_key[JOB_SPLITS] = {"objects/list", "objects/valid/list",
+                                                 "objects/test/list"};
+/* ... the job's number; struct coord_object_record (count); struct wire_window (windows of all
+ * objects) */
+static const char *const rows_key[JOB_SPLITS] = {"objects/rows", "objects/valid/rows",
+                                                 "objects/test/rows"};
+static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
+
+#define ORDER_SALT 0x6f626a65637473ULL
+#define TEXT_BYTES (4u << 20)
+#define RETURN_LEASES 2u             /* a worker that has left may start again within them */
+#define ROWS_MAX (UINT64_C(1) << 44) /* rows of an object: so that no sum wraps */
+
+void coord_objects_close(struct coord_objects *o)
+{
+    for (uint32_t i = 0; o->object != NULL && i < o->count; i++)
+        free(o->object[i].window);
+    free(o->text);
+    free(o->head);
+    free(o->object);
+    free(o->holder);
+    free(o->piece);
+    memset(o, 0, sizeof *o);
+}
+
+void coord_objects_forget(struct coord_objects *o)
+{
+    struct coord_objects kept = {.head = o->head, .head_bytes = o->head_bytes, .item = o->item};
+    o->head = NULL;
+    coord_objects_close(o);
+    *o = kept;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* Checks a line: a name, then perhaps tabs and more text, which workers get as it is. Names rise,
+ * so no name occurs twice. */
+static bool line_ok(const char *line, size_t bytes, const char *before)
+{
+    size_t name = strcspn(line, "\t");
+    if (bytes == 0 || bytes >= LIMIT_PATH || name == 0)
+        return false;
+    uint32_t tabs = 0;
+    for (const char *p = line; (p = text_unclean(p)) != NULL; p++)
+        if (*p != '\t' || ++tabs > 2)
+            return false;
+    size_t was = before != NULL ? strcspn(before, "\t") : 0;
+    return before == NULL ||
+           (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));
+}
+
+/* Splits o->text into `count` lines, each ended by a LF, or by a NUL as in the store. */
+static bool lines_take(struct coord_objects *o, uint32_t count)
+{
+    size_t at = 0;
+    o->object = calloc(count, sizeof *o->object);
+    o->holder = calloc(count, sizeof *o->holder);
+    o->piece = calloc(count, sizeof *o->piece);
+    if (o->object == NULL || o->holder == NULL || o->piece == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        char *line = o->text + at, *end = line + strcspn(line, "\n");
+        if (end == o->text + o->bytes)
+            return false;
+        *end = '\0';
+        if (!line_ok(line, (size_t)(end - line), i > 0 ? o->object[i - 1].line : NULL))
+            return false;
+        o->object[i].line = line;
+        at = (size_t)(end - o->text) + 1;
+    }
+    o->count = count;
+    return at == o->bytes;
+}
+
+int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                       const void *head, size_t head_bytes, struct err *e)
+{
+    if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
+        head_bytes > LIMIT_LINE_BYTES || (head_bytes > 0 && memchr(head, '\0', head_bytes) != NULL))
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "a list of %u objects in %zu bytes, with a first line of %zu: up to %u in "
+                       "%u are possible",
+                       count, bytes, head_bytes, LIMIT_OBJECTS, TEXT_BYTES);
+    struct coord_objects made = {.text = malloc(bytes + 1),
+                                 .bytes = bytes,
+                                 .head = malloc(head_bytes + 1),
+                                 .head_bytes = head_bytes,
+                                 .item = o->item};
+    int rc = SHOAL_E_NOMEM;
+    if (made.text != NULL && made.head != NULL) {
+        memcpy(made.text, lines, bytes);
+        if (head_bytes > 0)
+            memcpy(made.head, head, head_bytes);
+        made.text[bytes] = made.head[head_bytes] = '\0';
+        rc = lines_take(&made, count) ? 0 : SHOAL_E_MALFORMED;
+    }
+    if (rc == 0) {
+        coord_objects_close(o);
+        *o = made;
+        return 0;
+    }
+    coord_objects_close(&made);
+    return err_set(e, rc, "the list of %u objects is none, or there is no memory for it", count);
+}
+
+struct begun {
+    uint32_t from, object; /* from: the begin of its partition; 0: names tell no times */
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct begun *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+/* A function of job and list, independent of the workers. Objects of one time are spread over the
+ * lanes. */
+int coord_objects_deal(struct coord_job *j, struct err *e)
+{
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    bool dated = j->spec.data.partition.step > 0 && j->spec.data.format != DATA_EVENTS;
+    struct begun *begun = malloc(o->count * sizeof *begun);
+    if (begun == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of %u objects", o->count);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
+        const char *name = o->object[i].line;
+        uint32_t to;
+        begun[i] = (struct begun){0, i};
+        if (dated)
+            rc = partition_of(&j->spec.data.partition, &j->spec.data.zone, name,
+                              strcspn(name, "\t"), &begun[i].from, &to, e);
+    }
+    if (rc == 0)
+        qsort(begun, o->count, sizeof *begun, by_begin);
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++)
+        o->object[begun[i].object].lane = i % j->tasks->lanes;
+    free(begun);
+    return rc;
+}
+
+static int list_put(struct coord_job *j, uint32_t split, struct err *e)
+{
+    const struct coord_objects *o = &j->objects[split];
+    const uint64_t bytes = o->bytes;
+    const struct coord_part part[] = {
+        {&bytes, sizeof bytes}, {o->text, o->bytes}, {o->head, o->head_bytes}};
+    return coord_job_put_parts(j, list_key[split], part, 3, e);
+}
+
+/* Answers the question for a list: it is known, or the asker is to list the objects, or another
+ * worker is. */
+static int list_asked(struct coord_job *j, uint32_t split, struct coord_ask *a)
+{
+    struct coord_objects *o = &j->objects[split];
+    uint64_t now = coord_now_ns(j), me = a->worker->number;
+    if (o->count > 0) {
+        a->reply.u.OBJECTS_reply.count = o->count;
+        a->frame = o->head;
+        a->frame_bytes = o->head_bytes;
+        return 0;
+    }
+    if (split != WIRE_TRAIN && j->at.split[split].used == 0) {
+        a->frame = "";
+        return 0;
+    }
+    if (!coord_item_free(&o->item, me, now))
+        return err_set(&a->e, SHOAL_E_AGAIN, "another worker lists the objects");
+    coord_item_give(&o->item, me, now);
+    a->reply.u.OBJECTS_reply.list = true;
+    a->frame = "";
+    return 0;
+}
+
+void coord_objects_opened(struct coord_job *j, uint64_t worker)
+{
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    o->holder[0] = worker;
+    if (j->spec.train.mode == WIRE_BSP)
+        j->tasks->lane[o->object[0].lane].owner = worker;
+}
+
+int coord_objects_list(struct coord_job *j, struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    SHOAL_ASSERT(q->split < JOB_SPLITS);
+    struct coord_objects *o = &j->objects[q->split];
+    bool train = q->split == WIRE_TRAIN;
+    if (train && coord_grow_on(j))
+        return coord_grow_list(j, a);
+    if (q->count > 0 && o->count == 0 && j->at.split[q->split].used != 0) { /* 1 */
+        int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
+                                    a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        if (rc == 0 && train && (rc = coord_objects_deal(j, &a->e)) != 0)
+            coord_objects_close(o);
+        if (rc != 0)
+            return rc;
+        if (train)
+            coord_objects_opened(j, a->worker->number);
+        o->item.worker = 0;
+        o->listed_ns = coord_now_ns(j);
+        rc = list_put(j, q->split, &a->e);
+        if (rc != 0)
+            return rc;
+        log_info("data.%s: %u objects", split_name[q->split], o->count);
+    }
+    return list_asked(j, q->split, a);
+}
+
+/* ---- the index of each ----------------------------------------------------------------------- */
+
+size_t coord_objects_records_bytes(const struct coord_objects *o)
+{
+    return o->count * sizeof(struct coord_object_record) + o->windows * sizeof(struct wire_window);
+}
+
+void coord_objects_records(const struct coord_objects *o, void *to)
+{
+    char *at = to, *windows = at + o->count * sizeof(struct coord_object_record);
+    for (uint32_t i = 0; i < o->count; i++) {
+        const struct coord_object *of = &o->object[i];
+        struct coord_object_record r = {of->rows, of->digest, of->left_out, of->windows};
+        memcpy(at + i * sizeof r, &r, sizeof r);
+        if (of->windows > 0)
+            memcpy(windows, of->window, of->windows * sizeof *of->window);
+        windows += of->windows * sizeof *of->window;
+    }
+    SHOAL_ASSERT(windows == (char *)to + coord_objects_records_bytes(o));
+}
+
+static int rows_put(struct coord_job *j, uint32_t split, struct err *e)
+{
+    const struct coord_objects *o = &j->objects[split];
+    size_t bytes = coord_objects_records_bytes(o);
+    char *records = malloc(bytes);
+    if (records == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
+    coord_objects_records(o, records);
+    int rc = coord_job_put_parts(j, rows_key[split], &(struct coord_part){records, bytes}, 1, e);
+    free(records);
+    return rc;
+}
+
+static void bases_set(struct coord_objects *o)
+{
+    for (uint32_t i = 1; i < o->count; i++)
+        o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
+}
+
+/* Takes the stored record of an object. */
+static bool row_load(struct coord_object *of, const struct coord_object_record *r,
+                     const void *windows)
+{
+    size_t bytes = r->windows * sizeof *of->window;
+    of->window = r->windows > 0 ? malloc(bytes) : NULL;
+    if (r->windows > 0 && of->window == NULL)
+        return false;
+    if (r->windows > 0)
+        memcpy(of->window, windows, bytes);
+    of->known = true;
+    of->windows = r->windows;
+    of->rows = r->rows;
+    of->digest = r->digest;
+    of->left_out = r->left_out != 0;
+    return r->rows < ROWS_MAX;
+}
+
+bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes)
+{
+    struct coord_object_record r;
+    size_t at = o->count * sizeof r;
+    if (bytes < at)
+        return false;
+    o->known = o->left_out = o->windows = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        memcpy(&r, (const char *)from + i * sizeof r, sizeof r);
+        if (r.windows > (bytes - at) / sizeof(struct wire_window) ||
+            !row_load(&o->object[i], &r, (const char *)from + at))
+            return false;
+        at += r.windows * sizeof(struct wire_window);
+        o->windows += r.windows;
+        o->left_out += r.left_out != 0;
+        o->known++;
+    }
+    bases_set(o);
+    return at == bytes;
+}
+
+/* Sums the rows of all known objects. */
+static int sum_up(const struct coord_objects *o, struct coord_split *whole, struct err *e)
+{
+    *whole = (struct coord_split){.used = 1, .known = 1};
+    for (uint32_t i = 0; i < o->count; i++) {
+        /* rows of an object are drawn by its name */
+        const char *name = o->object[i].line;
+        whole->digest ^= hash_bytes(name, strcspn(name, "\t"), i);
+        if (o->object[i].left_out)
+            continue;
+        if (o->object[i].rows >= ROWS_MAX)
+            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
+                           o->object[i].rows);
+        whole->rows += o->object[i].rows;
+        whole->digest = rng_mix(whole->digest ^ o->object[i].digest) + 1;
+    }
+    return 0;
+}
+
+/* All objects of data.train are known: makes a replay's windows, or the first round of a log that
+ * grows. */
+static int train_complete(struct coord_job *j, struct err *e)
+{
+    const struct coord_split *whole = &j->objects[WIRE_TRAIN].whole;
+    return coord_grow_on(j) ? coord_grow_round(j, whole, 1, e) : coord_replay_objects(j, e);
+}
+
+/* All objects of a split are known: the split is. */
+static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
+{
+    struct coord_objects *o = &j->objects[split];
+    bool train = split == WIRE_TRAIN;
+    int rc = sum_up(o, &o->whole, e);
+    bases_set(o);
+    if (train)
+        j->tasks->late = j->fleet->members.next_worker;
+    if (rc != 0 || (train && j->at.phase == PHASE_GROW))
+        return rc;
+    if (o->whole.rows == 0)
+        return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
+                       split_name[split], o->count, j->warning[0] != 0 ? ": " : "", j->warning);
+    rc = train ? train_complete(j, e) : 0;
+    if (rc == 0 && !(train && coord_grow_on(j)))
+        rc = rows_put(j, split, e);
+    if (rc != 0)
+        return rc;
+    SHOAL_ASSERT(j->at.split[split].known == 0); /* 2 */
+    j->at.split[split] = o->whole;
+    log_info("data.%s: %" PRIu64 " rows in %u objects, %u left out", split_name[split],
+             o->whole.rows, o->count - o->left_out, o->left_out);
+    return 0;
+}
+
+/* True when the failure is the worker's own: every object would fail there, as fast as the worker
+ * can ask for them. */
+static bool fails_here(int status)
+{
+    return status > 0 ||
+           (status != SHOAL_E_NOINPUT && status != SHOAL_E_DATA && status != SHOAL_E_UNAVAILABLE);
+}
+
+/* True while an object that could not be read is kept for another worker. Another worker that is
+ * there tries it in any case. A worker that the job asked for and that has left may start again, so
+ * it is waited for, within a limit. */
+static bool kept(const struct coord_job *j, const struct coord_object *of)
+{
+    uint64_t passed = coord_now_ns(j) - of->failed_ns;
+    return j->workers.count > 1 ||
+           (coord_live_workers(j) > 1 && passed < RETURN_LEASES * coord_lease_ns(j));
+}
+
+bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes)
+{
+    for (uint32_t s = 0; s < JOB_SPLITS && j->workers.count <= 1; s++) {
+        const struct coord_objects *o = &j->objects[s];
+        if (o->waits == 0 || o->waits > o->count || o->object[o->waits - 1].known)
+            continue;
+        const char *line = o->object[o->waits - 1].line;
+        size_t name = strcspn(line, "\t");
+        (void)snprintf(text, bytes,
+                       "waits for another worker to read object %.*s, which the one that is there "
+                       "could not; without one it is left out",
+                       (int)MIN(name, 400), line);
+        return true;
+    }
+    return false;
+}
+
+/* Leaves the object out when a second worker could not read it either, or there is no other worker.
+ * *again: neither is known yet. */
+static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *again, struct err *e)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_objects *o = &j->objects[q->split];
+    struct coord_object *of = &o->object[q->object];
+    if (!j->spec.data.objects.leave_out || fails_here(q->fail_status))
+        return coord_worker_failed(a->worker, q->fail_status, q->fail_text, e);
+    if (of->failed == 0)
+        of->failed_ns = coord_now_ns(j);
+    *again = kept(j, of) && (of->failed == 0 || of->failed == a->worker->number);
+    of->failed = a->worker->number;
+    if (*again) {
+        log_info("object %s is to be tried by another worker than %s: %s", of->line,
+                 a->worker->name, q->fail_text);
+        o->waits = q->object + 1;
+        o->holder[q->object] = of->item.worker = 0;
+        if (q->object < o->first)
+            o->first = q->object;
+        return 0;
+    }
+    of->left_out = true;
+    o->left_out++;
+    log_warn("object %s is left out: %s", of->line, q->fail_text);
+    if (j->warning[0] == 0)
+        (void)snprintf(j->warning, sizeof j->warning, "an object is left out: %.*s",
+                       (int)sizeof j->warning - 32, q->fail_text);
+    return 0;
+}
+
+/* A repeated report. Another count means that the log changes, or is another log. */
+static int object_again(const struct coord_object *of, struct coord_ask *a)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    if (q->fail_status != 0 || (of->rows == q->rows && of->digest == q->digest))
+        return 0;
+    return err_set(&a->e, SHOAL_E_DATA,
+                   "object %s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                   "), another one read %" PRIu64 " (%016" PRIx64 ")",
+                   of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
+}
+
+/* Takes the windows of an object that was read. *ends: true when all objects together have too
+ * many. */
+static int windows_take(struct coord_job *j, struct coord_ask *a, bool *ends)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_objects *o = &j->objects[q->split];
+    struct coord_object *of = &o->object[q->object];
+    bool replay = j->spec.replay.on && q->split == WIRE_TRAIN;
+    if (q->windows == 0 && (!replay || q->rows == 0))
+        return 0;
+    struct wire_window *window = malloc((q->windows + 1ull) * sizeof *window);
+    if (window == NULL)
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
+    if (q->windows > 0) /* a frame may be unaligned */
+        memcpy(window, a->m->frame[1].data, q->windows * sizeof *window);
+    int rc = 0;
+    bool many = q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows;
+    if (!replay || !coord_replay_windows_ok(window, q->windows, q->rows))
+        rc = err_set(&a->e, SHOAL_E_MALFORMED,
+                     "worker %s: %u windows cannot be those of %" PRIu64 " rows of object %s",
+                     a->worker->name, q->windows, q->rows, of->line);
+    else if ((*ends = many))
+        rc = err_set(&a->e, SHOAL_E_TOO_BIG,
+                     "the objects of data.train have more than %u windows of %u s: raise "
+                     "replay.window",
+                     COORD_OBJECT_WINDOWS_MAX, j->spec.replay.window);
+    if (rc != 0) {
+        free(window);
+        return rc;
+    }
+    of->window = window;
+    of->windows = q->windows;
+    o->windows += q->windows;
+    return 0;
+}
+
+/* Takes an object that was read. */
+static int object_take(struct coord_job *j, struct coord_ask *a, bool *ends)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_object *of = &j->objects[q->split].object[q->object];
+    int rc = windows_take(j, a, ends);
+    if (rc != 0)
+        return rc;
+    of->rows = q->rows;
+    of->digest = q->digest;
+    if (q->warning[0] != 0 && j->warning[0] == 0) {
+        (void)snprintf(j->warning, sizeof j->warning, "%s", q->warning);
+        log_warn("object %s: %s", of->line, q->warning);
+    }
+    return 0;
+}
+
+int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_objects *o = &j->objects[q->split];
+    bool again = false;
+    *ends = false;
+    if (q->object >= o->count)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
+    struct coord_object *of = &o->object[q->object];
+    if (q->salt != hash_bytes(of->line, strcspn(of->line, "\t"), 1))
+        return 0; /* an object of an earlier round */
+    if (of->known)
+        return object_again(of, a);
+    int rc = q->fail_status == 0 ? object_take(j, a, ends) : object_failed(j, a, &again, &a->e);
+    if (rc != 0 || again) {
+        *ends = *ends || q->fail_status != 0;
+        return rc;
+    }
+    *ends = true;
+    of->known = true;
+    of->item.worker = 0;
+    return ++o->known == o->count ? index_complete(j, q->split, &a->e) : 0;
+}
+
+/* ---- holders --------------------------------------------------------------------------------- */
+
+/* Returns how well the object suits the worker: 0 not at all, 4 best. */
+static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uint64_t worker,
+                      bool more)
+{
+    const struct coord_objects *o = &j->objects[split];
+    const struct coord_tasks *t = j->tasks;
+    const struct coord_object *of = &o->object[i];
+    uint64_t now = coord_now_ns(j);
+    if (of->known || (o->holder[i] != 0 && o->holder[i] != worker) ||
+        !coord_item_free(&of->item, worker, now) || (of->failed == worker && kept(j, of)))
+        return 0;
+    if (of->item.worker != 0) /* its answer may be lost; but objects not given yet come first */
+        return 1;
+    if (o->holder[i] != 0)
+        return 4;
+    if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
+        return 4;
+    uint64_t owner = t->lane[of->lane].owner;
+    bool waits = now - o->listed_ns < COORD_AGAIN_NS; /* gives a slower worker time to take it */
+    if (owner != 0)
+        return owner == worker ? 4 : 0;
+    if (more)
+        return 3;
+    return waits ? 0 : 2;
+}
+
+uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker)
+{
+    struct coord_objects *o = &j->objects[split];
+    struct coord_tasks *t = j->tasks;
+    uint32_t live = coord_live_workers(j), owned = 0, best = COORD_NO_OBJECT, how = 0;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        owned += t->lane[l].owner == worker;
+    bool more = owned < (t->lanes + live - 1) / live;
+    while (o->first < o->count && o->object[o->first].known)
+        o->first++;
+    for (uint32_t i = o->first; i < o->count && how < 4; i++) {
+        uint32_t s = suits(j, split, i, worker, more);
+        if (s > how) {
+            best = i;
+            how = s;
+        }
+    }
+    if (best == COORD_NO_OBJECT)
+        return best;
+    o->holder[best] = worker;
+    coord_item_give(&o->object[best].item, worker, coord_now_ns(j));
+    struct coord_lane *lane = &t->lane[o->object[best].lane];
+    if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
+        lane->owner = worker;
+    return best;
+}
+
+static void worker_lost(struct coord_objects *o, uint64_t worker)
+{
+    coord_item_gone(&o->item, worker);
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->holder[i] == worker)
+            o->holder[i] = o->object[i].item.worker = 0;
+}
+
+bool coord_objects_asked(const struct coord_job *j, uint64_t worker)
+{
+    bool asked = false;
+    for (uint32_t s = 0; s < JOB_SPLITS && !asked; s++) {
+        const struct coord_objects *o = &j->objects[s];
+        asked = o->item.worker == worker;
+        for (uint32_t i = 0; i < o->count && !asked; i++)
+            asked = o->object[i].item.worker == worker;
+    }
+    return asked;
+}
+
+void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
+{
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        worker_lost(&j->objects[s], worker);
+    for (uint32_t l = 0; l < j->tasks->lanes; l++)
+        if (j->tasks->lane[l].owner == worker)
+            j->tasks->lane[l].owner = 0;
+}
+
+void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
+                       struct wire_LANE_NEXT_reply *reply)
+{
+    const struct coord_object *of = &j->objects[split].object[object];
+    SHOAL_ASSERT(object < j->objects[split].count);
+    reply->object = object + 1;
+    reply->object_rows = of->rows;
+    reply->object_digest = of->digest;
+    size_t name = strcspn(of->line, "\t");
+    (void)snprintf(reply->object_name, sizeof reply->object_name, "%.*s", (int)name, of->line);
+    (void)snprintf(reply->object_mark, sizeof reply->object_mark, "%s",
+                   of->line + name + (of->line[name] != '\0'));
+    char *tab = strchr(reply->object_mark, '\t');
+    if (tab != NULL)
+        *tab = ' ';
+}
+
+/* ---- an epoch -------------------------------------------------------------------------------- */
+
+const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t split, uint32_t epoch,
+                                               uint32_t *pieces)
+{
+    struct coord_objects *o = &j->objects[split];
+    struct rng rng = rng_of(j->spec.train.seed ^ ORDER_SALT, epoch, 0);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->object[i].rows > 0)
+            o->piece[count++] = (struct coord_piece){
+                .rows = o->object[i].rows, .object = i, .lane = o->object[i].lane};
+    bool drawn = epoch > 0 && j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
+    for (uint32_t i = count; drawn && i > 1; i--) {
+        uint32_t k = (uint32_t)(rng_next(&rng) % i);
+        struct coord_piece swap = o->piece[i - 1];
+        o->piece[i - 1] = o->piece[k];
+        o->piece[k] = swap;
+    }
+    *pieces = count;
+    return o->piece;
+}
+
+uint64_t coord_objects_batches(const struct coord_job *j)
+{
+    uint64_t sum = 0, batch = j->spec.train.batch;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    for (uint32_t i = 0; i < o->count; i++)
+        sum += (o->object[i].rows + batch - 1) / batch;
+    return sum;
+}
+
+uint64_t coord_objects_base(const struct coord_job *j, uint32_t object)
+{
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    SHOAL_ASSERT(object == COORD_NO_OBJECT || object < o->count);
+    return object == COORD_NO_OBJECT ? 0 : o->object[object].base;
+}
+
+uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **object)
+{
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    uint32_t low = 0, high = o->count;
+    SHOAL_ASSERT(o->count > 0);
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (o->object[middle].base <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    *object = o->object[low].line;
+    return row - o->object[low].base;
+}
+
+void coord_objects_json(const struct coord_job *j, struct json *to)
+{
+    struct json *all = json_new_object();
+    bool any = false;
+    for (uint32_t s = 0; s < JOB_SPLITS; s++) {
+        const struct coord_objects *o = &j->objects[s];
+        bool grows = s == WIRE_TRAIN && coord_grow_on(j);
+        if (o->count == 0 && !grows)
+            continue;
+        struct json *of = s == WIRE_TRAIN ? all : json_new_object();
+        if (grows) {
+            coord_grow_json(j, of);
+        } else {
+            json_set_int(of, "read", o->count - o->left_out);
+            json_set_int(of, "left_out", o->left_out);
+        }
+        if (s != WIRE_TRAIN)
+            json_set(all, split_name[s], of);
+        any = true;
+    }
+    if (any)
+        json_set(to, "objects", all);
+    else
+        json_free(all);
+}
+
+/* ---- after a restart ------------------------------------------------------------------------- */
+
+static int list_load(struct coord_job *j, uint32_t split, struct err *e)
+{
+    char *value;
+    size_t bytes;
+    uint64_t text = UINT64_MAX;
+    int rc = coord_job_get(j, list_key[split], &value, &bytes, e);
+    if (rc != 0)
+        return rc;
+    const size_t head = sizeof j->at.number + sizeof text;
+    const char *lines = value + head;
+    uint32_t count = 0;
+    if (bytes >= head)
+        memcpy(&text, value + sizeof j->at.number, sizeof text);
+    bool good = bytes >= head && text <= bytes - head;
+    for (size_t i = 0; good && i < text; i++)
+        count += lines[i] == '\0';
+    rc = good ? coord_objects_take(&j->objects[split], lines, text, count, lines + text,
+                                   bytes - head - text, e)
+              : SHOAL_E_NOT_FOUND;
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = coord_objects_deal(j, e);
+    free(value);
+    return rc;
+}
+
+static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
+{
+    char *value;
+    size_t bytes, head = sizeof j->at.number;
+    int rc = coord_job_get(j, rows_key[split], &value, &bytes, e);
+    if (rc != 0)
+        return rc;
+    bool good = coord_objects_known(&j->objects[split], value + head, bytes - head);
+    free(value);
+    return good ? 0 : SHOAL_E_NOT_FOUND;
+}
+
+static int split_load(struct coord_job *j, uint32_t split, struct err *e)
+{
+    if (split == WIRE_TRAIN && coord_grow_on(j))
+        return coord_grow_load(j, e);
+    int rc = list_load(j, split, e);
+    if (rc == 0)
+        rc = rows_load(j, split, e);
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = coord_replay_objects(j, e);
+    return rc != SHOAL_E_NOT_FOUND
+               ? rc
+               : err_set(e, SHOAL_E_CORRUPT,
+                         "the objects of data.%s are not in the coordinator's store: resume the "
+                         "newest checkpoint",
+                         split_name[split]);
+}
+
+int coord_objects_load(struct coord_job *j, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t s = 0; s < JOB_SPLITS && rc == 0; s++)
+        if (j->spec.data.objects.of[s].on && j->at.split[s].used != 0)
+            rc = split_load(j, s, e);
+    return rc;
+}

@@ -1,0 +1,431 @@
+/* taken.c: invariants and diagram in taken.h. */
+#include "server/coord/work/taken.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/work/grow.h"
+#include "server/coord/work/task.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char BEGIN_KEY[] = "taken/0";
+
+#define KEEPER 0u /* the shard that keeps the list */
+#define VERSION_MOST (1ull << 60)
+#define AGAIN_NS UINT64_C(1000000000)
+#define STORE_FAILED "the coordinator's store failed"
+#define NO_MEMORY "no memory for the names of what the tables have learnt"
+#define ADVICE                                                                                     \
+    "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
+    "servers"
+
+_Static_assert(COORD_TAKEN_RECORD_MAX <= WIRE_TAKEN_BYTES_MAX, "it is one frame");
+
+void coord_taken_close(struct coord_taken *t)
+{
+    coord_taken_list_close(&t->is);
+    free(t->gone);
+    *t = (struct coord_taken){.version = 0};
+}
+
+int coord_taken_open(struct coord_fleet *f, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    uint64_t version = 0;
+    int rc = coord_store_get(f->store, COORD_TAKEN_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes >= sizeof version)
+        memcpy(&version, value, sizeof version);
+    rc = version == 0 || version >= VERSION_MOST
+             ? SHOAL_E_CORRUPT
+             : coord_taken_record_take(&f->taken->is, (char *)value + sizeof version,
+                                       bytes - sizeof version, e);
+    free(value);
+    f->taken->version = version;
+    return rc == SHOAL_E_CORRUPT
+               ? err_set(e, rc, "the stored names of learnt objects cannot be" ADVICE)
+               : rc;
+}
+
+static int begin_put(struct coord_job *j, const struct coord_taken_list *l, struct err *e)
+{
+    size_t bytes;
+    void *record = coord_taken_record_make(l, 0, 0, &bytes);
+    if (record == NULL)
+        return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
+    bool good = coord_job_put(j, BEGIN_KEY, record, bytes);
+    free(record);
+    return good ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
+}
+
+static int begin_get(struct coord_job *j, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(j->store, BEGIN_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    rc = coord_taken_record_take(j->taken, value, bytes, e);
+    free(value);
+    if (rc == 0 && j->taken->at.job != j->at.number)
+        coord_taken_list_close(j->taken);
+    return rc;
+}
+
+int coord_taken_load(struct coord_job *j, struct err *e)
+{
+    const struct coord_taken_head *at = &j->fleet->taken->is.at;
+    int rc = begin_get(j, e);
+    bool ahead = at->job == j->at.number && at->round > j->at.epoch;
+    if (rc != 0 || coord_taken_begins(j) || !ahead)
+        return rc;
+    return coord_taken_undo(j) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED); /* 2 */
+}
+
+/* ---- a job that is submitted ----------------------------------------------------------------- */
+
+#define ALL_NEW                                                                                    \
+    "where data.train lists only what they have not learnt, from a later date on, say, set "       \
+    "data.objects.all_new: true"
+
+/* Checks that a log that grows can begin with tables of these names. */
+static int known_check(const struct coord_job *j, const struct coord_taken_head *at, bool fleet,
+                       struct err *e)
+{
+    const char *from = fleet ? "start_from: fleet" : "the checkpoint";
+    if (!coord_grow_on(j) || j->spec.data.objects.all_new)
+        return 0;
+    if ((at->flags & COORD_TAKEN_UNSURE) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: it is not known what its tables have learnt of data.train: they are of "
+                       "a release that kept no names, or have learnt of a stream, or of a job that "
+                       "ended half way; " ALL_NEW "; else begin with none: --set fresh=all",
+                       from);
+    if ((at->flags & COORD_TAKEN_BEGUN) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: %u files or objects are learnt in part, as their job was stopped, or "
+                       "saved, before it was through with them: go on at the very batch with "
+                       "--resume CHECKPOINT%s, its newest (checkpoint.at_end makes one when it is "
+                       "stopped), or begin with one of another moment; " ALL_NEW,
+                       from, at->hand, fleet ? " --set fresh=all" : "");
+    return 0;
+}
+
+/* j->taken has the names that the job begins with. If a former job had begun to learn some of them,
+ * no job completes them: the tables become UNSURE. */
+static int begin(struct coord_job *j, bool fleet, struct err *e)
+{
+    struct coord_taken_head *at = &j->taken->at;
+    int rc = known_check(j, at, fleet, e);
+    if (rc != 0)
+        return rc;
+    bool begun = (at->flags & COORD_TAKEN_BEGUN) != 0;
+    if (begun && !j->spec.train.skip)
+        at->flags = COORD_TAKEN_UNSURE;
+    at->flags &= ~(uint32_t)COORD_TAKEN_NAMED;
+    at->job = j->at.number;
+    at->round = 0;
+    if (coord_grow_on(j) && j->taken->names.count > 0)
+        log_info("job %s: %u files and objects that its tables have learnt are not taken again",
+                 j->spec.name, j->taken->names.count);
+    return begin_put(j, j->taken, e);
+}
+
+int coord_taken_none(struct coord_job *j, struct err *e)
+{
+    coord_taken_list_close(j->taken);
+    return begin(j, false, e);
+}
+
+int coord_taken_fleet(struct coord_job *j, struct err *e)
+{
+    const struct coord_taken *t = j->fleet->taken;
+    const struct coord_members *m = &j->fleet->members;
+    bool heard = t->version > 0 || m->shards == 0 || m->shard[KEEPER].seen;
+    if (t->newest > t->version || !heard)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "start_from: fleet: not all servers have said yet what their tables have "
+                       "learnt: submit again in a moment");
+    coord_taken_list_close(j->taken);
+    if (nameset_add_all(&j->taken->names, t->is.names.item, t->is.names.count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
+    j->taken->at = t->is.at;
+    if (t->version == 0)
+        j->taken->at.flags = COORD_TAKEN_UNSURE;
+    return begin(j, true, e);
+}
+
+int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, bool goes_on,
+                      struct err *e)
+{
+    coord_taken_list_close(j->taken);
+    int rc = record == NULL ? 0 : coord_taken_record_take(j->taken, record, bytes, e);
+    if (rc == SHOAL_E_CORRUPT)
+        rc = err_wrap(e, rc, "coordinator.state");
+    if (rc != 0)
+        return rc;
+    if (record == NULL)
+        j->taken->at.flags = COORD_TAKEN_UNSURE;
+    if (!goes_on)
+        return begin(j, false, e);
+    j->taken->at.job = j->at.number;
+    return begin_put(j, j->taken, e);
+}
+
+/* ---- what the job adds ----------------------------------------------------------------------- */
+
+/* The tables are there: makes the job's names the cluster's, with those of the objects that the job
+ * is to learn now. */
+static int take_over(struct coord_job *j, struct err *e)
+{
+    struct coord_taken_list *l = j->taken;
+    static const struct coord_taken_list none;
+    bool learns = !j->spec.train.skip && !coord_from_resumes(&j->at);
+    bool objects = j->spec.data.objects.of[WIRE_TRAIN].on;
+    int rc = learns && objects ? coord_taken_objects_add(j, l, e) : 0;
+    if (rc != 0)
+        return rc;
+    if (learns && !objects && (l->at.flags & COORD_TAKEN_NAMED) == 0)
+        l->at.flags |= COORD_TAKEN_UNSURE; /* the worker's release tells no names */
+    if (learns) {
+        l->at.flags |= COORD_TAKEN_BEGUN;
+        l->at.round = j->at.epoch;
+    }
+    l->at.flags &= ~(uint32_t)COORD_TAKEN_NAMED;
+    coord_taken_list_close(&j->fleet->taken->is);
+    coord_taken_moved(j->fleet);
+    j->fleet->taken->is = *l;
+    *l = none;
+    rc = coord_taken_changed(j->fleet, e);
+    return rc == 0 ? begin_put(j, &none, e) : rc;
+}
+
+static bool told(const struct coord_fleet *f)
+{
+    return f->taken->told == f->taken->version || f->members.shards == 0;
+}
+
+bool coord_taken_settled(struct coord_job *j)
+{
+    struct err e = {0};
+    SHOAL_ASSERT(j->at.phase == PHASE_SETUP);
+    int rc = coord_taken_begins(j) ? take_over(j, &e) : 0;
+    if (rc != 0)
+        return coord_end_fail(j, rc, "%s", e.text);
+    coord_taken_step(j->fleet);
+    return told(j->fleet);
+}
+
+int coord_taken_round(struct coord_job *j, uint32_t round, bool *is_told, struct err *e)
+{
+    struct coord_taken_list *l = &j->fleet->taken->is;
+    *is_told = false;
+    if (l->at.job != j->at.number || l->at.round != round) {
+        int rc = coord_taken_objects_add(j, l, e);
+        if (rc != 0)
+            return rc;
+        l->at.job = j->at.number;
+        l->at.round = round;
+        l->at.flags |= COORD_TAKEN_BEGUN;
+        rc = coord_taken_changed(j->fleet, e);
+        if (rc != 0)
+            return rc;
+        coord_taken_step(j->fleet);
+    }
+    *is_told = told(j->fleet);
+    return 0;
+}
+
+bool coord_taken_undo(struct coord_job *j)
+{
+    struct coord_taken_list *l = &j->fleet->taken->is;
+    struct err e = {0};
+    if (l->at.job != j->at.number || l->at.round <= j->at.epoch)
+        return true;
+    nameset_drop_last(&l->names, l->at.hand);
+    coord_taken_moved(j->fleet);
+    l->at.hand = 0;
+    l->at.round = j->at.epoch;
+    l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
+    return coord_taken_changed(j->fleet, &e) == 0;
+}
+
+/* True when all rows of the job's names are learnt. A plain job learns them in its first epoch, and
+ * again in later ones; a replay must go through all its days. */
+static bool is_whole(const struct coord_job *j)
+{
+    if (coord_grow_on(j))
+        return j->at.train_rows >= j->grow->at.before_rows + j->grow->at.rows;
+    if (j->spec.replay.on)
+        return j->at.epoch == coord_epochs(j) && j->tasks->pushed == j->tasks->tasks;
+    return j->at.train_rows >= j->at.split[WIRE_TRAIN].rows;
+}
+
+bool coord_taken_learnt(struct coord_job *j)
+{
+    struct coord_taken_list *l = &j->fleet->taken->is;
+    struct err e = {0};
+    bool begun = (l->at.flags & COORD_TAKEN_BEGUN) != 0 && l->at.job == j->at.number;
+    if (!begun || !is_whole(j))
+        return true;
+    l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
+    if (coord_taken_changed(j->fleet, &e) == 0)
+        return true;
+    return coord_end_fail(j, e.code, "%s", e.text);
+}
+
+/* ---- requests of workers --------------------------------------------------------------------- */
+
+int coord_taken_ask(struct coord_job *j, struct coord_ask *a)
+{
+    if (!coord_phase_running(j) || !coord_grow_on(j))
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no log that grows");
+    const struct nameset *names = &coord_taken_names(j)->names;
+    uint64_t digest = nameset_digest(names);
+    bool same = digest == a->request->u.TAKEN.digest;
+    a->reply.u.TAKEN_reply.digest = digest;
+    a->reply.u.TAKEN_reply.count = same ? 0 : names->count;
+    a->frame = same || names->count == 0 ? "" : (const void *)names->item;
+    a->frame_bytes = a->reply.u.TAKEN_reply.count * sizeof names->item[0];
+    j->fleet->taken->counted = true;
+    return 0;
+}
+
+int coord_taken_files(struct coord_job *j, struct coord_ask *a)
+{
+    const struct wire_FILES *q = &a->request->u.FILES;
+    struct coord_taken_list *l = j->taken;
+    if (!coord_phase_running(j) || !coord_taken_begins(j) || j->spec.data.objects.of[WIRE_TRAIN].on)
+        return 0; /* the tables are there: the request is a repeated one */
+    if ((l->at.flags & COORD_TAKEN_NAMED) != 0)
+        return 0;
+    int rc =
+        coord_from_resumes(&j->at) ? 0 : nameset_add_all(&l->names, a->m->frame[1].data, q->count);
+    if (rc == SHOAL_E_NOMEM)
+        return err_set(&a->e, rc, NO_MEMORY);
+    if (rc != 0 || q->unknown)
+        l->at.flags |= COORD_TAKEN_UNSURE;
+    l->at.flags |= COORD_TAKEN_NAMED;
+    l->at.hand = q->count;
+    if (l->at.hand > l->names.count)
+        l->at.hand = l->names.count;
+    return begin_put(j, l, &a->e);
+}
+
+/* ---- what shards know ------------------------------------------------------------------------ */
+
+bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_taken *t = f->taken;
+    if (shard == KEEPER)
+        t->told = b->taken_version;
+    if (b->taken_version <= t->version || b->taken_version >= VERSION_MOST)
+        return false;
+    if (b->taken_version > t->newest) {
+        t->newest = b->taken_version;
+        t->newest_shard = shard;
+    }
+    return true;
+}
+
+static void held(void *context, const struct coord_call *call, uint32_t shard,
+                 const struct wire *reply, const struct msg *m)
+{
+    struct coord_fleet *f = context;
+    struct coord_taken *t = f->taken;
+    struct err e = {0};
+    uint64_t version = reply->u.TAKEN_HELD_reply.version;
+    (void)call;
+    if (version <= t->version || version >= VERSION_MOST) {
+        if (shard == t->newest_shard) /* the shard has other data by now */
+            t->newest = t->version;
+        return;
+    }
+    int rc = coord_taken_record_take(&t->is, m->frame[1].data, m->frame[1].bytes, &e);
+    if (rc == 0 && !coord_taken_put(f, version, &t->is, &e))
+        rc = e.code;
+    if (rc != 0) {
+        log_error("what the tables of shard %u have learnt is not taken: %s", shard, e.text);
+        return;
+    }
+    coord_taken_moved(f);
+    log_warn("%u names of what the tables have learnt, version %" PRIu64
+             ", are taken from shard %u: the coordinator's own were older",
+             t->is.names.count, version, shard);
+}
+
+static void held_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    (void)call;
+    if (status != 0)
+        log_warn("a shard does not say what its tables have learnt: %s", text);
+}
+
+static void hear(struct coord_fleet *f, uint64_t now)
+{
+    struct coord_taken *t = f->taken;
+    if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_HELD) ||
+        (t->asked_ns != 0 && now - t->asked_ns < AGAIN_NS))
+        return; /* its last answer could not be taken */
+    t->asked_ns = now;
+    SHOAL_ASSERT(t->newest_shard < f->members.shards);
+    struct wire w = {.type = WIRE_TYPE_TAKEN_HELD};
+    (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                           .request = w,
+                                                           .target = t->newest_shard,
+                                                           .owner = t->newest_shard,
+                                                           .on_reply = held,
+                                                           .on_done = held_done});
+}
+
+static void tell_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_fleet *f = context;
+    uint64_t version = call->request.u.TAKEN_SET.version;
+    if (status == 0)
+        f->taken->told = version;
+    else {
+        f->taken->failed_ns = env_now_ns(f->env);
+        log_warn("server %s does not keep what the tables have learnt: %s",
+                 f->members.shard[KEEPER].server, text);
+    }
+}
+
+static void tell(struct coord_fleet *f, uint64_t now)
+{
+    struct coord_taken *t = f->taken;
+    if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_SET) ||
+        (t->failed_ns != 0 && now - t->failed_ns < AGAIN_NS))
+        return;
+    size_t bytes;
+    void *record = coord_taken_record_make(&t->is, 0, 0, &bytes);
+    struct wire w = {.type = WIRE_TYPE_TAKEN_SET};
+    w.u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, f->cluster.id[0], f->cluster.id[1]};
+    if (record != NULL) /* without memory the next step tries again */
+        (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                               .request = w,
+                                                               .frame = record,
+                                                               .frame_bytes = bytes,
+                                                               .target = KEEPER,
+                                                               .owner = KEEPER,
+                                                               .on_done = tell_done});
+    free(record);
+}
+
+void coord_taken_step(struct coord_fleet *f)
+{
+    const struct coord_taken *t = f->taken;
+    if (f->members.shards == 0 || !coord_cluster_ready(&f->cluster))
+        return;
+    const struct coord_shard *s = &f->members.shard[KEEPER];
+    if (t->newest > t->version)
+        hear(f, env_now_ns(f->env));
+    else if (!told(f) && s->seen && s->ready)
+        tell(f, env_now_ns(f->env));
+}

@@ -1,0 +1,198 @@
+/* taken_names.c: see taken_names.h. */
+#include "server/coord/work/taken_names.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/core/core.h"
+#include "server/coord/work/objects.h"
+#include "server/coord/work/taken.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STORE_FAILED "the coordinator's store failed"
+#define NO_MEMORY "no memory for the names of what the tables have learnt"
+
+_Static_assert(COORD_TAKEN_RECORD_MAX + sizeof(uint64_t) <= COORD_VALUE_MAX, "it is one value");
+
+void coord_taken_list_close(struct coord_taken_list *l)
+{
+    nameset_close(&l->names);
+    *l = (struct coord_taken_list){.at = {.job = 0}};
+}
+
+bool coord_taken_begins(const struct coord_job *j)
+{
+    return j->taken->at.job != 0 && j->taken->at.job == j->at.number;
+}
+
+const struct coord_taken_list *coord_taken_names(const struct coord_job *j)
+{
+    return coord_taken_begins(j) ? j->taken : &j->fleet->taken->is;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, uint32_t without,
+                              size_t *bytes)
+{
+    struct coord_taken_head head = l->at;
+    SHOAL_ASSERT(without <= l->names.count);
+    head.count = l->names.count - without;
+    size_t items = head.count * sizeof l->names.item[0];
+    *bytes = before + sizeof head + items;
+    char *record = malloc(*bytes);
+    if (record == NULL)
+        return NULL;
+    memcpy(record + before, &head, sizeof head);
+    if (items > 0)
+        memcpy(record + before + sizeof head, l->names.item, items);
+    return record;
+}
+
+int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_t count,
+                            struct err *e)
+{
+    struct coord_taken_list made = {.at = {.job = 0}};
+    const uint32_t flags = COORD_TAKEN_BEGUN | COORD_TAKEN_UNSURE | COORD_TAKEN_NAMED;
+    if (count >= sizeof made.at)
+        memcpy(&made.at, bytes, sizeof made.at);
+    if (count < sizeof made.at || made.at.count > NAMESET_MAX || made.at.hand > made.at.count ||
+        made.at.flags > flags ||
+        count - sizeof made.at != made.at.count * sizeof(struct nameset_item))
+        return err_set(e, SHOAL_E_CORRUPT, "names of learnt objects in %zu bytes cannot be", count);
+    int rc = nameset_add_all(&made.names, (const char *)bytes + sizeof made.at, made.at.count);
+    if (rc == 0 && made.names.count != made.at.count)
+        rc = err_set(e, SHOAL_E_CORRUPT, "a learnt object is named twice");
+    else if (rc != 0)
+        rc = err_set(e, rc, NO_MEMORY);
+    if (rc != 0) {
+        coord_taken_list_close(&made);
+        return rc;
+    }
+    coord_taken_list_close(l);
+    *l = made;
+    return 0;
+}
+
+void *coord_taken_record(const struct coord_job *j, size_t *bytes)
+{
+    struct coord_taken_list l = j->fleet->taken->is;
+    bool ahead = l.at.job == j->at.number && l.at.round > j->at.epoch;
+    if (j->fleet->taken->version == 0)
+        return NULL;
+    if (ahead) { /* the checkpoint leaves out a round that has not begun */
+        l.at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
+        l.at.round = j->at.epoch;
+    }
+    uint32_t without = ahead ? l.at.hand : 0;
+    l.at.hand = ahead ? 0 : l.at.hand;
+    return coord_taken_record_make(&l, 0, without, bytes);
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,
+                     struct err *e)
+{
+    size_t bytes;
+    char *record = coord_taken_record_make(l, sizeof version, 0, &bytes);
+    if (record == NULL) {
+        err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
+        return false;
+    }
+    memcpy(record, &version, sizeof version);
+    bool good = coord_put(f, COORD_TAKEN_KEY, record, bytes);
+    free(record);
+    if (!good)
+        err_set(e, SHOAL_E_IO, STORE_FAILED);
+    else
+        f->taken->version = version;
+    return good;
+}
+
+int coord_taken_changed(struct coord_fleet *f, struct err *e)
+{
+    struct coord_taken *t = f->taken;
+    uint64_t known = MAX(t->newest, t->version);
+    return coord_taken_put(f, known + 1, &t->is, e) ? 0 : e->code;
+}
+
+void coord_taken_moved(struct coord_fleet *f)
+{
+    free(f->taken->gone);
+    f->taken->gone = NULL;
+    f->taken->gone_count = 0;
+    f->taken->counted = false;
+}
+
+static struct nameset_item item_of(const char *line)
+{
+    return nameset_item(line, strcspn(line, "\t"));
+}
+
+/* Makes room by forgetting the names that the log's last list no longer had. */
+static void room_make(struct coord_fleet *f, struct nameset *names, uint32_t more)
+{
+    uint32_t free_places = NAMESET_MAX - names->count;
+    if (more <= free_places)
+        return;
+    uint32_t gone = nameset_drop(names, f->taken->gone, f->taken->gone_count, more - free_places);
+    log_info("%u learnt objects that are not listed any more are forgotten", gone);
+    coord_taken_moved(f);
+}
+
+int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e)
+{
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    int rc = 0;
+    room_make(j->fleet, &l->names, o->count);
+    uint32_t before = l->names.count;
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++)
+        rc = nameset_add(&l->names, item_of(o->object[i].line));
+    l->at.hand = l->names.count - before;
+    if (rc == SHOAL_E_TOO_BIG && !coord_grow_on(j)) {
+        l->at.flags |= COORD_TAKEN_UNSURE; /* a log that grows later begins with its own list */
+        return 0;
+    }
+    return rc == 0 ? 0 : err_set(e, rc, "no room for the names of %u objects more", o->count);
+}
+
+int coord_taken_empty(struct coord_job *j, struct err *e)
+{
+    int rc = coord_taken_objects_add(j, &j->fleet->taken->is, e);
+    j->fleet->taken->is.at.hand = 0;
+    return rc == 0 ? coord_taken_changed(j->fleet, e) : rc;
+}
+
+bool coord_taken_has(const struct coord_job *j, const char *line)
+{
+    return nameset_has(&coord_taken_names(j)->names, item_of(line));
+}
+
+uint32_t coord_taken_count(const struct coord_job *j)
+{
+    return coord_taken_names(j)->names.count;
+}
+
+uint32_t coord_taken_room(const struct coord_job *j)
+{
+    uint32_t room = NAMESET_MAX - coord_taken_names(j)->names.count;
+    for (uint32_t i = 0; i < j->fleet->taken->gone_count; i++)
+        room += j->fleet->taken->gone[i / 8] >> (i % 8) & 1;
+    return room;
+}
+
+void coord_taken_gone(struct coord_job *j, const void *bits, size_t bytes)
+{
+    struct coord_taken *t = j->fleet->taken;
+    uint32_t count = coord_taken_names(j)->names.count;
+    bool counted = t->counted;
+    coord_taken_moved(j->fleet);
+    t->counted = counted;
+    if (!counted || bytes == 0 || bytes > (count + 7u) / 8 || (t->gone = malloc(bytes)) == NULL)
+        return;
+    memcpy(t->gone, bits, bytes);
+    t->gone_count = 8 * bytes < count ? (uint32_t)(8 * bytes) : count;
+}

@@ -1,0 +1,95 @@
+/* taken_names.h: the list of files and objects that the tables have learnt: its record, adding
+ * names and looking them up. taken.h says when a list is begun, told and over. Thread: the
+ * coordinator's loop. */
+#ifndef SERVER_COORD_WORK_TAKEN_NAMES_H
+#define SERVER_COORD_WORK_TAKEN_NAMES_H
+
+#include "proto/base/err.h"
+#include "proto/base/nameset.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord_fleet;
+struct coord_job;
+
+enum coord_taken_flag {
+    COORD_TAKEN_BEGUN = 1,  /* job `job` has begun to learn the last names, and has not finished */
+    COORD_TAKEN_UNSURE = 2, /* the tables have learnt more than the names say */
+    COORD_TAKEN_NAMED = 4   /* the job's own files are in the list */
+};
+
+/* As stored under "taken/0", and after a version (u64) under "taken"; the names follow. */
+struct coord_taken_head {
+    uint64_t job;
+    uint32_t flags;
+    uint32_t round, hand; /* the last `hand` names are those of that round */
+    uint32_t count;
+};
+_Static_assert(sizeof(struct coord_taken_head) == 24, "coord_taken_head is stored");
+#define COORD_TAKEN_KEY "taken"
+#define COORD_TAKEN_RECORD_MAX                                                                     \
+    (sizeof(struct coord_taken_head) + NAMESET_MAX * sizeof(struct nameset_item))
+
+struct coord_taken_list {
+    struct coord_taken_head at;
+    struct nameset names;
+};
+
+struct coord_taken {  /* the cluster's list */
+    uint64_t version; /* rises with each change; 0: no list is known, and the tables are UNSURE */
+    struct coord_taken_list is;
+    uint64_t told;   /* the version that shard 0 keeps */
+    uint64_t newest; /* the newest version that a shard has told */
+    uint32_t newest_shard;
+    uint64_t asked_ns,
+        failed_ns; /* when that shard was asked for its list, and when shard 0 could not be told; 0:
+                    * not yet */
+    uint8_t *gone; /* owned: a bit for each of the first names, set when the log's list no longer
+                    * has it */
+    uint32_t gone_count;
+    bool counted; /* no name has changed its place since the lister asked for the names */
+};
+
+void coord_taken_list_close(struct coord_taken_list *l);
+/* True while the job has still to make its names the cluster's. */
+bool coord_taken_begins(const struct coord_job *j);
+/* Returns the names that the job's tables have learnt: the job's own list until it has become the
+ * cluster's (coord_taken_begins), then the cluster's. */
+const struct coord_taken_list *coord_taken_names(const struct coord_job *j);
+/* Names have changed their places: the bits of an older list are void. */
+void coord_taken_moved(struct coord_fleet *f);
+
+/* Makes a record with `before` bytes free at its beginning and without the last `without` names.
+ * The caller frees it. NULL: no memory. */
+void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, uint32_t without,
+                              size_t *bytes);
+/* Takes a record from a store, a checkpoint or a shard; every byte is checked. On failure *l is
+ * unchanged. CORRUPT, NOMEM. */
+int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_t count,
+                            struct err *e);
+/* Returns the record for a checkpoint, which the caller frees; NULL: no list is known, or no
+ * memory. */
+void *coord_taken_record(const struct coord_job *j, size_t *bytes);
+/* Stores the list under that version, which is the cluster's from then on. False: *e says why
+ * not. */
+bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,
+                     struct err *e);
+/* Stores the cluster's list, which has changed, under the next version. */
+int coord_taken_changed(struct coord_fleet *f, struct err *e);
+
+/* Adds the names of the objects at hand; `hand` of the list counts those that are new to it. NOMEM,
+ * TOO_BIG. */
+int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e);
+/* Adds the names of objects without rows, which no round learns. IO, NOMEM, TOO_BIG. */
+int coord_taken_empty(struct coord_job *j, struct err *e);
+/* On the tables that the job has, or will have: true when they have learnt the object of this line;
+ * the count of their names; how many more objects of the log can be taken. */
+bool coord_taken_has(const struct coord_job *j, const char *line);
+uint32_t coord_taken_count(const struct coord_job *j);
+uint32_t coord_taken_room(const struct coord_job *j);
+/* Takes the bits (bytes of them) that came with a list in OBJECTS. */
+void coord_taken_gone(struct coord_job *j, const void *bits, size_t bytes);
+
+#endif
