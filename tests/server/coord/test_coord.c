@@ -1457,7 +1457,7 @@ START_TEST(coord_death_before_a_failure_is_stored_goes_on)
     coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
     coord_fleet_end(&r.coord->fleet);
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* its messages arrive */
     die_and_return(&k);
     run_job(240);
     job_done(2);
