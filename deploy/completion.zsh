@@ -188,7 +188,8 @@ case $at in
         ) ;;
     ('shoal predict')
         takes=(
-            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, or `fleet`]:WHERE:_files'
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
@@ -203,7 +204,8 @@ case $at in
         ) ;;
     ('shoal eval')
         takes=(
-            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, or `fleet`]:WHERE:_files'
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
@@ -215,9 +217,10 @@ case $at in
         ) ;;
     ('shoal status')
         takes=(
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -233,18 +236,20 @@ case $at in
     ('shoal doctor')
         takes=(
             '--cluster[the shards, what each owns, and who was refused]'
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
         ) ;;
     ('shoal digest')
         takes=(
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -255,9 +260,10 @@ case $at in
             '--sample=[instead: reads the job'\''s training input and tells how many rows it makes, by field, with admission by count 1, 2, 3, 5 and 10; no cluster is needed]:JOB.yaml:_files'
             '--share=[of --sample: share of the input that is read; the whole log is reckoned from it]:P:'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -267,9 +273,10 @@ case $at in
             '--field=[with --value: not a KEY]:NAME:_files'
             '--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -280,9 +287,10 @@ case $at in
             '--field=[with --value: not a KEY]:NAME:_files'
             '--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--from=[where the tables are: the folder of a run of `shoal local`, running or ended (an ended one does not know workers any more), or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--run-dir=[run folder of `shoal local`, running or ended (an ended one does not know workers any more)]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -296,7 +304,8 @@ case $at in
             '--checkpoints=[folder of checkpoints: those that still hold any of the keys are listed in the receipt]:DIR:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
-            '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
+            '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;

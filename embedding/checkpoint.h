@@ -79,8 +79,13 @@ int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struc
                           struct table **out, struct err *e);
 /* Bytes of a row that visit gets: table_row_bytes. */
 size_t checkpoint_row_bytes(const struct table_schema *s);
-/* Visits every row of the i-th table, in the layout of table.h and in no particular order within a
- * part. One part of the table is in memory at a time. */
+/* Calls use for each tablet of the i-th table that has rows. One part of the table is in memory at
+ * a time. use returns 0 or a status, which ends the walk. */
+int checkpoint_tablets(struct checkpoint *c, uint32_t i,
+                       int (*use)(void *context, const struct table *t, uint32_t tablet),
+                       void *context, struct err *e);
+/* Visits every row of the i-th table, in the layout of table.h in no particular order within a
+ * part. */
 int checkpoint_visit(struct checkpoint *c, uint32_t i,
                      void (*visit)(void *context, const void *row), void *context, struct err *e);
 /* Gives the digest of each tablet (2^tablet_bits of them), as table_digest does, and the number of

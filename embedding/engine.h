@@ -418,6 +418,8 @@ typedef void (*engine_blame_done)(void *context, int status, const char *text,
  * way. NOT_FOUND: there is no journal. */
 int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
                  engine_blame_done done, void *context, struct err *e);
+/* A push as JSON; event_time null: it had none. */
+struct json *engine_blame_json(const struct blame_entry *entry);
 /* status 0: no record of the journal up to `sequence` has anything of the keys. Called once, on the
  * loop. */
 typedef void (*engine_scrub_done)(void *context, int status, const char *text, uint64_t sequence);

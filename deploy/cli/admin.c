@@ -1,6 +1,6 @@
 /* admin.c: `shoal status`, `shoal digest`: they look and change nothing. */
 #include "deploy/cli/checkpoint.h"
-#include "deploy/cli/cluster.h"
+#include "deploy/cli/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -211,18 +211,18 @@ static struct json *report_read(const char *run_dir)
 
 static int live_status(const struct option_line *o, struct json **out, struct err *e)
 {
-    struct cluster *c = NULL;
-    int rc = cluster_open_live(o, &c, e);
+    struct reader *c = NULL;
+    int rc = reader_open_live(o, &c, e);
     if (rc == 0)
-        rc = cluster_status(c, out, e);
-    cluster_close(c);
+        rc = reader_status(c, out, e);
+    reader_close(c);
     return rc;
 }
 
 int cli_status(struct option_line *o, struct err *e)
 {
     struct json *j = NULL;
-    const char *run_dir = option_text(o, "run-dir");
+    const char *run_dir = reader_folder(o);
     struct json *report = report_read(run_dir);
     int rc = report == NULL ? live_status(o, &j, e) : 0;
     if (rc == 0 && option_given(o, "json"))
@@ -240,25 +240,25 @@ int cli_status(struct option_line *o, struct err *e)
 
 int cli_digest(struct option_line *o, struct err *e)
 {
-    struct cluster *c = NULL;
+    struct reader *c = NULL;
     uint32_t only = 0;
     bool as_json = option_given(o, "json");
-    int rc = cluster_open_option(o, &c, e);
+    int rc = reader_open(o, &c, e);
     if (rc == 0 && o->words == 1)
-        rc = cluster_table(c, o->word[0], &only, e);
+        rc = reader_table(c, o->word[0], &only, e);
     struct json *list = json_new_array();
-    for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++) {
+    for (uint32_t i = 0; rc == 0 && i < reader_tables(c); i++) {
         uint64_t rows, digest;
         if (o->words == 1 && i != only)
             continue;
-        rc = cluster_digest(c, i, &rows, &digest, e);
+        rc = reader_digest(c, i, &rows, &digest, e);
         if (rc != 0)
             break;
         if (!as_json)
-            printf("%-16s %12" PRIu64 " rows  0x%016" PRIx64 "\n", cluster_schema(c, i)->name, rows,
+            printf("%-16s %12" PRIu64 " rows  0x%016" PRIx64 "\n", reader_schema(c, i)->name, rows,
                    digest);
         struct json *t = json_new_object();
-        (void)json_set_string(t, "name", cluster_schema(c, i)->name);
+        (void)json_set_string(t, "name", reader_schema(c, i)->name);
         (void)json_set_int(t, "rows", (int64_t)rows);
         (void)json_set_hex(t, "digest", digest);
         (void)json_append(list, t);
@@ -266,6 +266,6 @@ int cli_digest(struct option_line *o, struct err *e)
     if (rc == 0 && as_json)
         cli_json_print(list);
     json_free(list);
-    cluster_close(c);
+    reader_close(c);
     return rc;
 }

@@ -25,11 +25,6 @@ int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[2
 int checkpoint_order(struct local *l, const char *endpoint, const char *command, struct wire *w,
                      struct wire *reply, struct err *e);
 
-struct checkpoint; /* embedding/checkpoint.h */
-/* Opens the servers' parts, once the coordinator's manifest is valid. The caller calls
- * checkpoint_close. */
-int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e);
-
 /* Reads every file and prints a line for each damaged one: CORRUPT. signers: as for
  * checkpoint_open; a folder that differs from the signed one is DENIED. */
 int checkpoint_whole(const char *folder, const char *signers, struct err *e);

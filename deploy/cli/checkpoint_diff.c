@@ -2,7 +2,8 @@
  * checkpoints, and how far weights moved, by field. One table at a time: the earlier checkpoint's
  * is held in memory, the later one's rows are streamed. */
 #include "deploy/cli/checkpoint.h"
-#include "embedding/checkpoint.h"
+#include "deploy/cli/reader.h"
+#include "embedding/table.h"
 #include "proto/base/key.h"
 
 #include <inttypes.h>
@@ -190,55 +191,67 @@ static void table_tell(const struct compare *c, const char *name, struct json *l
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Compares table i of `from` with table k of `to`; UINT32_MAX where one side has none. */
-static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to, uint32_t k,
+static int table_diff(struct reader *from, uint32_t i, struct reader *to, uint32_t k,
                       struct json *list, struct err *e)
 {
     struct compare c = {.field = calloc(FIELDS, sizeof *c.field)};
     struct arena *arena = NULL;
     struct table *was = NULL;
-    const struct table_schema *a = i == UINT32_MAX ? NULL : checkpoint_table(from, i),
-                              *b = k == UINT32_MAX ? NULL : checkpoint_table(to, k);
-    int rc =
-        c.field == NULL || arena_new(&arena) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
-    if (rc == 0 && a != NULL)
-        rc = checkpoint_table_read(from, i, UINT32_MAX, arena, &was, e);
-    if (rc == 0 && was != NULL)
-        for (uint32_t t = 0; t < 1u << a->tablet_bits; t++)
-            table_visit(was, t, before_count, &c);
+    int rc = 0;
+    if (i != UINT32_MAX)
+        c.schema_was = reader_schema(from, i);
+    if (k != UINT32_MAX)
+        c.schema_is = reader_schema(to, k);
+    if (c.schema_was != NULL && c.schema_is != NULL) {
+        c.part[0] = schema_first_part(c.schema_was, c.schema_is);
+        c.part[1] = schema_vector_part(c.schema_was, c.schema_is);
+    }
+    if (c.field == NULL || arena_new(&arena) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (rc == 0 && c.schema_was != NULL)
+        rc = reader_copy(from, i, arena, &was, e);
+    if (rc != 0)
+        goto out;
+
+    for (uint32_t t = 0; was != NULL && t < 1u << c.schema_was->tablet_bits; t++)
+        table_visit(was, t, before_count, &c);
     c.was = was;
-    c.schema_was = a;
-    c.schema_is = b;
-    if (a != NULL && b != NULL) {
-        c.part[0] = schema_first_part(a, b);
-        c.part[1] = schema_vector_part(a, b);
-    }
-    if (rc == 0 && b != NULL)
-        rc = checkpoint_visit(to, k, row_compare, &c, e);
-    if (rc == 0) {
-        sum_up(&c);
-        table_tell(&c, a != NULL ? a->name : b->name, list);
-    }
-    if (was != NULL)
-        table_free(was);
-    if (arena != NULL)
-        arena_free(arena);
+    if (c.schema_is != NULL)
+        rc = reader_visit(to, k, row_compare, &c, e);
+    if (rc != 0)
+        goto out;
+    sum_up(&c);
+    table_tell(&c, c.schema_was != NULL ? c.schema_was->name : c.schema_is->name, list);
+
+out:
+    table_free(was);
+    arena_free(arena);
     free(c.field);
     return rc;
 }
 
+/* Index of a table by name; UINT32_MAX: there is none. */
+static uint32_t index_of(const struct reader *r, const char *name)
+{
+    uint32_t i;
+    if (reader_table(r, name, &i, NULL) != 0)
+        return UINT32_MAX;
+    return i;
+}
+
 static int diff(const char *from_path, const char *to_path, struct json *list, struct err *e)
 {
-    struct checkpoint *from = NULL, *to = NULL;
-    int rc = checkpoint_rows_open(from_path, &from, e);
+    struct reader *from = NULL, *to = NULL;
+    int rc = reader_open_in(from_path, &from, e);
     if (rc == 0)
-        rc = checkpoint_rows_open(to_path, &to, e);
-    for (uint32_t i = 0; rc == 0 && i < checkpoint_facts(from)->tables; i++)
-        rc = table_diff(from, i, to, checkpoint_find(to, checkpoint_table(from, i)->name), list, e);
-    for (uint32_t k = 0; rc == 0 && k < checkpoint_facts(to)->tables; k++)
-        if (checkpoint_find(from, checkpoint_table(to, k)->name) == UINT32_MAX)
+        rc = reader_open_in(to_path, &to, e);
+    for (uint32_t i = 0; rc == 0 && i < reader_tables(from); i++)
+        rc = table_diff(from, i, to, index_of(to, reader_schema(from, i)->name), list, e);
+    for (uint32_t k = 0; rc == 0 && k < reader_tables(to); k++)
+        if (index_of(from, reader_schema(to, k)->name) == UINT32_MAX)
             rc = table_diff(from, UINT32_MAX, to, k, list, e);
-    checkpoint_close(from);
-    checkpoint_close(to);
+    reader_close(from);
+    reader_close(to);
     return rc;
 }
 
@@ -246,9 +259,10 @@ int checkpoint_diff_main(struct option_line *o, struct err *e)
 {
     struct json *list = NULL;
     if (o->words != 2)
-        return err_set(e, SHOAL_E_USAGE,
-                       "name two checkpoints' folders, the earlier one first; see `shoal "
-                       "checkpoint diff --help`");
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "name two folders, of checkpoints or ended runs, the earlier one first; see `shoal "
+            "checkpoint diff --help`");
     if (option_given(o, "json"))
         list = json_new_array();
     int rc = diff(o->word[0], o->word[1], list, e);

@@ -2,7 +2,7 @@
  * that an ended run has left. Other files: checkpoint_diff.c compares two, checkpoint_sign.c checks
  * signatures. */
 #include "deploy/cli/checkpoint.h"
-#include "deploy/cli/cluster.h"
+#include "deploy/cli/reader.h"
 #include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
 #include "embedding/checkpoint.h"
@@ -131,16 +131,6 @@ int checkpoint_verify_main(struct option_line *o, struct err *e)
     return rc;
 }
 
-/* ---- opening for the rows -------------------------------------------------------------------- */
-
-int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e)
-{
-    struct json *m = NULL;
-    int rc = checkpoint_manifest(folder, &m, e);
-    json_free(m);
-    return rc != 0 ? rc : checkpoint_open(folder, NULL, out, e);
-}
-
 /* ---- export ---------------------------------------------------------------------------------- */
 
 enum export_format { EXPORT_TSV, EXPORT_CSV, EXPORT_BINARY };
@@ -217,67 +207,11 @@ static void head_export(struct export *x, const struct table_schema *s)
     fputc('\n', x->out);
 }
 
-/* The source of the rows: a checkpoint, or the servers' folders of an ended run. */
-struct source {
-    struct checkpoint *checkpoint; /* NULL: the folders of a run */
-    struct cluster *run;
-    uint32_t table;
-    const struct table_schema *schema; /* borrowed */
-};
-
-static int table_find(const struct checkpoint *c, const char *name, uint32_t *out, struct err *e)
-{
-    char names[512] = "";
-    *out = checkpoint_find(c, name);
-    if (*out != UINT32_MAX)
-        return 0;
-    for (uint32_t i = 0;
-         i < checkpoint_facts(c)->tables && strlen(names) + LIMIT_NAME + 2 < sizeof names; i++)
-        (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-                       i == 0 ? "" : ", ", checkpoint_table(c, i)->name);
-    return err_set(e, SHOAL_E_NOT_FOUND, "there is no table %s; there are: %s", name, names);
-}
-
-static int run_open(const char *run, struct source *s, struct err *e)
-{
-    char end[LIMIT_PATH];
-    int rc = cluster_open(NULL, run, &s->run, e);
-    return rc == SHOAL_E_DENIED && run_end(run, end) ? checkpoint_rows_open(end, &s->checkpoint, e)
-                                                     : rc;
-}
-
-static int source_open(const char *folder, const char *table, struct source *s, struct err *e)
-{
-    int rc = rights_read(folder, e);
-    if (rc != 0)
-        return rc;
-    rc = run_is(folder) ? run_open(folder, s, e) : checkpoint_rows_open(folder, &s->checkpoint, e);
-    bool is_run = s->run != NULL;
-    if (rc == 0 && is_run && cluster_live(s->run))
-        rc = err_set(e, SHOAL_E_BUSY,
-                     "the run in %s goes on: make a checkpoint, `shoal checkpoint create --run-dir "
-                     "%s`, and export that",
-                     folder, folder);
-    if (rc == 0)
-        rc = is_run ? cluster_table(s->run, table, &s->table, e)
-                    : table_find(s->checkpoint, table, &s->table, e);
-    if (rc == 0)
-        s->schema =
-            is_run ? cluster_schema(s->run, s->table) : checkpoint_table(s->checkpoint, s->table);
-    return rc;
-}
-
-static int source_visit(const struct source *s, struct export *x, struct err *e)
-{
-    return s->run != NULL ? cluster_visit(s->run, s->table, row_export, x, e)
-                          : checkpoint_visit(s->checkpoint, s->table, row_export, x, e);
-}
-
 /* The file gets its name only when it is complete. */
-static int export_rows(const struct source *from, struct export *x, bool state, const char *path,
-                       struct err *e)
+static int export_rows(struct reader *from, uint32_t table, struct export *x, bool state,
+                       const char *path, struct err *e)
 {
-    const struct table_schema *s = from->schema;
+    const struct table_schema *s = reader_schema(from, table);
     char half[2 * LIMIT_PATH];
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
@@ -295,7 +229,7 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
     int rc = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);
     if (rc == 0)
-        rc = source_visit(from, x, e);
+        rc = reader_visit(from, table, row_export, x, e);
     free(x->number);
     x->number = NULL;
     bool good = !x->failed && fflush(x->out) == 0;
@@ -320,7 +254,8 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
 
 int checkpoint_export_main(struct option_line *o, struct err *e)
 {
-    struct source from = {0};
+    struct reader *from = NULL;
+    uint32_t table;
     struct export x = {.format = EXPORT_TSV};
     const char *path = option_text(o, "out");
     if (o->words != 2 || path == NULL)
@@ -329,12 +264,13 @@ int checkpoint_export_main(struct option_line *o, struct err *e)
             "name the folder of a checkpoint or of an ended run, the table and --out FILE; "
             "see `shoal checkpoint export --help`");
     x.format = (enum export_format)option_choice(o, "format");
-    int rc = source_open(o->word[0], o->word[1], &from, e);
+    int rc = reader_open_in(o->word[0], &from, e);
     if (rc == 0)
-        rc = export_rows(&from, &x, option_given(o, "state"), path, e);
+        rc = reader_table(from, o->word[1], &table, e);
+    if (rc == 0)
+        rc = export_rows(from, table, &x, option_given(o, "state"), path, e);
     if (rc == 0)
         printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", path, x.rows, o->word[1], x.floats);
-    checkpoint_close(from.checkpoint);
-    cluster_close(from.run);
+    reader_close(from);
     return rc;
 }

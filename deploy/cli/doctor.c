@@ -1,6 +1,6 @@
 /* doctor.c: `shoal doctor`: the owners in a cluster, its contradictions, and the servers that do
  * not answer this machine. */
-#include "deploy/cli/cluster.h"
+#include "deploy/cli/reader.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
@@ -59,15 +59,15 @@ static void come_print(const struct json *cluster)
 
 /* Asks each server from here, as a worker on this machine would, and returns how many do not
  * answer. Servers that are silent to the coordinator too have been reported already. */
-static uint32_t servers_dial(struct cluster *c, const struct json *servers)
+static uint32_t servers_dial(struct reader *c, const struct json *servers)
 {
     uint32_t wrong = 0;
     for (size_t i = 0; i < json_count(servers); i++) {
         const struct json *s = json_array_at(servers, i);
         struct err e = {0};
         if (!json_as_bool(json_get(s, "ready"), false) ||
-            cluster_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
-                         json_as_string(json_get(s, "endpoint"), ""), &e) == 0)
+            reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
+                        json_as_string(json_get(s, "endpoint"), ""), &e) == 0)
             continue;
         printf("problem: server %s/%" PRId64 " does not answer this machine, though it beats to "
                "the coordinator: %s\n",
@@ -90,7 +90,7 @@ static void workers_print(const struct json *status)
 }
 
 /* Prints the cluster; returns the number of faults. */
-static uint32_t cluster_print(struct cluster *c, const struct json *status)
+static uint32_t cluster_print(struct reader *c, const struct json *status)
 {
     const struct json *cluster = json_get(status, "cluster");
     const char *id = json_as_string(json_get(cluster, "id"), "");
@@ -115,13 +115,13 @@ static uint32_t cluster_print(struct cluster *c, const struct json *status)
 
 int cli_doctor(struct option_line *o, struct err *e)
 {
-    struct cluster *c = NULL;
+    struct reader *c = NULL;
     struct json *status = NULL, *shown = NULL;
     if (!option_given(o, "cluster"))
         return err_set(e, SHOAL_E_USAGE, "say what to look at: --cluster");
-    int rc = cluster_open_live(o, &c, e);
+    int rc = reader_open_live(o, &c, e);
     if (rc == 0)
-        rc = cluster_status(c, &status, e);
+        rc = reader_status(c, &status, e);
     if (rc == 0 && option_given(o, "json"))
         cli_json_print(json_get(status, "cluster"));
     else if (rc == 0 && cluster_print(c, shown = json_printable(status)) > 0)
@@ -131,6 +131,6 @@ int cli_doctor(struct option_line *o, struct err *e)
         rc = err_set(e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
     json_free(shown);
     json_free(status);
-    cluster_close(c);
+    reader_close(c);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* erase.c: `shoal erase`: erases a set of keys and prints a receipt. */
-#include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
+#include "deploy/cli/reader.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -190,12 +190,12 @@ static int erase(struct option_line *o, struct keys *k, struct err *e)
 {
     const char *name = o->word[0], *checkpoints_dir = option_text(o, "checkpoints");
     struct json *shards = NULL, *checkpoints = json_new_array();
-    struct cluster *c = NULL;
+    struct reader *c = NULL;
     struct key_place place = {.job = NULL};
     uint32_t table = 0;
-    int rc = cluster_open_option(o, &c, e);
+    int rc = reader_open(o, &c, e);
     if (rc == 0)
-        rc = cluster_table(c, name, &table, e);
+        rc = reader_table(c, name, &table, e);
     if (rc == 0)
         rc = key_place_open(o, c, &place, e);
     if (rc == 0)
@@ -203,7 +203,7 @@ static int erase(struct option_line *o, struct keys *k, struct err *e)
     key_place_close(&place);
     struct json *receipt = rc == 0 ? receipt_new(name, k) : NULL;
     if (rc == 0)
-        rc = cluster_erase(c, table, k->key, k->count, &shards, e);
+        rc = reader_erase(c, table, k->key, k->count, &shards, e);
     if (rc == 0 && checkpoints_dir != NULL)
         rc = checkpoints_look(checkpoints_dir, name, k, checkpoints, e);
     if (rc == 0) {
@@ -214,7 +214,7 @@ static int erase(struct option_line *o, struct keys *k, struct err *e)
     json_free(receipt);
     json_free(shards);
     json_free(checkpoints);
-    cluster_close(c);
+    reader_close(c);
     return rc;
 }
 

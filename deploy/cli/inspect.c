@@ -1,6 +1,6 @@
 /* inspect.c: `shoal inspect`: one row; `shoal blame`: the pushes that changed it. */
-#include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
+#include "deploy/cli/reader.h"
 #include "proto/base/key.h"
 
 #include <inttypes.h>
@@ -78,27 +78,27 @@ static int none(const struct json *row, const char *table, uint64_t key, struct 
 }
 
 /* Opens the cluster that the line names, and finds its table and its key there. */
-static int key_of_line(const struct option_line *o, const char *verb, struct cluster **c,
+static int key_of_line(const struct option_line *o, const char *verb, struct reader **c,
                        uint32_t *table, uint64_t *key, struct err *e)
 {
     if (o->words < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal %s --help`", verb);
-    int rc = cluster_open_option(o, c, e);
+    int rc = reader_open(o, c, e);
     if (rc == 0)
-        rc = cluster_table(*c, o->word[0], table, e);
+        rc = reader_table(*c, o->word[0], table, e);
     return rc == 0 ? key_option(o, *c, key, e) : rc;
 }
 
 int cli_inspect(struct option_line *o, struct err *e)
 {
     struct json *row = NULL, *fields = NULL;
-    struct cluster *c = NULL;
+    struct reader *c = NULL;
     bool found = false;
     uint32_t table = 0;
     uint64_t key = 0;
     int rc = key_of_line(o, "inspect", &c, &table, &key, e);
     if (rc == 0)
-        rc = cluster_inspect(c, table, key, &found, &row, e);
+        rc = reader_inspect(c, table, key, &found, &row, e);
     if (rc == 0 && !found)
         rc = none(row, o->word[0], key, e);
     if (rc == 0 && option_given(o, "json")) {
@@ -112,7 +112,7 @@ int cli_inspect(struct option_line *o, struct err *e)
     }
     json_free(fields);
     json_free(row);
-    cluster_close(c);
+    reader_close(c);
     return rc;
 }
 
@@ -161,17 +161,17 @@ static void blame_print(const struct json *blame)
 int cli_blame(struct option_line *o, struct err *e)
 {
     struct json *found = NULL;
-    struct cluster *c = NULL;
+    struct reader *c = NULL;
     uint32_t table = 0;
     uint64_t key = 0;
     int rc = key_of_line(o, "blame", &c, &table, &key, e);
     if (rc == 0)
-        rc = cluster_blame(c, table, key, (uint32_t)option_int(o, "limit"), &found, e);
+        rc = reader_blame(c, table, key, (uint32_t)option_int(o, "limit"), &found, e);
     if (rc == 0 && option_given(o, "json"))
         cli_json_print(found);
     else if (rc == 0)
         blame_print(found);
     json_free(found);
-    cluster_close(c);
+    reader_close(c);
     return rc;
 }

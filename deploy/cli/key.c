@@ -10,12 +10,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int key_place_open(const struct option_line *o, struct cluster *c, struct key_place *out,
+int key_place_open(const struct option_line *o, struct reader *c, struct key_place *out,
                    struct err *e)
 {
     size_t at, bytes;
     *out = (struct key_place){.job = option_text(o, "job")};
-    int rc = cluster_job(c, &out->text, &out->text_bytes, e);
+    int rc = reader_job(c, &out->text, &out->text_bytes, e);
     if (rc == 0 && out->text != NULL && legend_line(out->text, out->text_bytes, &at, &bytes))
         rc = legend_parse(out->text + at, bytes, &out->names, e);
     if (rc != 0)
@@ -171,7 +171,7 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
     return key_of(at, name, colon + 1, key, e);
 }
 
-int key_option(const struct option_line *o, struct cluster *c, uint64_t *key, struct err *e)
+int key_option(const struct option_line *o, struct reader *c, uint64_t *key, struct err *e)
 {
     struct key_place place;
     int rc = key_place_open(o, c, &place, e);

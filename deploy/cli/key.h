@@ -5,7 +5,7 @@
 #ifndef DEPLOY_CLI_KEY_H
 #define DEPLOY_CLI_KEY_H
 
-#include "deploy/cli/cluster.h"
+#include "deploy/cli/reader.h"
 #include "proto/job/legend.h"
 
 struct key_place {     /* where names of fields come from */
@@ -16,7 +16,7 @@ struct key_place {     /* where names of fields come from */
 };
 
 /* For the tables of c, with the job file that a verb's --job names. CONFIG, IO, UNAVAILABLE. */
-int key_place_open(const struct option_line *o, struct cluster *c, struct key_place *out,
+int key_place_open(const struct option_line *o, struct reader *c, struct key_place *out,
                    struct err *e);
 void key_place_close(struct key_place *at);
 /* word: "0x1f" or "31" is a key; "FIELD:VALUE" names one. word NULL: field and value name it. FIELD
@@ -24,7 +24,7 @@ void key_place_close(struct key_place *at);
 int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
              uint64_t *key, struct err *e);
 /* The key that a verb's second word, or --field and --value, name in the tables of c. */
-int key_option(const struct option_line *o, struct cluster *c, uint64_t *key, struct err *e);
+int key_option(const struct option_line *o, struct reader *c, uint64_t *key, struct err *e);
 /* A list of name and field (its number); NULL: no names are known. */
 struct json *key_fields(const struct key_place *at);
 /* The name of the field with this number in its keys; "": unknown. fields may be NULL. */

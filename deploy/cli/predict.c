@@ -1,16 +1,17 @@
 /* predict.c: `shoal predict` and `shoal eval`: scores of an input, or their quality, by the tables
  * of a fleet, of an ended run, or of a checkpoint.
  *
- *   --from fleet        asks its coordinator; a job may be running, since reads never write
- *   --from RUN          asks the coordinator of a running one; for an ended one coordinator and
- *                       servers are started on its folders
- *   --from CHECKPOINT   a cluster of this verb's own loads it, in memory (train.skip); it must
- *                       stay while the verb runs: every worker reads its job file
+ * The place of the tables is found as by the verbs that look at rows (reader.h). Workers ask
+ * servers, so a place without any gets some for as long as the verb runs:
+ *
+ *   an ended run    coordinator and servers are started on its folders (local_ended.c)
+ *   a checkpoint    a cluster of this verb's own loads it, in memory (train.skip); it must stay
+ *                   while the verb runs: every worker reads its job file
  *
  * Each worker scores a part. The parts are joined in order, so the file has the same bytes with any
  * number of workers. */
 #include "deploy/cli/local_inner.h"
-#include "deploy/cli/rights.h"
+#include "deploy/cli/reader.h"
 #include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
@@ -34,14 +35,12 @@
 struct predict {
     struct local l;
     struct option_line *o;
-    const char *from;
-    char end[LIMIT_PATH];   /* the end checkpoint of a run that cannot be written */
+    struct reader_place at; /* of the tables; endpoint: also of daemons of this verb's own */
     char parts[LIMIT_PATH]; /* this call's own folder; empty: none, or the scratch folder */
     bool predicts;          /* predict; false: eval */
     enum score_format format;
     char job[LIMIT_PATH]; /* the job file: the line's, or the one that lies with the tables */
-    char coordinator[256];
-    int reading; /* the checkpoint's lock */
+    int reading;          /* the checkpoint's lock */
     /* `data.cache=...` when that of the job does not hold here: for a checkpoint, perhaps from
      * another machine, and for a moved run */
     struct string_list cache;
@@ -51,36 +50,16 @@ struct predict {
 
 /* ---- the place of the tables ----------------------------------------------------------------- */
 
-enum source { FLEET, RUN, CHECKPOINT };
-
-static int source_of(const char *from, enum source *out, struct err *e)
-{
-    if (strcmp(from, "fleet") != 0 && rights_read(from, e) != 0)
-        return SHOAL_E_DENIED;
-    if (strcmp(from, "fleet") == 0)
-        *out = FLEET;
-    else if (run_has(from, MANIFEST_FILE))
-        *out = CHECKPOINT;
-    else if (run_is(from))
-        *out = RUN;
-    else
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "--from %s: neither a checkpoint's folder (it has no " MANIFEST_FILE
-                       ") nor that of a run of `shoal local` (no coordinator.yaml), nor the word "
-                       "fleet",
-                       from);
-    return 0;
-}
-
 /* The job file: the line's, else the one that lies with the tables. */
-static int job_choose(struct predict *p, enum source source, struct err *e)
+static int job_choose(struct predict *p, struct err *e)
 {
     if (p->o->words == 1)
         (void)snprintf(p->job, sizeof p->job, "%s", p->o->word[0]);
-    else if (source == FLEET)
+    else if (p->at.folder[0] == 0)
         return err_set(e, SHOAL_E_USAGE, "name the job file that the fleet's tables were made by");
     else
-        (void)snprintf(p->job, sizeof p->job, "%.*s/" MANIFEST_JOB_FILE, LIMIT_PATH - 32, p->from);
+        (void)snprintf(p->job, sizeof p->job, "%.*s/" MANIFEST_JOB_FILE, LIMIT_PATH - 32,
+                       p->at.folder);
     p->l.job_path = p->job;
     return 0;
 }
@@ -116,11 +95,11 @@ static int checkpoint_open(struct predict *p, struct err *e)
     struct string_list *line = l->set, only = {0};
     char *text = NULL, run[LIMIT_PATH + 8];
     int workers = l->workers, job_status = 0;
-    int rc = reading_begin(p->from, &p->reading, e);
+    int rc = reading_begin(p->at.folder, &p->reading, e);
     if (rc == 0)
-        rc = begin_find(p->from, true, &l->begin, e); /* as for start_from: tables alone */
-    l->workers = 1;                                   /* declares the tables */
-    l->restart = false;                               /* a server that dies has lost its rows */
+        rc = begin_find(p->at.folder, true, &l->begin, e); /* as for start_from: tables alone */
+    l->workers = 1;                                        /* declares the tables */
+    l->restart = false; /* a server that dies has lost its rows */
     for (size_t i = 0; i < line->count && rc == 0; i++)
         rc = config_list_add(&only, line->item[i]);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && rc == 0; i++)
@@ -133,7 +112,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
         rc = local_prepare(l, run, &text, e);
     if (rc == 0)
         rc = local_start(l, e);
-    (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", l->coordinator);
+    (void)snprintf(p->at.endpoint, sizeof p->at.endpoint, "%s", l->coordinator);
     if (rc == 0)
         rc = cli_ask_open(l->coordinator, NULL, &l->ask, e);
     if (rc == 0)
@@ -156,41 +135,31 @@ static int run_cache(struct predict *p, struct err *e)
 {
     char path[LIMIT_PATH];
     struct job job;
-    if (p->o->words == 1 || !run_moved(p->from, path))
+    if (p->o->words == 1 || !run_moved(p->at.folder, path))
         return 0;
     int rc = job_load(p->job, NULL, &job, e);
     if (rc != 0)
         return rc;
-    rc = run_path(p->from, job.data.cache, path, e);
+    rc = run_path(p->at.folder, job.data.cache, path, e);
     job_free(&job);
     return rc == 0 ? cache_add(p, path, NULL, e) : rc;
 }
 
+/* Leaves a coordinator in p->at.endpoint whose servers answer for the tables. */
 static int tables_open(struct predict *p, struct err *e)
 {
-    enum source source = RUN;
-    const char *coordinator;
-    int rc = source_of(p->from, &source, e);
-    if (rc == 0 && source == RUN && !run_answers(p->from, p->coordinator) &&
-        run_end(p->from, p->end)) {
-        p->from = p->end;
-        source = CHECKPOINT;
-    }
+    int rc = reader_find(p->o, &p->at, e);
     if (rc == 0)
-        rc = job_choose(p, source, e);
+        rc = job_choose(p, e);
+    if (rc == 0 && p->at.kind != READER_CHECKPOINT && p->at.folder[0] != 0)
+        rc = run_cache(p, e);
     if (rc != 0)
         return rc;
-    switch (source) {
-    case RUN:
-        rc = run_cache(p, e);
-        return rc == 0 ? local_run_open(&p->l, p->from, p->coordinator, e) : rc;
-    case CHECKPOINT:
+    if (p->at.kind == READER_CHECKPOINT)
         return checkpoint_open(p, e);
-    default:
-        rc = cli_coordinator(p->o, &coordinator, e);
-        (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", coordinator);
-        return rc;
-    }
+    if (p->at.kind == READER_RUN)
+        return local_run_open(&p->l, p->at.folder, p->at.endpoint, e);
+    return 0;
 }
 
 /* ---- workers --------------------------------------------------------------------------------- */
@@ -207,10 +176,10 @@ static int more_list(struct predict *p, const char *name, const char *option, st
 /* The arguments of all workers. */
 static int more_make(struct predict *p, struct err *e)
 {
-    int rc = more_add(p, "--coordinator", p->coordinator, e);
+    int rc = more_add(p, "--coordinator", p->at.endpoint, e);
     if (rc == 0 && option_given(p->o, "keys"))
         rc = more_add(p, "--keys", option_text(p->o, "keys"), e);
-    if (rc == 0 && cli_plain(p->coordinator))
+    if (rc == 0 && cli_plain(p->at.endpoint))
         rc = more_add(p, "--insecure-plaintext", NULL, e);
     if (rc == 0 && p->l.children > 0) /* large tables take a while to be read back */
         rc = more_add(p, "--wait", "600", e);
@@ -409,7 +378,7 @@ static int line_check(struct predict *p, struct err *e)
 {
     struct option_line *o = p->o;
     int rc;
-    if (!option_given(o, "from"))
+    if (!option_given(o, "from") && !option_given(o, "run-dir"))
         return err_set(e, SHOAL_E_USAGE,
                        "--from is missing: a checkpoint's folder, that of a run, or the word "
                        "fleet");
@@ -443,7 +412,6 @@ static int scores_main(bool predicts, struct option_line *o, struct err *e)
     static struct string_list none;
     p.o = o;
     p.predicts = predicts;
-    p.from = option_text(o, "from");
     p.l.servers = (int)option_int(o, "servers");
     p.l.shards = 1;
     p.l.workers = predicts ? (int)option_int(o, "workers") : 1;
@@ -464,8 +432,9 @@ static int scores_main(bool predicts, struct option_line *o, struct err *e)
     if (rc == 0)
         rc = tables_open(&p, e);
     if (rc == 0 && p.l.children == 0) {
-        p.l.other = p.coordinator;
-        p.l.other_run = strcmp(p.from, "fleet") == 0 ? NULL : p.from;
+        p.l.other = p.at.endpoint;
+        if (p.at.folder[0] != 0)
+            p.l.other_run = p.at.folder;
     }
     if (rc == 0)
         rc = more_make(&p, e);

@@ -76,7 +76,8 @@ int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-bool run_endpoint(const char *run, char out[256])
+/* The endpoint as `shoal local` wrote it; false: unknown. */
+static bool endpoint_of(const char *run, char out[256])
 {
     struct config *c = coordinator_file(run);
     if (c == NULL)
@@ -91,53 +92,47 @@ bool run_answers(const char *run, char endpoint[256])
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct ask *a = NULL;
     struct err silent;
-    bool answers = run_endpoint(run, endpoint) && net_listened(endpoint) &&
+    bool answers = endpoint_of(run, endpoint) && net_listened(endpoint) &&
                    cli_ask_open(endpoint, NULL, &a, &silent) == 0 &&
                    cli_ask(a, &w, NULL, ANSWER_MS, &reply, NULL, &silent) == 0;
     cli_ask_close(a);
     return answers;
 }
 
-int run_shards(const char *run, glob_t *out, struct err *e)
+bool run_shard(const char *run, uint32_t n, char out[LIMIT_PATH])
 {
-    char pattern[2 * LIMIT_PATH];
-    size_t n = 0;
-    for (const char *p = run; *p != 0 && n < sizeof pattern - 32; p++) {
-        if (strchr("\\*?[", *p) != NULL) /* the name of a run is no pattern */
-            pattern[n++] = '\\';
-        pattern[n++] = *p;
-    }
-    (void)snprintf(pattern + n, sizeof pattern - n, "/server-*/shard-*");
-    *out = (glob_t){.gl_pathc = 0};
-    return glob(pattern, 0, NULL, out) == 0
-               ? 0
-               : err_set(e, SHOAL_E_NOINPUT,
-                         "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
-                         "such as runs/JOB-DATE-TIME",
-                         run);
+    (void)snprintf(out, LIMIT_PATH, "%.900s/server-%u/shard-%u", run, n / LIMIT_LOCAL_SHARDS,
+                   n % LIMIT_LOCAL_SHARDS);
+    return access(out, F_OK) == 0;
 }
 
 int run_kept(const char *run, struct err *e)
 {
-    char path[2 * LIMIT_PATH];
+    char path[LIMIT_PATH];
     struct begin newest;
     struct err silent;
-    bool kept = true;
-    glob_t shards;
-    int rc = run_shards(run, &shards, e);
-    for (size_t i = 0; i < shards.gl_pathc; i++) {
-        (void)snprintf(path, sizeof path, "%s/rows", shards.gl_pathv[i]);
-        kept = kept && (access(path, F_OK) == 0 || errno != ENOENT);
-    }
-    globfree(&shards);
-    if (rc != 0 || kept)
-        return rc;
-    bool made = begin_find(run, false, &newest, &silent) == 0;
-    return err_set(e, SHOAL_E_CONFIG, "the servers of %s kept nothing (durability: memory): %s%s",
-                   run,
-                   made ? "take its newest checkpoint, "
-                        : "it has no checkpoint either; checkpoint.at_end: true makes one",
-                   made ? newest.path : "");
+    uint32_t shards = 0, kept = 0;
+    for (uint32_t n = 0; n < RUN_SHARDS; n++)
+        if (run_shard(run, n, path)) {
+            shards++;
+            kept += run_has(path, "rows") || errno != ENOENT;
+        }
+    if (shards == 0)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
+                       "such as runs/JOB-DATE-TIME",
+                       run);
+    if (kept == shards)
+        return 0;
+    if (begin_find(run, false, &newest, &silent) == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the servers of %s kept nothing (durability: memory): take its newest "
+                       "checkpoint, %s",
+                       run, newest.path);
+    return err_set(e, SHOAL_E_CONFIG,
+                   "the servers of %s kept nothing (durability: memory): it has no checkpoint "
+                   "either; checkpoint.at_end: true makes one",
+                   run);
 }
 
 int run_take(const char *run, uint32_t wait_ms, struct err *e)
@@ -147,7 +142,9 @@ int run_take(const char *run, uint32_t wait_ms, struct err *e)
         rc = run_kept(run, e);
     if (rc == 0)
         rc = rights_write(run, e);
-    return rc == 0 ? hold_take(run, wait_ms, NULL, e) : rc;
+    if (rc != 0)
+        return rc;
+    return hold_take(run, wait_ms, NULL, e);
 }
 
 bool run_end(const char *run, char path[LIMIT_PATH])

@@ -2,7 +2,7 @@
  * rows. A folder may have been moved since its run; its files still name the former path.
  *
  * A run's coordinator is asked for rows if it answers. Otherwise the folder is locked (run_take),
- * and either this process opens the rows (cluster.h) or coordinator and servers are started on them
+ * and either this process opens the rows (reader.h) or coordinator and servers are started on them
  * (local_inner.h). If a folder cannot be written, the rows are read from the checkpoint of the
  * run's end (run_end). Thread: main only. */
 #ifndef DEPLOY_CLI_RUN_H
@@ -11,7 +11,6 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 
-#include <glob.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,8 +24,6 @@ bool run_moved(const char *run, char former[LIMIT_PATH]);
  * USAGE: too long. */
 int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err *e);
 
-/* The coordinator's endpoint as `shoal local` wrote it; false: unknown. */
-bool run_endpoint(const char *run, char out[256]);
 /* True when the run's coordinator answers at `endpoint`. */
 bool run_answers(const char *run, char endpoint[256]);
 /* 0: the run's servers left rows. NOINPUT: the run has no shards; CONFIG: its rows were in
@@ -39,7 +36,8 @@ int run_take(const char *run, uint32_t wait_ms, struct err *e);
 /* True when an ended run cannot be written but has the same rows in the checkpoint of its end.
  * path: that checkpoint's folder; a note on standard error says so. */
 bool run_end(const char *run, char path[LIMIT_PATH]);
-/* The folders of the run's shards. NOINPUT: there are none. Call globfree in any case. */
-int run_shards(const char *run, glob_t *out, struct err *e);
+/* The folder of a shard of the run, by number; false: the run has no such shard. */
+enum { RUN_SHARDS = LIMIT_LOCAL_SERVERS * LIMIT_LOCAL_SHARDS };
+bool run_shard(const char *run, uint32_t n, char out[LIMIT_PATH]);
 
 #endif

@@ -1,8 +1,8 @@
 /* tables.c: `shoal tables`: the contents of the tables, the effect of another rule, the needs of a
  * log. */
 #include "deploy/cli/child.h"
-#include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
+#include "deploy/cli/reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -230,20 +230,20 @@ static int what_if_take(const struct string_list *rules, const struct table_sche
     return rc;
 }
 
-static int table_tell(struct cluster *c, uint32_t table, const struct string_list *rules,
+static int table_tell(struct reader *c, uint32_t table, const struct string_list *rules,
                       const struct json *fields, struct json *list, struct err *e)
 {
     struct census_ask ask = {0};
     struct census *sum;
-    int rc = rules->count > 0 ? what_if_take(rules, cluster_schema(c, table), &ask, e) : 0;
+    int rc = rules->count > 0 ? what_if_take(rules, reader_schema(c, table), &ask, e) : 0;
     if (rc == 0)
-        rc = cluster_census(c, table, &ask, &sum, e);
+        rc = reader_census(c, table, &ask, &sum, e);
     if (rc != 0)
         return rc;
     struct json *j = census_json(sum);
     census_free(sum);
     if (list == NULL) {
-        tables_print(j, cluster_schema(c, table)->dense ? NULL : fields);
+        tables_print(j, reader_schema(c, table)->dense ? NULL : fields);
         json_free(j);
     } else {
         (void)json_append(list, j);
@@ -256,26 +256,26 @@ static int tables(struct option_line *o, struct err *e)
     struct key_place place = {.job = NULL};
     const char *name = o->words > 0 ? o->word[0] : NULL;
     const struct string_list *rules = option_list(o, "what-if");
-    struct cluster *c = NULL;
+    struct reader *c = NULL;
     uint32_t only = UINT32_MAX;
     if (rules->count > 0 && name == NULL)
         return err_set(e, SHOAL_E_USAGE, "--what-if is for one table: name it");
-    int rc = cluster_open_option(o, &c, e);
+    int rc = reader_open(o, &c, e);
     if (rc == 0 && name != NULL)
-        rc = cluster_table(c, name, &only, e);
+        rc = reader_table(c, name, &only, e);
     struct json *list = option_given(o, "json") ? json_new_array() : NULL;
     struct json *fields = NULL;
     if (rc == 0 && list == NULL && key_place_open(o, c, &place, NULL) == 0)
         fields = key_fields(&place);
     key_place_close(&place);
-    for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++)
+    for (uint32_t i = 0; rc == 0 && i < reader_tables(c); i++)
         if (name == NULL || i == only)
             rc = table_tell(c, i, rules, fields, list, e);
     if (rc == 0 && list != NULL)
         cli_json_print(list);
     json_free(list);
     json_free(fields);
-    cluster_close(c);
+    reader_close(c);
     return rc;
 }
 

@@ -147,10 +147,20 @@ size_t checkpoint_row_bytes(const struct table_schema *s)
     return (sizeof(uint64_t) + schema_row_floats(s) * sizeof(float) + 7) / 8 * 8;
 }
 
-/* Calls use for each part of the table, whose rows are in memory during the call. */
-static int each_part(struct checkpoint *c, uint32_t i,
-                     int (*use)(void *context, struct table *t, uint32_t part), void *context,
-                     struct err *e)
+static int part_tablets(const struct table *t,
+                        int (*use)(void *context, const struct table *t, uint32_t tablet),
+                        void *context)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < 1u << table_schema_of(t)->tablet_bits && rc == 0; k++)
+        if (table_tablet_rows(t, k) > 0)
+            rc = use(context, t, k);
+    return rc;
+}
+
+int checkpoint_tablets(struct checkpoint *c, uint32_t i,
+                       int (*use)(void *context, const struct table *t, uint32_t tablet),
+                       void *context, struct err *e)
 {
     int rc = 0;
     for (uint32_t part = 0; part < c->facts.parts && rc == 0; part++) {
@@ -161,7 +171,7 @@ static int each_part(struct checkpoint *c, uint32_t i,
         if (arena_new(&arena) != 0)
             return err_set(e, SHOAL_E_NOMEM, "no memory to read %s", c->path);
         rc = checkpoint_table_read(c, i, part, arena, &t, e);
-        if (rc == 0 && (rc = use(context, t, part)) != 0)
+        if (rc == 0 && (rc = part_tablets(t, use, context)) != 0)
             err_set(e, rc, "%s: %s", c->path, err_text(rc));
         table_free(t);
         arena_free(arena);
@@ -174,12 +184,10 @@ struct visiting {
     void *context;
 };
 
-static int visit_part(void *context, struct table *t, uint32_t part)
+static int visit_use(void *context, const struct table *t, uint32_t tablet)
 {
     const struct visiting *v = context;
-    (void)part;
-    for (uint32_t k = 0; k < 1u << table_schema_of(t)->tablet_bits; k++)
-        table_visit(t, k, v->visit, v->context);
+    table_visit(t, tablet, v->visit, v->context);
     return 0;
 }
 
@@ -187,30 +195,26 @@ int checkpoint_visit(struct checkpoint *c, uint32_t i,
                      void (*visit)(void *context, const void *row), void *context, struct err *e)
 {
     struct visiting v = {visit, context};
-    return each_part(c, i, visit_part, &v, e);
+    return checkpoint_tablets(c, i, visit_use, &v, e);
 }
 
 struct digesting {
-    const uint16_t *owner;
     uint64_t *digest, rows;
 };
 
-static int digest_part(void *context, struct table *t, uint32_t part)
+static int digest_use(void *context, const struct table *t, uint32_t tablet)
 {
     struct digesting *d = context;
-    int rc = 0;
-    for (uint32_t k = 0; k < 1u << table_schema_of(t)->tablet_bits && rc == 0; k++)
-        if (d->owner[k] == part)
-            rc = table_digest(t, k, &d->digest[k]);
-    d->rows += table_rows(t);
-    return rc;
+    d->rows += table_tablet_rows(t, tablet);
+    return table_digest(t, tablet, &d->digest[tablet]);
 }
 
 int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
                       struct err *e)
 {
-    struct digesting d = {.owner = c->owner[i], .digest = digest};
-    int rc = each_part(c, i, digest_part, &d, e);
+    struct digesting d = {.digest = digest};
+    memset(digest, 0, sizeof *digest << checkpoint_table(c, i)->tablet_bits);
+    int rc = checkpoint_tablets(c, i, digest_use, &d, e);
     *rows = d.rows;
     return rc;
 }

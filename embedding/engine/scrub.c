@@ -292,6 +292,25 @@ static void blame_done(struct work *w)
     blame_free(b);
 }
 
+struct json *engine_blame_json(const struct blame_entry *in)
+{
+    struct json *j = json_new_object();
+    json_set_int(j, "sequence", (int64_t)in->sequence);
+    json_set_int(j, "run", (int64_t)in->run);
+    json_set_int(j, "lane", in->lane);
+    json_set_int(j, "generation", (int64_t)in->generation);
+    json_set_int(j, "batch", (int64_t)in->batch);
+    if (in->event_time != 0)
+        json_set_int(j, "event_time", in->event_time);
+    else
+        json_set_null(j, "event_time");
+    json_set_number(j, "norm", in->norm);
+    json_set_number(j, "lr_scale", (double)in->lr_scale);
+    json_set_number(j, "show", (double)in->show);
+    json_set_number(j, "click", (double)in->click);
+    return j;
+}
+
 int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
                  engine_blame_done done, void *context, struct err *e)
 {

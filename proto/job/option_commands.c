@@ -35,6 +35,17 @@
         "run-dir", CONFIG_STRING, .values = "DIR",                                                 \
                                   .text = "run folder of `shoal local`, running or ended"          \
     }
+#define OPTION_FROM                                                                                \
+    {                                                                                              \
+        "from", CONFIG_STRING, .values = "WHERE",                                                  \
+                               .text = "where the tables are: a checkpoint's folder, that of a "   \
+                                       "run of `shoal local`, running or ended, or `fleet`"        \
+    }
+/* Of the commands that have OPTION_FROM. */
+#define OPTION_FROM_RUN                                                                            \
+    {                                                                                              \
+        "run-dir", CONFIG_STRING, .values = "DIR", .text = "the same as --from DIR"                \
+    }
 #define OPTION_JOB                                                                                 \
     {                                                                                              \
         "job", CONFIG_STRING, .values = "JOB.yaml", .otherwise = "the job that made the tables",   \
@@ -193,12 +204,6 @@ static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_KEYS
         "column", CONFIG_LIST, .values = "NAME",                                                   \
                                .text = "of the input, to be passed on before the score"            \
     }
-#define OPTION_FROM_TABLES                                                                         \
-    {                                                                                              \
-        "from", CONFIG_STRING, .values = "WHERE",                                                  \
-                               .text = "where the tables are: a checkpoint's folder, that of a "   \
-                                       "run of `shoal local`, or `fleet`"                          \
-    }
 #define OPTION_SERVERS_OF_OWN                                                                      \
     {                                                                                              \
         "servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1",                            \
@@ -206,7 +211,8 @@ static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_KEYS
     }
 
 static const struct config_key options_predict[] = {
-    OPTION_FROM_TABLES,
+    OPTION_FROM,
+    OPTION_FROM_RUN,
     OPTION_COORDINATOR,
     OPTION_KEYS,
     OPTION_IN,
@@ -222,7 +228,8 @@ static const struct config_key options_predict[] = {
 };
 
 static const struct config_key options_eval[] = {
-    OPTION_FROM_TABLES,
+    OPTION_FROM,
+    OPTION_FROM_RUN,
     OPTION_COORDINATOR,
     OPTION_KEYS,
     OPTION_IN,
@@ -268,14 +275,15 @@ static const struct config_key options_export[] = {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static const struct config_key options_look[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR,
-                                                 OPTION_JSON,        OPTION_HELP, {0}};
+static const struct config_key options_look[] = {
+    OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_KEYS, OPTION_JSON, OPTION_HELP, {0}};
 
 static const struct config_key options_doctor[] = {
     {"cluster", CONFIG_BOOL, .text = "the shards, what each owns, and who was refused"},
+    OPTION_FROM,
+    OPTION_FROM_RUN,
     OPTION_COORDINATOR,
     OPTION_KEYS,
-    OPTION_RUN_DIR,
     OPTION_JSON,
     OPTION_HELP,
     {0}};
@@ -292,17 +300,18 @@ static const struct config_key options_tables[] = {
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "of --sample: share of the input that is read; the whole log is reckoned from it"},
     OPTION_JOB,
+    OPTION_FROM,
+    OPTION_FROM_RUN,
     OPTION_COORDINATOR,
     OPTION_KEYS,
-    OPTION_RUN_DIR,
     OPTION_JSON,
     OPTION_HELP,
     {0},
 };
 
 static const struct config_key options_inspect[] = {
-    OPTION_FIELD, OPTION_VALUE, OPTION_JOB, OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR,
-    OPTION_JSON,  OPTION_HELP,  {0},
+    OPTION_FIELD,       OPTION_VALUE, OPTION_JOB,  OPTION_FROM, OPTION_FROM_RUN,
+    OPTION_COORDINATOR, OPTION_KEYS,  OPTION_JSON, OPTION_HELP, {0},
 };
 
 static const struct config_key options_blame[] = {
@@ -310,11 +319,12 @@ static const struct config_key options_blame[] = {
     OPTION_FIELD,
     OPTION_VALUE,
     OPTION_JOB,
+    {"from", CONFIG_STRING, .values = "WHERE",
+     .text = "where the tables are: the folder of a run of `shoal local`, running or ended (an "
+             "ended one does not know workers any more), or `fleet`"},
+    OPTION_FROM_RUN,
     OPTION_COORDINATOR,
     OPTION_KEYS,
-    {"run-dir", CONFIG_STRING, .values = "DIR",
-     .text = "run folder of `shoal local`, running or ended (an ended one does not know workers "
-             "any more)"},
     OPTION_JSON,
     OPTION_HELP,
     {0},
@@ -333,7 +343,9 @@ static const struct config_key options_erase[] = {
              "receipt"},
     OPTION_JOB,
     OPTION_COORDINATOR,
-    {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
+    {"from", CONFIG_STRING, .values = "WHERE",
+     .text = "where the tables are: the folder of a running `shoal local`, or `fleet`"},
+    OPTION_FROM_RUN,
     OPTION_HELP,
     {0},
 };
@@ -593,7 +605,8 @@ const struct option_command option_commands[] = {
      "`checkpoint.publish: [shoal, checkpoint, sign, --key, FILE]` it signs all that a job makes.",
      NULL, options_sign, 1},
     {"shoal checkpoint diff", "what changed from one to another, by field", "FROM TO [--json]",
-     "Of each table, and in it of each field: rows that came, went and changed (their weights; "
+     "FROM and TO: folders of checkpoints, or of runs that have ended. Of each table, and in it of "
+     "each field: rows that came, went and changed (their weights; "
      "state is not looked at), the mean distance (2-norm) that the weights of changed rows moved, "
      "and the row that moved furthest. Fields that moved most come first. Tables are matched by "
      "name, weights by part: first-order weights, and vectors of the same dim; a part that one of "

@@ -37,25 +37,6 @@ static bool failed(struct shard *s, enum wire_type type, int status, const char 
     return status != 0;
 }
 
-static struct json *entry_json(const struct blame_entry *in)
-{
-    struct json *j = json_new_object();
-    json_set_int(j, "sequence", (int64_t)in->sequence);
-    json_set_int(j, "run", (int64_t)in->run);
-    json_set_int(j, "lane", in->lane);
-    json_set_int(j, "generation", (int64_t)in->generation);
-    json_set_int(j, "batch", (int64_t)in->batch);
-    if (in->event_time != 0)
-        json_set_int(j, "event_time", in->event_time);
-    else
-        json_set_null(j, "event_time");
-    json_set_number(j, "norm", in->norm);
-    json_set_number(j, "lr_scale", (double)in->lr_scale);
-    json_set_number(j, "show", (double)in->show);
-    json_set_number(j, "click", (double)in->click);
-    return j;
-}
-
 static void blame_done(void *context, int status, const char *text, const struct blame_entry *entry,
                        uint32_t count, bool complete)
 {
@@ -66,7 +47,7 @@ static void blame_done(void *context, int status, const char *text, const struct
     SHOAL_ASSERT(count <= ENGINE_BLAME_MAX);
     struct json *list = json_new_array();
     for (uint32_t i = 0; i < count; i++)
-        json_append(list, entry_json(&entry[i]));
+        json_append(list, engine_blame_json(&entry[i]));
     shard_reply(s, WIRE_TYPE_BLAME, a.id)->u.BLAME_reply.complete = complete;
     shard_send_json(s, a.peer, list);
 }

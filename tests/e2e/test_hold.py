@@ -89,7 +89,7 @@ def a_look_at_a_run_that_starts_leaves_it_alone(space):
     run = broken_off(space, job)
     assert "is over and left no report" in shoal("status", "--run-dir", run.dir, status=69)
     for none in (space / "missing", space.path):  # nor is anything left in a folder that is no run's
-        assert "holds no coordinator.yaml; give a run folder" in shoal("status", "--run-dir", none, status=66)
+        assert "nor that of a run of `shoal local` (no coordinator.yaml)" in shoal("status", "--run-dir", none, status=66)
         assert not (none / "lock").exists()
     with held(run.dir):
         for verb in (["status"], ["doctor", "--cluster"]):

@@ -440,6 +440,37 @@ def signal_ends_an_evaluation(space):
     run.wait(60)
 
 
+# ---- the same places for the verbs that look ---------------------------------------------------------------------
+
+
+def rows_are_read_from_a_run_and_from_a_checkpoint(space):
+    """A checkpoint was read by none of these verbs, and an ended run not by diff; --from and --run-dir name either."""
+    _, _, report = trained(space, servers=2, **{"checkpoint.at_end": True})
+    run, last = space / "run", checkpoints(space)[-1]
+    assert of_the_end(last, report)
+    digest = shoal("digest", "--run-dir", run).stdout
+    for place in (("--from", run), ("--from", last), ("--run-dir", last)):
+        assert shoal("digest", *place).stdout == digest, place
+    tables = [json.loads(shoal("tables", "--from", place, "--json").stdout) for place in (run, last)]
+    assert [[t[k] for t in tables[0] for k in ("table", "rows", "fields", "norms")]] == [[t[k] for t in tables[1] for k in ("table", "rows", "fields", "norms")]]
+    key = "C1:" + next(line.split("\t")[14] for line in lines_of(space / "train.tsv") if line.split("\t")[14])
+    rows = [json.loads(shoal("inspect", "emb", key, "--from", place, "--json").stdout) for place in (run, last)]
+    assert rows[0]["weights"] and [rows[0][k] for k in ("key", "weights", "state", "tablet")] == [rows[1][k] for k in ("key", "weights", "state", "tablet")]
+    assert "has no row with key" in shoal("inspect", "emb", "0x77", "--from", last, status=66).stderr
+    for a, b in ((run, last), (last, run), (run, run.parent / "kept" / last.name)):
+        for table in json.loads(shoal("checkpoint", "diff", a, b, "--json").stdout)["tables"]:
+            assert table["rows_after"] == table["rows_before"] > 0 == table["changed"] == table["came"] == table["gone"]
+    first = json.loads(shoal("checkpoint", "diff", checkpoints(space)[0], run, "--json").stdout)["tables"]
+    assert all(t["changed"] > 0 for t in first), first
+    assert "has rows and no pushes" in shoal("blame", "emb", key, "--from", last, status=69).stderr
+    assert "no coordinator runs for a checkpoint" in shoal("status", "--from", last, status=66).stderr
+    assert not (last / "lock").exists()
+    for verb in (["digest"], ["predict"], ["status"]):
+        if verb != ["status"]:  # of an ended run it is the report
+            assert "say the same" in shoal(*verb, "--from", run, "--run-dir", run, status=64).stderr
+        assert "neither a checkpoint's folder" in shoal(*verb, "--run-dir", space.path, status=66).stderr
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
@@ -535,7 +566,7 @@ def what_a_killed_call_leaves_goes_with_the_next(space):
 
 
 if __name__ == "__main__":
-    main([what_a_killed_call_leaves_goes_with_the_next, scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
+    main([rows_are_read_from_a_run_and_from_a_checkpoint, what_a_killed_call_leaves_goes_with_the_next, scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job,
           the_most_processes_of_each_kind_have_room, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,

@@ -1,5 +1,5 @@
-/* cluster_audit.c: `blame` and `erase`: questions to shards and to the coordinator. */
-#include "deploy/cli/cluster_inner.h"
+/* reader_audit.c: `blame` and `erase`: questions to shards and to the coordinator. */
+#include "deploy/cli/reader_inner.h"
 #include "proto/base/key.h"
 
 #include <stdlib.h>
@@ -10,17 +10,17 @@ enum { SCRUB_MS = 3600000, BUSY_TRIES = 60 };
 
 /* ---- blame ----------------------------------------------------------------------------------- */
 
-static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit,
+static int live_blame(struct reader *r, const struct table_schema *s, uint64_t key, uint32_t limit,
                       struct json **list, bool *complete, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_BLAME}, reply;
     w.u.BLAME = (struct wire_BLAME){s->table, key, limit};
-    int rc = cluster_ask_key(c, s, key, &w, LONG_QUESTION_MS, &reply, list, e);
+    int rc = reader_ask_key(r, s, key, &w, LONG_QUESTION_MS, &reply, list, e);
     *complete = rc == 0 && reply.u.BLAME_reply.complete;
     return rc;
 }
 
-struct offline_blame {
+struct run_blame {
     struct env *env;
     struct json *list;
     bool complete;
@@ -28,39 +28,30 @@ struct offline_blame {
     struct err *err;
 };
 
-static void offline_done(void *context, int status, const char *text,
-                         const struct blame_entry *entry, uint32_t count, bool complete)
+static void run_done(void *context, int status, const char *text, const struct blame_entry *entry,
+                     uint32_t count, bool complete)
 {
-    struct offline_blame *b = context;
+    struct run_blame *b = context;
     b->status = status == 0 ? 0 : err_set(b->err, status, "%s", text);
     b->complete = complete;
-    for (uint32_t i = 0; i < count; i++) {
-        struct json *j = json_new_object();
-        (void)json_set_int(j, "sequence", (int64_t)entry[i].sequence);
-        (void)json_set_int(j, "run", (int64_t)entry[i].run);
-        (void)json_set_int(j, "lane", entry[i].lane);
-        (void)json_set_int(j, "generation", (int64_t)entry[i].generation);
-        (void)json_set_int(j, "batch", (int64_t)entry[i].batch);
-        (void)json_set_int(j, "event_time", entry[i].event_time);
-        (void)json_set_number(j, "norm", entry[i].norm);
-        (void)json_append(b->list, j);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        (void)json_append(b->list, engine_blame_json(&entry[i]));
     env_stop(b->env);
 }
 
 /* Only one shard has led a key's tablet, so at most one folder has pushes of the key. */
-static int offline_blame(struct cluster *c, const struct table_schema *s, uint64_t key,
-                         uint32_t limit, struct json **list, bool *complete, struct err *e)
+static int run_blame(struct reader *r, const struct table_schema *s, uint64_t key, uint32_t limit,
+                     struct json **list, bool *complete, struct err *e)
 {
     *list = json_new_array();
     *complete = true;
-    for (uint32_t i = 0; i < c->engines; i++) {
-        struct offline_blame b = {.env = net_env(c->net), .list = *list, .err = e};
-        int rc = engine_blame(c->engine[i], s->table, key, limit, offline_done, &b, e);
+    for (uint32_t i = 0; i < r->engines; i++) {
+        struct run_blame b = {.env = net_env(r->net), .list = *list, .err = e};
+        int rc = engine_blame(r->engine[i], s->table, key, limit, run_done, &b, e);
         if (rc == SHOAL_E_NO_TABLE)
             continue;
         if (rc == 0) {
-            net_run(c->net);
+            net_run(r->net);
             rc = b.status;
         }
         if (rc != 0)
@@ -71,13 +62,12 @@ static int offline_blame(struct cluster *c, const struct table_schema *s, uint64
 }
 
 /* Asks the coordinator for the senders of one run's pushes, and adds them to the pushes. */
-static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct err *e)
+static int who_of_run(struct reader *r, struct json *list, int64_t run, struct err *e)
 {
     struct wire_batch_name *name = calloc(WIRE_WHO_MAX, sizeof *name);
     struct json **at = calloc(WIRE_WHO_MAX, sizeof *at);
     struct wire w = {.type = WIRE_TYPE_WHO}, reply;
     struct json *answer = NULL;
-    struct msg *m;
     uint32_t count = 0;
     for (size_t i = 0; name != NULL && at != NULL && i < json_count(list) && count < WIRE_WHO_MAX;
          i++) {
@@ -92,12 +82,11 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
     }
     const struct frame frame = {.data = name, .bytes = count * sizeof *name};
     w.u.WHO = (struct wire_WHO){(uint64_t)run, count};
-    int rc = count == 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                        : cli_ask(c->coordinator, &w, &frame, QUESTION_MS, &reply, &m, e);
-    if (rc == 0) {
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &answer, e);
-        msg_free(m);
-    }
+    int rc;
+    if (count == 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    else
+        rc = reader_ask_json(r->coordinator, &w, &frame, QUESTION_MS, &reply, &answer, e);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         (void)json_set(at[i], "who",
                        json_absent(json_array_at(answer, i)) ? json_new_null()
@@ -108,18 +97,24 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
     return rc;
 }
 
-int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit,
-                  struct json **out, struct err *e)
+int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit, struct json **out,
+                 struct err *e)
 {
-    const struct table_schema *s = c->schema[index];
+    const struct table_schema *s = r->schema[index];
     struct json *list = NULL;
     bool complete = false;
-    int rc = cluster_live(c) ? live_blame(c, s, key, limit, &list, &complete, e)
-                             : offline_blame(c, s, key, limit, &list, &complete, e);
-    for (size_t i = 0; rc == 0 && cluster_live(c) && i < json_count(list); i++) {
+    int rc;
+    if (r->checkpoint != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "a checkpoint has rows and no pushes: blame asks a run or a cluster");
+    if (r->coordinator != NULL)
+        rc = live_blame(r, s, key, limit, &list, &complete, e);
+    else
+        rc = run_blame(r, s, key, limit, &list, &complete, e);
+    for (size_t i = 0; rc == 0 && r->coordinator != NULL && i < json_count(list); i++) {
         struct json *p = json_array_at(list, i);
         if (json_get(p, "who") == NULL)
-            rc = who_of_run(c, list, json_as_int(json_get(p, "run"), 0), e);
+            rc = who_of_run(r, list, json_as_int(json_get(p, "run"), 0), e);
     }
     if (rc != 0) {
         json_free(list);
@@ -149,7 +144,8 @@ static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action acti
         rc = cli_ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply,
                      NULL, e);
     }
-    *changed = rc == 0 ? reply.u.KEYS_reply.changed : 0;
+    if (rc == 0)
+        *changed = reply.u.KEYS_reply.changed;
     return rc;
 }
 
@@ -158,19 +154,16 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct json *status_json = NULL;
-    struct msg *m;
-    int rc = cli_ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+    int rc = reader_ask_json(shard, &w, NULL, QUESTION_MS, &reply, &status_json, e);
     if (rc != 0)
         return rc;
-    rc = json_parse(m->frame[1].data, m->frame[1].bytes, &status_json, e);
-    msg_free(m);
     *cuts = json_hold(json_get(status_json, "cuts"));
     json_free(status_json);
     return rc;
 }
 
 /* mine: room for `count` keys. */
-static int shard_erase(struct cluster *c, uint32_t number, const struct table_schema *s,
+static int shard_erase(struct reader *r, uint32_t number, const struct table_schema *s,
                        const uint64_t *keys, uint32_t count, uint64_t *mine, struct json *list,
                        struct err *e)
 {
@@ -179,11 +172,11 @@ static int shard_erase(struct cluster *c, uint32_t number, const struct table_sc
     struct ask *shard;
     struct json *cuts = NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (c->shard_of[s->tablet_first + key_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
+        if (r->shard_of[s->tablet_first + key_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
             mine[n++] = keys[i];
     if (n == 0)
         return 0;
-    int rc = cluster_shard(c, number, &shard, e);
+    int rc = reader_shard(r, number, &shard, e);
     if (rc == 0)
         rc = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, n, &changed, e);
     if (rc == 0)
@@ -194,7 +187,7 @@ static int shard_erase(struct cluster *c, uint32_t number, const struct table_sc
         return err_wrap(e, rc, "shard %u", number);
     struct json *j = json_new_object();
     (void)json_set_int(j, "shard", number);
-    (void)json_set_string(j, "endpoint", c->endpoint[number]);
+    (void)json_set_string(j, "endpoint", r->endpoint[number]);
     (void)json_set_int(j, "keys", n);
     (void)json_set_int(j, "newly_erased", (int64_t)changed);
     (void)json_set_int(j, "sequence", (int64_t)sequence);
@@ -203,23 +196,23 @@ static int shard_erase(struct cluster *c, uint32_t number, const struct table_sc
     return 0;
 }
 
-int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count,
-                  struct json **shards, struct err *e)
+int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_t count,
+                 struct json **shards, struct err *e)
 {
-    const struct table_schema *s = c->schema[index];
+    const struct table_schema *s = r->schema[index];
     uint64_t *mine = malloc((count + 1) * sizeof *mine);
     int rc = 0;
-    if (!cluster_live(c))
+    if (r->coordinator == NULL)
         rc = err_set(e, SHOAL_E_UNAVAILABLE,
                      "erasing needs the cluster to run: start it, or delete the run folder");
-    else if (s->tablet_first + (1u << s->tablet_bits) > c->tablet_count)
+    else if (s->tablet_first + (1u << s->tablet_bits) > r->tablet_count)
         rc = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet",
                      s->name);
     else if (mine == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     *shards = json_new_array();
-    for (uint32_t i = 0; i < c->shards && rc == 0; i++)
-        rc = shard_erase(c, i, s, keys, count, mine, *shards, e);
+    for (uint32_t i = 0; i < r->shards && rc == 0; i++)
+        rc = shard_erase(r, i, s, keys, count, mine, *shards, e);
     free(mine);
     return rc;
 }

@@ -1,0 +1,103 @@
+/* reader.h: tables as seen from outside: the one way in which verbs get at rows and figures.
+ *
+ *     struct reader *r;
+ *     int rc = reader_open(o, &r, e);         the place that the line names
+ *     rc = reader_table(r, "emb", &i, e);     its tables
+ *     rc = reader_inspect(r, i, key, ..);     a row, a census, a digest
+ *     reader_close(r);
+ *
+ * the line                          the rows
+ * --coordinator EP, --from fleet    questions to the cluster's shards; a job may be running
+ * --from RUN, which runs            the same, at the run's own coordinator
+ * --from RUN, which has ended       engines of this process on the folders of its shards, which are
+ *                                   locked and must be writable (rights.h)
+ *   .. and cannot be written        those of the checkpoint of its end; a note says so
+ * --from CHECKPOINT                 read from its files, a part of a table at a time
+ *
+ * --run-dir DIR is another name for --from DIR. `shoal predict` and `eval` need servers that
+ * workers can ask: they find the place in the same way (reader_find), and start them there
+ * (predict.c). Thread: main only. */
+#ifndef DEPLOY_CLI_READER_H
+#define DEPLOY_CLI_READER_H
+
+#include "deploy/cli/cli.h"
+#include "embedding/census.h"
+#include "proto/job/schema.h"
+
+/* ---- the place ---- */
+
+enum reader_kind { READER_LIVE, READER_RUN, READER_CHECKPOINT };
+struct reader_place {
+    enum reader_kind kind;
+    char endpoint[256];      /* live: the coordinator's */
+    char folder[LIMIT_PATH]; /* of a run or a checkpoint; empty: a fleet */
+};
+/* The folder that --from or --run-dir names; NULL: a fleet. */
+const char *reader_folder(const struct option_line *o);
+/* The place that --from, --run-dir and --coordinator name. USAGE; NOINPUT: a folder of neither a
+ * run nor a checkpoint; DENIED. */
+int reader_find(const struct option_line *o, struct reader_place *out, struct err *e);
+
+/* ---- opening ---- */
+
+struct reader;
+
+int reader_open(const struct option_line *o, struct reader **out, struct err *e);
+/* The rows of a folder, for reader_visit. BUSY: the run in it goes on. */
+int reader_open_in(const char *folder, struct reader **out, struct err *e);
+/* A running cluster's status alone, without its tables. UNAVAILABLE: a run's coordinator does not
+ * answer. */
+int reader_open_live(const struct option_line *o, struct reader **out, struct err *e);
+void reader_close(struct reader *r); /* NULL: nothing */
+
+/* ---- tables and rows ---- */
+
+uint32_t reader_tables(const struct reader *r);
+const struct table_schema *reader_schema(const struct reader *r, uint32_t index);
+/* Index of a table by name. NOT_FOUND lists the existing names. */
+int reader_table(const struct reader *r, const char *name, uint32_t *index, struct err *e);
+/* The number of rows on all shards, and XXH3 over the digests of the table's tablets in order of
+ * tablet (each over its rows sorted by key). */
+int reader_digest(struct reader *r, uint32_t index, uint64_t *rows, uint64_t *digest,
+                  struct err *e);
+/* One row as JSON (embedding/row_json.h). *found is false when there is no such row; *out is then
+ * the shard's information on the key, or NULL. */
+int reader_inspect(struct reader *r, uint32_t index, uint64_t key, bool *found, struct json **out,
+                   struct err *e);
+/* The census of a table over all shards (embedding/census.h). The caller frees it. */
+int reader_census(struct reader *r, uint32_t index, const struct census_ask *wish,
+                  struct census **out, struct err *e);
+/* Visits every row of a table, laid out as in embedding/table.h, in no order; not live. */
+int reader_visit(struct reader *r, uint32_t index, void (*visit)(void *context, const void *row),
+                 void *context, struct err *e);
+/* Copies every row of a table into memory; not live. The caller frees the table (table_free) and
+ * owns the arena. */
+int reader_copy(struct reader *r, uint32_t index, struct arena *arena, struct table **out,
+                struct err *e);
+/* Text of the job that made the tables, with the names that the tables know (proto/job/legend.h).
+ * *text is NULL when there is none, else the caller's. */
+int reader_job(struct reader *r, char **text, size_t *bytes, struct err *e);
+
+/* ---- pushes and keys ---- */
+
+/* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, and the list
+ * pushes. Each push has `who` (server/coord/work/lease.h): null when that is no longer known,
+ * missing when the cluster does not run. UNAVAILABLE: a checkpoint has no pushes. */
+int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit, struct json **out,
+                 struct err *e);
+/* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has any data of them in
+ * memory, journal, archive or store. *shards: a list of each shard's actions; the caller owns it in
+ * any case (or NULL). UNAVAILABLE: not live. */
+int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_t count,
+                 struct json **shards, struct err *e);
+
+/* ---- a running cluster ---- */
+
+/* Checks that a server answers this machine at the endpoint in its status; asks over a separate
+ * connection, for three seconds. Also 0 when no check is possible: with keys, before a map tells
+ * the server's key. */
+int reader_dial(struct reader *r, uint32_t shard, const char *endpoint, struct err *e);
+/* The STATUS of a live coordinator, as JSON. */
+int reader_status(struct reader *r, struct json **out, struct err *e);
+
+#endif

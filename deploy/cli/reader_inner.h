@@ -1,0 +1,68 @@
+/* reader_inner.h: struct reader, shared by the files that implement reader.h: reader.c,
+ * reader_live.c, reader_kept.c, reader_audit.c. */
+#ifndef DEPLOY_CLI_READER_INNER_H
+#define DEPLOY_CLI_READER_INNER_H
+
+#include "deploy/cli/reader.h"
+#include "embedding/checkpoint.h"
+#include "embedding/engine.h"
+#include "proto/net/net.h"
+
+/* long: for questions that walk all rows of a shard */
+enum { QUESTION_MS = 10000, LONG_QUESTION_MS = 120000 };
+
+struct reader {
+    struct table_schema *schema[LIMIT_TABLES]; /* owned */
+    uint32_t tables;
+    /* live */
+    struct ask *coordinator; /* NULL: not live */
+    uint16_t *shard_of;      /* by tablet, over all tables */
+    uint64_t numbers;        /* numbers of the tables on the shards (wire_table_number) */
+    uint32_t tablet_count;
+    struct ask *shard[LIMIT_SHARDS];
+    uint32_t asked;        /* number of connected shards */
+    char (*endpoint)[256]; /* (shards) */
+    char (*key)[48];       /* (shards): the key that each has to show; empty: none */
+    uint32_t shards;
+    /* an ended run */
+    struct net *net;
+    struct engine *engine[LIMIT_SHARDS];
+    char (*folder)[LIMIT_PATH]; /* (engines) */
+    uint32_t engines;
+    const struct table *own; /* the table of the shard that is walked: it knows where rows are */
+    /* a checkpoint */
+    struct checkpoint *checkpoint; /* NULL: no checkpoint */
+    char job[2 * LIMIT_PATH];      /* an ended run, a checkpoint: the file of its job */
+};
+
+/* Adds a table, copied. NOMEM. */
+int reader_schema_add(struct reader *r, const struct table_schema *s, struct err *e);
+
+/* ---- reader_live.c ---- */
+int reader_live_open(struct reader *r, const char *endpoint, struct err *e);
+/* Loads map and tables. UNAVAILABLE while a job has yet to make its own tables: the servers' tables
+ * are unknown then, which is not the same as no tables. */
+int reader_live_known(struct reader *r, struct err *e);
+/* Asks; *out: the JSON of the reply's frame. */
+int reader_ask_json(struct ask *a, struct wire *w, const struct frame *frame, uint32_t timeout_ms,
+                    struct wire *reply, struct json **out, struct err *e);
+/* The connection to a shard, made at the first question; borrowed until another shard is asked. */
+int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err *e);
+/* The same for the shard that leads the key's tablet. NOT_LEADER. */
+int reader_ask_key(struct reader *r, const struct table_schema *s, uint64_t key, struct wire *w,
+                   uint32_t timeout_ms, struct wire *reply, struct json **out, struct err *e);
+
+/* ---- reader_kept.c: an ended run and a checkpoint ---- */
+int reader_run_open(struct reader *r, const char *run, struct err *e);
+int reader_checkpoint_open(struct reader *r, const char *folder, struct err *e);
+/* Calls use for each tablet that has rows, on each shard; the table has all rows of the tablet. use
+ * returns 0 or a status, which ends the walk. */
+typedef int (*reader_use)(void *context, const struct table *t, uint32_t tablet);
+int reader_tablets(struct reader *r, uint32_t index, reader_use use, void *context, struct err *e);
+/* As reader_inspect. */
+int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found, struct json **out,
+                    struct err *e);
+/* As reader_job. */
+int reader_kept_job(struct reader *r, char **text, size_t *bytes, struct err *e);
+
+#endif

@@ -1,0 +1,194 @@
+/* reader_kept.c: tables that no daemon has: engines of this process on the folders of an ended run,
+ * and the files of a checkpoint. */
+#include "deploy/cli/checkpoint.h"
+#include "deploy/cli/hold.h"
+#include "deploy/cli/reader_inner.h"
+#include "deploy/cli/run.h"
+#include "embedding/row_json.h"
+#include "proto/base/file.h"
+#include "proto/base/key.h"
+#include "proto/base/lockfile.h"
+#include "proto/job/legend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Locks the folder of a server of the run. A server that is ending is waited for; one that starts
+ * meanwhile waits for this process. */
+static int server_hold(const char *run, uint32_t server, struct err *e)
+{
+    char path[LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%.900s/server-%u", run, server);
+    return hold_take(path, LOCKFILE_WAIT_MS, NULL, e);
+}
+
+static int shard_open(struct reader *r, struct err *e)
+{
+    const char *folder = r->folder[r->engines];
+    struct engine_options options = {.dir = folder, .durability = DURABLE_JOURNAL};
+    if (run_has(folder, "archive"))
+        options.journal_keep = UINT64_MAX; /* nothing in the archive is dropped */
+    int rc = engine_open(&options, net_env(r->net), &r->engine[r->engines], e);
+    r->engines += rc == 0;
+    return rc;
+}
+
+int reader_run_open(struct reader *r, const char *run, struct err *e)
+{
+    struct net_options none = {0};
+    uint32_t held = UINT32_MAX;
+    /* An engine on a folder without rows would create some, and then a server with rows in memory
+     * would no longer start. */
+    int rc = run_take(run, HOLD_WAIT_MS, e);
+    if (rc == 0)
+        rc = net_new(&none, &r->net, e);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(r->job, sizeof r->job, "%s/job.yaml", run);
+    r->folder = calloc(RUN_SHARDS, sizeof *r->folder);
+    if (r->folder == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+
+    for (uint32_t n = 0; n < RUN_SHARDS && rc == 0; n++) {
+        if (!run_shard(run, n, r->folder[r->engines]))
+            continue;
+        if (held != n / LIMIT_LOCAL_SHARDS) {
+            held = n / LIMIT_LOCAL_SHARDS;
+            rc = server_hold(run, held, e);
+        }
+        if (rc == 0)
+            rc = shard_open(r, e);
+    }
+    for (uint32_t t = 0; t < LIMIT_TABLES && rc == 0; t++) {
+        const struct table *table = engine_table(r->engine[0], t);
+        if (table != NULL)
+            rc = reader_schema_add(r, table_schema_of(table), e);
+    }
+    return rc;
+}
+
+int reader_checkpoint_open(struct reader *r, const char *folder, struct err *e)
+{
+    struct json *m = NULL;
+    int rc = checkpoint_manifest(folder, &m, e);
+    json_free(m);
+    if (rc == 0)
+        rc = checkpoint_open(folder, NULL, &r->checkpoint, e);
+    (void)snprintf(r->job, sizeof r->job, "%s/" MANIFEST_JOB_FILE, folder);
+    for (uint32_t i = 0; rc == 0 && i < checkpoint_facts(r->checkpoint)->tables; i++)
+        rc = reader_schema_add(r, checkpoint_table(r->checkpoint, i), e);
+    return rc;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int shard_tablets(struct reader *r, uint32_t i, uint32_t table, reader_use use,
+                         void *context, struct err *e)
+{
+    r->own = engine_table(r->engine[i], table);
+    if (r->own == NULL)
+        return 0;
+    for (uint32_t k = 0; k < 1u << table_schema_of(r->own)->tablet_bits; k++) {
+        const struct table *whole = engine_whole(r->engine[i], table, k, e);
+        if (whole == NULL)
+            return err_wrap(e, e->code, "%s", r->folder[i]);
+        int rc = 0;
+        if (table_tablet_rows(whole, k) > 0)
+            rc = use(context, whole, k);
+        if (rc != 0)
+            return err_set(e, rc, "%s: %s", r->folder[i], err_text(rc));
+    }
+    return 0;
+}
+
+int reader_tablets(struct reader *r, uint32_t index, reader_use use, void *context, struct err *e)
+{
+    int rc = 0;
+    if (r->checkpoint != NULL)
+        return checkpoint_tablets(r->checkpoint, index, use, context, e);
+    for (uint32_t i = 0; rc == 0 && i < r->engines; i++)
+        rc = shard_tablets(r, i, r->schema[index]->table, use, context, e);
+    return rc;
+}
+
+/* A row of a checkpoint, from the part that has its tablet. */
+static int part_row(struct reader *r, uint32_t index, uint64_t key, bool *found, struct json **out,
+                    struct err *e)
+{
+    const struct table_schema *s = r->schema[index];
+    uint32_t part =
+        checkpoint_part_of(r->checkpoint, index, key_tablet(key_mix(key), s->tablet_bits));
+    struct arena *arena;
+    struct table *t = NULL;
+    char name[LIMIT_PATH + 16];
+    if (arena_new(&arena) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    int rc = checkpoint_table_read(r->checkpoint, index, part, arena, &t, e);
+    (void)snprintf(name, sizeof name, "part-%04u", part);
+    if (rc == 0)
+        *out = row_json(t, key, name, true, found);
+    table_free(t);
+    arena_free(arena);
+    return rc;
+}
+
+int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found, struct json **out,
+                    struct err *e)
+{
+    const struct table_schema *s = r->schema[index];
+    if (r->checkpoint != NULL)
+        return part_row(r, index, key, found, out, e);
+    for (uint32_t i = 0; i < r->engines && !*found; i++) {
+        bool stored;
+        if (engine_table(r->engine[i], s->table) == NULL)
+            continue;
+        const struct table *t = engine_row(r->engine[i], s->table, key, &stored, e);
+        json_free(*out);
+        *out = NULL;
+        if (t == NULL)
+            return err_wrap(e, e->code, "%s", r->folder[i]);
+        *out = row_json(t, key, r->folder[i], stored, found);
+    }
+    return 0;
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+/* The newest names that a shard keeps; job.yaml has none before its run trains. */
+static int names_kept(const struct reader *r, struct legend *out, struct err *e)
+{
+    const struct engine_names *newest = NULL;
+    for (uint32_t i = 0; i < r->engines; i++) {
+        const struct engine_names *n = engine_names(r->engine[i]);
+        if (n->version > 0 && (newest == NULL || n->version > newest->version))
+            newest = n;
+    }
+    if (newest == NULL)
+        return 0;
+    return legend_parse(newest->line, newest->bytes, out, e);
+}
+
+int reader_kept_job(struct reader *r, char **text, size_t *bytes, struct err *e)
+{
+    struct legend names = {.input = NULL};
+    char *named = NULL;
+    size_t named_bytes;
+    if (file_read_whole(r->job, LIMIT_CONFIG_BYTES + LEGEND_BYTES_MAX, text, bytes) != 0) {
+        if (errno == ENOENT)
+            return 0;
+        return err_set(e, SHOAL_E_IO, "cannot read %s: %s", r->job, strerror(errno));
+    }
+    int rc = names_kept(r, &names, e);
+    if (rc == 0 && legend_known(&names)) {
+        rc = legend_put(*text, *bytes, &names, &named, &named_bytes, e);
+        free(*text);
+        *text = named;
+        *bytes = rc == 0 ? named_bytes : 0;
+    }
+    legend_free(&names);
+    return rc;
+}
