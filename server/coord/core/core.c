@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct coord_row_key coord_row_key(const char *series, uint32_t n)
+{
+    struct coord_row_key key;
+    (void)snprintf(key.text, sizeof key.text, "%s/%u", series, n);
+    return key;
+}
+
 bool coord_job_put(struct coord_job *j, const char *key, const void *value, size_t bytes)
 {
     return coord_fleet_store(j->fleet, j->store, key, value, bytes, true);

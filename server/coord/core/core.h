@@ -239,6 +239,12 @@ struct coord_job {
     int from_hold;
 };
 
+/* The key of row n of a series, "series/n". */
+struct coord_row_key {
+    char text[COORD_KEY_MAX];
+};
+struct coord_row_key coord_row_key(const char *series, uint32_t n);
+
 /* As coord_put, but into the job's own store; coord_job_note does not sync. */
 bool coord_job_put(struct coord_job *j, const char *key, const void *value, size_t bytes);
 bool coord_job_note(struct coord_job *j, const char *key, const void *value, size_t bytes);

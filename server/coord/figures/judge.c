@@ -37,10 +37,9 @@ int coord_judge_load(struct coord_job *j, struct err *e)
 {
     int rc = 0;
     for (uint32_t n = 1; rc == 0 && n <= COORD_EVALUATIONS_MAX; n++) {
-        char key[COORD_KEY_MAX];
         struct coord_evaluation stored;
-        (void)snprintf(key, sizeof key, "valid/%u", n);
-        rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
+        rc = coord_store_get_fixed(j->store, coord_row_key("valid", n).text, &stored, sizeof stored,
+                                   e);
         bool found = rc == 0 && stored.number == j->at.number;
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
@@ -198,17 +197,14 @@ static bool older_forget(struct coord_job *j)
 {
     static const struct coord_evaluation none;
     uint32_t gone = COORD_ROUNDS_KEPT;
-    char key[COORD_KEY_MAX];
     bool good = true;
     if (!coord_grow_on(j) || j->valid->count < 2 * gone)
         return true;
     j->valid->count -= gone;
     memmove(j->valid->item, j->valid->item + gone, j->valid->count * sizeof *j->valid->item);
-    for (uint32_t n = 1; good && n <= j->valid->count + gone; n++) {
-        (void)snprintf(key, sizeof key, "valid/%u", n);
-        good = coord_job_note(j, key, n <= j->valid->count ? &j->valid->item[n - 1] : &none,
-                              sizeof none);
-    }
+    for (uint32_t n = 1; good && n <= j->valid->count + gone; n++)
+        good = coord_job_note(j, coord_row_key("valid", n).text,
+                              n <= j->valid->count ? &j->valid->item[n - 1] : &none, sizeof none);
     j->at.best = j->at.best > gone ? j->at.best - gone : 0;
     j->at.kept = j->at.kept > gone ? j->at.kept - gone : 0;
     return good;
@@ -216,7 +212,6 @@ static bool older_forget(struct coord_job *j)
 
 bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad_lines)
 {
-    char key[COORD_KEY_MAX];
     if (!older_forget(j))
         return false;
     uint32_t n = j->valid->count + !coord_judge_made(j);
@@ -236,8 +231,7 @@ bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad
                                    .epoch = j->at.epoch,
                                    .end = !coord_epoch_open(j)};
     memcpy(v->of, m->metric, sizeof v->of);
-    (void)snprintf(key, sizeof key, "valid/%u", n);
-    return coord_job_put(j, key, v, sizeof *v);
+    return coord_job_put(j, coord_row_key("valid", n).text, v, sizeof *v);
 }
 
 /* True when a value is better than that of evaluation `n` (0: none). */

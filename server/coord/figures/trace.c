@@ -126,10 +126,9 @@ static void recent_write(struct coord_job *j)
 
 static bool point_note(struct coord_job *j, uint32_t index)
 {
-    char key[COORD_KEY_MAX];
     SHOAL_ASSERT(index < j->trace->curve.count);
-    (void)snprintf(key, sizeof key, "curve/%u", index);
-    return coord_job_note(j, key, &j->trace->curve.point[index], sizeof(struct coord_point));
+    return coord_job_note(j, coord_row_key("curve", index).text, &j->trace->curve.point[index],
+                          sizeof(struct coord_point));
 }
 
 static void curve_put(struct coord_job *j, const struct coord_point *report)
@@ -250,10 +249,9 @@ static void spent_load(struct coord_job *j)
 static int curve_load(struct coord_job *j, struct err *e)
 {
     for (uint32_t i = 0; i < COORD_CURVE_MAX; i++) {
-        char key[COORD_KEY_MAX];
         struct coord_point point;
-        (void)snprintf(key, sizeof key, "curve/%u", i);
-        int rc = coord_store_get_fixed(j->store, key, &point, sizeof point, e);
+        int rc = coord_store_get_fixed(j->store, coord_row_key("curve", i).text, &point,
+                                       sizeof point, e);
         if (rc == SHOAL_E_NOT_FOUND)
             return 0;
         if (rc != 0)

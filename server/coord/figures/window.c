@@ -7,7 +7,6 @@
 #include "server/coord/core/core.h"
 #include "server/coord/work/task.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,12 +109,11 @@ static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
 static bool window_note(struct coord_job *j, uint32_t n)
 {
     static const struct coord_window_record none;
-    char key[COORD_KEY_MAX];
     size_t bytes;
+    struct coord_row_key key = coord_row_key("window", n);
     void *record = record_of(j, n, &bytes);
-    (void)snprintf(key, sizeof key, "window/%u", n);
-    bool good = record != NULL ? coord_job_note(j, key, record, bytes)
-                               : coord_job_note(j, key, &none, sizeof none);
+    bool good = record != NULL ? coord_job_note(j, key.text, record, bytes)
+                               : coord_job_note(j, key.text, &none, sizeof none);
     free(record);
     return good;
 }
@@ -154,10 +152,9 @@ static int trained_load(struct coord_job *j, struct err *e)
     int rc = 0;
     for (uint32_t n = coord_epoch_first(j); rc == 0 && n <= j->at.epoch; n++) {
         uint32_t slot = coord_epoch_slot(j, n);
-        char key[COORD_KEY_MAX];
         struct coord_trained stored;
-        (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
-        rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
+        rc = coord_store_get_fixed(j->store, coord_row_key("trained", slot + 1).text, &stored,
+                                   sizeof stored, e);
         if (rc == 0 && stored.job == j->at.number)
             j->windows->trained[slot] = stored;
         rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
@@ -168,11 +165,9 @@ static int trained_load(struct coord_job *j, struct err *e)
 int coord_window_load(struct coord_job *j, struct err *e)
 {
     for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
-        char key[COORD_KEY_MAX];
         void *record;
         size_t bytes;
-        (void)snprintf(key, sizeof key, "window/%u", n);
-        int rc = coord_store_get(j->store, key, &record, &bytes, e);
+        int rc = coord_store_get(j->store, coord_row_key("window", n).text, &record, &bytes, e);
         if (rc == SHOAL_E_NOT_FOUND)
             continue;
         if (rc != 0)
@@ -287,13 +282,11 @@ bool coord_window_epoch(struct coord_job *j)
     struct coord_windows *w = j->windows;
     uint32_t slot = coord_epoch_slot(j, j->at.epoch);
     struct coord_trained *trained = &w->trained[slot];
-    char key[COORD_KEY_MAX];
     if (!figures(w, w->epoch, trained->of))
         return true;
     trained->job = j->at.number;
     clear(w, w->epoch);
-    (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
-    return coord_job_note(j, key, trained, sizeof *trained);
+    return coord_job_note(j, coord_row_key("trained", slot + 1).text, trained, sizeof *trained);
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */

@@ -41,9 +41,9 @@ static struct coord_epoch *epoch_at_hand(struct coord_job *j)
 
 static bool epoch_put(struct coord_job *j)
 {
-    char key[COORD_KEY_MAX];
-    (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(j, j->at.epoch) + 1);
-    return coord_job_put(j, key, epoch_at_hand(j), sizeof(struct coord_epoch));
+    uint32_t slot = coord_epoch_slot(j, j->at.epoch);
+    return coord_job_put(j, coord_row_key("epoch", slot + 1).text, &j->epoch[slot],
+                         sizeof j->epoch[slot]);
 }
 
 /* ---- details of an evaluation ---------------------------------------------------------------- */
@@ -113,10 +113,9 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
                        coord_epochs(j));
     for (uint32_t n = coord_epoch_first(j); n <= j->at.epoch; n++) {
         uint32_t slot = coord_epoch_slot(j, n);
-        char key[COORD_KEY_MAX];
         struct coord_epoch stored;
-        (void)snprintf(key, sizeof key, "epoch/%u", slot + 1);
-        int rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
+        int rc = coord_store_get_fixed(j->store, coord_row_key("epoch", slot + 1).text, &stored,
+                                       sizeof stored, e);
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
         if (rc == 0 && stored.number == j->at.number)
@@ -406,13 +405,10 @@ static bool slot_clear(struct coord_job *j, uint32_t round)
     static const struct coord_epoch no_epoch;
     static const struct coord_trained untrained;
     uint32_t slot = coord_epoch_slot(j, round);
-    char key[COORD_KEY_MAX], trained[COORD_KEY_MAX];
     j->epoch[slot] = no_epoch;
     j->windows->trained[slot] = untrained;
-    (void)snprintf(key, sizeof key, "epoch/%u", slot + 1);
-    (void)snprintf(trained, sizeof trained, "trained/%u", slot + 1);
-    return coord_job_note(j, key, &no_epoch, sizeof no_epoch) &&
-           coord_job_note(j, trained, &untrained, sizeof untrained);
+    return coord_job_note(j, coord_row_key("epoch", slot + 1).text, &no_epoch, sizeof no_epoch) &&
+           coord_job_note(j, coord_row_key("trained", slot + 1).text, &untrained, sizeof untrained);
 }
 
 /* All new objects are indexed: begins the next round, unless they have no rows. */

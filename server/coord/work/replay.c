@@ -453,10 +453,8 @@ static void day_shorten(struct coord_replay *r, struct json *day)
 
 static bool day_put(struct coord_job *j, uint32_t n)
 {
-    char key[COORD_KEY_MAX];
     char *text = day_text(j, n);
-    (void)snprintf(key, sizeof key, "day/%u", n);
-    bool good = text != NULL && coord_job_put(j, key, text, strlen(text));
+    bool good = text != NULL && coord_job_put(j, coord_row_key("day", n).text, text, strlen(text));
     free(text);
     return good;
 }
@@ -465,12 +463,10 @@ static bool day_put(struct coord_job *j, uint32_t n)
 static int day_load(struct coord_job *j, uint32_t n, struct json **day, struct err *e)
 {
     struct json *stored = NULL;
-    char key[COORD_KEY_MAX];
     void *text;
     size_t bytes;
     *day = NULL;
-    (void)snprintf(key, sizeof key, "day/%u", n);
-    int rc = coord_store_get(j->store, key, &text, &bytes, e);
+    int rc = coord_store_get(j->store, coord_row_key("day", n).text, &text, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (json_parse(text, bytes, &stored, NULL) == 0 &&
