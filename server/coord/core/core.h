@@ -186,7 +186,8 @@ struct coord_job {
     struct coord_asked asked;
     struct job spec;
     bool parsed;
-    char *yaml; /* owned */
+    const struct coord_source *source; /* static: where data.train comes from (work/source.h) */
+    char *yaml;                        /* owned */
     size_t yaml_bytes;
     peer_t submitter;
     char kernel[WIRE_KERNEL]; /* bsp: the first worker's; stored (work.c) */

@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/work/amount.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/task.h"
 
 #include <inttypes.h>

@@ -7,6 +7,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/work/amount.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/task.h"
 
 #include <inttypes.h>

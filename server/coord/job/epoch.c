@@ -20,6 +20,7 @@
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/taken.h"
 #include "server/coord/work/task.h"
 
@@ -150,18 +151,17 @@ static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
 
 int coord_epoch_cut(struct coord_job *j, struct err *e)
 {
-    struct coord_segment whole = {.rows = j->at.split[WIRE_TRAIN].rows};
-    bool replay = j->spec.replay.on;
-    if (j->spec.data.objects.of[WIRE_TRAIN].on && !replay)
-        whole.piece = coord_objects_pieces(j, WIRE_TRAIN, j->at.epoch, &whole.pieces);
+    struct coord_plan p = {.segments = 1, .whole.rows = j->at.split[WIRE_TRAIN].rows};
+    p.segment = &p.whole;
     j->tasks->holder = j->objects[WIRE_TRAIN].holder;
     j->tasks->objects = j->objects[WIRE_TRAIN].count;
-    uint32_t batches = replay ? coord_replay_task_batches(j) : batches_of_task(j, whole.rows);
-    int rc = coord_replay_fits(j, e);
-    return rc != 0 ? rc
-                   : coord_task_plan(j->tasks, j->at.epoch, replay ? j->replay->segment : &whole,
-                                     replay ? j->replay->segments : 1, j->spec.train.batch, batches,
-                                     coord_now_ns(j), e);
+    int rc = j->source->plan(j, &p, e);
+    if (rc != 0)
+        return rc;
+    if (p.task_batches == 0)
+        p.task_batches = batches_of_task(j, p.whole.rows);
+    return coord_task_plan(j->tasks, j->at.epoch, p.segment, p.segments, j->spec.train.batch,
+                           p.task_batches, coord_now_ns(j), e);
 }
 
 /* Sets where training stops next. */

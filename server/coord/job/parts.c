@@ -2,6 +2,7 @@
 #include "server/coord/job/parts.h"
 
 #include "proto/base/container_of.h"
+#include "server/coord/work/text.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -23,6 +24,7 @@ void coord_parts_join(struct coord_job *j, struct coord_parts *p)
     j->replay = &p->run.replay;
     j->guard = &p->run.guard;
     j->times = &p->run.times;
+    j->source = &coord_text_source;
 }
 
 static struct coord_parts *parts_of(struct coord_job *j)
@@ -34,6 +36,7 @@ void coord_parts_clear(struct coord_job *j)
 {
     memset(&j->at, 0, sizeof *j - offsetof(struct coord_job, at));
     memset(&parts_of(j)->run, 0, sizeof parts_of(j)->run);
+    j->source = &coord_text_source;
 }
 
 void coord_parts_take(struct coord_job *j, struct coord_job *from)

@@ -23,6 +23,7 @@
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/taken.h"
 #include "server/coord/work/taken_names.h"
 #include "server/coord/work/task.h"
@@ -41,6 +42,7 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     if (rc != 0)
         return rc;
     j->parsed = true;
+    j->source = coord_source_of(&j->spec);
     if (j->spec.train.epochs > COORD_EPOCHS_MAX)
         return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs,
                        COORD_EPOCHS_MAX);

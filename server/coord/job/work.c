@@ -19,6 +19,7 @@
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
 #include "server/coord/work/times.h"
@@ -374,9 +375,10 @@ static int objects_check(const struct coord_job *j, struct coord_ask *a, uint32_
 
 int coord_work_objects(struct coord_job *j, struct coord_ask *a)
 {
-    int rc = objects_check(j, a, a->request->u.OBJECTS.split);
+    uint32_t split = a->request->u.OBJECTS.split;
+    int rc = objects_check(j, a, split);
     if (rc == 0)
-        rc = coord_objects_list(j, a);
+        rc = split == WIRE_TRAIN ? j->source->list(j, a) : coord_objects_list(j, a);
     /* a job cannot go on with a list that is not stored */
     return rc == SHOAL_E_NOMEM ? ends(j, a, rc) : rc;
 }

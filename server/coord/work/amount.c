@@ -2,27 +2,16 @@
 #include "server/coord/work/amount.h"
 
 #include "server/coord/work/grow.h"
-#include "server/coord/work/objects.h"
-#include "server/coord/work/replay.h"
-#include "server/coord/work/task.h"
+
+struct coord_amount coord_source_amount(const struct coord_job *j, uint64_t rows, uint64_t batches)
+{
+    uint64_t before = j->at.epoch - 1;
+    return (struct coord_amount){rows, batches, before * rows, before * batches};
+}
 
 struct coord_amount coord_epoch_amount(const struct coord_job *j)
 {
-    const struct coord_grow_record *round = &j->grow->at;
-    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch, batches = 0;
-    if (coord_grow_on(j)) /* the round's objects may have been released */
-        return (struct coord_amount){rows, round->batches, round->before_rows,
-                                     round->before_batches};
-    if (j->spec.replay.on) {
-        rows = j->replay->rows;
-        batches = j->replay->batches;
-    } else if (j->spec.data.objects.of[WIRE_TRAIN].on) {
-        batches = coord_objects_batches(j);
-    } else if (batch > 0) {
-        batches = rows / batch + (rows % batch != 0);
-    }
-    uint64_t before = j->at.epoch - 1;
-    return (struct coord_amount){rows, batches, before * rows, before * batches};
+    return j->source->amount(j);
 }
 
 struct coord_losses coord_epoch_losses(const struct coord_job *j)

@@ -2,14 +2,13 @@
 #ifndef SERVER_COORD_WORK_AMOUNT_H
 #define SERVER_COORD_WORK_AMOUNT_H
 
-#include "server/coord/core/core.h"
+#include "server/coord/work/source.h"
 
 #include <stdint.h>
 
-/* The amount to train in an epoch, and in all epochs before the current one. */
-struct coord_amount {
-    uint64_t rows, batches, rows_before, batches_before;
-};
+/* Returns the amount of a source that has these rows and batches in every epoch. */
+struct coord_amount coord_source_amount(const struct coord_job *j, uint64_t rows, uint64_t batches);
+/* Returns the amount to train in the current epoch, and in all before it. */
 struct coord_amount coord_epoch_amount(const struct coord_job *j);
 /* Sums of all finished epochs. */
 struct coord_losses coord_epoch_losses(const struct coord_job *j);

@@ -317,7 +317,7 @@ bool coord_grow_due(const struct coord_job *j, uint64_t worker)
            (phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW);
 }
 
-int coord_grow_list(struct coord_job *j, struct coord_ask *a)
+static int grow_list(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_objects *o = &j->objects[WIRE_TRAIN];
@@ -438,3 +438,24 @@ void coord_grow_json(const struct coord_job *j, struct json *to)
     if (g->at.last[0] != 0)
         json_set_string(to, "last", g->at.last);
 }
+
+/* ---- as a source ----------------------------------------------------------------------------- */
+
+static int first_round(struct coord_job *j, struct err *e)
+{
+    return coord_grow_round(j, &j->objects[WIRE_TRAIN].whole, 1, e);
+}
+
+/* The round's objects may have been released. */
+static struct coord_amount amount(const struct coord_job *j)
+{
+    const struct coord_grow_record *round = &j->grow->at;
+    return (struct coord_amount){j->at.split[WIRE_TRAIN].rows, round->batches, round->before_rows,
+                                 round->before_batches};
+}
+
+const struct coord_source coord_grow_source = {.list = grow_list,
+                                               .known = first_round,
+                                               .load = coord_grow_load,
+                                               .amount = amount,
+                                               .plan = coord_objects_plan};

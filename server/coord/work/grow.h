@@ -29,6 +29,7 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "server/coord/work/objects.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/task.h"
 
 #include <stdbool.h>
@@ -80,8 +81,6 @@ bool coord_grow_run(struct coord_job *j);
 
 /* True when this worker is to be told to list the log. */
 bool coord_grow_due(const struct coord_job *j, uint64_t worker);
-/* Handles OBJECTS. */
-int coord_grow_list(struct coord_job *j, struct coord_ask *a);
 /* On entering PHASE_GROW: releases the objects of the previous round. */
 void coord_grow_wait(struct coord_job *j);
 /* If there are no current objects: the complete objects of the list become the ones to index. */
@@ -94,5 +93,7 @@ int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint3
 /* Writes what the job waits for; false: nothing to report. */
 bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes);
 void coord_grow_json(const struct coord_job *j, struct json *to);
+
+extern const struct coord_source coord_grow_source;
 
 #endif

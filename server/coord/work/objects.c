@@ -7,6 +7,7 @@
 #include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 #include "proto/base/text.h"
+#include "server/coord/work/amount.h"
 #include "server/coord/work/grow.h"
 #include "server/coord/work/replay.h"
 
@@ -206,8 +207,6 @@ int coord_objects_list(struct coord_job *j, struct coord_ask *a)
     SHOAL_ASSERT(q->split < JOB_SPLITS);
     struct coord_objects *o = &j->objects[q->split];
     bool train = q->split == WIRE_TRAIN;
-    if (train && coord_grow_on(j))
-        return coord_grow_list(j, a);
     if (q->count > 0 && o->count == 0 && j->at.split[q->split].used != 0) { /* 1 */
         int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                                     a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
@@ -325,14 +324,6 @@ static int sum_up(const struct coord_objects *o, struct coord_split *whole, stru
     return 0;
 }
 
-/* All objects of data.train are known: makes a replay's windows, or the first round of a log that
- * grows. */
-static int train_complete(struct coord_job *j, struct err *e)
-{
-    const struct coord_split *whole = &j->objects[WIRE_TRAIN].whole;
-    return coord_grow_on(j) ? coord_grow_round(j, whole, 1, e) : coord_replay_objects(j, e);
-}
-
 /* All objects of a split are known: the split is. */
 static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
 {
@@ -347,9 +338,7 @@ static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
     if (o->whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
                        split_name[split], o->count, j->warning[0] != 0 ? ": " : "", j->warning);
-    rc = train ? train_complete(j, e) : 0;
-    if (rc == 0 && !(train && coord_grow_on(j)))
-        rc = rows_put(j, split, e);
+    rc = train ? j->source->known(j, e) : rows_put(j, split, e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(j->at.split[split].known == 0); /* 2 */
@@ -735,15 +724,20 @@ static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
     return good ? 0 : SHOAL_E_NOT_FOUND;
 }
 
+static int stored_load(struct coord_job *j, uint32_t split, struct err *e)
+{
+    int rc = list_load(j, split, e);
+    return rc == 0 ? rows_load(j, split, e) : rc;
+}
+
+int coord_objects_stored(struct coord_job *j, struct err *e)
+{
+    return stored_load(j, WIRE_TRAIN, e);
+}
+
 static int split_load(struct coord_job *j, uint32_t split, struct err *e)
 {
-    if (split == WIRE_TRAIN && coord_grow_on(j))
-        return coord_grow_load(j, e);
-    int rc = list_load(j, split, e);
-    if (rc == 0)
-        rc = rows_load(j, split, e);
-    if (rc == 0 && split == WIRE_TRAIN)
-        rc = coord_replay_objects(j, e);
+    int rc = split == WIRE_TRAIN ? j->source->load(j, e) : stored_load(j, split, e);
     return rc != SHOAL_E_NOT_FOUND
                ? rc
                : err_set(e, SHOAL_E_CORRUPT,
@@ -760,3 +754,28 @@ int coord_objects_load(struct coord_job *j, struct err *e)
             rc = split_load(j, s, e);
     return rc;
 }
+
+/* ---- as a source ----------------------------------------------------------------------------- */
+
+int coord_objects_put_rows(struct coord_job *j, struct err *e)
+{
+    return rows_put(j, WIRE_TRAIN, e);
+}
+
+static struct coord_amount amount(const struct coord_job *j)
+{
+    return coord_source_amount(j, j->at.split[WIRE_TRAIN].rows, coord_objects_batches(j));
+}
+
+int coord_objects_plan(struct coord_job *j, struct coord_plan *p, struct err *e)
+{
+    (void)e;
+    p->whole.piece = coord_objects_pieces(j, WIRE_TRAIN, j->at.epoch, &p->whole.pieces);
+    return 0;
+}
+
+const struct coord_source coord_objects_source = {.list = coord_objects_list,
+                                                  .known = coord_objects_put_rows,
+                                                  .load = coord_objects_stored,
+                                                  .amount = amount,
+                                                  .plan = coord_objects_plan};

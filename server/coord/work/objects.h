@@ -27,6 +27,7 @@
 #include "proto/wire/wire.h"
 #include "server/coord/core/core.h"
 #include "server/coord/work/item.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/task.h"
 
 #include <stdbool.h>
@@ -125,5 +126,11 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
 /* Adds {"read", "left_out"} of data.train to `to`, and {"valid": the same} and so on for other
  * splits, where there are objects. */
 void coord_objects_json(const struct coord_job *j, struct json *to);
+
+/* Operations of sources of objects (source.h). */
+int coord_objects_put_rows(struct coord_job *j, struct err *e);
+int coord_objects_stored(struct coord_job *j, struct err *e);
+int coord_objects_plan(struct coord_job *j, struct coord_plan *p, struct err *e);
+extern const struct coord_source coord_objects_source;
 
 #endif

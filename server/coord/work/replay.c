@@ -5,7 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/metric/measure.h"
-#include "server/coord/core/core.h"
+#include "server/coord/work/amount.h"
 #include "server/coord/work/objects.h"
 
 #include <inttypes.h>
@@ -227,8 +227,6 @@ static uint64_t segments_hash(const struct coord_job *j, uint32_t count)
 int coord_replay_fits(const struct coord_job *j, struct err *e)
 {
     const struct coord_replay *r = j->replay;
-    if (!j->spec.replay.on)
-        return 0;
     if (r->segments == 0)
         return err_set(e, SHOAL_E_INTERNAL,
                        "the windows of data.train are not known: resume the newest checkpoint");
@@ -267,7 +265,7 @@ static uint32_t day_end(const struct coord_job *j, uint32_t day)
     return last ? j->tasks->tasks : j->replay->segment[next].task;
 }
 
-uint32_t coord_replay_task_batches(struct coord_job *j)
+static uint32_t task_batches(struct coord_job *j)
 {
     uint32_t said = j->spec.train.task_batches;
     if (j->replay->task_batches == 0)
@@ -578,3 +576,21 @@ uint64_t coord_replay_until(const struct coord_job *j)
                ? 0
                : zone_end(&j->spec.data.zone, j->spec.replay.window, window_from(j, begun - 1));
 }
+
+/* ---- as a source ----------------------------------------------------------------------------- */
+
+struct coord_amount coord_replay_amount(const struct coord_job *j)
+{
+    return coord_source_amount(j, j->replay->rows, j->replay->batches);
+}
+
+int coord_replay_plan(struct coord_job *j, struct coord_plan *p, struct err *e)
+{
+    p->segment = j->replay->segment;
+    p->segments = j->replay->segments;
+    p->task_batches = task_batches(j);
+    return coord_replay_fits(j, e);
+}
+
+const struct coord_source coord_replay_source = {.amount = coord_replay_amount,
+                                                 .plan = coord_replay_plan};

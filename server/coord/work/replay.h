@@ -30,7 +30,7 @@
 #include "proto/metric/metric_by.h"
 #include "proto/metric/metric_tally.h"
 #include "proto/wire/wire.h"
-#include "server/coord/work/task.h"
+#include "server/coord/work/source.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -92,10 +92,6 @@ int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends);
 /* True when the windows rise and have `rows` rows in all; they come from a worker and are not
  * trusted. */
 bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows);
-/* For a log of objects, all of them known: makes the windows of all objects. Each window is made of
- * pieces, in the order of their first event times, then of the objects' names. DATA, TOO_BIG,
- * NOMEM. */
-int coord_replay_objects(struct coord_job *j, struct err *e);
 /* Makes the segments of one epoch from windows and pieces, which are there: those that are trained.
  * DATA, NOMEM. */
 int coord_replay_segments(struct coord_job *j, struct err *e);
@@ -103,8 +99,13 @@ int coord_replay_segments(struct coord_job *j, struct err *e);
  * learnt. CONFIG: they are not. */
 int coord_replay_fits(const struct coord_job *j, struct err *e);
 
-/* Returns the batches of a task, as fixed when the first window began. */
-uint32_t coord_replay_task_batches(struct coord_job *j);
+/* Operations of both sources in windows (source.h). The batches of a task are fixed when the first
+ * window begins. In a log of objects each window is made of pieces, in the order of their first
+ * event times, then of the objects' names. */
+struct coord_amount coord_replay_amount(const struct coord_job *j);
+int coord_replay_plan(struct coord_job *j, struct coord_plan *p, struct err *e);
+extern const struct coord_source coord_replay_source;
+extern const struct coord_source coord_replay_objects_source;
 /* Makes training stop no later than the end of the day at hand. That is the end of the last day
  * while its checkpoint is not made, or when `scored` is false, since data.valid is still to be
  * scored. The epoch is planned. CORRUPT: more is begun than the days tell. */

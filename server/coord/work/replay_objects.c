@@ -4,6 +4,7 @@
 #include "server/coord/core/core.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/source.h"
 #include "server/coord/work/task.h"
 
 #include <stdlib.h>
@@ -69,10 +70,8 @@ static int ranges_take(struct coord_job *j, const struct range *range, struct er
     return coord_replay_segments(j, e);
 }
 
-int coord_replay_objects(struct coord_job *j, struct err *e)
+static int windows_make(struct coord_job *j, struct err *e)
 {
-    if (!j->spec.replay.on)
-        return 0;
     SHOAL_ASSERT(j->replay->windows == 0 && j->replay->window == NULL &&
                  j->objects[WIRE_TRAIN].windows > 0);
     struct range *range = ranges_of(&j->objects[WIRE_TRAIN]);
@@ -86,3 +85,21 @@ int coord_replay_objects(struct coord_job *j, struct err *e)
                  j->spec.replay.window, j->replay->segments);
     return rc;
 }
+
+static int known(struct coord_job *j, struct err *e)
+{
+    int rc = windows_make(j, e);
+    return rc == 0 ? coord_objects_put_rows(j, e) : rc;
+}
+
+static int load(struct coord_job *j, struct err *e)
+{
+    int rc = coord_objects_stored(j, e);
+    return rc == 0 ? windows_make(j, e) : rc;
+}
+
+const struct coord_source coord_replay_objects_source = {.list = coord_objects_list,
+                                                         .known = known,
+                                                         .load = load,
+                                                         .amount = coord_replay_amount,
+                                                         .plan = coord_replay_plan};

@@ -574,6 +574,7 @@ static void grows(void)
     struct coord_grow *g = j->grow;
     const struct coord_object_record object = {.rows = 1005, .digest = 42};
     j->spec.data.objects.grow_ms = 1000;
+    j->source = &coord_grow_source;
     g->at = (struct coord_grow_record){.job = j->at.number,
                                        .rows = 1005,
                                        .batches = 101,

@@ -36,6 +36,7 @@ static void begin(enum coord_phase phase)
     c->slot[0].at.phase = phase;
     c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
     c->slot[0].spec.data.objects.grow_ms = 10000;
+    c->slot[0].source = coord_source_of(&c->slot[0].spec);
     c->slot[0].spec.train.batch = 10;
     c->slot[0].epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->slot[0].epoch);
     c->slot[0].workers.count = 3;
@@ -67,7 +68,7 @@ static int ask(uint32_t who, struct wire *w, const char *lines, const char *head
     m.frame[1].bytes = strlen(lines);
     m.frame[2].data = (void *)head;
     m.frame[2].bytes = strlen(head);
-    int rc = coord_objects_list(&c->slot[0], &a);
+    int rc = c->slot[0].source->list(&c->slot[0], &a);
     if (rc == 0 && a.reply.u.OBJECTS_reply.list)
         token = a.reply.u.OBJECTS_reply.token;
     return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;

@@ -37,6 +37,7 @@ static void begin(uint32_t lanes, uint32_t mode)
     c->slot[0].at.phase = PHASE_INDEX;
     c->slot[0].at.split[WIRE_TRAIN].used = 1;
     c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->slot[0].source = coord_source_of(&c->slot[0].spec);
     c->slot[0].spec.data.shuffle = true;
     c->slot[0].spec.train.batch = 10;
     c->slot[0].spec.train.mode = (enum wire_mode)mode;

@@ -39,6 +39,7 @@ static void begin(uint32_t mode)
     c->slot[0].spec.train.epochs = 1;
     c->slot[0].spec.train.mode = (enum wire_mode)mode;
     c->slot[0].spec.replay.on = true;
+    c->slot[0].source = coord_source_of(&c->slot[0].spec);
     c->slot[0].spec.replay.window = 3600;
     c->slot[0].spec.replay.every = 86400;
     c->slot[0].spec.replay.pace = 3600;

@@ -34,6 +34,7 @@ static void job_begin(uint32_t mode)
     c->slot[0].spec.train.epochs = 1;
     c->slot[0].spec.train.mode = (enum wire_mode)mode;
     c->slot[0].spec.replay.on = true;
+    c->slot[0].source = coord_source_of(&c->slot[0].spec);
     c->slot[0].spec.replay.window = 3600;
     c->slot[0].spec.replay.every = 86400;
     ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, mode, &e), 0);

@@ -244,6 +244,7 @@ START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
     memset(epochs, 0, sizeof epochs);
     begin(store, JOB, 1);
     c.slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c.slot[0].source = coord_source_of(&c.slot[0].spec);
     c.slot[0].tasks->mode = WIRE_BSP;
     for (uint32_t t = 0; t < TASKS; t++)
         count(t);
