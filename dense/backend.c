@@ -1,5 +1,6 @@
 /* backend.c: finds and loads the module. */
 #include "dense/backend_ops.h"
+#include "proto/base/text.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -31,8 +32,11 @@ static void program_folder(char out[LIMIT_PATH])
 {
     char path[LIMIT_PATH];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    snprintf(out, LIMIT_PATH, "%s", n > 0 ? dirname(path) : ".");
+    snprintf(out, LIMIT_PATH, ".");
+    if (n > 0) {
+        path[n] = '\0';
+        snprintf(out, LIMIT_PATH, "%s", dirname(path));
+    }
 }
 
 /* Tries the places in their order; NULL: none has the file. A file that does not load ends the
@@ -41,7 +45,9 @@ static void *module_open(const char *file, struct err *e)
 {
     char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
     const char *extra = getenv("SHOAL_MODULE_DIR");
-    int count = extra != NULL && *extra ? 3 : 2;
+    int count = 2;
+    if (extra != NULL && *extra)
+        count = 3;
     program_folder(folder);
     snprintf(path[0], sizeof path[0], "%s/%s", folder, file);
     snprintf(path[1], sizeof path[1], "%s/../lib/shoal/%s", folder, file);
@@ -72,18 +78,24 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
     entry_function entry;
     void *symbol = dlsym(handle, BACKEND_SYMBOL);
     memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from void * to a function */
-    const struct backend_ops *ops = symbol != NULL ? entry() : NULL;
-    struct backend *b = ops != NULL && ops->abi == BACKEND_ABI ? malloc(sizeof *b) : NULL;
-    if (b == NULL) {
-        int rc = ops != NULL && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
+    const struct backend_ops *ops = NULL;
+    if (symbol != NULL)
+        ops = entry();
+    if (ops == NULL || ops->abi != BACKEND_ABI) {
         dlclose(handle);
-        return err_set(e, rc, "module %s: %s", file,
-                       rc == SHOAL_E_NOMEM
-                           ? "out of memory"
-                           : "is not of this version of shoal; install both together");
+        return err_set(e, SHOAL_E_VERSION,
+                       "module %s: is not of this version of shoal; install both together", file);
+    }
+
+    struct backend *b = malloc(sizeof *b);
+    if (b == NULL) {
+        dlclose(handle);
+        return err_set(e, SHOAL_E_NOMEM, "module %s: out of memory", file);
     }
     *b = (struct backend){.ops = ops, .handle = handle};
-    int rc = ops->probe != NULL ? ops->probe(e) : 0;
+    int rc = 0;
+    if (ops->probe != NULL)
+        rc = ops->probe(e);
     if (rc != 0) {
         backend_unload(b);
         return rc;
@@ -145,7 +157,7 @@ bool backend_is_slow(const struct backend *b, char text[ERR_TEXT_MAX])
                        "OpenBLAS computes with its %s kernels, as OPENBLAS_CORETYPE=%s in the "
                        "environment asks: this processor can do %s, up to twice as fast; unset "
                        "OPENBLAS_CORETYPE",
-                       backend_kernel(b), told == NULL ? "" : told, best);
+                       backend_kernel(b), text_or(told, ""), best);
     return true;
 }
 

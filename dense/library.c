@@ -1,5 +1,6 @@
 /* library.c: searches for a shared library: variable, loader, folders, Python's packages. */
 #include "dense/library.h"
+#include "proto/base/text.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -78,7 +79,7 @@ static bool prefix_open(struct looking *l, const char *prefix)
 static bool pythons_open(struct looking *l)
 {
     const char *path = getenv("PATH");
-    char *all = strdup(path != NULL ? path : ""), *rest = all, program[LIMIT_PATH];
+    char *all = strdup(text_or(path, "")), *rest = all, program[LIMIT_PATH];
     for (char *folder = all != NULL ? strsep(&rest, ":") : NULL;
          folder != NULL && l->handle == NULL; folder = strsep(&rest, ":")) {
         int bytes = snprintf(program, sizeof program, "%s/python3", folder);
@@ -116,7 +117,7 @@ static int named_open(struct looking *l, const char *named, struct err *e)
         return 0;
     return err_set(e, SHOAL_E_UNAVAILABLE,
                    "%s is %.200s, and %s; name the file or the folder of %s, or unset it",
-                   l->q->variable, named, l->why[0] != '\0' ? l->why : "there is no such library",
+                   l->q->variable, named, text_unless_empty(l->why, "there is no such library"),
                    l->q->file);
 }
 
@@ -137,7 +138,7 @@ int library_open(const struct library_search *q, void **handle, char path[LIMIT_
                          "%s is neither in the loader's path, in the toolkit's folders nor among "
                          "Python's packages%s%s; "
                          "install it, or set %s to its file or folder",
-                         q->file, l.why[0] != '\0' ? "; one did not load: " : "", l.why,
+                         q->file, text_if(l.why[0] != '\0', "; one did not load: "), l.why,
                          q->variable);
     }
     *handle = l.handle;

@@ -84,6 +84,14 @@ struct sequence_chunk {
 };
 #define SEQUENCE_NOBODY UINT32_MAX
 
+/* Where the values of a slot begin. offset NULL: each slot has one value. */
+static inline uint32_t slot_begin(const uint32_t *offset, uint32_t slot)
+{
+    if (offset == NULL)
+        return slot;
+    return offset[slot];
+}
+
 /* Values of one field, weighed one by one against the example's target. */
 struct sequence_args {
     uint32_t first, count; /* examples */

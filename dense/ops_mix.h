@@ -40,7 +40,9 @@ struct mix_args {
 /* Column block of the e-th expert that task t's gate chooses among. */
 static inline uint32_t mix_expert(const struct mix_args *a, uint32_t t, uint32_t e)
 {
-    return e < a->shared ? e : e + t * a->own;
+    if (e < a->shared)
+        return e;
+    return e + t * a->own;
 }
 
 struct mix_ops {

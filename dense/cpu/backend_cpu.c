@@ -1,6 +1,7 @@
 /* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder.
  * No other file calls BLAS. */
 #include "dense/cpu/kernels.h"
+#include "proto/base/text.h"
 #include "proto/base/x86.h"
 
 #include <cblas.h>
@@ -94,14 +95,20 @@ static void cpu_zero(struct stream *s, void *to, size_t bytes)
     memset(to, 0, bytes);
 }
 
+static CBLAS_TRANSPOSE turned(bool transpose)
+{
+    if (transpose)
+        return CblasTrans;
+    return CblasNoTrans;
+}
+
 static void cpu_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
                      uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb,
                      float beta, float *c, uint32_t ldc)
 {
     (void)s;
-    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
-                transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a, (int)lda,
-                b, (int)ldb, beta, c, (int)ldc);
+    cblas_sgemm(CblasRowMajor, turned(transpose_a), turned(transpose_b), (int)m, (int)n, (int)k,
+                1.0f, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
 static void cpu_linear_forward(struct stream *s, const struct linear_args *a);
@@ -154,10 +161,13 @@ static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
 static void about_write(const char *others)
 {
     const char *config = openblas_get_config(), *version = strchr(config, ' ');
-    size_t bytes = version != NULL ? strcspn(version + 1, " ") + 1 : 0;
-    snprintf(about_text, sizeof about_text, "OpenBLAS%.*s %s kernels, others %s",
-             (int)(bytes < 16 ? bytes : 0), version != NULL ? version : "", openblas_get_corename(),
-             others);
+    size_t bytes = 0;
+    if (version != NULL)
+        bytes = strcspn(version + 1, " ") + 1;
+    if (bytes >= 16)
+        bytes = 0;
+    snprintf(about_text, sizeof about_text, "OpenBLAS%.*s %s kernels, others %s", (int)bytes,
+             text_or(version, ""), openblas_get_corename(), others);
 }
 
 /* Called once, by backend_load, right after dlopen. */

@@ -198,7 +198,7 @@ static void body_head_backward(struct stream *s, uint32_t count, uint32_t width,
             uint32_t n = vector_left(dx_width, j);
             vf v = vector_load_n(w + j, n) * d;
             float *to = dx + (size_t)i * lddx + j;
-            vector_store_n(to, add ? vector_load_n(to, n) + v : v, n);
+            vector_put_n(to, v, n, add);
         }
     }
 }

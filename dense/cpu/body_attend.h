@@ -46,7 +46,9 @@ KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint
     const size_t row_step = p->row_step, step = p->step, ldb = p->ldb;
     float *c = p->c + i * p->ldc + j;
     vf left[ATTEND_ROWS] = {{0}}, right[ATTEND_ROWS] = {{0}};
-    uint32_t n_left = vectors == 1 ? n : VECTOR;
+    uint32_t n_left = VECTOR;
+    if (vectors == 1)
+        n_left = n;
     for (uint32_t k = p->steps; k > 0; k--, a += step, b += ldb) {
         vf b_left = vector_load_n(b, n_left),
            b_right = vectors == 1 ? b_left : vector_load_n(b + VECTOR, n);
@@ -59,10 +61,9 @@ KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint
     }
     ATTEND_UNROLL
     for (uint32_t r = 0; r < rows; r++, c += p->ldc) {
-        vector_store_n(c, p->add ? vector_load_n(c, n_left) + left[r] : left[r], n_left);
+        vector_put_n(c, left[r], n_left, p->add);
         if (vectors > 1)
-            vector_store_n(c + VECTOR, p->add ? vector_load_n(c + VECTOR, n) + right[r] : right[r],
-                           n);
+            vector_put_n(c + VECTOR, right[r], n, p->add);
     }
 }
 
@@ -167,15 +168,11 @@ static struct attend_head attend_head_of(const struct attend_args *a, uint32_t e
            at = (size_t)example * a->fields * row + (size_t)head * width;
     size_t at_y = (size_t)example * a->fields * a->width + (size_t)head * width;
     float *work = a->work + (size_t)attend_lanes(width) * lanes;
-    return (struct attend_head){
+    struct attend_head h = {
         .query = a->x + at,
         .key = a->x + at + a->width,
         .value = a->x + at + 2 * (size_t)a->width,
-        .dquery = a->dx != NULL ? a->dx + at : NULL,
-        .dkey = a->dx != NULL ? a->dx + at + a->width : NULL,
-        .dvalue = a->dx != NULL ? a->dx + at + 2 * (size_t)a->width : NULL,
-        .y = a->y != NULL ? a->y + at_y : NULL,
-        .dy = a->dy != NULL ? a->dy + at_y : NULL,
+
         .ldx = row,
         .ldy = a->width,
         .fields = a->fields,
@@ -188,6 +185,16 @@ static struct attend_head attend_head_of(const struct attend_args *a, uint32_t e
         .mask = a->mask,
         .first_value = ((a->first + example) * a->heads + head) * a->fields * a->fields,
     };
+    if (a->y != NULL)
+        h.y = a->y + at_y;
+    if (a->dy != NULL)
+        h.dy = a->dy + at_y;
+    if (a->dx != NULL) {
+        h.dquery = a->dx + at;
+        h.dkey = h.dquery + a->width;
+        h.dvalue = h.dkey + a->width;
+    }
+    return h;
 }
 
 /* A softmax over the keys, in each lane. */
@@ -285,7 +292,7 @@ KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from,
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf v = vector_load_n(from + j, n);
-            vector_store_n(to + j, add ? vector_load_n(to + j, n) + v : v, n);
+            vector_put_n(to + j, v, n, add);
         }
 }
 
@@ -309,10 +316,13 @@ static void body_attend_forward(struct stream *s, const struct attend_args *a)
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         size_t at = e * fields;
-        const float *residual = a->residual != NULL ? a->residual + (size_t)e * a->ldresidual
-                                                    : a->x + at * row + 3 * width;
-        attend_copy(a->fields, a->width, residual, a->residual != NULL ? width : row, false,
-                    a->y + at * width, width);
+        const float *residual = a->x + at * row + 3 * width;
+        size_t ldresidual = row;
+        if (a->residual != NULL) {
+            residual = a->residual + (size_t)e * a->ldresidual;
+            ldresidual = width;
+        }
+        attend_copy(a->fields, a->width, residual, ldresidual, false, a->y + at * width, width);
         for (uint32_t h = 0; h < a->heads; h++) {
             struct attend_head head = attend_head_of(a, e, h);
             if (e + 1 < a->count) {

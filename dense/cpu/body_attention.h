@@ -39,7 +39,7 @@ static void body_gate_backward(struct stream *s, uint32_t count, uint32_t width,
         for (uint32_t j = 0; j < dx_width; j += VECTOR) {
             uint32_t n = vector_left(dx_width, j);
             vf v = vector_load_n(g + j, n) * vector_load_n(dy + j, n) * factor;
-            vector_store_n(to + j, add ? vector_load_n(to + j, n) + v : v, n);
+            vector_put_n(to + j, v, n, add);
         }
     }
 }
@@ -70,7 +70,7 @@ static void body_dots_backward(struct stream *s, uint32_t count, uint32_t width,
             uint32_t n = vector_left(width, j);
             vf v = vector_load_n(t + j, n) * d;
             vector_store_n(t + j, vector_load_n(z + j, n) * d, n);
-            vector_store_n(dz + j, add ? vector_load_n(dz + j, n) + v : v, n);
+            vector_put_n(dz + j, v, n, add);
         }
     }
 }
@@ -99,8 +99,7 @@ static bool body_sequence_next(struct stream *s, const struct sequence_args *a,
     (void)s;
     for (c->rows = 0; c->example < a->count && c->rows < room;) {
         uint32_t slot = (a->first + c->example) * a->fields + a->field;
-        uint32_t begin = a->offset != NULL ? a->offset[slot] : slot,
-                 end = a->offset != NULL ? a->offset[slot + 1] : slot + 1;
+        uint32_t begin = slot_begin(a->offset, slot), end = slot_begin(a->offset, slot + 1);
         for (; begin + c->place < end && c->rows < room; c->place++, c->rows++) {
             c->owner[c->rows] = c->example;
             c->value[c->rows] = begin + c->place;

@@ -4,6 +4,7 @@
 
 #include "dense/cpu/vector.h"
 #include "dense/ops_interact.h"
+#include "proto/base/minmax.h"
 
 /* ---- pairs, summed --------------------------------------------------------------------------- */
 
@@ -120,8 +121,9 @@ KERNEL_INLINE void products_block(const struct products_args *a, const float *x,
 
 static void body_products_forward(struct stream *s, const struct products_args *a)
 {
-    uint32_t vectors = a->vectors, padded = (vectors + VECTOR - 1) / VECTOR * VECTOR,
-             kept = a->keep ? a->dim : 0;
+    uint32_t vectors = a->vectors, padded = (vectors + VECTOR - 1) / VECTOR * VECTOR, kept = 0;
+    if (a->keep)
+        kept = a->dim;
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         const float *x = a->x + (size_t)e * a->ldx;
@@ -183,7 +185,7 @@ KERNEL_INLINE void products_back_store(const struct products_args *a, float *dx,
 {
     float *to = dx + (size_t)i * a->dim;
     if (i < a->vectors)
-        vector_store_n(to, a->add ? vector_load_n(to, n) + sum : sum, n);
+        vector_put_n(to, sum, n, a->add);
 }
 
 /* Columns d .. d + n - 1 of all vectors. */
@@ -201,7 +203,9 @@ KERNEL_INLINE void products_back_columns(const struct products_args *a, const fl
 
 static void body_products_backward(struct stream *s, const struct products_args *a)
 {
-    uint32_t kept = a->keep ? a->dim : 0;
+    uint32_t kept = a->dim;
+    if (!a->keep)
+        kept = 0;
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         const float *x = a->x + (size_t)e * a->ldx, *dy = a->dy + (size_t)e * a->lddy;
@@ -239,8 +243,9 @@ static void body_cross_forward(struct stream *s, const struct cross_args *a)
 KERNEL_INLINE void cross_back_row(const struct cross_args *a, uint32_t i, bool add, bool first)
 {
     const float *x0 = a->x0 + (size_t)i * a->ldx0, *dy = a->dy + (size_t)i * a->lddy;
-    float *u = a->u + (size_t)i * a->ldu,
-          *dx0 = a->dx0 != NULL ? a->dx0 + (size_t)i * a->lddx0 : NULL;
+    float *u = a->u + (size_t)i * a->ldu, *dx0 = NULL;
+    if (a->dx0 != NULL)
+        dx0 = a->dx0 + (size_t)i * a->lddx0;
     for (uint32_t j = 0; j < a->width; j += VECTOR) {
         uint32_t n = vector_left(a->width, j);
         vf d = vector_load_n(dy + j, n);
@@ -283,7 +288,7 @@ static void body_turn(struct stream *s, uint32_t count, uint32_t fields, uint32_
         for (uint32_t d = 0; d < dim; d++)
             for (uint32_t f = 0; f < fields; f++) {
                 float *to = y + (size_t)d * fields + f;
-                *to = (add ? *to : 0.0f) + x[(size_t)f * dim + d];
+                *to = sum_begin(to, add) + x[(size_t)f * dim + d];
             }
 }
 
@@ -314,14 +319,14 @@ static void body_cin_outer_backward(struct stream *s, const struct cin_args *a)
                 uint32_t n = vector_left(a->maps, m);
                 sum += vector_load_n(dz + (size_t)f * a->maps + m, n) * vector_load_n(x + m, n);
             }
-            dx0[f] = (a->add0 ? dx0[f] : 0.0f) + vector_sum(sum);
+            dx0[f] = sum_begin(&dx0[f], a->add0) + vector_sum(sum);
         }
         for (uint32_t m = 0; m < a->maps; m += VECTOR) {
             uint32_t n = vector_left(a->maps, m);
             vf sum = {0};
             for (uint32_t f = 0; f < a->fields; f++)
                 sum += vector_load_n(dz + (size_t)f * a->maps + m, n) * x0[f];
-            vector_store_n(dx + m, a->add ? vector_load_n(dx + m, n) + sum : sum, n);
+            vector_put_n(dx + m, sum, n, a->add);
         }
     }
 }
@@ -351,7 +356,7 @@ static void body_cin_pool_backward(struct stream *s, uint32_t count, uint32_t di
             vf gradient = vector_load_n(dy + m, n);
             for (uint32_t d = 0; d < dim; d++) {
                 float *to = dx + (size_t)d * maps + m;
-                vector_store_n(to, add ? vector_load_n(to, n) + gradient : gradient, n);
+                vector_put_n(to, gradient, n, add);
             }
         }
 }

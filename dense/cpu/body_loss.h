@@ -3,6 +3,7 @@
 #define DENSE_CPU_BODY_LOSS_H
 
 #include "dense/cpu/vector.h"
+#include "proto/base/minmax.h"
 
 #include <math.h>
 
@@ -15,7 +16,9 @@ static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t 
     (void)s;
     (void)live;
     for (uint32_t i = 0; i < count; i++) {
-        double of_example = weight != NULL ? (double)weight[i] : 1.0;
+        double of_example = 1.0;
+        if (weight != NULL)
+            of_example = (double)weight[i];
         for (uint32_t t = 0; t < tasks; t++) {
             size_t at = (size_t)i * tasks + t;
             double z = (double)logit[at] + (double)offset, y = (double)label[at];
@@ -92,7 +95,7 @@ static void body_square_sum(struct stream *s, size_t count, const float *x, doub
     (void)s;
     for (size_t at = 0; at < count; at += SQUARE_BLOCK) {
         size_t left = count - at;
-        total += square_block(x + at, left < SQUARE_BLOCK ? (uint32_t)left : SQUARE_BLOCK);
+        total += square_block(x + at, (uint32_t)MIN(left, SQUARE_BLOCK));
     }
     *sum += total;
 }

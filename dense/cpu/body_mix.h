@@ -95,7 +95,7 @@ KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float
         uint32_t n = vector_left(width, j);
         vf d = vector_load_n(dy + j, n), to = d * share;
         sum += d * vector_load_n(x + j, n);
-        vector_store_n(dx + j, add ? vector_load_n(dx + j, n) + to : to, n);
+        vector_put_n(dx + j, to, n, add);
     }
     return vector_sum(sum);
 }
@@ -106,14 +106,17 @@ static void mix_example_backward(const struct mix_args *a, const float *share, c
 {
     uint32_t choices = a->shared + a->own;
     for (uint32_t e = 0; e < a->shared + a->tasks * a->own; e++) {
-        uint32_t at =
-            /* the first task whose gate may choose this expert; `end` follows the last one */
-            e < a->shared ? 0 : (e - a->shared) / a->own;
-        uint32_t end = e < a->shared ? a->tasks : at + 1;
+        uint32_t at = 0, end = a->tasks; /* the tasks whose gates may choose this expert */
+        if (e >= a->shared) {
+            at = (e - a->shared) / a->own;
+            end = at + 1;
+        }
         float *to = dx + (size_t)e * a->width;
         bool add = a->add;
         for (uint32_t t = at; t < end; t++) {
-            uint32_t choice = t * choices + (e < a->shared ? e : e - t * a->own);
+            uint32_t choice = t * choices + e;
+            if (e >= a->shared)
+                choice -= t * a->own;
             slope[choice] = 0.0f;
             if (share[choice] == 0.0f)
                 continue;
@@ -133,7 +136,7 @@ static void mix_gate_backward(uint32_t choices, const float *share, const float 
     for (uint32_t e = 0; e < choices; e++)
         mean += share[e] * slope[e];
     for (uint32_t e = 0; e < choices; e++)
-        dgate[e] = (add ? dgate[e] : 0.0f) + share[e] * (slope[e] - mean);
+        dgate[e] = sum_begin(&dgate[e], add) + share[e] * (slope[e] - mean);
 }
 
 static void body_mix_backward(struct stream *s, const struct mix_args *a)

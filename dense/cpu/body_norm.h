@@ -5,6 +5,7 @@
 #include "dense/backend_ops.h"
 #include "dense/cpu/body_act.h"
 #include "dense/cpu/vector.h"
+#include "proto/base/minmax.h"
 
 #include <math.h>
 
@@ -25,7 +26,7 @@ KERNEL_INLINE void norm_add(double *sum, vf v, uint32_t n)
 static void norm_sums(const struct norm_args *a, struct norm_state t)
 {
     for (uint32_t begin = 0; begin < a->count; begin += NORM_BLOCK) {
-        uint32_t rows = a->count - begin < NORM_BLOCK ? a->count - begin : NORM_BLOCK;
+        uint32_t rows = MIN(a->count - begin, NORM_BLOCK);
         for (uint32_t j = 0; j < a->width; j += VECTOR) {
             uint32_t n = vector_left(a->width, j);
             const float *column = a->x + (size_t)begin * a->ldx + j;
@@ -44,7 +45,7 @@ static void norm_sums(const struct norm_args *a, struct norm_state t)
 static void norm_back_sums(const struct norm_args *a, struct norm_state t)
 {
     for (uint32_t begin = 0; begin < a->count; begin += NORM_BLOCK) {
-        uint32_t rows = a->count - begin < NORM_BLOCK ? a->count - begin : NORM_BLOCK;
+        uint32_t rows = MIN(a->count - begin, NORM_BLOCK);
         for (uint32_t j = 0; j < a->width; j += VECTOR) {
             uint32_t n = vector_left(a->width, j);
             const float *x = a->x + (size_t)begin * a->ldx + j,
@@ -85,7 +86,9 @@ static void norm_settle_forward(const struct norm_args *a, struct norm_state t)
  * statistics are constants: then dx = gamma inverse dy. */
 static void norm_settle_backward(const struct norm_args *a, struct norm_state t)
 {
-    double n = a->of_batch ? (double)a->examples : INFINITY;
+    double n = INFINITY;
+    if (a->of_batch)
+        n = a->examples;
     for (uint32_t j = 0; j < a->width; j++) {
         double inverse = (double)t.inverse[j], product = t.square[j] * inverse;
         a->gamma_gradient[j] += (float)product;
@@ -136,19 +139,31 @@ static void body_norm_begin(struct stream *s, const struct norm_args *a, bool ba
 static void body_norm_gather(struct stream *s, const struct norm_args *a, bool back)
 {
     (void)s;
-    (back ? norm_back_sums : norm_sums)(a, norm_state_of(a->state, a->width));
+    struct norm_state t = norm_state_of(a->state, a->width);
+    if (back)
+        norm_back_sums(a, t);
+    else
+        norm_sums(a, t);
 }
 
 static void body_norm_settle(struct stream *s, const struct norm_args *a, bool back)
 {
     (void)s;
-    (back ? norm_settle_backward : norm_settle_forward)(a, norm_state_of(a->state, a->width));
+    struct norm_state t = norm_state_of(a->state, a->width);
+    if (back)
+        norm_settle_backward(a, t);
+    else
+        norm_settle_forward(a, t);
 }
 
 static void body_norm_apply(struct stream *s, const struct norm_args *a, bool back)
 {
     (void)s;
-    (back ? norm_apply_backward : norm_apply_forward)(a, norm_state_of(a->state, a->width));
+    struct norm_state t = norm_state_of(a->state, a->width);
+    if (back)
+        norm_apply_backward(a, t);
+    else
+        norm_apply_forward(a, t);
 }
 
 /* ---- layer norm ------------------------------------------------------------------------------ */
@@ -246,8 +261,7 @@ KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct la
 KERNEL_INLINE void layer_norm_backward(enum activation act, const struct layer_norm_args *a)
 {
     for (uint32_t i = 0; i < a->count; i += LAYER_NORM_ROWS)
-        layer_norm_rows_backward(act, a, i,
-                                 a->count - i < LAYER_NORM_ROWS ? a->count - i : LAYER_NORM_ROWS);
+        layer_norm_rows_backward(act, a, i, MIN(a->count - i, LAYER_NORM_ROWS));
 }
 
 static void body_layer_norm_forward(struct stream *s, const struct layer_norm_args *a)

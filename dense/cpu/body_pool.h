@@ -24,7 +24,9 @@ struct pool_kind {
 KERNEL_INLINE struct pool_table pool_of_field(const struct pool_args *a, struct pool_kind k,
                                               uint32_t field)
 {
-    return k.mixed ? a->table[a->field_table[field]] : (struct pool_table){0, 0, k.dim};
+    if (k.mixed)
+        return a->table[a->field_table[field]];
+    return (struct pool_table){0, 0, k.dim};
 }
 
 /* The layout of a row whose field is not known. */
@@ -65,12 +67,14 @@ KERNEL_INLINE void pool_prefetch(const struct pool_args *a, struct pool_kind k, 
 /* The values of an example's field: [begin, end) in index. */
 KERNEL_INLINE uint32_t pool_begin(const struct pool_args *a, uint32_t slot)
 {
-    return a->offset != NULL ? a->offset[slot] : slot;
+    return slot_begin(a->offset, slot);
 }
 
 KERNEL_INLINE float pool_share(const struct pool_args *a, uint32_t field, uint32_t values)
 {
-    return a->pooling[field] != POOL_SUM && values > 1 ? 1.0f / (float)values : 1.0f;
+    if (a->pooling[field] != POOL_SUM && values > 1)
+        return 1.0f / (float)values;
+    return 1.0f;
 }
 
 KERNEL_INLINE void pool_copy(const float *from, float *to, uint32_t width)
@@ -87,7 +91,7 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
     for (uint32_t d = 0; d < width; d += VECTOR) {
         uint32_t n = vector_left(width, d);
         vf v = vector_load_n(from + d, n) * factor;
-        vector_store_n(to + d, add ? vector_load_n(to + d, n) + v : v, n);
+        vector_put_n(to + d, v, n, add);
     }
 }
 
@@ -117,8 +121,7 @@ KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32
         float weight = 0.0f, *to = k.dim > 0 ? x + (size_t)i * ldx : NULL;
         for (uint32_t f = 0; f < a->fields; f++, slot++) {
             struct pool_table t = pool_of_field(a, k, f);
-            uint32_t begin = pool_begin(a, slot),
-                     end = a->offset != NULL ? a->offset[slot + 1] : begin + 1;
+            uint32_t begin = pool_begin(a, slot), end = pool_begin(a, slot + 1);
             pool_prefetch(a, k, begin, value_end, a->rows, false);
             if (end - begin == 1 && a->pooling[f] != POOL_ATTENTION) {
                 const float *row = a->rows + pool_at(k, t, a->index[begin]);
@@ -145,8 +148,7 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
         const float *from = k.dim > 0 ? dx + (size_t)i * lddx : NULL;
         for (uint32_t f = 0; f < a->fields; f++, slot++) {
             struct pool_table t = pool_of_field(a, k, f);
-            uint32_t begin = pool_begin(a, slot),
-                     end = a->offset != NULL ? a->offset[slot + 1] : begin + 1;
+            uint32_t begin = pool_begin(a, slot), end = pool_begin(a, slot + 1);
             float share = pool_share(a, f, end - begin);
             bool vectors = t.dim > 0 && a->pooling[f] != POOL_ATTENTION;
             for (uint32_t value = begin; value < end; value++) {
@@ -223,8 +225,7 @@ static void body_probe_backward(struct stream *s, const struct pool_args *a, flo
 {
     (void)s;
     for (uint32_t slot = a->first * a->fields; slot < (a->first + a->count) * a->fields; slot++)
-        probe_field(a->index, pool_begin(a, slot),
-                    a->offset != NULL ? a->offset[slot + 1] : slot + 1, row_gradients);
+        probe_field(a->index, pool_begin(a, slot), pool_begin(a, slot + 1), row_gradients);
 }
 
 static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
@@ -233,9 +234,11 @@ static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, u
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, out += width) {
-        const float *from = source[i] & MODEL_CACHED
-                                ? cache + (size_t)(source[i] & ~MODEL_CACHED) * ld_cache
-                                : rows + (size_t)(source[i] - first) * width;
+        const float *from;
+        if (source[i] & MODEL_CACHED)
+            from = cache + (size_t)(source[i] & ~MODEL_CACHED) * ld_cache;
+        else
+            from = rows + (size_t)(source[i] - first) * width;
         memcpy(out, from, width * sizeof *out);
     }
 }

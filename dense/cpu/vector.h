@@ -3,6 +3,9 @@
 #ifndef DENSE_CPU_VECTOR_H
 #define DENSE_CPU_VECTOR_H
 
+#include "proto/base/minmax.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -68,9 +71,25 @@ KERNEL_INLINE void vector_store_n(float *p, vf v, uint32_t n)
         vector_store_part(p, v, n);
 }
 
+/* Stores v, or adds it to what is there. */
+KERNEL_INLINE void vector_put_n(float *to, vf v, uint32_t n, bool add)
+{
+    if (add)
+        v = vector_load_n(to, n) + v;
+    vector_store_n(to, v, n);
+}
+
+/* The value that a sum at this place begins with. */
+KERNEL_INLINE float sum_begin(const float *to, bool add)
+{
+    if (add)
+        return *to;
+    return 0.0f;
+}
+
 KERNEL_INLINE uint32_t vector_left(uint32_t width, uint32_t at)
 {
-    return width - at < VECTOR ? width - at : VECTOR;
+    return MIN(width - at, VECTOR);
 }
 
 KERNEL_INLINE vf vector_all(float x)

@@ -33,16 +33,22 @@ static struct linear_args project_args(const struct layer *l, const struct pass 
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields,
              out = l->y.width / fields;
-    return (struct linear_args){.first = first,
-                                .count = whole ? count * fields : count,
-                                .in = in,
-                                .out = out,
-                                .x = pass_at(p, l->x, first) + (size_t)f * in,
-                                .ldx = whole ? in : pass_ld(p, l->x),
-                                .w = pass_parameter(p, l, 0),
-                                .act = ACT_NONE,
-                                .y = pass_at(p, l->y, first) + (size_t)f * out,
-                                .ldy = whole ? out : l->y.width};
+    struct linear_args a = {.first = first,
+                            .count = count,
+                            .in = in,
+                            .out = out,
+                            .x = pass_at(p, l->x, first) + (size_t)f * in,
+                            .ldx = pass_ld(p, l->x),
+                            .w = pass_parameter(p, l, 0),
+                            .act = ACT_NONE,
+                            .y = pass_at(p, l->y, first) + (size_t)f * out,
+                            .ldy = l->y.width};
+    if (whole) {
+        a.count = count * fields;
+        a.ldx = in;
+        a.ldy = out;
+    }
+    return a;
 }
 
 static void project_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)

@@ -284,20 +284,25 @@ static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, 
     SHOAL_ASSERT(l->x.width == p->dim * l->number_of[NUMBER_BELOW] &&
                  l->y.width == p->dim * l->number_of[NUMBER_MAPS]);
     SHOAL_ASSERT(p->tensor[l->state[0]].width >= in); /* one row at least */
-    uint32_t rows = count * p->dim,
-             used = p->k->host && work > CIN_WORK_HOST_FLOATS ? CIN_WORK_HOST_FLOATS : work;
-    uint32_t step = used / in > 0 ? used / in : 1;
-    return (struct cin_rows){.x = pass_at(p, l->x, first),
-                             .x0 = pass_at(p, l->z, first),
-                             .w = pass_parameter(p, l, 0),
-                             .y = back ? pass_gradient_at(p, l->y, first) : pass_at(p, l->y, first),
-                             .dw = back ? pass_parameter_gradient(p, l, 0) : NULL,
-                             .dx = back ? pass_gradient_at(p, l->x, first) : NULL,
-                             .dx0 = back ? pass_gradient_at(p, l->z, first) : NULL,
-                             .rows = rows,
-                             .step = MIN(step, rows),
-                             .in = in,
-                             .maps = l->number_of[NUMBER_MAPS]};
+    if (p->k->host)
+        work = MIN(work, CIN_WORK_HOST_FLOATS);
+    uint32_t rows = count * p->dim, step = MAX(work / in, 1);
+    struct cin_rows r = {.x = pass_at(p, l->x, first),
+                         .x0 = pass_at(p, l->z, first),
+                         .w = pass_parameter(p, l, 0),
+                         .rows = rows,
+                         .step = MIN(step, rows),
+                         .in = in,
+                         .maps = l->number_of[NUMBER_MAPS]};
+    if (back) {
+        r.y = pass_gradient_at(p, l->y, first);
+        r.dw = pass_parameter_gradient(p, l, 0);
+        r.dx = pass_gradient_at(p, l->x, first);
+        r.dx0 = pass_gradient_at(p, l->z, first);
+    } else {
+        r.y = pass_at(p, l->y, first);
+    }
+    return r;
 }
 
 static struct cin_args cin_args_of(const struct layer *l, const struct pass *p,

@@ -153,7 +153,9 @@ static void mixture_add(struct plan *p, struct view outputs, struct view gates, 
     l->number_of[MIX_TASKS] = tasks;
     l->number_of[MIX_SHARED] = shared;
     l->number_of[MIX_OWN] = own;
-    l->number_of[MIX_TOP_K] = p->job->model.top_k < choices ? p->job->model.top_k : 0;
+    l->number_of[MIX_TOP_K] = 0;
+    if (p->job->model.top_k < choices)
+        l->number_of[MIX_TOP_K] = p->job->model.top_k;
 }
 
 /* The mixtures of the tasks; on every level but the last also that of the shared experts, whose

@@ -100,7 +100,9 @@ static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t ran
                            uint32_t end)
 {
     bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather != NULL;
-    uint32_t to = gathers ? from + 1 : end;
+    uint32_t to = end;
+    if (gathers)
+        to = from + 1;
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);
         p->base = first;
@@ -124,7 +126,9 @@ static void batch_backward(const struct plan *plan, struct pass *p, uint32_t ran
         uint32_t from = to - 1; /* one above the next layer that gathers, or `end` */
         while (from > end && plan->layer[from - 1].ops->backward_gather == NULL)
             from--;
-        const struct layer *gatherer = from > end ? &plan->layer[from - 1] : NULL;
+        const struct layer *gatherer = NULL;
+        if (from > end)
+            gatherer = &plan->layer[from - 1];
         for (uint32_t first = 0; first < p->in->examples; first += range) {
             uint32_t count = range_count(p, range, first);
             range_backward(plan, p, from, to, first, count);

@@ -2,6 +2,8 @@
 #include "dense/layer/plan.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -135,7 +137,7 @@ static size_t vector_add(struct plan *p, struct block_layout *b, const char *wha
                          struct init_spec init)
 {
     char name[LEGEND_NAME], shape[40];
-    (void)snprintf(shape, sizeof shape, "%zu%s%s", count, p->to_input ? " input" : "",
+    (void)snprintf(shape, sizeof shape, "%zu%s%s", count, text_if(p->to_input, " input"),
                    labels_text(p));
     return block_add(b, name_of(p, what, name), shape, count, init, false);
 }
@@ -319,7 +321,7 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->shape = *shape;
     plan_tables(out, job, kind->vectors);
     out->first_order = kind->first_order;
-    out->tasks = shape->tasks > 0 ? shape->tasks : 1;
+    out->tasks = MAX(shape->tasks, 1);
     out->has_loss = job->model.kind != MODEL_PROBE;
     out->by_batch = kind->network && job->model.norm == NORM_BATCH;
     tensor_add(out, (struct tensor){

@@ -228,7 +228,9 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
     }
     /* pass_gradient_ld returns the buffer's ld for the gradient's */
     SHOAL_ASSERT(p->tensor[b->tensor[i]].width == t->wanted && p->tensor[b->tensor[i]].ld == ld);
-    b->below[i] = alone ? 0 : life.first;
+    b->below[i] = 0;
+    if (!alone)
+        b->below[i] = life.first;
     return b->tensor[i];
 }
 

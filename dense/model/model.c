@@ -184,7 +184,9 @@ static int sparse_schema(const struct job *job, const struct plan *p, uint32_t n
     out->zero_first = p->first_order;
     out->tablet_bits = (uint32_t)__builtin_ctz(tablets);
     out->seed = t->seed;
-    out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};
+    out->init = t->init;
+    if (p->dim <= 0)
+        out->init = (struct init_spec){INIT_ZERO, 0.0f};
     out->values = t->values;
     out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : t->optimizer;
     return rules_take(job, p, tablets, out, e);

@@ -1,6 +1,7 @@
 /* model_cross.c: dcnv2, xdeepfm, finalmlp: products of higher degree, or of two streams, and
  * networks. */
 #include "dense/model/models.h"
+#include "proto/base/text.h"
 
 /* ---- dcnv2 ----------------------------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ static struct view stream(struct plan *p, struct view input, uint32_t number,
         plan_scope(p, "gate%u.%u", number + 1, p->shape.number[p->shape.gate_field[number]]);
     if (gate->count > 0)
         input = plan_gate(p, input, context_of(p, input, number), gate);
-    plan_scope(p, "hidden%s", number == 0 ? "" : "2");
+    plan_scope(p, "hidden%s", text_if(number > 0, "2"));
     return plan_network(p, input, hidden);
 }
 

@@ -36,7 +36,7 @@ void model_ple_plan(struct plan *p)
 
 int model_ple_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
-    uint32_t tasks = shape->tasks > 0 ? shape->tasks : 1,
+    uint32_t tasks = MAX(shape->tasks, 1),
              experts = job->model.experts + tasks * job->model.own_experts;
     int rc = plan_mix_check(job, job->model.own_experts, e);
     if (rc == 0 && job->model.levels > 1 && experts > MIX_GATE_MAX)

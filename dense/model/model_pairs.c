@@ -79,7 +79,7 @@ void model_ipnn_plan(struct plan *p)
  * vectors themselves (cat). Without numbers there is no bottom network. */
 int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
-    uint32_t vectors = shape->fields + (shape->numerics > 0 ? 1 : 0);
+    uint32_t vectors = shape->fields + (shape->numerics > 0);
     if (job->model.interaction == INTERACT_DOT && plan_dims_differ(job))
         return plan_dims_refuse(job, "with interaction dot multiplies the vectors of fields",
                                 "model.interaction: cat", e);

@@ -4,6 +4,7 @@
 #include "dense/layer/pass.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -144,7 +145,8 @@ static int run_shortage(const struct model_run *r, struct err *e)
                    "a lane's run of %u examples a batch: no memory for %zu bytes of tensors%s; "
                    "make train.batch%s or "
                    "train.lanes smaller",
-                   r->max_examples, r->arena_bytes, cache, bytes > 0 ? ", train.cache.rows" : "");
+                   r->max_examples, r->arena_bytes, cache,
+                   text_if(bytes > 0, ", train.cache.rows"));
 }
 
 int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,

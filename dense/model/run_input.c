@@ -96,7 +96,9 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     to->rows = array_upload(r, RUN_FRESH, in->rows, run_fresh_floats(r->model, in) * f, &failed);
     to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
     to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
-    return failed ? SHOAL_E_NOMEM : 0;
+    if (failed)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 static int device_outputs(struct model_run *r, const struct model_input *in, bool train,
@@ -116,7 +118,9 @@ static int device_outputs(struct model_run *r, const struct model_input *in, boo
         to->stats_gradients = array_output(r, RUN_STATS_GRADIENTS, out->stats_gradients,
                                            p->stats.floats * f, &failed);
     }
-    return failed ? SHOAL_E_NOMEM : 0;
+    if (failed)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 /* Consecutive rows of one width: a table's, or those of all tables where they have one dim. */
@@ -132,7 +136,11 @@ static uint32_t rows_stretches(const struct plan *p, const struct model_input *i
     for (uint32_t t = 0; t < p->tables && p->mixed; t++)
         out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows,
                                        in->part[t].fresh, in->part[t].keep};
-    uint32_t count = p->mixed ? p->tables : 1;
+    uint32_t count;
+    if (p->mixed)
+        count = p->tables;
+    else
+        count = 1;
     struct rows_stretch sum = {0};
     for (uint32_t t = 0; t < count; t++) {
         sum.rows += out[t].rows;
