@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """kustomize.py: deploy/kustomize/base fits itself and the daemons: names that refer to each other, ports, users, shards, options that the programs have;
-probes that ask nobody, a key a pod, checkpoints that coordinator and servers share, a job that begins. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
+probes that ask no other process, a key a pod, checkpoints that coordinator and servers share, a job that begins. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
 planted is found."""
 import pathlib
 import re
@@ -128,7 +128,7 @@ def store_group():
 
 
 def probe_faults(d, c):
-    """By what the daemon itself does, nobody is asked (deploy/healthy); a start may take an hour."""
+    """Probes look at the daemon's own work and ask no other process (deploy/healthy); a start may take an hour."""
     name = d["metadata"]["name"]
     for probe in ("startupProbe", "livenessProbe", *(["readinessProbe"] if d["kind"] == "StatefulSet" else [])):
         if c.get(probe, {}).get("exec", {}).get("command") != ["/usr/lib/shoal/healthy"]:
@@ -184,7 +184,7 @@ def pod_faults(d, c, all_, has):
 
 
 def set_faults(d, c, all_):
-    """Of a StatefulSet."""
+    """Checks a StatefulSet."""
     name = d["metadata"]["name"]
     service = named(all_, "Service", d["spec"]["serviceName"])
     if service is None or service["spec"]["clusterIP"] != "None" or service["spec"]["selector"] != d["spec"]["selector"]["matchLabels"]:
@@ -253,7 +253,7 @@ def faults(texts):
 
 
 def rendered(texts):
-    """Where kubectl is: it takes the base, and makes as many objects of it."""
+    """If kubectl is installed, it reads the base, and makes the same number of objects from it."""
     if shutil.which("kubectl") is None:
         print("not rendered: no kubectl here")
         return []

@@ -44,7 +44,7 @@ def version_faults(of):
     months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
     told = f"{log[4]}-{months.index(log[3]) + 1:02}-{int(log[2]):02}"
     found = [f"debian/changelog has version {log[1]} of {told}, CMakeLists.txt {version} of {day}"] if (log[1], told) != (version, day) else []
-    # What is younger than the changelog gets its time, what is older keeps its own: then no two builds are the same.
+    # Files newer than the changelog get its time, older ones keep theirs: otherwise no two builds would be the same.
     made = email.utils.parsedate_to_datetime(re.search(r"^ -- .*?>  (.*)$", of["deploy/debian/changelog"], re.M)[1])
     return found + ([f"debian/changelog is dated in the future: {made}"] if made.timestamp() > time.time() else [])
 

@@ -58,7 +58,7 @@ def zsh_completed(*words):
 
 
 def completed(*words):
-    """What bash offers for the last word."""
+    """Returns bash's completions of the last word."""
     script = f'source {COMPLETION}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shoal; echo "${{COMPREPLY[@]}}"'
     return subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True).stdout.split()
 
@@ -162,7 +162,7 @@ def write():
 
 
 def jobs_faults():
-    """Where Python has the modules: jobs that ship fit the schema, a misspelt key does not."""
+    """If Python has the modules: shipped jobs fit the schema, and a misspelt key does not."""
     try:
         import jsonschema
         import yaml

@@ -139,7 +139,7 @@ PLAIN = "insecure_plaintext: true # as before, without keys: man 7 shoal\n"
 
 
 def right(end, oldest):
-    """What is wrong with a tree after the takeover."""
+    """Returns what is wrong with a tree after the takeover."""
     state = "var/lib/shoal"
     wanted = {f"{state}/server-main/rows": "of server", f"{state}/server-2/rows": "of server2", f"{state}/coordinator/rows": "of coordinator",
               f"{state}/checkpoints/000001/manifest.json": "{}", "var/cache/shoal/worker-main/data/block": "decoded",

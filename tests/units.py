@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIB, GIB = 1 << 20, 1 << 30
 MACHINES = [GIB, 2 * GIB, 3 * GIB, 8 * GIB, 64 * GIB, 1024 * GIB, 8192 * GIB]
 UNITS = {"shoal-server": "shoal-server@", "shoal-coordinator": "shoal-coordinator", "shoal-worker": "shoal-worker@"}
-# What every unit says.
+# Settings of every unit.
 ALL = {"Type": "notify", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
        "Group": "shoal", "LimitCORE": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
        "IPAddressDeny": "any", "MemorySwapMax": "0", "RestartSec": "1", "RuntimeDirectoryPreserve": "restart"}

@@ -46,7 +46,7 @@ class Fleet:
                           f"name={name or who}", "--set", f"coordinator={self.endpoint if coordinator is None else coordinator}", *words)
 
     def at(self, who):
-        """Where a server listens."""
+        """Returns the endpoint of a server."""
         return f"ipc://{self.space.path}/{self.name}-{who}.sock"
 
     def state(self):
@@ -95,7 +95,7 @@ class Fleet:
         return digests(json.loads((self.space / "report.json").read_text()))
 
     def refused(self, text, who="coordinator"):
-        """Waits until a daemon's log, and the doctor, say why somebody is not taken."""
+        """Waits until a daemon's log and the doctor tell why a daemon is refused."""
         within(15, f"{who} to say: {text}", lambda: text in self.said(who))
         told = within(15, f"the doctor to say: {text}", lambda: (d := self.doctor()).returncode == 69 and text in d.stdout and d)
         return told.stdout

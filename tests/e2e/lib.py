@@ -121,7 +121,7 @@ class Run:
         return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace")
 
     def logs(self, name="*"):
-        """What the daemons of that name have logged so far."""
+        """Returns the log of the daemons of that name so far."""
         return "".join(p.read_text(errors="replace") for p in (self.dir / "log").glob(f"{name}.log"))
 
     def report(self):
@@ -216,7 +216,7 @@ def started(run, seconds=60):
 def strike(run, name, number=signal.SIGKILL):
     """A signal to a daemon of a job under way."""
     end = time.monotonic() + 10
-    while not run.signal(name, number):  # who has just ended is started again, or the job is over, and the run soon
+    while not run.signal(name, number):  # a process that has just ended is started again, or the job is over, and soon the run
         still_going(run)
         assert time.monotonic() < end, f"{name} was not running:\n{run.output()[-2000:]}"
         time.sleep(0.1)
@@ -256,7 +256,7 @@ def long_enough(case, space):
 
 
 def said_of(error):
-    """What a program that was run with check=True told before it failed."""
+    """Returns the output of a program that was run with check=True and failed."""
     said = getattr(error, "stderr", None) or ""
     return f"it said: {said if isinstance(said, str) else said.decode(errors='replace')}"[-4000:] if said else ""
 

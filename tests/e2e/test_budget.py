@@ -20,7 +20,7 @@ def zipf_log(path, rows, columns, keys, exponent=1.05, seed=1):
 
 
 def shard_status(run):
-    """What `shoal status` says of the one shard now; None while nobody answers."""
+    """Returns the status of the only shard from `shoal status`; None while there is no answer."""
     done = subprocess.run([SHOAL, "status", "--json", "--run-dir", str(run.dir)], capture_output=True, text=True, check=False)
     status = json.loads(done.stdout) if done.returncode == 0 and done.stdout else {}
     servers = status.get("servers")

@@ -69,7 +69,7 @@ def checkpoints_take_what_fits(space):
 
 
 def a_fleet_takes_what_fits(space):
-    """One after the other on the same servers: who is refused leaves the tables as they were."""
+    """Several jobs one after the other on the same servers: a refused one leaves the tables unchanged."""
     prepared(space)
     with Fleet(space, "a", 1).up() as fleet:
         alone = {"checkpoint.at_end": None}
@@ -140,7 +140,7 @@ def what_is_fresh_begins_anew_in_a_fleet(space):
 
 
 def a_fleet_is_translated_by_way_of_a_checkpoint(space):
-    """What `start_from: fleet` refuses by the schema goes through `shoal checkpoint create` and `fresh: [all]`, as into new servers."""
+    """A change that `start_from: fleet` refuses because of the schema works through `shoal checkpoint create` and `fresh: [all]`, as for new servers."""
     prepared(space)
     alone = {"checkpoint.at_end": None, "checkpoint.dir": str(space / "checkpoints")}
     with Fleet(space, "a", 1).up() as fleet:

@@ -20,7 +20,7 @@ def shoal(*words, status=0):
 
 
 def create(run, name):
-    """What the command says of a checkpoint that it makes in a job under way."""
+    """Returns the output of the command that makes a checkpoint of a running job."""
     done = subprocess.run([SHOAL, "checkpoint", "create", name, "--run-dir", run.dir, "--json"], capture_output=True, text=True, timeout=120)
     if done.returncode in (66, 69) and ("in finish by now" in done.stderr or "no job is running" in done.stderr or not run.running()):
         run.wait(120)
@@ -392,7 +392,7 @@ def removed_of_a_run_that_has_ended(space):
 
 
 def create_says_that_the_coordinator_is_gone(space):
-    """A frozen one answers nobody, as one that has ended; the command does not wait for its answer for ever."""
+    """A frozen coordinator sends no answer, like one that has ended; the command must not wait for it for ever."""
     run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": 100}), space / "run", 1, 1)
     started(run)
     asking = subprocess.Popen([SHOAL, "checkpoint", "create", "--run-dir", run.dir], stderr=subprocess.PIPE, text=True)

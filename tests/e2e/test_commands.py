@@ -188,7 +188,7 @@ def printed(name, text):
 
 
 def help_texts():
-    """Of every program and verb: what it prints."""
+    """Returns the help text of every program and verb."""
     verbs = [line.split()[0] for line in help_of("shoal").splitlines() if line.startswith("  ")]
     verbs += [f"checkpoint {line.split()[0]}" for line in help_of("shoal checkpoint").splitlines() if line.startswith("  ")]
     return {name: help_of(name) for name in ["shoal", *(f"shoal {v}" for v in verbs), "shoal-server", "shoal-coordinator", "shoal-worker"]}

@@ -27,7 +27,7 @@ def refused(space, job, words, *extra, status=None):
 
 
 def days_one_by_one_are_the_days_in_a_row(space):
-    """Where nothing draws on batch numbers the bits are the same; each day has servers of its own."""
+    """If nothing depends on batch numbers the bits are the same; each day has servers of its own."""
     days, whole = days_of(space)
     at_once = run_job(job(space, "whole", whole), space / "whole")
     for i, day in enumerate(days):
@@ -67,7 +67,7 @@ def killed_servers_lose_nothing_of_what_was_begun_with(space):
 
 
 def ended_job_is_gone_on_with_as_it_is(space):
-    """What is resumed from the end has nothing left to do; what was cut in the middle does the rest."""
+    """A job that is resumed from its end has nothing left to do; one that was interrupted in the middle does the rest."""
     days, _ = days_of(space)
     whole = job(space, "whole", days[0], **{"checkpoint.every_batches": 4, "checkpoint.keep": 0})
     report = run_job(whole, space / "run")
@@ -81,7 +81,7 @@ def ended_job_is_gone_on_with_as_it_is(space):
 
 
 def end_is_of_the_kept_epoch(space):
-    """Also in the report of who goes on from there; more epochs are another job."""
+    """The end belongs to the kept epoch, also in the report of a job that continues from there; with more epochs it is another job."""
     days, _ = days_of(space)
     keys = {"data.valid": str(days[1]), "data.test": str(days[2]), "train.epochs": 8, "train.early_stop.patience": 1, "tables[0].optimizer.lr": 0.3}
     report = run_job(job(space, "whole", days[0], **keys), space / "run")

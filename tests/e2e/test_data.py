@@ -46,7 +46,7 @@ def synth_kinds_are_repeatable_and_their_teachers_fit(space):
 
 
 def best_possible_auc_is_of_the_same_figure(space):
-    """Of the labels that the job has, on the split whose file the teacher is of; otherwise nothing."""
+    """The figure is for the job's labels, on the split that the teacher belongs to; otherwise there is none."""
     train, other = synth_kind("tasks", space / "train.csv", 2000), synth_kind("tasks", space / "other.csv", 1000, 1)
     teacher = json.loads(pathlib.Path(f"{other}.teacher.json").read_text())
     plain, both = {"data.format": "csv"}, {"data.label": ["click", "buy"], "model.kind": "mmoe"}
@@ -96,7 +96,7 @@ def a_share_of_the_negatives_leaves_predictions_calibrated(space):
     job = job_file(space / "job.yaml", train, **{"data.valid": str(other), "data.negatives": share, "model.kind": "deepfm"})
     report = run_job(job, space / "run")
     assert abs(report["valid"]["calibration"] - 1) < 0.05, report["valid"]
-    seen = report["train"]  # of examples that are kept, before they are learnt
+    seen = report["train"]  # figures of examples that are kept, before they are learnt
     assert abs(seen["calibration"] - 1) < 0.1, seen
     done = subprocess.run([SHOAL, "predict", "--from", str(space / "run"), "--in", str(other), "--column", "label"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import gzip
 
 from lib import *
 
-SERVERS = [1, 3, 2, 4]  # of each day
+SERVERS = [1, 3, 2, 4]  # servers on each day
 SAME = {"data.shuffle": False, "train.consistency": "bsp", "train.lanes": 1, "model.dropout": 0}  # all that a batch's number has a say in
 BATCH = 173             # 13 of them are a day of avazu_hour, exactly
 
@@ -60,7 +60,7 @@ def bits_are_those_of_one_job(space, days, whole, **keys):
     assert digests(reports[-1]) == digests(at_once)
     assert reports[0]["rows"] < reports[1]["rows"] < reports[2]["rows"] < reports[3]["rows"] == at_once["rows"], "every day brings new keys"
     rows = reports[0]["examples"]
-    for i, report in enumerate(reports):  # what a day was before it was learnt, against the one job's windows of that day
+    for i, report in enumerate(reports):  # the measures of a day before it was learnt, against the single job's windows of that day
         inside = [w["logloss"] for w in at_once["train"]["windows"] if i * rows < w["examples"] <= (i + 1) * rows]
         assert abs(report["train"]["logloss"] - sum(inside) / len(inside)) < 0.02, (i, report["train"], inside)
         assert report["train"]["auc"] > 0.5

@@ -9,7 +9,7 @@ def row_bytes(dim):
     return 8 + 4 * (1 + dim) * (1 + 1)
 
 
-SUNDRIES = 6 << 20  # of a run: the log's index, the coordinator's state, logs, pages, RocksDB's own
+SUNDRIES = 6 << 20  # a run's: the log's index, the coordinator's state, logs, pages, RocksDB's own
 
 
 def taken(folder):

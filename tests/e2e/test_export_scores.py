@@ -24,7 +24,7 @@ def key_of(field, value):
 
 
 def sparse_rows(path):
-    """Of a binary export: key, then the floats."""
+    """Reads the rows of a binary export: key, then the floats."""
     data, rows, size = path.read_bytes(), {}, 8 + 4 * (1 + DIM)
     assert len(data) % size == 0
     for at in range(0, len(data), size):
@@ -33,7 +33,7 @@ def sparse_rows(path):
 
 
 def dense_tensors(path, counts):
-    """Of a tsv: block b of tensor t has key t << 48 | b; cut to the tensors' sizes."""
+    """Reads the tensors of a tsv: block b of tensor t has key t << 48 | b; cut to the tensors' sizes."""
     tensors = {}
     for line in lines_of(path)[1:]:
         key, field, *floats = line.split("\t")

@@ -225,7 +225,7 @@ def a_job_drops_what_the_last_one_left(space):
 
 
 def a_restore_drops_nothing_unasked(space):
-    """The job file in a checkpoint has the `fresh: all` that its job was once submitted with; who goes on from it has not said so again."""
+    """The job file in a checkpoint has the `fresh: all` that its job was once submitted with; a job that continues from it has not asked for that again."""
     keys = {"model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **keys, **{"checkpoint.dir": str(space / "points"), "checkpoint.at_end": True})
     with AnyFleet(space, "a").up() as fleet:

@@ -100,7 +100,7 @@ def lost_coordinator_reads_rows_as_they_were_meant(space):
 
 
 def nobody_guesses(space):
-    """An older release's servers keep no names; without the coordinator's folder there is nobody who could say them."""
+    """An older release's servers keep no names; without the coordinator's folder no process can tell them."""
     first = job(space, "first", ["a", "b", "c"])
     with Fleet(space, "f").up() as fleet:
         fleet.job(first)

@@ -32,7 +32,7 @@ def same(told, expected, what):
 
 
 def trains_alike(expected, report):
-    """Whether this machine computes the bits of the one that made the files."""
+    """True when this machine computes the same bits as the one that made the files."""
     here = f"{report['kernel']}, {golden.library()}"
     if here != expected["kernel"]:
         print(f"      {expected['made_by']} trained with {expected['kernel']}, this machine has {here}: its last digests are not compared", flush=True)
@@ -80,7 +80,7 @@ def flip(file, share=0.4):
 
 
 def ends_with(where, status, *words):
-    """What a daemon says that cannot start."""
+    """Returns the output of a daemon that cannot start."""
     done = subprocess.run([BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=20, check=False, cwd=where)
     assert done.returncode == status, f"{words}: exit status {done.returncode}, {status} expected:\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_grow: a log of objects that grows: what comes is trained once, in rounds, and after a kill, a stop and a resume the rows are those of a run that
-nobody disturbed, with the same rounds."""
+"""test_grow: a growing log of objects: new objects are trained once, in rounds, and after a kill, a stop and a resume the rows are those of an undisturbed run
+with the same rounds."""
 from fleet import *
 
 KEYS = {"model.kind": "lr", "train.batch": 64, "train.lanes": 3, "train.consistency": "bsp", "data.objects.grow": "1s",
@@ -126,7 +126,7 @@ def killed_at_any_moment(space):
 
 
 def stopped_and_gone_on_with(space):
-    """Files come while nobody runs; the job is stopped within a round, and between two."""
+    """Files arrive while no process runs; the job is stopped within a round, and between two."""
     rows, slow = longer(3000), {"train.batch": 16, "model.kind": "deepfm", "model.hidden": [32]}
     whole, log = played(space, "whole", rounds=[["10", "11", "12"], ["13", "14"], ["15"]], rows=rows, **slow)
     log = Log(space, "again-log", rows)
@@ -316,7 +316,7 @@ def a_fleet_goes_on_until_it_is_stopped(space):
         submit = fleet.start("submit", "submit", job, "--coordinator", fleet.endpoint, "--workers", "2", program="shoal")
         at = lambda n: (s := fleet.state()).get("state") == "objects" and s["objects"]["read"] == n
         within(60, "the first round", lambda: at(2))
-        fleet.running["w0"].kill()  # nobody but w1 lists from now on
+        fleet.running["w0"].kill()  # only w1 lists from now on
         fleet.running.pop("w0").wait()
         log.put("09", "12")
         within(60, "the second round", lambda: at(4))

@@ -14,7 +14,7 @@ GROWS = {**KEYS, "data.objects.grow": "1s"}
 
 
 def value(name):
-    """Of the first field of all rows of this file."""
+    """Returns the value of the first field in all rows of this file."""
     return f"{zlib.crc32(name.encode()):08x}"
 
 
@@ -102,7 +102,7 @@ class Tables:
             shutil.copytree(self.space / "copy", self.fleet.folder("coordinator"))
         self.fleet.coordinator()
 
-        def look():  # all fits but for what is told of an empty folder, whose last job nobody knows
+        def look():  # all fits, except the report of an empty folder, whose last job is unknown
             told = self.fleet.doctor().stdout
             return told.count("  fits") == self.fleet.shards and told.count("problem:") == told.count("began with an empty data_dir")
         within(15, "the cluster to fit", look)
@@ -198,7 +198,7 @@ def growing_then_plain(space):
 
 
 def objects_then_growing(space):
-    """What a command lists, once: the same names."""
+    """A command lists each object once: the same names."""
     with Tables(space) as t:
         listing = [{"object": {"list": f"cd {t.log}; ls", "open": f'cat "{t.log}/$1"'}}]
         put(t.log, "10", "11")
@@ -228,7 +228,7 @@ def replay_then_growing(space):
 
 
 def checkpoint_hands_on(space):
-    """Of a plain job, of a growing one; into a fleet that is new, after a folder was lost."""
+    """Checkpoints of a plain job and of a growing one; into a new fleet, after a folder was lost."""
     with Tables(space) as t:
         points = {"checkpoint.dir": str(space / "points"), "checkpoint.at_end": True}
         newest = lambda: str(max((space / "points").iterdir(), key=lambda p: p.stat().st_mtime))
@@ -244,7 +244,7 @@ def checkpoint_hands_on(space):
         put(t.log, "14")
         t.lose()
         t.begin(t.file(**{**GROWS, **points}), "--resume", newest(), *fresh)
-        t.learnt(2)  # of that job: 13, and 14 now
+        t.learnt(2)  # that job's: 13, and 14 now
         assert t.end() == 0, t.said
         t.are("10", "11", "12", "13", "14")
 
@@ -301,7 +301,7 @@ def what_is_not_known_is_refused(space):
 
 
 def names_of_all_shapes(space):
-    """Two prefixes, parts with random names, names that come late, again and not any more, while who lists is killed."""
+    """Two prefixes, parts with random names, names that come late, come again or disappear, while the worker that lists is killed."""
     with Tables(space) as t:
         put(t.log, "web/0001", "web/0002", "app/0009")
         t.begin(t.file(f"{t.log}/*/*", **GROWS), workers=2)

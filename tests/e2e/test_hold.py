@@ -67,7 +67,7 @@ def who_is_told_to_end_while_it_waits_ends_well(space):
 
 
 def a_second_run_in_the_same_folder_is_refused_and_harms_nothing(space):
-    """What it would have written is what the first one starts its daemons with again."""
+    """The first run restarts its daemons with files that the second one would have overwritten."""
     train = synth(space / "train.tsv", 4000, 1)
     job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(100)})
     run = Run(job, space / "run", 1)
@@ -136,7 +136,7 @@ def a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint(space):
 
 
 def a_log_that_was_replaced_is_not_learnt_beside_the_other(space):
-    """Who came later indexed it for himself, and a part of each went into one model: exit 0."""
+    """A later worker made an index of its own, and a part of each log went into one model: exit 0."""
     train, other = synth(space / "train.tsv", 4000, 1), synth(space / "other.tsv", 4000, 2)
     job = job_file(space / "job.yaml", train, **{"train.epochs": longer(40)})
     run = Run(job, space / "run")
@@ -154,7 +154,7 @@ def a_log_that_was_replaced_is_not_learnt_beside_the_other(space):
 
 
 def a_worker_that_has_no_cache_any_more_leaves_the_job_to_the_other(space):
-    """What it cannot make ended the job for all."""
+    """A cache that one worker cannot make used to end the job for all."""
     packed, cache = space / "train.tsv.gz", space / "cache"
     packed.write_bytes(gzip.compress(synth(space / "train.tsv", 4000, 1).read_bytes()))
     job = job_file(space / "job.yaml", packed, **{"train.epochs": longer(100), "coordinator.lease": "2s", "data.cache": str(cache)})

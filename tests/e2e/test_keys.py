@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_keys: a fleet over tcp with keys: who is refused, what a list that changes does, what is logged, what listens; sockets and their group."""
+"""test_keys: a fleet over tcp with keys: refused peers, changes of a list, log lines, listening sockets and their group."""
 import re
 
 from fleet import *
@@ -80,7 +80,7 @@ class Keyed:
 
 
 def a_day_is_in_the_audit_log(space):
-    """Training over keys; who asks for what his role does not have; line by line what is logged."""
+    """Training over keys; clients that ask for more than their role allows; every line of the log."""
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 4000, 1))
     with Keyed(space).up() as f:
         worker = f.worker(job)
@@ -98,7 +98,7 @@ def a_day_is_in_the_audit_log(space):
         orders = [line for line in f.audit("coordinator") if "op=CONNECT" not in line]
         assert orders == [
             'role=admin name=ann peer=127.0.0.1 op=SUBMIT object="run N" result=ok',
-            'role=metrics name=met peer=127.0.0.1 op=JOB_TEXT object="" result=denied',  # what tables are called by: not for figures
+            'role=metrics name=met peer=127.0.0.1 op=JOB_TEXT object="" result=denied',  # names of tables are not for a reader of metrics
             'role=worker name=w1 peer=127.0.0.1 op=SUBMIT object="" result=denied',
             'role=serve name=srv peer=127.0.0.1 op=STOP object="" result=denied',
             'role=admin name=ann peer=127.0.0.1 op=STOP object="job" result=ok'], orders

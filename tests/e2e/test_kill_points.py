@@ -34,7 +34,7 @@ def link_or_copy(file, to):
 
 
 class Plan:
-    """The file that the servers map: who dies next, and how many steps there have been."""
+    """The file that the servers map: which server dies next, and how many steps there have been."""
     FORM = struct.Struct(f"iiq{len(ACTIVITIES)}q")
 
     def __init__(self, space):
@@ -123,8 +123,7 @@ def verified(folder):
 
 
 def killed(space, activity, steps, job, prompt=None, memory=None):
-    """Jobs until there are kills enough, each compared with one that nobody disturbed. memory: bytes that each server may take; the
-    undisturbed run has all."""
+    """Runs jobs until there are enough kills, each compared with an undisturbed run. memory: bytes that each server may take; the undisturbed run has all."""
     kills = Kills(space, activity, steps)
     expected = digests(run_job(job, space / "calm", 2, 2))
     if memory is not None:

@@ -34,7 +34,7 @@ def nobody_else_gets_in(space):
              if path.exists() and path.stat().st_mode & 0o077 and not path.is_socket()]
     assert not loose, loose
     if os.geteuid() == 0:
-        with tempfile.TemporaryDirectory() as open_to_all:  # the tree may lie where nobody may look
+        with tempfile.TemporaryDirectory() as open_to_all:  # the tree may lie in a folder that other users cannot read
             program = pathlib.Path(shutil.copy(SHOAL, open_to_all))
             program.parent.chmod(0o755)
             got = subprocess.run([program, "status", "--coordinator", f"ipc://{folder}/coordinator"], user="nobody", capture_output=True, text=True)
@@ -55,7 +55,7 @@ def a_deep_run_folder_works(space):
 
 
 def a_run_folder_may_have_any_name(space):
-    """What YAML or a pattern reads otherwise too: each run keeps to its own folder, also when it is asked once it has ended."""
+    """Names that YAML or a pattern would read in another way: each run keeps to its own folder, also when it is asked after its end."""
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 1500, 1), **{"data.test": str(space / "train.tsv"), "checkpoint.at_end": True})
     names, above = ("a #1", "a #2", "c: d", 'q"x', "b\\x", """[0]* it's 'q"\\ # {x}: y"""), space / "r"
     above.mkdir()

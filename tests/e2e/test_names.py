@@ -82,7 +82,7 @@ def folder_without_names_in_its_job_is_read_by_those_of_its_servers(space):
 
 
 def new_field_starts_empty(space):
-    """What the network reads has grown: refused by the tensor's name, and what the refusal advises works."""
+    """The network's input has grown: the job is refused with the tensor's name, and the advice of the refusal works."""
     first(space)
     more = log(space / "more.csv", ["label", "hour", "user", "item", "city", "age"])
     run = Run(job(space, "more", more), space / "refused", 1, 1, ["--start-from", str(space / "first")])
@@ -92,7 +92,7 @@ def new_field_starts_empty(space):
     begin(space, "more", job(space, "more", more, fresh=advice, **{"train.skip": True}))
     assert row(space, "more", "user", "u7") == row(space, "first", "user", "u7") is not None
     assert row(space, "more", "hour", "h7") is None  # empty until it learns
-    assert tensor(space, "more", "input.numbers") == tensor(space, "first", "input.numbers")  # of the same numbers as before
+    assert tensor(space, "more", "input.numbers") == tensor(space, "first", "input.numbers")  # it has the same numbers as before
     assert numbers(space, "more") == {**numbers(space, "first"), "hour": 3}
     taught = begin(space, "taught", job(space, "taught", more, fresh=INPUT))
     assert row(space, "taught", "hour", "h7") is not None and taught["test"]["auc"] > 0.6
@@ -121,7 +121,7 @@ def what_means_something_else_is_refused(space):
             ("kind", {"data.columns": None}, "input.numbers is left over"),
             ("multi", {"data.columns": [{"name": "age", "type": "number"}, {"name": "city", "type": "multi"}]}, "field city is multi, it was category"),
             ("table", {"tables[1].name": "other", "tables[1].dim": 4, "tables[1].fields": ["city"]}, "field city had its rows in table emb"),
-            ("model", {"model.kind": "wide_deep"}, "model.kind is wide_deep, it was deepfm"),  # of the same tensors
+            ("model", {"model.kind": "wide_deep"}, "model.kind is wide_deep, it was deepfm"),  # with the same tensors
             ("number", {"fresh": ["age"]}, "fresh names age, a number, which has no rows: name the tensors that read it, such as input.numbers"),
             ("typo", {"fresh": ["citty"]}, "fresh names citty, which is no field and no tensor")):
         run = Run(job(space, name, space / "same.csv", **over), space / name, 1, 1, ["--start-from", str(space / "first")])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_newcomer: what somebody meets who has only the manual: every word that is printed can be typed, every wrong one is told by name."""
+"""test_newcomer: the steps of a user with only the manual: every printed command can be typed, every error is named."""
 import bz2
 import io
 import lzma
@@ -205,7 +205,7 @@ def a_file_of_another_format_names_the_key_to_set(space):
 
 
 def lines_of_other_tools_are_refused_with_a_command_that_mends_them(space):
-    """What is told is done as it stands, and the job then reads the file."""
+    """The printed advice is followed literally, and the job then reads the file."""
     csv, svm = csv_job(space), job_file(space / "svm.yaml", "x", **{"data.format": "libsvm", "train.batch": 64})
     rows = range(300)
     for job, name, lines, says in (

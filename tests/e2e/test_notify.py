@@ -50,7 +50,7 @@ class Unit:
 
 
 def fleet(space):
-    """Three units, with no settings but what a unit gives and whom to talk to."""
+    """Three units, with only the settings that a unit gives, and the coordinator's endpoint."""
     endpoint = f"ipc://{space / 'coordinator'}/run/socket"
     (space / "server.yaml").write_text(f"coordinator: {endpoint}\n")
     (space / "worker.yaml").write_text(f"coordinator: {endpoint}\ncores: 1\nlanes: 1\n")
@@ -89,12 +89,12 @@ def units_tell_what_they_do(space):
         says_while_it_trains(units["coordinator"], report, r"^STATUS=job e2e: train, epoch [1-9]\d* of \d+, \d+ examples, [1-9]\d*/s, 1 workers$")
         says_while_it_trains(units["server"], report, r"^STATUS=serving: [1-9]\d* rows, [1-9]\d* keys/s pulled, [1-9]\d* pushed$")
         assert (space / "server/state/name").exists() and (space / "coordinator/state/store/CURRENT").exists()
-        # what is told is read meanwhile, as systemd does: on a slow machine nobody's room for it is full
+        # messages are read meanwhile, as by systemd: on a slow machine no daemon's buffer for them fills up
         within(120, "the job's end", lambda: report.exists() or not [unit.lines() for unit in units.values()])
         assert any((space / "worker/cache/data").iterdir())
         units["coordinator"].says("^STATUS=no job, 1 of 1 shards ready; the last, e2e: done$")
         before = subprocess.run([SHOAL, "digest", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False).stdout
-        units["server"].process.kill()  # what it has in its journal is read back
+        units["server"].process.kill()  # the records in its journal are read back
         units["server"].end()
         units["server"] = start["server"]()
         units["server"].says(r"^STATUS=(recovers|serving: .*)")
@@ -116,7 +116,7 @@ def a_unit_is_ready_once_the_coordinator_has_taken_it(space):
         units["second"] = Unit(space, "second", "shoal-server", "--instance", "2")
         units["second"].says("^STATUS=the coordinator does not take this server")
         end = time.monotonic() + 12  # longer than one that has no answer is waited for
-        while time.monotonic() < end:  # what is told is read meanwhile, as systemd does
+        while time.monotonic() < end:  # messages are read meanwhile, as by systemd
             assert "READY=1" not in units["second"].lines(), units["second"].told
             time.sleep(0.2)
         status = subprocess.run([SHOAL, "status", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False).stdout
@@ -201,7 +201,7 @@ def a_unit_that_fails_to_start_is_named_with_the_cause(space):
 
 
 def a_daemon_that_hangs_is_not_healthy(space):
-    """As containers are looked at: by what each does itself. A coordinator that is away makes nobody unhealthy."""
+    """Health as containers check it: by each daemon's own work. A coordinator that is away makes no daemon unhealthy."""
     _, _, start = fleet(space)
 
     def healthy(name):

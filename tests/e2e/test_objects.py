@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""test_objects: a log of objects behind commands that count their calls: each is opened by one worker, once; whoever dies, the rows are the same;
-a command that fails, hangs or ends early is named, tried again, and never half trained."""
+"""test_objects: a log of objects behind commands that count their calls: each is opened by one worker, once; whichever process dies, the rows are the same; a
+command that fails, hangs or ends early is named, tried again, and never half trained."""
 import gzip
 
 from fleet import *
 
 
 class Log:
-    """Objects of Criteo lines, some packed; `list` and `open` write down who calls them."""
+    """Objects of Criteo lines, some packed; `list` and `open` record their callers."""
 
     def __init__(self, space, objects, rows=300):
         self.folder, self.calls, self.objects = space / "log", space / "calls", objects
@@ -220,8 +220,8 @@ def a_file_is_scored_in_the_place_of_objects(space):
 
 
 def a_replay_takes_objects_window_by_window(space):
-    """16 objects an hour, opened by who trains them: tables and figures are a function of job and log, whoever computes and dies on the way; rows of days and
-    hours are those of the same files taken as one. ssp keeps each hour's rows together, too. Behind a command each is opened once."""
+    """16 objects an hour, opened by the worker that trains them: tables and figures are a function of job and log, whichever worker computes and dies; rows of
+    days and hours are those of the same files taken as one. ssp keeps each hour's rows together, too. Behind a command each is opened once."""
     folder, hours, begin, calls, dice = space / "log", longer(10), 1772582400 + 19 * 3600, space / "calls", random.Random(5)
     for h in range(hours):
         path = folder / time.strftime("%Y-%m-%d/%H", time.gmtime(begin + h * 3600))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_owner: who owns which rows, with real daemons: folders lost, put back, swapped, of others, and another number of shards. The probe model
-counts, so a row that is read as a new one changes the digest. Each advice that is printed is followed."""
+"""test_owner: the owner of each row, with real daemons: folders lost, put back, swapped, of other servers, and another number of shards. The probe model
+counts, so a row that is read as a new one changes the digest. All printed advice is followed."""
 import re
 
 from fleet import *

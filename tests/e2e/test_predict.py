@@ -24,7 +24,7 @@ def scores_of(path):
 
 
 def auc(label, score):
-    """Of ranks, those of equal scores shared."""
+    """Computes the AUC from ranks; equal scores share a rank."""
     order = sorted(range(len(score)), key=lambda i: score[i])
     at = ranks = 0
     while at < len(order):
@@ -46,7 +46,7 @@ def trained(space, servers=1, **over):
 
 @functools.cache
 def trained_once():
-    """Where the run of `trained` lies that all cases read which change nothing of it, its job, test input and report."""
+    """Returns the folder of the run of `trained` for all cases that only read it, its job, test input and report."""
     space = Space()
     atexit.register(space.remove)
     return space, *trained(space, servers=2)
@@ -365,7 +365,7 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
 
 
 def run_that_keeps_nothing_is_not_said_to_be_readable(space):
-    """Once it has ended only its checkpoint can be asked: whoever waited is told of that one, and it serves."""
+    """Once the run has ended only its checkpoint can be read: a waiting command is told of the checkpoint, which serves it."""
     run, _ = going(space, "run", longer(12), **{"durability": "memory", "checkpoint.at_end": True})
     asked = asking(space, "predict", "--from", run.dir)
     rows = (space / "train.tsv").read_text()
@@ -379,7 +379,7 @@ def run_that_keeps_nothing_is_not_said_to_be_readable(space):
 
 
 def folders_of_who_was_killed_go_with_the_next(space):
-    """And nobody else's: of one that still asks, of another user, behind a link, without our mark."""
+    """The next command removes the folder of a killed one. Others stay: that of a command that still runs, one of another user, one behind a link, one without our mark."""
     train = synth(space / "train.tsv", 2000, 1)
     for name in ("run", "other"):
         run_job(job_file(space / "job.yaml", train), space / name)

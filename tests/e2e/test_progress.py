@@ -31,7 +31,7 @@ def one_epoch_stops_early_with_its_best_tables(space):
 
 
 def evaluations_change_no_bit(space):
-    """They read; whoever dies on the way, and wherever, they are the same."""
+    """Evaluations only read: whichever process dies, and wherever, they are the same."""
     bare = run_job(progress_job(space, **{"evaluate.every_batches": None}), space / "bare")
     report = run_job(progress_job(space), space / "run", 2, 2)
     assert len(bare["evaluations"]) == 1 and len(report["evaluations"]) == 8, report["evaluations"]
@@ -63,7 +63,7 @@ def resumed_job_goes_on_with_its_evaluations(space):
     assert digests(report) == digests(wanted)
     for a, b in zip(report["evaluations"], wanted["evaluations"], strict=True):
         assert (a["batch"], a["auc"], a["logloss"]) == (b["batch"], b["auc"], b["logloss"]), (a, b)
-        assert b["examples"] - 5 * 2 * 128 <= a["examples"] <= b["examples"], (a, b)  # of a task in parts, the last is told
+        assert b["examples"] - 5 * 2 * 128 <= a["examples"] <= b["examples"], (a, b)  # of a task in parts, only the last report counts
 
 
 def minutes_end_a_job(space):
@@ -119,7 +119,7 @@ def progressive_figures_are_a_function_of_the_job(space):
         time.sleep(1)
         strike(run, name)
         assert run.wait() == 0, run.output()[-3000:]
-        train = run.report()["train"]  # of a task whose lane was taken away what was not reported is not counted
+        train = run.report()["train"]  # the unreported part of a task whose lane was taken away does not count
         assert rows - 2 * 5 * 128 <= train["examples"] <= rows, (name, train["examples"])
         seen = {w["batch"]: w["examples"] for w in wanted["windows"]}
         assert all(w["examples"] <= seen[w["batch"]] for w in train["windows"]), (name, train["windows"], seen)

@@ -175,7 +175,7 @@ def erased_keys_stay_gone(space):
 
 
 def keys_are_read_as_they_are_written(space):
-    """What is erased is gone for good: nothing is guessed into a line, nothing of it left out."""
+    """Erased rows are gone for good, so a line is read exactly as it is: no part is guessed or left out."""
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 2000, 3), **KEYS)
     path = space / "keys"
     with Two(space) as fleet:
@@ -231,7 +231,7 @@ def all_is_read_after_a_restart_without_a_job(space):
         fleet.train(job)
         before = [fleet.json(*q) for q in questions]
         fleet.restart_all()
-        deadline = time.monotonic() + 60  # nobody submits anything; the daemons have to start
+        deadline = time.monotonic() + 60  # no job is submitted; the daemons have to start
         while fleet.ask("digest").returncode != 0 and time.monotonic() < deadline:
             time.sleep(0.2)
         after = [fleet.json(*q) for q in questions]

@@ -66,7 +66,7 @@ def page_check(text):
 
 
 def page_text(path):
-    """What the page shows; the case is skipped without node."""
+    """Returns the text of the page; the case is skipped without node."""
     text = drawn(path)
     if text is None:
         raise Skip("needs node")
@@ -119,7 +119,7 @@ def report_page_is_whole_and_harmless(space):
 
 
 def page_says_what_there_is(space):
-    """Of one epoch and of three, the first of which was the best: what is drawn and told, and what would say nothing is not."""
+    """Pages of one epoch and of three, the first of which was the best: useful figures are drawn and described, others are left out."""
     def page(epochs, **more):
         r = {"job": "a", "epochs": [{"epoch": i + 1, "valid": {"auc": auc}} for i, auc in enumerate(epochs)], "final_epoch": len(epochs),
              "training": [{"epoch": i + 1, "examples": 100 * (i + 1), "logloss": 0.5} for i in range(len(epochs))],
@@ -206,7 +206,7 @@ def no_value_becomes_markup_or_script(space):
 
 
 def page_of_anything_has_an_end(space):
-    """A report may be anybody's: numbers between which there is none, that overflow, lists longer than ours."""
+    """A report may come from anywhere: numbers without another one between them, numbers that overflow, lists longer than ours."""
     def point(examples, **more):
         return {"epoch": 1, "examples": examples, "logloss": 0.5, "seconds": 1.0, "dense_norm": 1.0, "row_norm": 1.0, **more}
     reports = [[point(1e17), point(1e17 + 16)], [point(5e16 + 8 * i, seconds=i * 1e-320) for i in range(100)],
@@ -370,7 +370,7 @@ def tensorboard_folder_that_cannot_be_made_is_told_before_the_job(space):
 
 
 def asked_for_and_not_done(space, over, spoil=None):
-    """What a job says that is done, but for something that it asked for beside its tables."""
+    """Returns the output of a job that is done, except for something that it asked for beside its tables."""
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 5), **over)
     run = Run(job, space / "run")
     if spoil is not None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_rows: who gets a row, what it counts and when it goes, from a log with event times to the tables."""
+"""test_rows: which keys get a row, what a row counts and when it is dropped, from a log with event times to the tables."""
 import re
 
 from lib import *
@@ -22,7 +22,7 @@ def job(space, train, **over):
 
 
 def inspect(run_dir, key):
-    """What the table emb has under `field:value` (user is 0, item 1), or None."""
+    """Returns the row of `field:value` in table emb (user is 0, item 1), or None."""
     done = subprocess.run([SHOAL, "inspect", "--json", "--run-dir", str(run_dir), "emb", key], stdout=subprocess.PIPE, check=False)
     assert done.returncode in (0, 66), f"shoal inspect ended with {done.returncode}"
     return json.loads(done.stdout) if done.returncode == 0 else None
@@ -120,7 +120,7 @@ def an_order_in_which_nothing_ages_is_refused(space):
 
 
 def a_checkpoint_keeps_its_order(space):
-    """What goes on keeps the order of its checkpoint's batches, whatever a new job would be given: the digests are those of a run that was never broken off."""
+    """A resumed job keeps the order of its checkpoint's batches, whatever order a new job would get: the digests are those of an uninterrupted run."""
     train = log_file(space / "train.csv", list(random_log(4000, 3)))
     ages = {"tables[0].evict": {"ttl_days": 3, "every_hours": 1}}
     over = {"data.shuffle": None, "checkpoint.every_batches": 20, "checkpoint.keep": 0}

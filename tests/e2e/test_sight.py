@@ -196,7 +196,7 @@ def a_submitted_job_is_told_that_its_folder_hangs(space):
             try:
                 asked = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait")
                 assert asked.returncode == 69 and f"checkpoint folder {disk / 'kept'} has not answered for" in asked.stderr, asked
-                time.sleep(4)  # nobody asks for it any more
+                time.sleep(4)  # no client asks for it any more
             finally:
                 subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
             within(20, "the coordinator to tell the end", lambda: "answers again" in fleet.said("coordinator"))
@@ -355,7 +355,7 @@ def a_server_at_all_addresses_is_told_by_one(space):
 
 
 def a_name_without_an_address_is_told(space):
-    """`advertise` with a name that nobody knows: the server's log, status and doctor say so."""
+    """`advertise` with a name that does not resolve: the server's log, status and doctor say so."""
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 600, 1), **LONG)
     with Nets("c", "s0", "s1", "w") as nets, Far(space, nets) as fleet:
         fleet.coordinator("--set", "insecure_plaintext=true")

@@ -149,7 +149,7 @@ def loose_key(t):
 
 
 def not_listed(t):
-    """Of two: a coordinator serves, and what the key may do is not what is asked."""
+    """A coordinator serves, and the key's role does not allow the request."""
     t.keys("metrics")
     port = free_port()
     t.beside = t.keyed(f"allow={t.space / 'allow'}", listen=f"tcp://127.0.0.1:{port}")
@@ -208,7 +208,7 @@ STARTS = {"unknown option": unknown_option, "cannot open it": cannot_open_it, "c
           "or both on ipc": two_kinds, "holds the data of server": another_name}
 
 
-# What --check can see: files, keys and lists. The rest shows at a start: ports, folders, the coordinator, a key that a unit did not hand over.
+# Faults that --check can see: files, keys and lists. The rest shows at a start: ports, folders, the coordinator, a key that a unit did not pass.
 CHECKED = {"unknown option", "cannot open it", "cannot read the allow-list", "at the key", "unknown key", "expected", "nobody could come",
            "take one of them away", "or both on ipc"}
 

@@ -17,7 +17,7 @@ class Daemon:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(self.log) + ".notify")
         self.heard = []
-        threading.Thread(target=self.take, daemon=True).start()  # one that nobody reads blocks who tells
+        threading.Thread(target=self.take, daemon=True).start()  # a pipe without a reader blocks its writer
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.log) + ".notify", **{f"SHOAL_SLOW_{what}": str(ms) for what, ms in slow}}
         if slow:
             environment["LD_PRELOAD"] = str(SLOW)
@@ -29,7 +29,7 @@ class Daemon:
             self.heard += self.socket.recv(4096).decode().split("\n")
 
     def listen(self, seconds):
-        """What it says in the next so many seconds, or until it ends."""
+        """Returns the output of the next `seconds` seconds, or until the program ends."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
             time.sleep(0.05)
@@ -95,7 +95,7 @@ class Fleet:
         return self.start("shoal-worker", "train", "--config", job, "--coordinator", self.endpoint, **how)
 
     def digest(self):
-        """Of the table; the server has to be up."""
+        """Returns the digest of the table; the server has to be up."""
         end = time.monotonic() + 60
         while True:
             got = shoal("digest", "--coordinator", self.endpoint, "emb")

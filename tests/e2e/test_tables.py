@@ -24,7 +24,7 @@ ROW_BYTES = {"user": 8 + 20 + 4 * (2 * 9 + 2) + 20, "goods": 8 + 4 * 5 + 4 * 5 +
 
 
 def log_file(path, rows, seed=1):
-    """Lines (click, user, item, tags, weekday, city); who clicks depends on user and item."""
+    """Writes lines (click, user, item, tags, weekday, city); a click depends on user and item."""
     dice, lines = random.Random(seed), []
     for _ in range(rows):
         user, item = int(dice.paretovariate(0.6)) % 400, dice.randrange(50)

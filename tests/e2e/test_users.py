@@ -144,7 +144,7 @@ def the_user_says_what_it_may_send(space):
 
 
 def a_routing_id_of_another_user_is_another_peer(space):
-    """A worker that takes up the routing id of an administrator who has left is no administrator."""
+    """A worker that takes up the routing id of an administrator that has left is no administrator."""
     if os.geteuid() != 0:
         raise Skip("needs root to be other users")
     with Machine(space).up() as m:
@@ -174,7 +174,7 @@ def orders_are_told_whatever_else_is_asked(space):
     with subprocess.Popen([BIN / "shoal-coordinator", "--set", f"listen={endpoint}", "--set", f"data_dir={space}/c", "--set", "log=error"], stderr=log) as daemon:
         try:
             within(10, "the socket", (space / "c.sock").exists)
-            if os.geteuid() == 0: # only root can be a user who may not
+            if os.geteuid() == 0: # only root can act as a user without the right
                 for path, mode in ((space.path, 0o755), (space / "c.sock", 0o777)):
                     os.chmod(path, mode)
                 child = os.fork()

@@ -92,7 +92,7 @@ durability: journal
 
 
 def shoal(*words, where=None, status=0):
-    """What a command says; where: the folder that it runs in. status None: any."""
+    """Returns the output of a command; where: the folder that it runs in. status None: any."""
     done = subprocess.run([SHOAL, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, cwd=where)
     if status is not None and done.returncode != status:
         raise AssertionError(f"shoal {words}: exit status {done.returncode}, {status} expected:\n{done.stdout}{done.stderr}")
@@ -104,7 +104,7 @@ class Folder:
 
     def __init__(self, where):
         self.where, self.daemons = pathlib.Path(where), []
-        self.sockets = tempfile.mkdtemp(prefix="shoal-")  # where it works its path may be long
+        self.sockets = tempfile.mkdtemp(prefix="shoal-")  # the path of the working folder may be long
         self.endpoint = f"ipc://{self.sockets}/c"
 
     def start(self, name, program, *words):
@@ -179,7 +179,7 @@ def library():
 
 
 def digests_told(text):
-    """Of `shoal digest --json`: {table: [rows, digest]}."""
+    """Reads the output of `shoal digest --json`: {table: [rows, digest]}."""
     told = json.loads(text)
     return {t["name"]: [t["rows"], t["digest"]] for t in (told if isinstance(told, list) else told["tables"])}
 
@@ -207,12 +207,12 @@ def rows_exported(text):
 
 
 def read_folders(where):
-    """Digests that `shoal digest` finds in folders that nobody has opened yet."""
+    """Returns the digests that `shoal digest` finds in folders that were not opened yet."""
     return digests_told(shoal("digest", "--run-dir", ".", "--json", where=where))
 
 
 def read_running(fleet, keys):
-    """What a fleet tells of its tables: digests, rows, and which batches changed them."""
+    """Returns what a fleet says of its tables: digests, rows, and the batches that changed them."""
     rows, pushes = {}, {}
     for table, some in keys.items():
         for key in some:
@@ -224,7 +224,7 @@ def read_running(fleet, keys):
 
 
 def read_checkpoint(folder, space):
-    """Of each table its rows, and a hash of them as they are exported, with state, in order of line."""
+    """Returns the rows of each table, and a hash of them as they are exported, with state, in order of line."""
     diff = json.loads(shoal("checkpoint", "diff", folder, folder, "--json"))
     found = {}
     for table in diff["tables"]:

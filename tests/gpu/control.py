@@ -89,7 +89,7 @@ def check_limits(folder):
     code, out = s.run("slow", [s.place.bin / "slow"], 1)
     assert code == session.TIMEOUT and not s.judge("slow", code, out) and s.failures
     begin = time.monotonic()
-    code, _ = s.run("stuck", [s.place.bin / "stuck"], 1)  # what holds its output outlives it, as a process stuck in the driver does
+    code, _ = s.run("stuck", [s.place.bin / "stuck"], 1)  # the holder of its output outlives it, like a process stuck in the driver
     assert code == session.TIMEOUT and time.monotonic() - begin < 8
     s = play(folder, {"slow": "sleep 20"}, seconds=1.5)
     code, out = s.run("slow", [s.place.bin / "slow"], 100)
@@ -109,7 +109,7 @@ time.sleep(float(sys.argv[2]))"""
 
 
 def check_ends(folder):
-    """What a program leaves behind ends with it, whether it was killed or ended by itself; it has not ended while one of its threads runs."""
+    """Processes that a program leaves behind end with it, whether it was killed or ended by itself; it has not ended while one of its threads runs."""
     text = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=[60]).start(); ctypes.CDLL(None).syscall(60, 0)"
     p = subprocess.Popen([sys.executable, "-c", text], start_new_session=True)
     while pathlib.Path(f"/proc/{p.pid}/stat").read_text(encoding="ascii").split()[2] != "Z":
@@ -125,7 +125,7 @@ def check_ends(folder):
 
 
 def check_stuck(folder):
-    """What no signal reaches is not waited for without a limit, and is told."""
+    """A process that no signal reaches is waited for up to a limit, and reported."""
     script(folder / "path/nvidia-smi", "exec sleep 20")
     s = play(folder, {"slow": "sleep 20"})
     s.stage_end = s.end
@@ -309,7 +309,7 @@ def check_run(folder):
 
 
 def check_written(folder):
-    """Where the second place for results cannot be, they are in the first, which is said once; logs are kept when nothing can be written."""
+    """If the second place for results cannot exist, they are in the first, which is said once; logs are kept when nothing can be written."""
     (folder / "file").touch()
     out, halves = folder / "out", {}
     s = play(folder / "half", {})
@@ -363,7 +363,7 @@ def check_readme(folder):
     results.readme_put(readme, "- the whole way at 1,000 examples/s or more: **yes** (2,449,000 examples/s)")
     assert "-->2.4<!--" in readme.read_text(encoding="utf-8")
     page, whole = HERE / "RESULTS.md", HERE.parent.parent / "README.md"
-    if page.exists() and whole.exists():  # of an archive: neither
+    if page.exists() and whole.exists():  # an archive has neither
         said = results.README_RATE.search(whole.read_text(encoding="utf-8"))
         assert said and said[0] == results.rate_of(page.read_text(encoding="utf-8")), said
 

@@ -13,13 +13,13 @@ from smoke import ALL_KINDS, KINDS
 # libcheck forks for each case, and each fork makes a context on the card; so it does not (CK_FORK=no), but for these:
 FORKED = {"dense_layer_test_plan": "cases that abort on purpose", "dense_cuda_test_ops": "a comparison that must fail and exit",
           "dense_cuda_test_model": "cases that set the module's environment"}
-STAND_IN = ("dense_cuda_test_host", "dense_cuda_test_refused")  # of the host's stand-in itself: a card has nothing to show there
+STAND_IN = ("dense_cuda_test_host", "dense_cuda_test_refused")  # tests of the host's stand-in itself: a card has nothing to show there
 PRECISIONS = ["fp32", "bf16"]
 AUC_APART = 0.001
 # Every kernel of ours takes one struct NAME_args, whose name is part of the kernel's mangled one; of the libraries' kernels none does. What
 # the option is called changed from version to version.
 FILTERS = (("--kernel-name", "kns=_args"), ("--kernel-regex", "kns=_args"), ("--kernel-name", "kns=_kernel"), ("--filter", "kns=_kernel"))
-# Of the libraries' kernels those in fp32 are looked at too; in 16 bits they load and store in ways that no tool up to CUDA 13.0 follows.
+# The libraries' kernels in fp32 are checked, too; in 16 bits they load and store in ways that no tool up to CUDA 13.0 follows.
 LOOKED_AT = {"fp32": "all kernels", "bf16": "our kernels"}
 assert list(LOOKED_AT) == PRECISIONS
 
@@ -36,7 +36,7 @@ def test_env(s, name):
 
 def stage_tests(s):
     programs = sorted(p for p in s.place.bin.glob("dense_*test_*") if p.name not in STAND_IN)
-    if s.dry:  # what forks runs elsewhere as it does here, but for one; the longest of the others is left out
+    if s.dry:  # all but one of the programs that fork run elsewhere as they do here; the longest of the others is left out
         programs = [p for p in programs if p.name == "dense_layer_test_plan" or p.name not in (*FORKED, "dense_cuda_test_sizes")]
     if not programs:
         return s.fail(f"{s.place.bin} has no test program of dense (dense_*test_*): build all targets")
@@ -141,7 +141,7 @@ CONTROL = ["--batch", "1", "--rows", "26", "--leave-out", "rows"]
 
 
 def control(s, tool, kind, reader, words):
-    """Whether initcheck sees this kernel of ours read rows that nobody wrote; None: there was no time."""
+    """True when initcheck sees that this kernel of ours read rows that were never written; None: there was no time."""
     code, out = check(s, tool, "initcheck", [kind], words, CONTROL, seconds=15)
     return None if code == NO_TIME else code == 9 and "ninitialized" in out and reader in out
 

@@ -55,7 +55,7 @@ class Watch(threading.Thread):
 
 
 class Card:
-    """What nvidia-smi says twice a second; nothing where it is not there."""
+    """Reads nvidia-smi twice a second; without it there is no output."""
 
     def __init__(self, folder):
         self.file = open(folder / "nvidia-smi.csv", "w+", encoding="utf-8")

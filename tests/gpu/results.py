@@ -7,7 +7,7 @@ from steps import PRECISIONS, VARIANTS
 from whole import GOAL
 
 HALVES = ("correctness", "speed")
-FORMAT = 1  # of a half in results.json: one of another number is not read
+FORMAT = 1  # format of a half in results.json: one with another number is not read
 TITLES = {"correctness": "Correctness", "speed": "Speed"}
 
 SANITIZER_TEXT = """- memcheck and initcheck: with every tensor and piece of scratch an allocation of its own; before them initcheck had
@@ -92,7 +92,7 @@ def ratio_text(value):
 
 
 def fallback_lines(figures):
-    """What says that a card computed some of it otherwise than it should. figures: by the name that is shown."""
+    """Returns the lines that tell which figures a card computed in another way than planned. figures: by the name that is shown."""
     counted = {name: r["counters"] for name, r in figures.items() if r and r.get("counters")}
     found = [f"{name} {c['refusals']:,} and {c['spoiled']:,} ({c['choices']:,} ways asked for, {c['recordings']:,} recordings, {c['plays']:,} plays)"
              for name, c in counted.items() if c["refusals"] or c["spoiled"]]

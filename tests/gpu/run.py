@@ -35,7 +35,7 @@ from smoke import ALL_KINDS, KINDS, smoke
 
 
 def look(s):
-    """Who measures what, and where."""
+    """Notes the machine and the programs of the measurement."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
     s.about["date"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
@@ -92,7 +92,7 @@ def half_stages(o, half, place, scratch, write):
     try:
         s.stage("look", 60, look)
         RUN[half](s)
-    except Exception as error:  # what was found until then is worth having
+    except Exception as error:  # the results so far are worth keeping
         s.fail(f"{half}: {type(error).__name__}: {error}")
     write(s, ended=True)
     return s
@@ -106,8 +106,8 @@ def logs_keep(scratch, half, out):
 
 
 def earlier(o, home):
-    """What other calls left: where results go, or where they go without $OUT, which is empty at each call on some machines. A dry half and a
-    real one are not put together."""
+    """Returns the results of earlier calls: from where results go, or from where they go without $OUT, which is empty at each call on some machines. A dry half
+    and a real one are not put together."""
     found = {**results.read(home / "results.json"), **results.read(o.out / "results.json")}
     return {name: half for name, half in found.items() if half.get("dry") == o.dry}
 

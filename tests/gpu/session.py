@@ -156,7 +156,7 @@ class Session:
         self.about, self.stages, self.figures, self.wanted = {}, [], {}, []
         self.failures, self.notes = [], []
         self.stopped = False
-        self.after_stage = lambda s: None  # what is known is written, should the machine be taken away
+        self.after_stage = lambda s: None  # the results so far are written, in case the machine is taken away
         self.lock = threading.Lock()
 
     def left(self, most=1e9):
@@ -196,7 +196,7 @@ class Session:
                 self.fail(f"{name}: left out, {NO_TIME}")
             else:
                 function(self)
-        except Exception as error:  # what the others find is worth having
+        except Exception as error:  # the results of the other parts are worth having
             self.fail(f"{name}: {type(error).__name__}: {error}")
         state = "ok" if len(self.failures) == failed else "failed"
         self.stages.append({"name": name, "seconds": round(time.monotonic() - begin, 1), "limit": seconds, "state": state})
@@ -240,7 +240,7 @@ class Session:
         return code == 0
 
     def gpu_step(self, what, words, seconds, env=None):
-        """What gpu_step says, a dictionary a line; a failure is told."""
+        """Returns the output of gpu_step, a dictionary a line; a failure is reported."""
         code, out = self.run(what, [self.place.bin / "gpu_step", "--module", self.module, *words], seconds, env)
         self.judge(what, code, out)
         found = json_lines(out)

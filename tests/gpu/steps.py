@@ -82,7 +82,7 @@ sys.exit(0 if torch.cuda.is_available() else 3)"""
 
 
 def torch_find(s):
-    """Whether PyTorch is there to be measured. That it is not installed is said; that it is, and does not work or sees no card, is a failure."""
+    """True when PyTorch can be measured. If it is not installed, that is reported; if it is, and does not work or sees no card, that is a failure."""
     code, out = s.run("PyTorch?", [sys.executable, "-c", TORCH_ASK], 80, card_env())
     if code == 0 or (code == 3 and s.dry):
         s.about["PyTorch"] = out.strip().splitlines()[-1]
@@ -156,7 +156,7 @@ def ours(s, batch, precision, seconds, name, words=()):
     words = ["--precision", precision, *words, *size(s, batch, seconds), "device", *KINDS]
     for r in s.gpu_step(f"step {batch} {precision} {name}", words, 60):
         key = f"step/{r['kind']}/{batch}/{precision}/{name}"
-        counted = s.figures.get(key, {}).get("counters") or {}  # of the runs before
+        counted = s.figures.get(key, {}).get("counters") or {}  # counters of the earlier runs
         counters = {k: n + counted.get(k, 0) for k, n in (r["counters"] or {}).items()}
         add(s, key, r["ms"], products_ms=r["products_ms"], counters=counters)
 

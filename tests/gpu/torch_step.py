@@ -164,7 +164,7 @@ def tell(precision, variant, **more):
 
 
 def attempt(precision, variant, function):
-    """What it gives; None: it failed, and that is told."""
+    """Returns the result of `function`; None: it failed, and that was reported."""
     try:
         return function()
     except Exception as error:  # torch.compile fails on machines without a compiler; the other figures count

@@ -9,7 +9,7 @@ import jobs
 from session import end_all
 
 GOAL = 1e6  # examples/s, on 16 cores
-LINES_MOST = 20_000_000  # of the log, on 16 cores; fewer on fewer
+LINES_MOST = 20_000_000  # lines of the log, on 16 cores; fewer on fewer
 EPOCHS = 3
 
 
