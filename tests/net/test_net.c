@@ -319,7 +319,7 @@ START_TEST(net_warm_path_allocates_nothing)
 }
 END_TEST
 
-/* A lost edge shows as a stall: the guard ends it and client_exchange says so. */
+/* A lost edge shows as a stall: the guard ends it and client_exchange reports it. */
 START_TEST(net_never_sleeps_on_a_used_edge)
 {
     struct server s;

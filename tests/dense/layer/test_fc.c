@@ -10,7 +10,7 @@
 
 enum { M = 9, N = 20, K = 33, LD = 40 };
 
-/* Element (i, j) of op(a). */
+/* Returns element (i, j) of op(a). */
 static double element(const float *a, bool transpose, uint32_t i, uint32_t j)
 {
     return (double)(transpose ? a[j * LD + i] : a[i * LD + j]);

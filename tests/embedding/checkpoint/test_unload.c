@@ -185,7 +185,7 @@ START_TEST(taking_back_asks_for_the_journal_first)
     ck_assert_int_eq(taken.status, SHOAL_E_IO);
     ck_assert_uint_eq(to.s[0].fatal, 1);
     fleet_close(&to, false);
-    fleet_reopen(&to); /* nothing has gone before */
+    fleet_reopen(&to); /* nothing was removed before */
     for (uint32_t i = 0; i < FLEET_TABLES; i++)
         ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
     fleet_close(&to, false);

@@ -283,7 +283,7 @@ static void cuts_case(enum durability durability, const char *where)
     make_cut(1);
     change(&other);
     uint64_t before = rig_digest(&s);
-    make_cut(2); /* its images are all of before the change, the record of it is in its journal */
+    make_cut(2); /* all its images are from before the change, whose record is in its journal */
     ck_assert_int_eq(engine_restore(s.g, 1, 2, &e), SHOAL_E_SCHEMA);
     ck_assert_ptr_nonnull(strstr(e.text, "cut 1 is of before table table-0"));
     rig_train(&s, 1, 0, 0, 5, 9);

@@ -853,7 +853,7 @@ START_TEST(pushes_wait_for_what_is_not_copied)
     ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, p.keys, 1, &changed, NULL), SHOAL_E_AGAIN);
     while (rig_push(&s, &p, &plan) == SHOAL_E_BUSY) {
         waited++;
-        if (waited == 3) /* the first batch of tablets is on its way */
+        if (waited == 3) /* the first batch of tablets is being copied */
             ck_assert_int_eq(rig_push(&s, &first, &plan), 0);
         /* keys may be in any tablet */
         ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, p.keys, 1, &changed, NULL), SHOAL_E_AGAIN);

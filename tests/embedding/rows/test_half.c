@@ -124,8 +124,8 @@ START_TEST(a_value_that_can_be_stored_is_stored_as_it_is)
 }
 END_TEST
 
-/* Up or down to a neighbour, never further; what is too large becomes the largest; so nothing is
- * ever not finite. */
+/* Rounding goes up or down to a neighbour; a value that is too large becomes the largest one. So
+ * every result is finite. */
 START_TEST(rounding_goes_to_a_neighbour_and_stays_finite)
 {
     const enum value_kind kind = kinds[_i];

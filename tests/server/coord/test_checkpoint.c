@@ -42,7 +42,7 @@ struct rig {
     const char *root;                      /* checkpoint_root; NULL: none */
     const char *signers;                   /* checkpoint_signers; NULL: none */
     const struct coord_folder_ops *folder; /* NULL: the disk's */
-    uint32_t hook_deaf;                    /* asked so often it goes on; then it ends */
+    uint32_t hook_deaf;                    /* stops that the command survives */
     int hook_status;
 };
 
@@ -121,7 +121,7 @@ static void worker_add(uint32_t i)
     fake_worker_start(w, r.sim, name, r.shard, SHARDS);
 }
 
-/* train, more: keys of the job; from: a checkpoint to go on from. */
+/* train, more: keys of the job; from: a checkpoint to continue from. */
 static void rig_start(const char *train, const char *more, const char *from)
 {
     static const struct sim_options calm = {
@@ -177,7 +177,7 @@ static void job_done(void)
                   r.client.submit_status, r.client.text);
 }
 
-/* Each row of each epoch from `first` on exactly once. */
+/* Checks that each row of each epoch from `first` on counts exactly once. */
 static void rows_once(uint32_t epochs)
 {
     for (uint32_t e = 1; e <= epochs; e++)
@@ -213,7 +213,7 @@ static const char *checkpoint_make(const char *name)
     return r.client.checkpoint.reply.path;
 }
 
-/* Entries of the folder, unfinished ones too, when all errands there are over. */
+/* Counts the entries of the folder, unfinished ones included, once no errand is left there. */
 static uint32_t entries(const char *suffix)
 {
     while (r.coord != NULL && !sim_stopped(r.node) && r.coord->fleet.errands.count > 0)
@@ -1495,7 +1495,7 @@ static void in_memory(void)
         r.shard[s]->in_memory = true;
 }
 
-/* A shard dies with its rows, is away for so long, and comes back empty. */
+/* A shard dies with its rows, is away for `away_ns`, and comes back empty. */
 static void lose(uint32_t shard, uint64_t away_ns)
 {
     char name[24];
@@ -2289,7 +2289,7 @@ static void state_change(const char *path, void (*change)(struct coord_progress 
     free(text);
 }
 
-/* The job's time at hand, in all. */
+/* Returns the time that the current job has spent in all. */
 static uint64_t time_spent(void)
 {
     const struct coord_job *j = &r.coord->slot[0];
