@@ -1,4 +1,4 @@
-/* awaited.h: what of the fleet a job waits for. */
+/* awaited.h: the servers that a job waits for. */
 #ifndef SERVER_COORD_CORE_AWAITED_H
 #define SERVER_COORD_CORE_AWAITED_H
 

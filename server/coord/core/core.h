@@ -56,7 +56,7 @@ enum coord_from_state {
     FROM_FLEET /* the tables that the servers hold: nothing to load */
 };
 
-/* What is known of a split of the input. */
+/* A split of the input, as far as it is indexed. */
 struct coord_split {
     uint64_t rows, digest;
     uint32_t used, known; /* 1: the job has the split; 1: its index is reported */
@@ -128,7 +128,7 @@ struct coord_stop {
     uint64_t since_ns; /* when this coordinator learnt of it */
 };
 
-/* What a job that fails takes back of what other rooms began: before its phase says FAILED, which
+/* Takes back, for a job that fails, all that other rooms began: before its phase says FAILED, which
  * is stored, and after. run: shards may know its run. */
 struct coord_end {
     void (*before)(struct coord_job *j, const char *why);

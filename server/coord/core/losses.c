@@ -1,4 +1,4 @@
-/* losses.c: sums and means of what training has counted. */
+/* losses.c: sums and means over the examples of training. */
 #include "server/coord/core/losses.h"
 
 #include "proto/base/assert.h"

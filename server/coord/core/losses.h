@@ -1,4 +1,4 @@
-/* losses.h: what training has counted over examples. Pure. */
+/* losses.h: sums over the examples of training. Pure. */
 #ifndef SERVER_COORD_CORE_LOSSES_H
 #define SERVER_COORD_CORE_LOSSES_H
 

@@ -1,4 +1,4 @@
-/* options.h: what a daemon, or a test, gives the coordinator to work with. */
+/* options.h: settings and callbacks that a daemon, or a test, gives the coordinator. */
 #ifndef SERVER_COORD_FLEET_OPTIONS_H
 #define SERVER_COORD_FLEET_OPTIONS_H
 
