@@ -50,14 +50,14 @@ int checkpoint_signed_say(const char *folder, bool checked, struct err *e)
 
 /* ---- sign ------------------------------------------------------------------------------------ */
 
-struct names {
+struct key_names {
     char (*name)[SIGNATURE_NAME]; /* owned (count) */
     uint32_t count, capacity;
 };
 
 static int name_add(void *context, const char *name, struct err *e)
 {
-    struct names *n = context;
+    struct key_names *n = context;
     if (array_room(&n->name, n->count, &n->capacity, 64) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     SHOAL_ASSERT(strlen(name) < SIGNATURE_NAME); /* names in part.h are shorter */
@@ -65,7 +65,7 @@ static int name_add(void *context, const char *name, struct err *e)
     return 0;
 }
 
-static int names_take(const char *folder, struct names *n, struct err *e)
+static int key_names_take(const char *folder, struct key_names *n, struct err *e)
 {
     struct checkpoint *c = NULL;
     int rc = checkpoint_open(folder, NULL, &c, e);
@@ -79,7 +79,7 @@ static int names_take(const char *folder, struct names *n, struct err *e)
 
 int checkpoint_sign_main(struct option_line *o, struct err *e)
 {
-    struct names n = {.count = 0};
+    struct key_names n = {.count = 0};
     uint8_t *seed = NULL;
     if (o->words != 1 || option_text(o, "key") == NULL)
         return err_set(e, SHOAL_E_USAGE,
@@ -89,7 +89,7 @@ int checkpoint_sign_main(struct option_line *o, struct err *e)
     if (rc == 0) /* a damaged checkpoint gets no signature, which would hide the damage */
         rc = checkpoint_whole(o->word[0], NULL, e);
     if (rc == 0)
-        rc = names_take(o->word[0], &n, e);
+        rc = key_names_take(o->word[0], &n, e);
     if (rc == 0)
         rc = signature_write(o->word[0], n.name, n.count, seed, e);
     if (rc == 0)

@@ -33,8 +33,8 @@
 #include <unistd.h>
 
 struct export_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     /* schemas, tablets and, for a cut in memory, facts; export_run fills in the rest */
     struct part part;
     uint64_t changed[LIMIT_TABLES]; /* sequence of each table's last change of schema; 0: none */
@@ -273,7 +273,7 @@ static int answer_again(struct export_work *x, struct err *e)
     return rc;
 }
 
-static void export_run(struct work *w)
+static void export_run(struct offload *w)
 {
     struct export_work *x = container_of(w, struct export_work, work);
     struct stat st;
@@ -292,7 +292,7 @@ static void export_run(struct work *w)
         file_remove_tree(x->tmp);
 }
 
-static void export_done(struct work *w)
+static void export_done(struct offload *w)
 {
     struct export_work *x = container_of(w, struct export_work, work);
     struct engine *g = x->g;

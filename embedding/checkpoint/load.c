@@ -217,7 +217,7 @@ static void take_in(struct engine *g)
 
 /* ---- writing ---- */
 
-static void write_done(struct work *work)
+static void write_done(struct offload *work)
 {
     struct load_write *w = container_of(work, struct load_write, work);
     struct engine *g = w->g;
@@ -288,7 +288,7 @@ static int prepare_seal(struct engine *g)
                                 &l->control_bytes);
 }
 
-static void build_done(struct work *w);
+static void build_done(struct offload *w);
 
 /* Starts to build the next group, or all. False: no memory, the next step retries. */
 static bool build_start(struct engine *g)
@@ -384,7 +384,7 @@ static void step(struct engine *g, unsigned kind)
         g->job[kind]->ops->step(g);
 }
 
-static void build_done(struct work *w)
+static void build_done(struct offload *w)
 {
     struct load_build *b = container_of(w, struct load_build, work);
     struct engine *g = b->g;

@@ -86,15 +86,15 @@ static inline const struct engine_loaded *load_done_for(const struct engine *g, 
 }
 
 struct load_build {
-    struct work work;  /* first */
-    struct engine *g;  /* borrowed; used only on the loop */
-    struct load *load; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed; used only on the loop */
+    struct load *load;   /* borrowed */
     int status;
     struct err err;
 };
 
 /* On an I/O thread: verifies the checkpoint, then builds the next group. */
-void load_build_run(struct work *w);
+void load_build_run(struct offload *w);
 /* True when all places are built. */
 static inline bool load_all_built(const struct load *l)
 {
@@ -113,8 +113,8 @@ static inline uint32_t load_tablets_below(const struct load *l, uint32_t table, 
 }
 
 struct load_write {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     struct journal_sync sync;
     bool marked; /* write the marker before the images */
     bool seal;
@@ -123,7 +123,7 @@ struct load_write {
 };
 
 /* On an I/O thread: writes the next built images, or the last batch. */
-void load_write_run(struct work *w);
+void load_write_run(struct offload *w);
 
 /* Syncs the journal on an I/O thread. */
 int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e);

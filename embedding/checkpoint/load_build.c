@@ -411,7 +411,7 @@ static int build_group(struct build *b, struct err *e)
     return 0;
 }
 
-void load_build_run(struct work *w)
+void load_build_run(struct offload *w)
 {
     struct load_build *out = container_of(w, struct load_build, work);
     struct build b = {.l = out->load};
@@ -536,7 +536,7 @@ int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err 
     return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing", g->dir);
 }
 
-void load_write_run(struct work *work)
+void load_write_run(struct offload *work)
 {
     struct load_write *w = container_of(work, struct load_write, work);
     struct store_item item;

@@ -20,7 +20,7 @@
  *     [test: a_run_that_may_have_trained_keeps_its_rows]
  */
 #include "embedding/checkpoint/load.h"
-#include "embedding/engine/replay.h"
+#include "embedding/engine/recover.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -39,8 +39,8 @@ struct unload {
 };
 
 struct unload_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     struct journal_sync sync;
     uint64_t run, tables;
     int status;
@@ -86,10 +86,10 @@ static int clear(struct unload_work *w)
         rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_flush(s, &w->err);
-    return rc == 0 ? replay_clear_load(s, w->tables, &w->err) : rc;
+    return rc == 0 ? recover_clear_load(s, w->tables, &w->err) : rc;
 }
 
-static void clear_run(struct work *work)
+static void clear_run(struct offload *work)
 {
     struct unload_work *w = container_of(work, struct unload_work, work);
     w->status = clear(w);
@@ -153,7 +153,7 @@ static void take_out(struct engine *g)
         engine_fail(g, &e);
 }
 
-static void clear_done(struct work *work)
+static void clear_done(struct offload *work)
 {
     struct unload_work *w = container_of(work, struct unload_work, work);
     struct engine *g = w->g;

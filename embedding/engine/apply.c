@@ -1,5 +1,5 @@
 /* apply.c: applies records, one by one. Invariants 1 and 2: apply.h; those of stored tablets:
- * replay.c. */
+ * recover.c. */
 #include "embedding/engine/apply.h"
 
 #include "embedding/journal/record_schema.h"

@@ -23,7 +23,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
-#include "embedding/engine/replay.h"
+#include "embedding/engine/recover.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/archive.h"
@@ -46,8 +46,8 @@ struct clear {
 };
 
 struct clear_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     struct journal_sync sync;
     struct stored_load marker;
     void *control; /* owned */
@@ -187,17 +187,17 @@ static int decide(struct clear_work *w)
     return rc == 0 ? store_flush(w->g->store, &w->err) : rc;
 }
 
-static void clear_run(struct work *work)
+static void clear_run(struct offload *work)
 {
     struct clear_work *w = container_of(work, struct clear_work, work);
     w->status = decide(w);
     if (w->status == 0)
-        w->status = replay_clear_load(w->g->store, UINT64_MAX, &w->err);
+        w->status = recover_clear_load(w->g->store, UINT64_MAX, &w->err);
     if (w->status == 0) /* hardly anything is left to rewrite */
         w->status = flush_rewrite(w->g->store, &w->err);
 }
 
-static void clear_done(struct work *work)
+static void clear_done(struct offload *work)
 {
     struct clear_work *w = container_of(work, struct clear_work, work);
     struct engine *g = w->g;

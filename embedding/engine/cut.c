@@ -49,7 +49,7 @@
 typedef void (*go_done)(void *context, int status, uint64_t rows, uint64_t bytes);
 
 struct cut_work {
-    struct work work;      /* first; the list of works owns it once it is started */
+    struct offload work;   /* first; the list of works owns it once it is started */
     struct engine_job job; /* used while it waits for a batch in flight, and while it copies */
     struct engine *g;      /* borrowed */
     struct cut_facts facts;
@@ -249,7 +249,7 @@ static int make_parts(struct cut_work *c)
     return rc == 0 ? list_rows(c, &c->err) : rc;
 }
 
-static void cut_run(struct work *w)
+static void cut_run(struct offload *w)
 {
     struct cut_work *c = container_of(w, struct cut_work, work);
     if (c->g->dir == NULL)
@@ -275,7 +275,7 @@ static void cut_run(struct work *w)
     part_free(&c->part);
 }
 
-static void cut_done(struct work *w)
+static void cut_done(struct offload *w)
 {
     struct cut_work *c = container_of(w, struct cut_work, work);
     struct engine *g = c->g;

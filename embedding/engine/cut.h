@@ -29,7 +29,7 @@ int cut_copy_cold(struct store *from, struct store *to, size_t batch, struct err
 /* Makes the empty folder for a cut, with journal/ in it. Any thread. */
 int cut_folder_make(const char *parent, const char *tmp, struct err *e);
 void cut_source_close(struct cut_source *s);
-/* replay.c: reads the tablets of a part of a checkpoint, as of the cut, into tables of g, which
+/* recover.c: reads the tablets of a part of a checkpoint, as of the cut, into tables of g, which
  * exist with the part's schemas. base[table] (tablets): 0 for a wanted tablet, else UINT64_MAX;
  * NULL: no tablet of that table. Runs and marks go to `runs`, empty at first. For a checkpoint's
  * parts only: changes are not marked for flushing. */

@@ -111,8 +111,8 @@ struct store *cut_copy_take(struct cut_copy *c, uint64_t *bytes)
 /* ---- a batch ---- */
 
 struct copy_work {
-    struct work work;   /* first */
-    struct cut_copy *c; /* borrowed */
+    struct offload work; /* first */
+    struct cut_copy *c;  /* borrowed */
 };
 
 /* The next tablet. False: there is none. */
@@ -176,7 +176,7 @@ static int write_batch(struct cut_copy *c, struct err *e)
     return rc;
 }
 
-static void copy_run(struct work *w)
+static void copy_run(struct offload *w)
 {
     struct cut_copy *c = container_of(w, struct copy_work, work)->c;
     c->status = write_batch(c, &c->err);
@@ -186,7 +186,7 @@ static void copy_run(struct work *w)
     }
 }
 
-static void copy_done(struct work *w)
+static void copy_done(struct offload *w)
 {
     struct cut_copy *c = container_of(w, struct copy_work, work)->c;
     struct engine *g = c->g;

@@ -149,19 +149,19 @@ uint64_t engine_cut_tables(struct engine *g, uint64_t cut)
 /* ---- dropping ---- */
 
 struct drop_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     char path[LIMIT_PATH];
 };
 
-static void drop_run(struct work *w)
+static void drop_run(struct offload *w)
 {
     if (file_remove_tree(container_of(w, struct drop_work, work)->path) != 0)
         log_warn("cannot remove %s; it is removed at the next start",
                  container_of(w, struct drop_work, work)->path);
 }
 
-static void drop_done(struct work *w)
+static void drop_done(struct offload *w)
 {
     if (!w->cancelled)
         space_look(container_of(w, struct drop_work, work)->g);

@@ -337,7 +337,7 @@ int engine_close(struct engine *g, bool flush)
     struct err e = {0};
     int rc = 0;
     engine_audit_stop(g);
-    work_drain(&g->works);
+    offload_drain(&g->works);
     SHOAL_ASSERT(!g->flush.busy && !g->syncing && !g->space.looking && fetch_none(g));
     guard_free(g->guard);
     bool back = engine_back(g);
@@ -354,7 +354,7 @@ int engine_close(struct engine *g, bool flush)
         else
             give_back(g);
     }
-    work_drain(&g->works); /* work that closing began */
+    offload_drain(&g->works); /* work that closing began */
     cut_free(g);
     flush_free(g);
     space_free(g);

@@ -1,6 +1,6 @@
 /* engine_state.c: tables of an engine and their led tablets; jobs are begun, stepped, counted and
- * closed; syncs of the journal; failing. Within the room it calls only work.c, and the other files
- * use it. */
+ * closed; syncs of the journal; failing. Within the room it calls only offload.c, and the other
+ * files use it. */
 #include "embedding/engine/engine_state.h"
 
 #include "proto/base/assert.h"
@@ -193,12 +193,12 @@ void engine_whole_free(struct engine *g)
 
 /* ---- work, and failing ---- */
 
-void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
-                 void (*done)(struct work *w))
+void engine_work(struct engine *g, struct offload *w, void (*run)(struct offload *w),
+                 void (*done)(struct offload *w))
 {
     w->run = run;
     w->done = done;
-    work_start(&g->works, g->env, w);
+    offload_start(&g->works, g->env, w);
 }
 
 int engine_fail(struct engine *g, const struct err *e)
@@ -267,17 +267,17 @@ void engine_jobs_close(struct engine *g)
 }
 
 struct sync_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     struct journal_sync sync;
 };
 
-static void sync_run(struct work *w)
+static void sync_run(struct offload *w)
 {
     journal_sync_run(&container_of(w, struct sync_work, work)->sync);
 }
 
-static void sync_done(struct work *w)
+static void sync_done(struct offload *w)
 {
     struct sync_work *s = container_of(w, struct sync_work, work);
     struct engine *g = s->g;

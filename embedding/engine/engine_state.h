@@ -4,7 +4,7 @@
 
 #include "embedding/engine.h"
 #include "embedding/engine/guard.h"
-#include "embedding/engine/work.h"
+#include "embedding/engine/offload.h"
 #include "embedding/journal/archive.h"
 #include "embedding/journal/journal.h"
 #include "embedding/journal/record.h"
@@ -62,10 +62,10 @@ struct stale { /* a tablet that began an epoch: pairs of other epochs may remain
 };
 
 struct flush_state {
-    bool busy;              /* a batch is in flight */
-    struct work *under_way; /* borrowed; that batch, if flush.c began it */
-    bool settling;          /* a caller waits for it: no new batch begins */
-    struct stale *stale;    /* owned; (stale_room): tablets whose older pairs go after the batch */
+    bool busy;                 /* a batch is in flight */
+    struct offload *under_way; /* borrowed; that batch, if flush.c began it */
+    bool settling;             /* a caller waits for it: no new batch begins */
+    struct stale *stale; /* owned; (stale_room): tablets whose older pairs go after the batch */
     uint32_t stale_count, stale_room;
     uint8_t *buffer;         /* owned; values of the batch */
     size_t capacity, bytes;  /* used bytes of the buffer */
@@ -174,7 +174,7 @@ struct engine_job_ops {
     bool (*urgent)(const struct engine *g); /* images are waited for; NULL: never */
     /* bytes of rows in memory, or soon there; NULL: none */
     uint64_t (*bytes)(const struct engine *g);
-    void (*close)(struct engine *g); /* frees it, after work_drain */
+    void (*close)(struct engine *g); /* frees it, after offload_drain */
 };
 
 /* A member of a job's struct, which container_of finds. */
@@ -192,7 +192,7 @@ struct engine {
     void *place_file, *names_file; /* owned; place and names point into these (identity.c) */
     void *taken_file;              /* owned; NULL with a folder, from which it is read */
     struct env *env;               /* borrowed */
-    struct work_list works;
+    struct offload_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];
     uint8_t *led; /* owned; (led_count): global tablets that this shard leads */
@@ -260,9 +260,9 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
                   uint64_t sequence);
 /* Reports progress within one long call to a watchdog (engine_options.on_pulse). */
 void engine_pulse(const struct engine *g, uint64_t done, uint64_t of);
-/* Starts work in a struct of the caller's on another thread (work.h). */
-void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
-                 void (*done)(struct work *w));
+/* Starts work in a struct of the caller's on another thread (offload.h). */
+void engine_work(struct engine *g, struct offload *w, void (*run)(struct offload *w),
+                 void (*done)(struct offload *w));
 /* notifies the shard, once; returns e->code */
 int engine_fail(struct engine *g, const struct err *e);
 /* engine_fail with the failure in *e (may be NULL), too. */
@@ -282,7 +282,7 @@ bool engine_jobs_urgent(const struct engine *g);
 uint64_t engine_jobs_bytes(const struct engine *g);
 void engine_jobs_close(struct engine *g);
 
-/* replay.c */
+/* recover.c */
 int engine_recover(struct engine *g, struct err *e);
 /* restore.c: applies a RESTORE record: restores tablets of its tables that are older than
  * `sequence` to the cut, opens its run with the cut's marks, drops every other run of these tables.

@@ -33,8 +33,8 @@
 #define LOOK_BACK (16 * FETCH_MOST)
 
 struct fetch_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     size_t count;
     struct store_item *item; /* owned, as all below; (count) */
     uint64_t *key;
@@ -56,7 +56,7 @@ static void work_free(struct fetch_work *f)
     free(f->value);
 }
 
-static void fetch_run(struct work *w)
+static void fetch_run(struct offload *w)
 {
     struct fetch_work *f = container_of(w, struct fetch_work, work);
     char *value = f->value;
@@ -127,7 +127,7 @@ static void fetch_start(struct engine *g);
 static void asked_renew(struct engine *g);
 static void tell(struct engine *g);
 
-static void fetch_done(struct work *w)
+static void fetch_done(struct offload *w)
 {
     struct fetch_work *f = container_of(w, struct fetch_work, work);
     struct engine *g = f->g;

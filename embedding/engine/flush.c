@@ -37,8 +37,8 @@
 #define UNSYNCED_MAX (16u << 20)
 
 struct flush_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     bool flush;
     struct journal_sync sync; /* when flush */
     int status;
@@ -268,13 +268,13 @@ static void batch_done(struct engine *g, bool flushed)
 
 /* ---- the I/O thread's part ---- */
 
-static void flush_run(struct work *w)
+static void flush_run(struct offload *w)
 {
     struct flush_work *f = container_of(w, struct flush_work, work);
     f->status = write_batch(f->g, f->flush, &f->sync, &f->err);
 }
 
-static void flush_done(struct work *w)
+static void flush_done(struct offload *w)
 {
     struct flush_work *f = container_of(w, struct flush_work, work);
     struct engine *g = f->g;
@@ -388,7 +388,7 @@ int flush_settle(struct engine *g, struct err *e)
         return 0;
     SHOAL_ASSERT(!f->settling);
     f->settling = true;
-    work_settle(f->under_way);
+    offload_settle(f->under_way);
     f->settling = false;
     SHOAL_ASSERT(!f->busy);
     g->tier.tell = true; /* the batch has made room */
@@ -403,17 +403,17 @@ int flush_settle(struct engine *g, struct err *e)
 /* ---- upkeep of the journal ---- */
 
 struct spare_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     struct journal_spare spare;
 };
 
-static void spare_run(struct work *w)
+static void spare_run(struct offload *w)
 {
     journal_spare_run(&container_of(w, struct spare_work, work)->spare);
 }
 
-static void spare_done(struct work *w)
+static void spare_done(struct offload *w)
 {
     struct spare_work *s = container_of(w, struct spare_work, work);
     if (w->cancelled)

@@ -214,7 +214,7 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
         for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
-            SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
+            SHOAL_ASSERT(t->written[k] <= sequence); /* recover.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)
                 floor = t->written[k];
@@ -250,7 +250,7 @@ int flush_rewrite(struct store *s, struct err *e)
     if (rc != 0)
         return rc;
     for (uint32_t i = 0; i < REWRITE_LOOKS && (rc = store_compacted(s, e)) == SHOAL_E_AGAIN; i++) {
-        work_pause();
+        offload_pause();
         if (i == REWRITE_AGAIN && (rc = store_compact(s, e)) != 0)
             return rc;
     }

@@ -37,7 +37,7 @@ struct quarantine {
     char path[LIMIT_PATH], older[LIMIT_PATH]; /* path empty: nothing is kept */
     uint64_t file_bytes;
     struct env *env;            /* borrowed */
-    struct work_list *works;    /* borrowed */
+    struct offload_list *works; /* borrowed */
     struct refusal fact[QUEUE]; /* `facts` that wait to be written */
     uint64_t facts, lost;
     bool busy; /* a batch is in flight */
@@ -208,7 +208,7 @@ static char *refusal_line(const struct refusal *r)
 }
 
 struct batch {
-    struct work work;     /* first */
+    struct offload work;  /* first */
     struct quarantine *q; /* borrowed; the I/O thread reads only members that never change */
     uint64_t facts;
     int error;
@@ -266,7 +266,7 @@ static void outcome(struct quarantine *q, uint64_t facts, int error)
     q->told = true;
 }
 
-static void batch_run(struct work *w)
+static void batch_run(struct offload *w)
 {
     struct batch *b = container_of(w, struct batch, work);
     b->error = facts_write(b->q, b->fact, b->facts);
@@ -274,7 +274,7 @@ static void batch_run(struct work *w)
 
 static void hand_over(struct quarantine *q);
 
-static void batch_done(struct work *w)
+static void batch_done(struct offload *w)
 {
     struct batch *b = container_of(w, struct batch, work);
     struct quarantine *q = b->q;
@@ -297,7 +297,7 @@ static void hand_over(struct quarantine *q)
             .work = {.run = batch_run, .done = batch_done}, .q = q, .facts = q->facts};
         memcpy(b->fact, q->fact, bytes);
         q->busy = true;
-        work_start(q->works, q->env, &b->work);
+        offload_start(q->works, q->env, &b->work);
     } else {
         q->lost += q->facts;
     }
@@ -368,7 +368,7 @@ int guard_check(struct guard *g, const struct table_schema *s, const struct push
 /* ---- life ---- */
 
 struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
-                        struct env *env, struct work_list *works)
+                        struct env *env, struct offload_list *works)
 {
     struct guard *g = calloc(1, sizeof *g);
     if (g == NULL)
@@ -393,7 +393,7 @@ void guard_free(struct guard *g)
     if (g == NULL)
         return;
     struct quarantine *q = &g->quarantine;
-    SHOAL_ASSERT(!q->busy); /* work_drain has been */
+    SHOAL_ASSERT(!q->busy); /* offload_drain has been */
     if (q->facts > 0)
         outcome(q, q->facts, facts_write(q, q->fact, q->facts));
     free(g);

@@ -16,7 +16,7 @@
 #define EMBEDDING_ENGINE_GUARD_H
 
 #include "embedding/engine.h"
-#include "embedding/engine/work.h"
+#include "embedding/engine/offload.h"
 #include "proto/base/json.h"
 
 #define GUARD_FILE_BYTES (64u << 20)
@@ -30,8 +30,8 @@ struct guard;
  * GUARD_FILE_BYTES. wall_ns: the wall clock in ns since 1970, for the lines; NULL: they have no
  * time. Borrows all. NULL: no memory. */
 struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
-                        struct env *env, struct work_list *works);
-void guard_free(struct guard *g); /* after work_drain: writes the rest; NULL is allowed */
+                        struct env *env, struct offload_list *works);
+void guard_free(struct guard *g); /* after offload_drain: writes the rest; NULL is allowed */
 
 /* 0, or SHOAL_E_NOT_FINITE with a message that names table, key, field, worker and file. r has its
  * gradients. */

@@ -243,7 +243,7 @@ const struct engine_names *engine_names(const struct engine *g)
 }
 
 /* Takes ownership of the file. */
-static void names_take(struct engine *g, struct told_file *f)
+static void key_names_take(struct engine *g, struct told_file *f)
 {
     free(g->names_file);
     g->names_file = f;
@@ -259,7 +259,7 @@ int engine_names_set(struct engine *g, uint64_t version, const char *line, uint3
     SHOAL_ASSERT(version > 0 && bytes > 0 && bytes <= LEGEND_BYTES_MAX);
     int rc = told_put(g, &names_kind, version, line, bytes, &f, e);
     if (rc == 0)
-        names_take(g, f);
+        key_names_take(g, f);
     return rc;
 }
 
@@ -325,7 +325,7 @@ int identity_open(struct engine *g, struct err *e)
     if (rc != 0)
         return rc;
     if (names != NULL)
-        names_take(g, names);
+        key_names_take(g, names);
     rc = file_get(g, &taken_kind, &taken, e);
     if (rc != 0)
         return rc;

@@ -24,7 +24,7 @@
 static void step_cb(struct env_timer *timer);
 static const struct engine_job_ops reload_job = {NULL, NULL, NULL, reload_free};
 
-int reload_begin(struct engine *g, const struct replay *r, struct err *e)
+int reload_begin(struct engine *g, const struct recover *r, struct err *e)
 {
     struct reload *l = calloc(1, sizeof *l);
     if (l == NULL)
@@ -80,7 +80,7 @@ static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t belo
     struct reload *l = reload_of(g);
     struct engine_table *t = &g->table[table];
     SHOAL_ASSERT(first < below && below <= t->scope.tablets && below - first <= l->left);
-    int rc = replay_tablets(&l->replay, l->replay.store, table, first, below, e);
+    int rc = recover_tablets(&l->replay, l->replay.store, table, first, below, e);
     if (rc != 0)
         return rc;
     for (uint32_t k = first; k < below; k++) {

@@ -12,7 +12,7 @@
 #ifndef EMBEDDING_ENGINE_RELOAD_H
 #define EMBEDDING_ENGINE_RELOAD_H
 
-#include "embedding/engine/replay.h"
+#include "embedding/engine/recover.h"
 #include "proto/base/container_of.h"
 
 #define RELOAD_STEP_ROWS 32768u /* about 8 ms; requests are answered between two steps */
@@ -22,7 +22,7 @@ enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
 
 struct reload {
     struct engine_job job;
-    struct replay replay;
+    struct recover replay;
     struct spill spill;
     uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all tablets of the table are back */
     uint32_t left, awaited;       /* tablets that are away now, and at the start */
@@ -65,7 +65,7 @@ static inline uint32_t reload_awaited(const struct engine *g)
 }
 
 /* From now on all stored tablets of the existing tables count as away. r is copied. 0 or NOMEM. */
-int reload_begin(struct engine *g, const struct replay *r, struct err *e);
+int reload_begin(struct engine *g, const struct recover *r, struct err *e);
 /* Brings those of tablets [first, first + count) back that are away, on this thread. 0, IO,
  * CORRUPT, NOMEM. */
 int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t count, struct err *e);

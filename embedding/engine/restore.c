@@ -15,8 +15,8 @@
  *    [assert: step_cb] [test: a_restore_goes_in_steps] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
+#include "embedding/engine/recover.h"
 #include "embedding/engine/reload.h"
-#include "embedding/engine/replay.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/cursor.h"
@@ -36,7 +36,7 @@
 
 /* During a restore a tablet that is not restored equals its stored image, so its rows may leave,
  * too. */
-int replay_make_room(struct replay *r, struct err *e)
+int recover_make_room(struct recover *r, struct err *e)
 {
     uint32_t table, tablet, count;
     int rc = 0;
@@ -58,7 +58,7 @@ int replay_make_room(struct replay *r, struct err *e)
     return rc;
 }
 
-int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e)
+int recover_settle(struct recover *r, struct table *t, uint32_t tablet, struct err *e)
 {
     int rc = fetch_whole(t, tablet, r->images, e);
     if (rc != 0 || r->spill == NULL)
@@ -66,7 +66,7 @@ int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err
     if (table_cold_begin(t, tablet, r->epoch[table_schema_of(t)->table][tablet]) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for tablet %u of table %s", tablet,
                        table_schema_of(t)->name);
-    return replay_make_room(r, e);
+    return recover_make_room(r, e);
 }
 
 /* ---- the state ---- */
@@ -85,7 +85,7 @@ struct restore {
     uint32_t table, tablet; /* the next tablet of the part; for names `tablet` alone counts */
     uint32_t chunk;         /* images read next */
     uint32_t older;         /* number of restored tablets */
-    struct replay replay;
+    struct recover replay;
     struct spill spill;
     struct runs then; /* runs of the cut; at the end the one whose marks count */
     struct cut_source source;
@@ -100,21 +100,21 @@ static void restore_free(struct restore *s)
     cursor_close(&s->cursor);
     cursor_files_free(&s->files);
     cut_source_close(&s->source);
-    names_free(&s->replay.names);
-    replay_free(&s->replay);
+    key_names_free(&s->replay.names);
+    recover_free(&s->replay);
     spill_free(&s->spill);
     runs_free(&s->then);
     free(s);
 }
 
 /* Allocates for each tablet whether it is restored, and the epoch that it begins. */
-static int bases_make(struct replay *r)
+static int bases_make(struct recover *r)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = engine_slot(r->to.g, i);
         if (t == NULL)
             continue;
-        if (replay_base(r, i) != 0)
+        if (recover_base(r, i) != 0)
             return SHOAL_E_NOMEM;
         if (r->spill != NULL &&
             (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
@@ -137,7 +137,7 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
     s->sequence = sequence;
     s->past = past;
     s->chunk = 1;
-    replay_init(&s->replay, g, g->store, &s->then, true);
+    recover_init(&s->replay, g, g->store, &s->then, true);
     s->replay.to.kept = true;
     if (g->store == NULL)
         s->replay.spill = NULL;
@@ -175,11 +175,11 @@ static void part_begin(struct restore *s, enum restore_part part)
 
 /* ---- emptied ---- */
 
-static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
+static int clear_tablet(struct recover *r, uint32_t table, uint32_t tablet)
 {
     struct table *t = r->to.g->table[table].table;
     uint32_t epoch = table_cold_epoch(t, tablet) + 1;
-    if (names_take(&r->names, t, tablet) != 0)
+    if (key_names_take(&r->names, t, tablet) != 0)
         return SHOAL_E_NOMEM;
     table_clear(t, tablet);
     if (r->spill == NULL)
@@ -191,7 +191,7 @@ static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
 /* Empties the tablets that the record restores and marks the others as unwanted. */
 static int empty_some(struct restore *s, uint64_t rows, struct err *e)
 {
-    struct replay *r = &s->replay;
+    struct recover *r = &s->replay;
     for (uint64_t gone = 0; gone < rows && at_tablet(s); s->tablet++) {
         const struct engine_table *t = &s->g->table[s->table];
         bool older = (s->record.existing >> s->table & 1) &&
@@ -217,7 +217,7 @@ static int source_open(struct restore *s, struct err *e)
         return rc;
     s->replay.until = s->source.facts.sequence;
     s->replay.images = s->source.store;
-    return replay_head(&s->replay, s->source.store, e);
+    return recover_head(&s->replay, s->source.store, e);
 }
 
 static int images_some(struct restore *s, uint64_t rows, struct err *e)
@@ -230,7 +230,7 @@ static int images_some(struct restore *s, uint64_t rows, struct err *e)
         const struct engine_table *t = &s->g->table[s->table];
         uint64_t before = table_rows(t->table);
         uint32_t left = t->scope.tablets - s->tablet, n = MIN(left, s->chunk);
-        rc = replay_tablets(&s->replay, s->source.store, s->table, s->tablet, s->tablet + n, e);
+        rc = recover_tablets(&s->replay, s->source.store, s->table, s->tablet, s->tablet + n, e);
         uint64_t had = table_rows(t->table) - before;
         come += had;
         s->tablet += n;
@@ -253,7 +253,7 @@ static int source_end(struct restore *s, struct err *e)
     const struct run *from = runs_find(&s->then, f->run);
     int rc = 0;
     if (s->source.journal != NULL)
-        rc = replay_cut_end(&s->replay, s->last, e);
+        rc = recover_cut_end(&s->replay, s->last, e);
     if (rc != 0)
         return rc;
     if (from == NULL || from->lanes != s->record.lanes)
@@ -290,10 +290,10 @@ static int records_some(struct restore *s, uint64_t rows, struct err *e)
 
 static int names_some(struct restore *s, uint64_t rows, struct err *e)
 {
-    const struct names *n = &s->replay.names;
+    const struct key_names *n = &s->replay.names;
     for (uint64_t given = 0; given < rows && s->tablet < n->count; s->tablet++) {
         given += TABLET_ROWS + n->tablet[s->tablet].count;
-        if (names_give(n, s->tablet) != 0)
+        if (key_names_give(n, s->tablet) != 0)
             return err_set(e, SHOAL_E_NOMEM, "no memory for the names of keys");
     }
     if (s->tablet == n->count)

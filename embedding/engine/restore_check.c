@@ -152,8 +152,8 @@ int restore_check_tables(struct engine *g, const struct cut_source *s,
 /* ---- requests ---- */
 
 struct check_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     uint64_t cut;
     engine_restore_checked done;
     void *context;
@@ -161,7 +161,7 @@ struct check_work {
     struct err err;
 };
 
-static void check_run(struct work *w)
+static void check_run(struct offload *w)
 {
     struct check_work *c = container_of(w, struct check_work, work);
     struct cut_source source;
@@ -184,7 +184,7 @@ static int look_again(struct engine *g, uint64_t cut, struct err *e)
     return rc;
 }
 
-static void check_done(struct work *w)
+static void check_done(struct offload *w)
 {
     struct check_work *c = container_of(w, struct check_work, work);
     struct engine *g = c->g;

@@ -40,7 +40,7 @@ struct scrub {
 };
 
 struct scrub_work {
-    struct work work;           /* first */
+    struct offload work;        /* first */
     struct engine *g;           /* borrowed */
     struct journal_files files; /* the archive's files */
     /* owned; (items): pairs that the keys' rows may have left in the store */
@@ -146,7 +146,7 @@ static struct archive_wish wish_of(const struct table_schema *s, const uint64_t 
                                  .stop = stop};
 }
 
-static void scrub_run(struct work *w)
+static void scrub_run(struct offload *w)
 {
     struct scrub_work *s = container_of(w, struct scrub_work, work);
     const struct scrub *of = scrub_of(s->g);
@@ -159,7 +159,7 @@ static void scrub_run(struct work *w)
         s->status = flush_rewrite(s->g->store, &s->err);
 }
 
-static void scrub_done(struct work *w)
+static void scrub_done(struct offload *w)
 {
     struct scrub_work *s = container_of(w, struct scrub_work, work);
     struct engine *g = s->g;
@@ -249,8 +249,8 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
 /* ---- blame ---- */
 
 struct blame_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     struct journal_files files;
     struct table_schema *schema; /* owned */
     uint64_t key, above;
@@ -271,7 +271,7 @@ static void blame_free(struct blame_work *b)
     free(b->entry);
 }
 
-static void blame_run(struct work *w)
+static void blame_run(struct offload *w)
 {
     struct blame_work *b = container_of(w, struct blame_work, work);
     struct archive_wish wish = wish_of(b->schema, &b->key, 1, &b->stop);
@@ -280,7 +280,7 @@ static void blame_run(struct work *w)
         archive_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
 }
 
-static void blame_done(struct work *w)
+static void blame_done(struct offload *w)
 {
     struct blame_work *b = container_of(w, struct blame_work, work);
     SHOAL_ASSERT(b->g->blame == b && b->count <= b->limit);

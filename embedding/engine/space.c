@@ -238,9 +238,9 @@ bool space_pressed(const struct engine *g)
 /* ---- looking ---- */
 
 struct look_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
-    char **folder;    /* owned, each; DIR, then parts */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
+    char **folder;       /* owned, each; DIR, then parts */
     uint32_t count;
     uint64_t store_seen, made_seen, added_seen;
     uint64_t taken, small; /* result */
@@ -278,7 +278,7 @@ static struct look_work *look_new(struct engine *g)
     return l;
 }
 
-static void look_run(struct work *w)
+static void look_run(struct offload *w)
 {
     struct look_work *l = container_of(w, struct look_work, work);
     struct store_space s = {0};
@@ -328,7 +328,7 @@ static void look_take(struct engine *g, const struct look_work *l)
     judge(g);
 }
 
-static void look_done(struct work *w)
+static void look_done(struct offload *w)
 {
     struct look_work *l = container_of(w, struct look_work, work);
     struct engine *g = l->g;
@@ -551,19 +551,19 @@ bool space_batch(struct engine *g, uint64_t bytes)
 }
 
 struct tidy_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct offload work; /* first */
+    struct engine *g;    /* borrowed */
     int status;
     struct err err;
 };
 
-static void tidy_run(struct work *w)
+static void tidy_run(struct offload *w)
 {
     struct tidy_work *t = container_of(w, struct tidy_work, work);
     t->status = flush_tidy(t->g->store, &t->err);
 }
 
-static void tidy_done(struct work *w)
+static void tidy_done(struct offload *w)
 {
     struct tidy_work *t = container_of(w, struct tidy_work, work);
     struct engine *g = t->g;

@@ -65,6 +65,6 @@ void space_note_part(struct engine *g, const char *dir);
 /* Bytes of the files under the folders (count), each file once; unreadable ones count nothing.
  * UINT64_MAX: no memory. Any thread. */
 uint64_t space_walk(char *const *folder, uint32_t count);
-void space_free(struct engine *g); /* after work_drain */
+void space_free(struct engine *g); /* after offload_drain */
 
 #endif

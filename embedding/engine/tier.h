@@ -8,7 +8,7 @@
  *
  * Rows leave memory in two ways, both by table_cold_choose:
  *     with their tablet's image (tier_gather):  flush steps, live; flush_make_room, in replay
- *     pairs alone (spill_tablet):  replay_make_room, for a reload and a restore; load_build.c
+ *     pairs alone (spill_tablet):  recover_make_room, for a reload and a restore; load_build.c
  * The second needs tablets that equal their images, or that have none: if replay has changed a
  * tablet, the old image may list a key whose pair would then be newer. With the first way alone a
  * load and a restore would write each image once more for every third of its rows.
@@ -17,7 +17,7 @@
  *     by their pairs:  for keys, in fetch.c (engine_warm) and without waiting in fetch_now
  *         (replay), engine_row; for a whole tablet, fetch_whole (a restore, a checkpoint,
  *         engine_whole)
- *     with their tablet's image:  reload.h (a start), replay_tablets (a restore)
+ *     with their tablet's image:  reload.h (a start), recover_tablets (a restore)
  * Rows that expire in the store end when they come in: age.h.
  *
  * A live shard may not block on the store; replay may, because no request waits for it, and a loop

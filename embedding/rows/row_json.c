@@ -1,7 +1,7 @@
 /* row_json.c: a row's parts by name. */
 #include "embedding/row_json.h"
 
-#include "embedding/rows/names.h"
+#include "embedding/rows/key_names.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
 
@@ -71,8 +71,8 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
             waits = (struct waiting_key){0};
         if (waits.show > 0)
             json_set_number(j, "waiting", (double)waits.show);
-        if (names_of(t, key) != NULL)
-            json_set_string(j, "named", names_of(t, key));
+        if (key_names_of(t, key) != NULL)
+            json_set_string(j, "named", key_names_of(t, key));
     }
     return j;
 }

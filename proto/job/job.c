@@ -203,7 +203,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
-static int names_take(const struct config *c, struct job *j, struct err *e)
+static int key_names_take(const struct config *c, struct job *j, struct err *e)
 {
     int rc = job_name_take(c, "job", NULL, j->name, e);
     bool odd = j->name[0] == '.' || j->name[0] == '-'; /* folders are named after the job */
@@ -221,7 +221,7 @@ static int names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        names_take,      job_data_take,   job_join_take, job_features_take,
+        key_names_take,  job_data_take,   job_join_take, job_features_take,
         job_tables_take, job_model_take,  train_take,    evaluate_take,
         checkpoint_take, job_replay_take, grow_check};
     int rc = 0;

@@ -10,12 +10,12 @@
 #include "server/coord/job/beat.h"
 #include "server/coord/job/fleet_open.h"
 #include "server/coord/job/flow.h"
+#include "server/coord/job/handle.h"
 #include "server/coord/job/look.h"
 #include "server/coord/job/report.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
-#include "server/coord/job/work.h"
 #include "server/coord/keep/checkpoint_remove.h"
 #include "server/coord/work/grant.h"
 #include "server/coord/work/heard.h"
@@ -206,24 +206,24 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(HELLO, ANYBODY, COORD, on_hello)                                                             \
     X(SHARD_BEAT, ANYBODY, COORD, coord_beat_shard)                                                \
     X(SERVER_DISK, ANYBODY, FLEET, coord_sight_disk)                                               \
-    X(WORKER_JOIN, ANYBODY, JOB, coord_work_join)                                                  \
-    X(WORKER_BEAT, A_WORKER, JOB, coord_work_beat)                                                 \
-    X(WORKER_LEAVE, ANY_PASS, JOB, coord_work_leave)                                               \
-    X(INDEX_DONE, A_WORKER, JOB, coord_work_index)                                                 \
-    X(WINDOWS, A_WORKER, JOB, coord_work_windows)                                                  \
-    X(PROFILE, A_WORKER, JOB, coord_work_profile)                                                  \
+    X(WORKER_JOIN, ANYBODY, JOB, coord_handle_join)                                                \
+    X(WORKER_BEAT, A_WORKER, JOB, coord_handle_beat)                                               \
+    X(WORKER_LEAVE, ANY_PASS, JOB, coord_handle_leave)                                             \
+    X(INDEX_DONE, A_WORKER, JOB, coord_handle_index)                                               \
+    X(WINDOWS, A_WORKER, JOB, coord_handle_windows)                                                \
+    X(PROFILE, A_WORKER, JOB, coord_handle_profile)                                                \
     X(FILES, A_WORKER, JOB, coord_taken_files)                                                     \
     X(TAKEN, A_WORKER, JOB, coord_taken_ask)                                                       \
-    X(OBJECTS, A_WORKER, JOB, coord_work_objects)                                                  \
-    X(OBJECT_DONE, A_WORKER, JOB, coord_work_object)                                               \
-    X(LEGEND, A_WORKER, JOB, coord_work_legend)                                                    \
+    X(OBJECTS, A_WORKER, JOB, coord_handle_objects)                                                \
+    X(OBJECT_DONE, A_WORKER, JOB, coord_handle_object)                                             \
+    X(LEGEND, A_WORKER, JOB, coord_handle_legend)                                                  \
     X(JOB_TEXT, ANYBODY, JOB, coord_made_job_text)                                                 \
-    X(TABLE_DECLARE, ANYBODY, JOB, coord_work_declare)                                             \
+    X(TABLE_DECLARE, ANYBODY, JOB, coord_handle_declare)                                           \
     X(TABLE_GET, ANYBODY, JOB, coord_made_table_get)                                               \
     X(MAP_GET, ANYBODY, JOB, coord_made_map_get)                                                   \
     X(LANE_NEXT, ANY_PASS, JOB, coord_grant_next)                                                  \
-    X(TASK_DONE, A_WORKER, JOB, coord_work_task)                                                   \
-    X(EVAL_DONE, A_WORKER, JOB, coord_work_eval)                                                   \
+    X(TASK_DONE, A_WORKER, JOB, coord_handle_task)                                                 \
+    X(EVAL_DONE, A_WORKER, JOB, coord_handle_eval)                                                 \
     X(SUBMIT, ANYBODY, COORD, on_submit)                                                           \
     X(WHO, ANYBODY, JOB, coord_lease_who)                                                          \
     X(STATUS, ANYBODY, COORD, on_status)                                                           \
@@ -275,7 +275,7 @@ static int handler_run(struct coord *c, const struct handler *h, struct coord_as
     if (h->of_coord != NULL)
         return h->of_coord(c, a);
     struct coord_job *j = job_of(c, h->pass, a);
-    int rc = h->known ? coord_work_known(j, a, *h->pass) : 0;
+    int rc = h->known ? coord_heard(j, a, *h->pass) : 0;
     return rc != 0 ? rc : h->of_job(j, a);
 }
 
@@ -353,7 +353,7 @@ static void on_reply(struct coord *c, peer_t from, const struct wire *w, const s
                    false))
         return;
     if (w->type == WIRE_TYPE_KEYLIST)
-        coord_keys_answer(&c->fleet, from, w);
+        coord_allowed_answer(&c->fleet, from, w);
     else
         coord_call_on_reply(&c->fleet.calls, from, w, m);
 }
@@ -439,13 +439,13 @@ static void on_tick(struct env_timer *t)
         return;
     time_forgive(c);
     COORD_EACH_JOB (c, j) {
-        coord_work_expire(j);
+        coord_handle_expire(j);
         coord_stall_tick(j);
     }
     coord_sight_tick(&c->fleet);
     coord_errand_tick(&c->fleet);
     coord_call_tick(&c->fleet.calls);
-    coord_keys_tick(&c->fleet);
+    coord_allowed_tick(&c->fleet);
     COORD_EACH_JOB (c, j)
         coord_watch_tick(j);
     step(c);
@@ -482,7 +482,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
 
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e)
 {
-    int rc = coord_keys_take(&c->fleet, text, bytes, e);
+    int rc = coord_allowed_take(&c->fleet, text, bytes, e);
     coord_fleet_end(&c->fleet);
     return rc;
 }

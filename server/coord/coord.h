@@ -23,8 +23,8 @@ struct coord;
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e);
 void coord_free(struct coord *c); /* its env has stopped, or is gone; NULL is fine */
-/* Takes a new allow-list (keys.h): its text, which the daemon has read and already applies. NOMEM:
- * the shards keep the previous one. */
+/* Takes a new allow-list (allowed.h): its text, which the daemon has read and already applies.
+ * NOMEM: the shards keep the previous one. */
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
 /* to be used with the coordinator as `core` */
 extern const struct env_handler coord_handler;

@@ -1,5 +1,5 @@
 /* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. The pushes
- * so far are settled before each (group_settle), so that no push lies between admission and
+ * so far are settled before each (push_group_settle), so that no push lies between admission and
  * application, and each is journalled before its reply. s->in holds the request, s->m its
  * frames. */
 #ifndef SERVER_SHARD_ADMIN_H

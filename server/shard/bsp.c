@@ -16,8 +16,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
-#include "server/shard/group.h"
 #include "server/shard/park.h"
+#include "server/shard/push_group.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
             if (rc) {
                 /* 2. */
                 shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again");
-            } else if ((rc = group_admit(s, q)) == SHOAL_E_BUSY) {
+            } else if ((rc = push_group_admit(s, q)) == SHOAL_E_BUSY) {
                 part_back(h, lane, q);
                 park_short(s);
                 return false;
@@ -271,7 +271,7 @@ static void release_early(struct shard *s, struct bsp_hold *h)
     struct bsp_lane *lane;
     struct request *q;
     while (request_pool_pressed(&s->pool) && (q = next_take(s, h, &lane)) != NULL)
-        if (group_admit(s, q) == SHOAL_E_BUSY) {
+        if (push_group_admit(s, q) == SHOAL_E_BUSY) {
             part_put(s, h, q);
             park_short(s);
             return;
@@ -308,9 +308,9 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
                              "the lane has another generation: it was given to another worker");
     } else if (r->to <= mark) {
         q->push.plan.skipped = r->tablet_count;
-        group_answer_later(s, q, 0, mark);
+        push_group_answer_later(s, q, 0, mark);
     } else if (r->from > mark) {
-        group_answer_later(s, q, SHOAL_E_GAP, mark);
+        push_group_answer_later(s, q, SHOAL_E_GAP, mark);
     } else if (check(s->engine, r, schema, &e)) {
         shard_refuse_request(s, q, e.code, e.text);
     } else {

@@ -10,7 +10,7 @@
  *          -> from > mark: GAP, answered
  *          -> checked for all that admission could refuse, then held; replaces older parts that
  *             it overlaps or whose batch differs
- *     all lanes here, and all rows of their keys in memory -> group_admit in lane order
+ *     all lanes here, and all rows of their keys in memory -> push_group_admit in lane order
  *     the pool is pressed (request_pool_pressed) -> a part is admitted alone
  *
  * A part is admitted alone once its tablets have this clock of all lanes before it and the clock

@@ -1,7 +1,7 @@
 /* cut.c: holds pushes for a cut, and restores a cut.
  *
  * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [assert:
- *    group_admit, push_enter] [test: no_push_moves_while_a_cut_is_held]
+ *    push_group_admit, push_enter] [test: no_push_moves_while_a_cut_is_held]
  * 2. A RESTORE whose run is open already was done: it must not be done twice, for the run may have
  *    moved on. [test: cut_is_restored_once_in_memory, cut_is_restored_once_on_disk] */
 #include "server/shard/cut.h"
@@ -10,9 +10,9 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/shard/admin.h"
-#include "server/shard/group.h"
 #include "server/shard/park.h"
 #include "server/shard/push.h"
+#include "server/shard/push_group.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@ int cut_release(struct shard *s)
 {
     engine_release(s->engine, s->hold.cut);
     let_go(s);
-    return group_settle(s);
+    return push_group_settle(s);
 }
 
 static void hold_timeout_cb(struct env_timer *t)

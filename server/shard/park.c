@@ -9,7 +9,7 @@
 #include "server/shard/park.h"
 
 #include "proto/base/assert.h"
-#include "server/shard/group.h"
+#include "server/shard/push_group.h"
 #include "server/shard/shard.h"
 
 /* The engine reports when memory has room again, but not when the journal has: a tick tries again
@@ -108,7 +108,7 @@ void park_enter(struct shard *s, struct request *q)
     if (!engine_warm(s->engine, r->table, r->keys, r->key_count)) {
         s->counts.cold_pushes++;
         request_append(&s->park.pushes, q);
-    } else if (group_admit(s, q) == SHOAL_E_BUSY) {
+    } else if (push_group_admit(s, q) == SHOAL_E_BUSY) {
         park_short(s);
         request_append(&s->park.pushes, q);
     }

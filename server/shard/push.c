@@ -2,7 +2,7 @@
 #include "server/shard/push.h"
 
 #include "proto/base/assert.h"
-#include "server/shard/group.h"
+#include "server/shard/push_group.h"
 
 #include <inttypes.h>
 
@@ -109,7 +109,7 @@ void push_parked(struct shard *s)
             stays = true;
         }
         SHOAL_VERIFY_ASSERT(stays || !park_lane_waits(&p->pushes, &q->push.r)); /* park.c, 1 */
-        if (!stays && group_admit(s, q) == SHOAL_E_BUSY) {
+        if (!stays && push_group_admit(s, q) == SHOAL_E_BUSY) {
             park_short(s);
             stays = true;
         }

@@ -7,7 +7,7 @@
  *                                                     v         |
  *                              bsp_push: held for its clock     | push_parked
  *                                          |                    |
- *                                          +-------> group_admit (group.h)
+ *                                          +-------> push_group_admit (push_group.h)
  */
 #ifndef SERVER_SHARD_PUSH_H
 #define SERVER_SHARD_PUSH_H

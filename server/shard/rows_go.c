@@ -6,9 +6,9 @@
 #include "server/shard/admin.h"
 #include "server/shard/beat.h"
 #include "server/shard/cut.h"
-#include "server/shard/group.h"
-#include "server/shard/keys.h"
+#include "server/shard/naming.h"
 #include "server/shard/park.h"
+#include "server/shard/push_group.h"
 #include "server/shard/shard.h"
 #include "server/shard/survey.h"
 
@@ -82,7 +82,7 @@ static void step_cb(struct env_timer *t)
     struct rows_go *d = &s->rows_go;
     struct err e = {0};
     SHOAL_ASSERT(d->peer != 0);
-    if (s->fatal.code || group_settle(s) != 0)
+    if (s->fatal.code || push_group_settle(s) != 0)
         return;
     int rc = drop_some(s, &e);
     if (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)
@@ -131,7 +131,7 @@ static void cleared_cb(void *context, int status, const char *text)
     }
     s->hold.last = 0; /* its cut is gone */
     survey_tables_gone(s);
-    keys_tables_gone(s);
+    naming_tables_gone(s);
     park_tables_gone(s);
     int rc = admin_take_map(s, &e);
     answer(s, rc, e.text);

@@ -6,11 +6,11 @@
 #include "proto/base/log.h"
 #include "proto/wire/allow.h"
 #include "server/shard/admin.h"
-#include "server/shard/group.h"
-#include "server/shard/keys.h"
+#include "server/shard/naming.h"
 #include "server/shard/place.h"
 #include "server/shard/pull.h"
 #include "server/shard/push.h"
+#include "server/shard/push_group.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +49,8 @@
     X(LOAD, SETTLE, BACK_ONLY, cut_on_load)                                                        \
     X(DIGEST, SETTLE, BACK_ONLY, survey_on_digest)                                                 \
     X(INSPECT, SETTLE, AWAY_TOO, admin_inspect)                                                    \
-    X(BLAME, SETTLE, BACK_ONLY, keys_on_blame)                                                     \
-    X(KEYS, SETTLE, BACK_ONLY, keys_on_message)                                                    \
+    X(BLAME, SETTLE, BACK_ONLY, naming_on_blame)                                                   \
+    X(KEYS, SETTLE, BACK_ONLY, naming_on_message)                                                  \
     X(ROWS_GO, SETTLE, AWAY_TOO, rows_go_on_message)                                               \
     X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
     X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
@@ -146,7 +146,7 @@ static void dispatch_message(struct shard *s, peer_t from)
         return;
     } else if (!h.away && !engine_back(s->engine)) {
         shard_not_back(s, from, w->type, w->id);
-    } else if (!h.settle || group_settle(s) == 0) {
+    } else if (!h.settle || push_group_settle(s) == 0) {
         SHOAL_ASSERT(!h.settle || s->group.head == NULL);
         h.run(s, from);
     }
@@ -163,7 +163,7 @@ static void dispatch_message(struct shard *s, peer_t from)
 static void shard_tick(struct shard *s)
 {
     push_parked(s);
-    if (group_settle(s))
+    if (push_group_settle(s))
         return;
     if (s->park.purge_due)
         park_purge(s);
@@ -217,7 +217,7 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct shard *s = core;
     struct request_list gone = {0};
     struct request *q;
-    keys_peer_gone(s, peer);
+    naming_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)) != NULL)
@@ -236,7 +236,7 @@ static void shard_synced_cb(void *context)
 {
     struct shard *s = context;
     if (!s->fatal.code)
-        group_synced(s);
+        push_group_synced(s);
 }
 
 static void shard_fetched_cb(void *context)
@@ -309,7 +309,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     park_init(s);
     cut_init(s);
     survey_init(s);
-    keys_init(s);
+    naming_init(s);
     rows_go_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
@@ -345,11 +345,11 @@ void shard_figures(const struct shard *s, struct shard_figures *out)
 
 int shard_close(struct shard *s, bool flush_all)
 {
-    group_settle(s);
+    push_group_settle(s);
     park_close(s);
     cut_close(s);
     survey_close(s);
-    keys_close(s);
+    naming_close(s);
     rows_go_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);

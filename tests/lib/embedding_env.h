@@ -23,7 +23,7 @@ bool embedding_env_step(struct embedding_env *e);
 /* Work on several threads keeps no order: runs the work at `at` (below count) and its done. */
 void embedding_env_step_at(struct embedding_env *e, unsigned at);
 /* Runs the work at `at` and takes it out of the queue, without its done. embedding_env_put puts it
- * back, and then only its done is called: the work does not run twice (work.c). */
+ * back, and then only its done is called: the work does not run twice (offload.c). */
 struct env_work *embedding_env_take(struct embedding_env *e, unsigned at);
 void embedding_env_put(struct embedding_env *e, struct env_work *w);
 /* Runs all but the oldest `keep`, newest first. */

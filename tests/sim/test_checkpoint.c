@@ -105,14 +105,14 @@ static void job_make(const struct kind *k, uint32_t every)
 
 /* ---- what lies in the folder ----------------------------------------------------------------- */
 
-struct names {
+struct key_names {
     char name[NAMES_MAX][LIMIT_NAME];
     uint32_t count;
 };
 
 /* Checks that every finished checkpoint is complete: its manifest, all parts, and (deep) every
  * file. */
-static void look(struct names *out, bool deep, const char *who, uint64_t seed)
+static void look(struct key_names *out, bool deep, const char *who, uint64_t seed)
 {
     DIR *d = opendir(checkpoints);
     const struct dirent *entry;
@@ -190,7 +190,7 @@ static bool making(void *context)
  * meanwhile. */
 static bool strikes(struct rng *r, uint32_t count, const char *who, uint64_t seed)
 {
-    struct names names;
+    struct key_names names;
     bool over = false;
     for (uint32_t i = 0; i < count && !over; i++) {
         uint64_t back;
@@ -247,7 +247,7 @@ static bool play(const struct kind *k, uint64_t seed, const struct cluster_resul
 {
     struct rng r = rng_of(seed, 11, 11);
     struct cluster_result got;
-    struct names names;
+    struct key_names names;
     char first[512], second[512], from[LIMIT_PATH];
     snprintf(first, sizeof first, "%s/first", folder);
     snprintf(second, sizeof second, "%s/second", folder);
@@ -345,7 +345,7 @@ static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct clu
     bool memory = durability == DURABLE_MEMORY;
     struct rng r = rng_of(seed, 12, memory ? 12 : 13);
     struct cluster_result got;
-    struct names names;
+    struct key_names names;
     char first[512];
     uint32_t times = 0;
     snprintf(first, sizeof first, "%s/first", folder);
@@ -436,7 +436,7 @@ static void cluster_of(const char *dir, const char *from, uint32_t servers, uint
  * cluster is then discarded. */
 static void save(uint32_t servers, const struct cluster_result *calm, char from[LIMIT_PATH])
 {
-    struct names names = {0};
+    struct key_names names = {0};
     struct err e = {0};
     struct json *m;
     char dir[512];

@@ -2,7 +2,7 @@
 import re
 
 RULES = ("guard", "purpose", "unfinished", "includers", "engine", "status")
-WAITS = "embedding/engine/work.c"  # it waits, when an engine closes
+WAITS = "embedding/engine/offload.c"  # it waits, when an engine closes
 CLOCKS = re.compile(r"\b(clock_gettime|time_monotonic_ns|time_wall_ns|socket|pthread_create|usleep|nanosleep)\s*\(")
 INCLUDERS = re.compile(r"[Nn]obody (?:else|above)\s+(?:\*\s+)?includes|\b[Ii]ncluded by\b|\bmay include (?:it|this)\b")
 # Calls of CUDA that give no status; all others are made inside of these macros (dense/cuda/device_cuda.h), or what they give is kept.

@@ -18,7 +18,7 @@ CALLERS = {
     "run_lane_moved": (APPLY,),
     "runs_add": (APPLY, "embedding/store/stored.c", *LOAD),  # stored: of the control state
     "runs_end": (APPLY,),
-    "apply_record": ("embedding/engine/control.c", "embedding/engine/replay.c"),
+    "apply_record": ("embedding/engine/control.c", "embedding/engine/recover.c"),
 }
 RULES = ("spine",)
 

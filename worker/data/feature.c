@@ -6,8 +6,8 @@
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
 #include "worker/data/bad_cell.h"
-#include "worker/data/keys.h"
 #include "worker/data/numbers.h"
+#include "worker/data/short_keys.h"
 
 #include <float.h>
 #include <math.h>
@@ -293,7 +293,7 @@ static int single_keys(const struct features *f, const struct cell *cells, struc
 {
     for (uint32_t i = 0; i < f->shape.fields; i += KEYS_GROUP) {
         uint32_t left = f->shape.fields - i, count = MIN(left, KEYS_GROUP);
-        uint32_t rest = keys_read(cells, &f->field[i], count, &out->key[i]);
+        uint32_t rest = short_keys_read(cells, &f->field[i], count, &out->key[i]);
         for (; rest != 0; rest &= rest - 1) {
             uint32_t at = i + (uint32_t)__builtin_ctz(rest);
             const struct feature_use *use = &f->field[at];

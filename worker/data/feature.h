@@ -76,7 +76,7 @@ struct features {
     bool label_parted;  /* the job sets label_above */
     char delimiter;     /* csv */
     bool header;        /* csv: each file starts with one */
-    bool wide;          /* numbers.h and keys.h can be used */
+    bool wide;          /* numbers.h and short_keys.h can be used */
     bool multi;         /* some field may have none or several values */
     /* Prediction: `unlabelled`: the lines have no labels; without a header their cells are missing,
      * and `columns` counts the others. */

@@ -263,12 +263,12 @@ bool feature_names_known(const struct job *job)
 }
 
 /* Distinct names. */
-struct names {
+struct key_names {
     struct cell *cell; /* (CELLS_MAX) */
     uint32_t count;
 };
 
-static void name_put(struct names *n, const char *name)
+static void name_put(struct key_names *n, const char *name)
 {
     uint32_t i = 0;
     while (i < n->count && !name_is(&n->cell[i], name))
@@ -277,7 +277,7 @@ static void name_put(struct names *n, const char *name)
         n->cell[n->count++] = (struct cell){name, (uint32_t)strlen(name)};
 }
 
-static void names_put(struct names *n, const struct string_list *list)
+static void names_put(struct key_names *n, const struct string_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
         name_put(n, list->item[i]);
@@ -286,7 +286,7 @@ static void names_put(struct names *n, const struct string_list *list)
 /* Collects all names of the job and the tables: at most LIMIT_FIELDS of each list. */
 static int names_together(struct features *f, const struct job *job, struct err *e)
 {
-    struct names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
+    struct key_names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
     if (n.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
     for (uint32_t i = 0; i < job->data.label_count; i++)

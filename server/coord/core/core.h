@@ -156,7 +156,7 @@ struct coord_job {
     struct coord_eval *eval;
     struct coord_evaluations *valid; /* evaluations of data.valid */
     struct coord_trace *trace;
-    struct coord_windows *windows;
+    struct coord_progressive *windows;
     struct coord_replay *replay;
     struct coord_guard *guard;
     struct coord_times *times;
@@ -180,7 +180,7 @@ struct coord_job {
         /* the last worker that left because it failed, and its error; empty: none has since a
          * worker worked */
         char failed[ERR_TEXT_MAX];
-        uint32_t failed_rounds; /* rounds of workers that failed since then (work.c) */
+        uint32_t failed_rounds; /* rounds of workers that failed since then (handle.c) */
     } watch;
     struct coord_progress at;
     struct coord_asked asked;
@@ -190,7 +190,7 @@ struct coord_job {
     char *yaml;                        /* owned */
     size_t yaml_bytes;
     peer_t submitter;
-    char kernel[WIRE_KERNEL]; /* bsp: the first worker's; stored (work.c) */
+    char kernel[WIRE_KERNEL]; /* bsp: the first worker's; stored (handle.c) */
     struct coord_roll roll;
     struct table_schema *table;       /* (LIMIT_TABLES), owned */
     bool told;                        /* a worker has reported: yaml and spec have all names */

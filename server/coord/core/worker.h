@@ -38,7 +38,7 @@ struct coord_worker {
      * none yet. rate_examples: how many. rate_span_ns: time since the beat before */
     uint64_t rate_ns, rate_examples, rate_span_ns;
     uint64_t refused; /* batches that it reported, with a push that was refused for its values */
-    uint32_t failed_before; /* failed rounds of workers when it joined (work.c) */
+    uint32_t failed_before; /* failed rounds of workers when it joined (handle.c) */
     /* stall.h: when it last made progress or got work; until when it gets none, 0: it may have
      * some; how often in a row its work was taken away */
     uint64_t moved_ns, barred_ns;

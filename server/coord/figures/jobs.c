@@ -5,9 +5,9 @@
 #include "proto/base/log.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -72,7 +72,7 @@ static void figures_set(struct json *line, const struct coord_job *j)
     struct metric of[LIMIT_TASKS], mean;
     json_set_int(line, "epoch", j->at.epoch);
     json_set_int(line, "examples", (int64_t)coord_trace_trained(j));
-    if (coord_window_newest(j->windows, of)) {
+    if (coord_progressive_newest(j->windows, of)) {
         metric_mean(of, j->spec.model.task_weight, labels, &mean);
         measure_set(line, "train", &mean);
     }

@@ -3,8 +3,8 @@
 
 #include "server/coord/figures/figures.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/work/amount.h"
 #include "server/coord/work/times.h"
 
@@ -253,7 +253,7 @@ static void weights_note(const struct coord_job *j, struct json *list)
 static void negatives_note(const struct coord_job *j, struct json *list)
 {
     struct metric of[LIMIT_TASKS];
-    if (coord_window_all(j->windows, of))
+    if (coord_progressive_all(j->windows, of))
         coord_figures_negatives(of[0].examples - of[0].positives, of[0].positives,
                                 j->spec.data.negatives, list);
 }

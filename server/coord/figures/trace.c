@@ -5,7 +5,7 @@
 #include "proto/base/log.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/output.h"
-#include "server/coord/figures/window.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/work/amount.h"
 #include "server/coord/work/task.h"
 
@@ -85,7 +85,7 @@ static void trained_add(struct coord_job *j, struct scalars *s)
 {
     const struct job *job = &j->spec;
     struct metric of[LIMIT_TASKS], mean;
-    if (!coord_window_recent(j->windows, of))
+    if (!coord_progressive_recent(j->windows, of))
         return;
     metric_mean(of, job->model.task_weight, j->windows->labels, &mean);
     scalar_add(s, mean.auc, "train/auc");

@@ -5,7 +5,7 @@
  * coordinator's loop.
  *
  *     train/logloss train/auc train/calibration   with several labels the mean, and each label's
- *                                                 auc and calibration under train/LABEL/ (window.h)
+ *                                                 auc and calibration under train/LABEL/
  *     train/skipped_steps                         precision fp16
  *     rate/examples_per_second staleness/p50 staleness/p99 norm/dense norm/rows lr/scale
  *     valid/auc valid/logloss valid/ne valid/calibration valid/ece [valid/gauc]

@@ -14,11 +14,11 @@
 
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
+#include "server/coord/fleet/allowed.h"
 #include "server/coord/fleet/call.h"
 #include "server/coord/fleet/cluster.h"
 #include "server/coord/fleet/drop.h"
 #include "server/coord/fleet/errand.h"
-#include "server/coord/fleet/keys.h"
 #include "server/coord/fleet/map.h"
 #include "server/coord/fleet/member.h"
 #include "server/coord/fleet/names.h"
@@ -49,7 +49,7 @@ struct coord_fleet {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
-    struct coord_keys keys;
+    struct coord_allowed keys;
     struct coord_drop drop;
     struct coord_calls calls;
     struct coord_errands errands;

@@ -1,7 +1,7 @@
 /* member.c: shards.
  *
  * 1. A worker's number is in the store before the worker is told it. [test:
- *    coord_member_worker_number_is_never_used_again] [assert: coord_work_join]
+ *    coord_member_worker_number_is_never_used_again] [assert: coord_handle_join]
  * 2. (server, index) -> shard number never changes. [test:
  *    coord_member_server_keeps_its_numbers_over_a_restart] [assert: coord_member_shard_beat] */
 #include "server/coord/fleet/member.h"

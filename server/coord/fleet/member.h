@@ -39,7 +39,7 @@ struct coord_shard {
     peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
     char holder[LIMIT_NAME]; /* name of the key that it came with; empty: it came with none
-                              * (keys.h) */
+                              * (allowed.h) */
     char key[48];            /* the public key that it has shown; empty: none */
     uint64_t keys_version;   /* version of the allow-list that it applies */
     uint64_t keys_sent_ns;   /* when another list was last sent to it; 0: send it at once */

@@ -6,10 +6,10 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
 #include "server/coord/job/back.h"
+#include "server/coord/job/handle.h"
 #include "server/coord/job/older.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/job/slot.h"
-#include "server/coord/job/work.h"
 
 static void job_shard_came_back(struct coord_job *j, uint32_t shard, enum coord_beat what)
 {
@@ -23,7 +23,7 @@ static void job_shard_came_back(struct coord_job *j, uint32_t shard, enum coord_
     if (coord_back_rows_lost(j, shard, what))
         coord_back_lost(j, shard);
     else if (what == COORD_BEAT_RESTARTED && s->rebooted)
-        coord_work_anew(j, s->server);
+        coord_handle_anew(j, s->server);
 }
 
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
@@ -78,7 +78,7 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
     COORD_EACH_JOB (c, j)
         if (numbers)
             coord_older_run(j, beat);
-    rc = coord_keys_learn(&c->fleet, shard, from, beat->keylist, e);
+    rc = coord_allowed_learn(&c->fleet, shard, from, beat->keylist, e);
     if (rc != 0)
         return rc;
     if (what != COORD_BEAT_SAME || !beat->ready)
@@ -104,7 +104,7 @@ static void claims_take(struct coord *c)
 int coord_beat_shard(struct coord *c, struct coord_ask *a)
 {
     const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
-    int rc = coord_keys_claim(&c->fleet, beat->server, &a->who, &a->e);
+    int rc = coord_allowed_claim(&c->fleet, beat->server, &a->who, &a->e);
     if (rc == 0)
         rc = coord_cluster_claim(&c->fleet, beat, a->from, &a->e);
     a->silent = true;

@@ -8,8 +8,8 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/keep/checkpoint.h"
@@ -125,7 +125,7 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
     epoch_reopen(j);
     int rc = coord_judge_load(j, e);
     if (rc == 0)
-        rc = coord_window_load(j, e);
+        rc = coord_progressive_load(j, e);
     if (rc == 0)
         rc = coord_replay_load(j, e);
     if (rc == 0)
@@ -249,7 +249,7 @@ static bool epoch_close(struct coord_job *j)
     j->epoch_spent_ns = 0;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
-    return coord_window_epoch(j) && coord_grant_lanes_put(j) && coord_replay_note(j) &&
+    return coord_progressive_epoch(j) && coord_grant_lanes_put(j) && coord_replay_note(j) &&
            coord_taken_learnt(j) && epoch_put(j);
 }
 

@@ -36,7 +36,7 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     if (rc == 0)
         rc = coord_cluster_open(f, e);
     if (rc == 0)
-        rc = coord_keys_open(f, e);
+        rc = coord_allowed_open(f, e);
     if (rc == 0)
         rc = coord_names_open(f, e);
     if (rc == 0)
@@ -58,7 +58,7 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_names_close(&f->names);
     coord_jobs_close(f->jobs);
     coord_taken_close(f->taken);
-    coord_keys_close(&f->keys);
+    coord_allowed_close(&f->keys);
     coord_sight_close(f->visitors);
     coord_errand_close(f);
     coord_store_watch(f->store, NULL, NULL);

@@ -14,11 +14,11 @@
 #include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/epoch.h"
+#include "server/coord/job/handle.h"
 #include "server/coord/job/report.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/job/stop.h"
 #include "server/coord/job/submit.h"
-#include "server/coord/job/work.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/keep/from.h"
@@ -127,7 +127,7 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
     if (rc == 0)
         rc = coord_stop_load(j, e);
     if (rc == 0)
-        rc = coord_work_kernel_load(j, e);
+        rc = coord_handle_kernel_load(j, e);
     if (rc == 0)
         rc = coord_back_load(j, e);
     if (rc == 0)

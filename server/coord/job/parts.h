@@ -6,8 +6,8 @@
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/output.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/job/stop.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/cut.h"
@@ -34,7 +34,7 @@ struct coord_parts {
         struct coord_eval eval;
         struct coord_evaluations valid;
         struct coord_trace trace;
-        struct coord_windows windows;
+        struct coord_progressive windows;
         struct coord_replay replay;
         struct coord_guard guard;
         struct coord_times times;

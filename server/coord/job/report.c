@@ -13,9 +13,9 @@
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/notes.h"
 #include "server/coord/figures/output.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/amount.h"
 #include "server/coord/work/objects.h"
@@ -124,7 +124,7 @@ static void train_set(struct json *to, const struct coord_job *j)
 {
     struct metric of[LIMIT_TASKS];
     uint64_t seen = 0;
-    if (j->spec.train.skip || !coord_window_all(j->windows, of)) {
+    if (j->spec.train.skip || !coord_progressive_all(j->windows, of)) {
         json_set_null(to, "train");
         return;
     }
@@ -137,12 +137,12 @@ static void train_set(struct json *to, const struct coord_job *j)
         !coord_grow_on(j) && j->tasks->tasks > 0; /* none: it failed before it was dealt */
     for (uint32_t n = 0; placed && n < COORD_WINDOWS_MAX; n++) {
         uint32_t epoch;
-        if (!coord_window_figures(j->windows, n, of))
+        if (!coord_progressive_figures(j->windows, n, of))
             continue;
         struct json *item = figures_json(of, &j->spec, false);
         seen += of[0].examples;
         json_set_int(item, "batch",
-                     (int64_t)coord_window_end(j, n, coord_judge_batches(j), &epoch));
+                     (int64_t)coord_progressive_end(j, n, coord_judge_batches(j), &epoch));
         json_set_int(item, "epoch", epoch);
         json_set_int(item, "examples", (int64_t)seen);
         json_append(list, item);
@@ -525,7 +525,7 @@ static char *report_text(struct json *r)
 int coord_report_make(struct coord_job *j, struct err *e)
 {
     SHOAL_ASSERT(j->at.phase == PHASE_FINISH && j->digested >= j->at.tables);
-    coord_window_finish(j->windows);
+    coord_progressive_finish(j->windows);
     struct json *r = report_json(j);
     char *text = report_text(r);
     json_free(r);
@@ -547,7 +547,7 @@ void coord_report_ended(struct coord_job *j)
     if (j->report == NULL) {
         bool known = j->parsed && j->at.phase == PHASE_FAILED;
         if (known)
-            coord_window_finish(j->windows);
+            coord_progressive_finish(j->windows);
         struct json *r = known ? report_json(j) : report_bare(j);
         j->report = report_text(r);
         json_free(r);

@@ -89,7 +89,7 @@ struct json *coord_sight_idle(const struct coord_fleet *f)
 int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a)
 {
     const struct wire_SERVER_DISK *told = &a->request->u.SERVER_DISK;
-    int rc = coord_keys_claim(f, told->server, &a->who, &a->e);
+    int rc = coord_allowed_claim(f, told->server, &a->who, &a->e);
     for (uint32_t i = 0; rc == 0 && i < f->members.shards; i++) {
         struct coord_shard *s = &f->members.shard[i];
         if (s->server[0] == 0 || strcmp(s->server, told->server) != 0)

@@ -9,7 +9,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
-#include "server/coord/figures/window.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/job/stop.h"
@@ -194,7 +194,7 @@ char *coord_status_text(struct coord_job *j)
     json_set_number(s, "rate", rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
     struct metric of[LIMIT_TASKS], now;
-    if (j->parsed && coord_window_newest(j->windows, of)) {
+    if (j->parsed && coord_progressive_newest(j->windows, of)) {
         metric_mean(of, j->spec.model.task_weight, j->windows->labels, &now);
         json_set_number(s, "train_auc", now.auc);
         json_set_number(s, "train_calibration", now.calibration);

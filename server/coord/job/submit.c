@@ -10,9 +10,9 @@
 #include "server/coord/core/setup_state.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/fleet/folder.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/look.h"
@@ -59,7 +59,7 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     j->yaml_bytes = bytes;
     rc = coord_curve_open(&j->trace->curve, e);
     if (rc == 0)
-        rc = coord_window_open(j->windows, &j->spec, coord_epochs_kept(j), e);
+        rc = coord_progressive_open(j->windows, &j->spec, coord_epochs_kept(j), e);
     if (rc == 0)
         rc = coord_replay_open(j->replay, &j->spec, e);
     if (rc != 0)
@@ -110,7 +110,7 @@ void coord_submit_close(struct coord_job *j)
     coord_taken_list_close(j->taken);
     coord_eval_close(j->eval);
     coord_curve_close(&j->trace->curve);
-    coord_window_close(j->windows);
+    coord_progressive_close(j->windows);
     coord_replay_close(j->replay);
     coord_guard_close(j->guard);
     coord_roll_close(&j->roll);

@@ -86,7 +86,7 @@ static void newest_free(struct coord_errand *r)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-static void names_take(const struct coord_job *j, struct coord_newest *n)
+static void key_names_take(const struct coord_job *j, struct coord_newest *n)
 {
     const struct coord_checkpoint_record *r;
     while (n->count < COORD_CHECKPOINTS_MAX && (r = coord_checkpoint_record(j, n->count)) != NULL)
@@ -113,7 +113,7 @@ int coord_newest_begin(struct coord_job *j, coord_errand_done read, struct coord
     n->options = j->fleet->options;
     n->number = j->at.number;
     n->from.hold = COORD_FOLDER_NONE;
-    names_take(j, n);
+    key_names_take(j, n);
     (void)snprintf(n->dir, sizeof n->dir, "%s", j->spec.checkpoint.dir);
     if (coord_from_resumes(&j->at))
         (void)snprintf(n->last, sizeof n->last, "%s", j->at.from_path);

@@ -7,8 +7,8 @@
 #include "proto/wire/wire.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/grow.h"
@@ -68,7 +68,7 @@ static const struct kind {
     {"epoch/", COORD_EPOCHS_MAX, RECORD(coord_epoch, number)},
     {"valid/", COORD_EVALUATIONS_MAX, RECORD(coord_evaluation, number)},
     {"trained/", COORD_EPOCHS_MAX, RECORD(coord_trained, job)},
-    {"window/", COORD_WINDOW_EPOCH, RECORD(coord_window_record, job),
+    {"window/", COORD_WINDOW_EPOCH, RECORD(coord_progressive_record, job),
      .more = COORD_WINDOW_BYTES_MAX},
     {"curve/", COORD_CURVE_MAX - 1, RECORD(coord_point, job)},
     {"day/", WIRE_WINDOWS_MAX, .more = COORD_VALUE_MAX, .text = true},
@@ -429,7 +429,7 @@ static int row_forget(void *context, const char *key, const void *value, size_t 
         struct coord_epoch epoch;
         struct coord_evaluation evaluation;
         struct coord_trained trained;
-        struct coord_window_record window;
+        struct coord_progressive_record window;
         struct coord_point point;
     } none;
     const struct taking *t = context;

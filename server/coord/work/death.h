@@ -13,7 +13,7 @@
  *       or all its lanes wait for those of others,
  *     left by itself, or lost its work alive (stall.h).
  *
- * Six equals the rounds of workers that fail with a sentence (work.c), and the returns to one
+ * Six equals the rounds of workers that fail with a sentence (handle.c), and the returns to one
  * checkpoint (back.h). Fewer deaths could be chance: a rack that loses power twice during a long
  * batch. Each further death would cost a lease and the start of a worker, and tell nothing new.
  *

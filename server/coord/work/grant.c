@@ -547,7 +547,7 @@ static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
 int coord_grant_next(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_LANE_NEXT *q = &a->request->u.LANE_NEXT;
-    int rc = coord_work_known(j, a, q->pass);
+    int rc = coord_heard(j, a, q->pass);
     if (rc != 0 && q->lane == COORD_NO_LANE)
         return rc;
     a->reply.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){

@@ -21,7 +21,7 @@ static bool reports(const struct coord_job *j, const struct wire *request)
     }
 }
 
-int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
+int coord_heard(struct coord_job *j, struct coord_ask *a, uint64_t pass)
 {
     a->worker = coord_worker_of_pass(&j->workers, pass, a->who.key);
     if (a->worker == NULL)

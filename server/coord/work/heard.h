@@ -8,6 +8,6 @@
 
 /* Finds the worker that shows this pass (a->worker) and renews its lease. UNAVAILABLE: no live
  * worker has the pass. */
-int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass);
+int coord_heard(struct coord_job *j, struct coord_ask *a, uint64_t pass);
 
 #endif

@@ -9,7 +9,7 @@
  * report, its hours and values of evaluate.by), and a checkpoint is made. While it is published,
  * data.valid is scored and the next day begins.
  *
- *   TRAIN --all of a day pushed--> ended --> checkpoint --> (EVAL, with data.valid) --> TRAIN
+ * TRAIN --all of a day pushed--> ended --> checkpoint --> (EVAL, with data.valid) --> TRAIN
  *
  * Invariants:
  *  1. A day's checkpoint is of the state after all of its batches and before any of the next.
@@ -18,8 +18,8 @@
  * The checkpoint itself counts the days that have ended: a job that goes on from it begins the next
  * one. A coordinator that dies before the checkpoint is complete makes it again.
  *
- * Figures are kept like those of window.h: they decide nothing, and some examples are missing in
- * them where a coordinator dies; `examples` counts those that are included. Thread: the
+ * Figures are kept like those of progressive.h: they decide nothing, and some examples are missing
+ * in them where a coordinator dies; `examples` counts those that are included. Thread: the
  * coordinator's loop. */
 #ifndef SERVER_COORD_WORK_REPLAY_H
 #define SERVER_COORD_WORK_REPLAY_H

@@ -8,17 +8,17 @@
 
 enum { VALUES = 100000 };
 
-struct names {
+struct key_names {
     uint64_t seed;
     uint32_t lane;
     uint64_t batch;
     uint32_t layer;
 };
 
-static const struct names usual = {1, 2, 3, 4};
+static const struct key_names usual = {1, 2, 3, 4};
 
 /* Draws kept values as 0 and 1. */
-static void draw(double rate, struct names n, float *y)
+static void draw(double rate, struct key_names n, float *y)
 {
     struct dense_device d;
     uint32_t key[2];
@@ -74,7 +74,8 @@ END_TEST
 /* Unrelated: two masks keep the same value as often as chance would. */
 START_TEST(dropout_of_other_names_is_unrelated)
 {
-    static const struct names other[] = {{2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}};
+    static const struct key_names other[] = {
+        {2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}};
     draw(0.3, usual, a);
     draw(0.3, other[_i], b);
     ck_assert_double_eq_tol(kept_share(a, b), 0.49, 0.01);

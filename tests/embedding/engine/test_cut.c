@@ -4,7 +4,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
-#include "embedding/engine/replay.h"
+#include "embedding/engine/recover.h"
 #include "embedding/engine/tier.h"
 #include "embedding/store/stored.h"
 #include "proto/base/file.h"
@@ -680,15 +680,15 @@ END_TEST
 /* The records of a cut must reach its own sequence, unless the stored state does. */
 START_TEST(a_cut_without_its_last_record_is_refused)
 {
-    struct replay r = {.until = 10};
+    struct recover r = {.until = 10};
     struct err e = {0};
-    ck_assert_int_eq(replay_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
-    ck_assert_int_eq(replay_cut_end(&r, 0, &e), SHOAL_E_CORRUPT);
-    ck_assert_int_eq(replay_cut_end(&r, 10, &e), 0);
+    ck_assert_int_eq(recover_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(recover_cut_end(&r, 0, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(recover_cut_end(&r, 10, &e), 0);
     r.to.control = 9;
-    ck_assert_int_eq(replay_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(recover_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
     r.to.control = 10;
-    ck_assert_int_eq(replay_cut_end(&r, 0, &e), 0);
+    ck_assert_int_eq(recover_cut_end(&r, 0, &e), 0);
 }
 END_TEST
 

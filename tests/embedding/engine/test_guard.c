@@ -308,7 +308,7 @@ static struct json *counts(const struct guard *g)
 
 START_TEST(guard_norms_are_refused_or_counted)
 {
-    struct work_list works = {NULL};
+    struct offload_list works = {NULL};
     struct embedding_env env;
     struct err e = {0};
     embedding_env_init(&env);
@@ -355,7 +355,7 @@ END_TEST
  * counts, an older one is not counted. */
 START_TEST(guard_counts_are_bounded_and_of_one_run)
 {
-    struct work_list works = {NULL};
+    struct offload_list works = {NULL};
     struct embedding_env env;
     struct err e = {0};
     embedding_env_init(&env);
@@ -424,7 +424,7 @@ static uint64_t lost(const struct guard *g)
 
 START_TEST(quarantine_is_bounded)
 {
-    struct work_list works = {NULL};
+    struct offload_list works = {NULL};
     struct embedding_env env;
     uint64_t to = 0;
     embedding_env_init(&env);
@@ -444,7 +444,7 @@ START_TEST(quarantine_is_bounded)
     ck_assert_uint_eq(env.count, 1);
     ck_assert_uint_ge(lost(g), 10000 - 1 - GUARD_QUEUE_BYTES / 128);
     ck_assert_uint_lt(lost(g), 10000);
-    work_drain(&works);
+    offload_drain(&works);
     guard_free(g);
     embedding_env_run(&env);
     rig_remove_dir(dir);
@@ -455,7 +455,7 @@ END_TEST
  * missing. */
 START_TEST(quarantine_is_full_to_the_last_byte)
 {
-    struct work_list works = {NULL};
+    struct offload_list works = {NULL};
     struct embedding_env env;
     uint64_t line = 0;
     rig_dir(dir);
@@ -483,7 +483,7 @@ END_TEST
 
 START_TEST(quarantine_without_a_disk_counts)
 {
-    struct work_list works = {NULL};
+    struct offload_list works = {NULL};
     struct embedding_env env;
     embedding_env_init(&env);
     struct guard *g = guard_new("/proc/none", 0, NULL, &env.env, &works);

@@ -2,7 +2,7 @@
  * without closing anything. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
-#include "embedding/engine/replay.h"
+#include "embedding/engine/recover.h"
 #include "embedding/rows/table_inner.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
@@ -880,7 +880,7 @@ START_TEST(an_unfinished_load_goes_and_nothing_else)
         item[i].value_bytes = 1;
     }
     ck_assert_int_eq(store_write(store, item, 17, &e), 0);
-    ck_assert_int_eq(replay_clear_load(store, UINT64_C(1) << number[_i], &e), 0);
+    ck_assert_int_eq(recover_clear_load(store, UINT64_C(1) << number[_i], &e), 0);
     ck_assert_int_eq(store_get(store, item, 17, value, 1, bytes, &e), 0);
     for (uint32_t i = 0; i < 17; i++)
         ck_assert_uint_eq(bytes[i], i < 16 && i / EACH != (uint32_t)_i);

@@ -1,7 +1,7 @@
 /* test_broken.c: breaks the invariants of numbers, lanes and tasks on purpose: each breach must be
  * caught by its own assert. */
+#include "server/coord/job/handle.h"
 #include "server/coord/job/slot.h"
-#include "server/coord/job/work.h"
 #include "server/coord/work/grant.h"
 #include "tests/lib/broken.h"
 #include "tests/sim/sim.h"
@@ -134,7 +134,7 @@ static void a_worker_is_told_a_number_that_is_not_stored(void)
     c->fleet.members.next_worker = worker;
     w.u.WORKER_JOIN = (struct wire_WORKER_JOIN){.name = "w", .pid = 1};
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_work_join(&c->slot[0], &a);
+    (void)coord_handle_join(&c->slot[0], &a);
 }
 
 static void a_shard_number_changes_its_owner(void)
@@ -176,7 +176,7 @@ static const struct broken list[] = {
      "l->state == LANE_HELD && "},
     {"server/coord/work/task.c", 1, a_batch_number_is_left_out, "l->appended == 0 || "},
     {"server/coord/work/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
-    {"server/coord/job/work.c", 1, a_worker_is_told_a_number_that_is_not_stored,
+    {"server/coord/job/handle.c", 1, a_worker_is_told_a_number_that_is_not_stored,
      "w->number < j->fleet->members.next_worker"},
     {"server/coord/fleet/cluster.c", 1, a_map_is_shorter_than_its_tables, "same <= cl->tablets"},
     {"server/coord/fleet/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},

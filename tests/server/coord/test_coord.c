@@ -6,11 +6,11 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
 #include "server/coord/job/epoch.h"
+#include "server/coord/job/handle.h"
 #include "server/coord/job/report.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
-#include "server/coord/job/work.h"
 #include "server/coord/work/grant.h"
 #include "tests/lib/coord_kept.h"
 #include "tests/lib/server_fake.h"
@@ -2437,7 +2437,7 @@ START_TEST(coord_late_worker_fails_alone)
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
-    ck_assert_int_eq(coord_work_leave(&r.coord->slot[0], &a), 0);
+    ck_assert_int_eq(coord_handle_leave(&r.coord->slot[0], &a), 0);
     ck_assert_uint_eq(m->count, workers - 1);
     ck_assert_int_eq(r.coord->slot[0].at.status, at[_i].ends ? at[_i].status : 0);
     rig_stop();
@@ -2455,7 +2455,7 @@ static void leave_for(uint32_t i, bool fatal)
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, r.coord->slot[0].workers.worker[i].key, sizeof a.who.key);
-    ck_assert_int_eq(coord_work_leave(&r.coord->slot[0], &a), 0);
+    ck_assert_int_eq(coord_handle_leave(&r.coord->slot[0], &a), 0);
 }
 
 /* In a large fleet another worker is always there, and has just joined to fail as well (0), even if
@@ -2479,7 +2479,7 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
         leave_for(0, true); /* the oldest; it joins again as the newest */
         struct coord_ask a = {.request = &w};
         wire_reply_to(&w, 0, &a.reply);
-        ck_assert_int_eq(coord_work_join(&r.coord->slot[0], &a),
+        ck_assert_int_eq(coord_handle_join(&r.coord->slot[0], &a),
                          r.coord->slot[0].at.status == 0 ? 0 : a.e.code);
     }
     ck_assert_int_eq(r.coord->slot[0].at.status, _i != 1 ? SHOAL_E_NOINPUT : 0);

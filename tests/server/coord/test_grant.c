@@ -1,9 +1,9 @@
 /* test_grant.c: one worker's questions for a lane: once, repeated, late, and about a lane that
  * another worker holds by now. Shards answer when a case says so. */
 #include "server/coord/coord.h"
+#include "server/coord/job/handle.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
-#include "server/coord/job/work.h"
 #include "server/coord/work/grant.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
@@ -45,8 +45,8 @@ void __wrap_coord_send(struct coord_fleet *of, peer_t to, struct msg *m)
 }
 
 /* Every question comes from the only worker. */
-int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass);
-int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass)
+int __wrap_coord_heard(struct coord_job *of, struct coord_ask *a, uint64_t pass);
+int __wrap_coord_heard(struct coord_job *of, struct coord_ask *a, uint64_t pass)
 {
     ck_assert(of == &c->slot[0] && pass == 71);
     a->worker = &worker;

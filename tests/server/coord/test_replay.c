@@ -256,7 +256,7 @@ static void counted(uint32_t window)
     struct metric_by *day =
         coord_replay_count(&c->slot[0], c->slot[0].replay->segment[window].task, told);
     if (day != NULL)
-        coord_window_by(c->slot[0].windows, day);
+        coord_progressive_by(c->slot[0].windows, day);
 }
 
 static uint64_t examples_of(uint32_t day)
@@ -273,7 +273,7 @@ START_TEST(a_day_has_its_own_examples_alone)
     begin(WIRE_SSP);
     c->slot[0].spec.replay.every = 7200;
     c->slot[0].spec.replay.pace = 0;
-    ck_assert_int_eq(coord_window_open(c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
+    ck_assert_int_eq(coord_progressive_open(c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
     struct coord_tasks *t = c->slot[0].tasks;
@@ -298,7 +298,7 @@ START_TEST(a_day_has_its_own_examples_alone)
         c->slot[0].replay->made = c->slot[0].replay->ended;
         coord_task_stop(t, t->tasks);
     }
-    coord_window_close(c->slot[0].windows);
+    coord_progressive_close(c->slot[0].windows);
     end();
 }
 END_TEST
@@ -335,7 +335,7 @@ START_TEST(a_day_has_its_own_values_alone)
     c->slot[0].spec.replay.every = 7200;
     c->slot[0].spec.replay.pace = 0;
     ck_assert_int_eq(coord_replay_open(c->slot[0].replay, &c->slot[0].spec, &e), 0);
-    ck_assert_int_eq(coord_window_open(c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
+    ck_assert_int_eq(coord_progressive_open(c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
     struct coord_tasks *t = c->slot[0].tasks;
@@ -356,7 +356,7 @@ START_TEST(a_day_has_its_own_values_alone)
     examples_by(0, 2, 0, "");
     examples_by(1, 0, 3, "0x0000000000000002");
     examples_by(1, 1, 0, "");
-    coord_window_close(c->slot[0].windows);
+    coord_progressive_close(c->slot[0].windows);
     end();
 }
 END_TEST

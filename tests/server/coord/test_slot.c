@@ -2,9 +2,9 @@
  * workers. */
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/job/handle.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
-#include "server/coord/job/work.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -62,7 +62,7 @@ static struct coord_job *join(peer_t peer, uint64_t *pass)
     (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "w%u", (uint32_t)peer);
     w.u.WORKER_JOIN.pid = (uint32_t)peer;
     struct coord_job *j = coord_slot_to_join(c, peer);
-    ck_assert_msg(coord_work_join(j, &a) == 0, "%s", a.e.text);
+    ck_assert_msg(coord_handle_join(j, &a) == 0, "%s", a.e.text);
     *pass = a.reply.u.WORKER_JOIN_reply.pass;
     return j;
 }

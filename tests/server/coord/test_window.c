@@ -1,6 +1,6 @@
 /* test_window.c: figures of training by window: each task counts once, over joined windows,
  * restarts and epochs. */
-#include "server/coord/figures/window.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/keep/saved.h"
 #include "tests/lib/suite.h"
@@ -33,13 +33,13 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
     ck_assert_int_eq(coord_task_plan(j->tasks, epoch, &(struct coord_segment){.rows = TASKS * 10},
                                      1, 10, 1, 0, &e),
                      0);
-    ck_assert_int_eq(coord_window_open(j->windows, &j->spec, EPOCHS, &e), 0);
-    ck_assert_int_eq(coord_window_load(&c.slot[0], &e), 0);
+    ck_assert_int_eq(coord_progressive_open(j->windows, &j->spec, EPOCHS, &e), 0);
+    ck_assert_int_eq(coord_progressive_load(&c.slot[0], &e), 0);
 }
 
 static void end(void)
 {
-    coord_window_close(c.slot[0].windows);
+    coord_progressive_close(c.slot[0].windows);
     coord_task_close(c.slot[0].tasks);
 }
 
@@ -50,7 +50,7 @@ static void count(uint32_t task)
     *told = (struct metric_tally){.loss = 0};
     for (uint32_t i = 0; i <= task; i++)
         metric_tally_add(told, 0.5f, (float)(i % 2), 0.7);
-    ck_assert(coord_window_count(&c.slot[0], task));
+    ck_assert(coord_progressive_count(&c.slot[0], task));
 }
 
 static uint64_t sum(uint32_t from, uint32_t to)
@@ -67,20 +67,20 @@ static uint64_t before(uint64_t n)
 /* Checks the windows after `tasks` tasks were counted. */
 static void check(uint64_t tasks)
 {
-    const struct coord_windows *w = c.slot[0].windows;
+    const struct coord_progressive *w = c.slot[0].windows;
     struct metric of;
     uint32_t windows = (uint32_t)((tasks + w->stride - 1) / w->stride);
     ck_assert(tasks <= w->stride * COORD_WINDOWS_MAX &&
               (w->stride == 1 || tasks > w->stride / 2 * COORD_WINDOWS_MAX));
     for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++) {
         uint64_t to = (n + 1) * w->stride < tasks ? (n + 1) * w->stride : tasks;
-        ck_assert_int_eq(coord_window_figures(w, n, &of), n < windows);
+        ck_assert_int_eq(coord_progressive_figures(w, n, &of), n < windows);
         if (n < windows)
             ck_assert_uint_eq(of.examples, before(to) - before(n * w->stride));
     }
-    ck_assert(coord_window_all(w, &of));
+    ck_assert(coord_progressive_all(w, &of));
     ck_assert_uint_eq(of.examples, before(tasks));
-    ck_assert(coord_window_newest(w, &of));
+    ck_assert(coord_progressive_newest(w, &of));
     ck_assert_uint_eq(of.examples,
                       before(tasks) - before(windows > 2 ? (windows - 2) * w->stride : 0));
 }
@@ -91,7 +91,7 @@ START_TEST(coord_windows_have_every_task_once)
     struct coord_store *store = coord_store_memory();
     struct metric of;
     begin(store, JOB, 1);
-    ck_assert(!coord_window_all(c.slot[0].windows, &of));
+    ck_assert(!coord_progressive_all(c.slot[0].windows, &of));
     for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
         for (uint32_t t = 0; t < TASKS; t++) {
             uint64_t tasks = (uint64_t)(epoch - 1) * TASKS + t + 1;
@@ -106,13 +106,13 @@ START_TEST(coord_windows_have_every_task_once)
                                   (tasks + stride - 1) / stride * stride);
             }
             if (t % 29 == 10) {
-                ck_assert(coord_window_recent(c.slot[0].windows, &of));
+                ck_assert(coord_progressive_recent(c.slot[0].windows, &of));
                 ck_assert_uint_eq(of.examples, sum(t - 10, t + 1));
-                ck_assert(!coord_window_recent(c.slot[0].windows, &of));
+                ck_assert(!coord_progressive_recent(c.slot[0].windows, &of));
             }
         }
-        (void)coord_window_recent(c.slot[0].windows, &of);
-        ck_assert(coord_window_epoch(&c.slot[0]));
+        (void)coord_progressive_recent(c.slot[0].windows, &of);
+        ck_assert(coord_progressive_epoch(&c.slot[0]));
         ck_assert_uint_eq(c.slot[0].windows->trained[epoch - 1].of[0].examples, sum(0, TASKS));
         ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), 0);
         c.slot[0].epoch[epoch - 1].number = JOB;
@@ -128,7 +128,7 @@ START_TEST(coord_windows_have_every_task_once)
     }
     end();
     begin(store, JOB + 1, EPOCHS); /* another job finds none of it */
-    ck_assert(!coord_window_all(c.slot[0].windows, &of));
+    ck_assert(!coord_progressive_all(c.slot[0].windows, &of));
     ck_assert_uint_eq(c.slot[0].windows->trained[0].of[0].examples, 0);
     end();
     coord_store_close(store);
@@ -158,7 +158,7 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
         for (uint32_t t = 0; t < TASKS; t++)
             count(t);
         if (epoch < EPOCHS) {
-            ck_assert(coord_window_epoch(&c.slot[0]));
+            ck_assert(coord_progressive_epoch(&c.slot[0]));
             end();
             begin(store, JOB, epoch + 1);
         }
@@ -168,7 +168,7 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
     coord_saved_close(&saved);
     end();
     begin(store, JOB, EPOCHS);
-    ck_assert(!coord_window_all(c.slot[0].windows, &of));
+    ck_assert(!coord_progressive_all(c.slot[0].windows, &of));
     ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), 0);
     ck_assert_uint_eq(c.slot[0].windows->trained[0].of[0].examples, sum(0, TASKS));
     ck_assert_uint_eq(c.slot[0].windows->trained[1].of[0].examples, 0);
@@ -192,7 +192,7 @@ START_TEST(coord_windows_end_where_their_last_task_does)
     c.slot[0].windows->stride = 4;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t epoch = 0;
-        ck_assert_uint_eq(coord_window_end(&c.slot[0], cases[i].n, cases[i].trained, &epoch),
+        ck_assert_uint_eq(coord_progressive_end(&c.slot[0], cases[i].n, cases[i].trained, &epoch),
                           cases[i].end);
         ck_assert_uint_eq(epoch, cases[i].epoch);
     }
@@ -209,7 +209,7 @@ static void count_many(uint32_t task, uint64_t examples)
                                   .predicted = examples * (METRIC_TALLY_ONE / 2)};
     told->positives[METRIC_TALLY_CELLS / 2] = examples / 2;
     told->negatives[METRIC_TALLY_CELLS / 2] = examples / 2;
-    ck_assert(coord_window_count(&c.slot[0], task));
+    ck_assert(coord_progressive_count(&c.slot[0], task));
 }
 
 /* More examples than one message can report: the stored sums are restored and do not wrap. */
@@ -223,11 +223,11 @@ START_TEST(coord_windows_count_as_many_as_there_are)
     end();
     begin(store, JOB, 1); /* killed in the epoch */
     ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows->epoch), many);
-    ck_assert(coord_window_figures(c.slot[0].windows, 0, &of));
+    ck_assert(coord_progressive_figures(c.slot[0].windows, 0, &of));
     ck_assert_uint_eq(of.examples, many);
     for (uint32_t t = 1; t < 4; t++)
         count_many(t, many);
-    ck_assert(coord_window_all(c.slot[0].windows, &of));
+    ck_assert(coord_progressive_all(c.slot[0].windows, &of));
     ck_assert_uint_eq(of.examples, 4 * many);
     ck_assert_double_eq_tol(of.logloss, 0.75, 1e-9);
     ck_assert_double_eq_tol(of.calibration, 1, 1e-9);
@@ -252,7 +252,7 @@ START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
     c.slot[0].tasks->tasks = TASKS / 2;
     for (uint32_t t = 0; t < 10; t++)
         count(t);
-    ck_assert(coord_window_newest(c.slot[0].windows, &of));
+    ck_assert(coord_progressive_newest(c.slot[0].windows, &of));
     ck_assert_uint_eq(of.examples, sum(8, 10));
     c.slot[0].tasks->tasks = TASKS;
     end();

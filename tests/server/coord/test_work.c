@@ -1,7 +1,7 @@
 /* test_work.c: a worker's report of a task: possible values are accepted, and each bound is
  * exact. */
+#include "server/coord/job/handle.h"
 #include "server/coord/job/slot.h"
-#include "server/coord/job/work.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -48,12 +48,12 @@ static void setup(void)
     t->lane[0].generation = 3;
     ck_assert_uint_eq(coord_task_append(t, 0), 0);
     t->task[0].reported = true;
-    ck_assert_int_eq(coord_window_open(c.slot[0].windows, &c.slot[0].spec, 1, &e), 0);
+    ck_assert_int_eq(coord_progressive_open(c.slot[0].windows, &c.slot[0].spec, 1, &e), 0);
 }
 
 static void teardown(void)
 {
-    coord_window_close(c.slot[0].windows);
+    coord_progressive_close(c.slot[0].windows);
     coord_task_close(c.slot[0].tasks);
 }
 
@@ -96,7 +96,7 @@ static int report(struct wire_TASK_DONE q, double loss)
     memcpy(at + sizeof loss, &sums, sizeof sums);
     memcpy(at + sizeof loss + sizeof sums, entry, q.cells * sizeof entry[0]);
     a.m = m;
-    int rc = coord_work_task(&c.slot[0], &a);
+    int rc = coord_handle_task(&c.slot[0], &a);
     msg_free(m);
     return rc;
 }
@@ -260,7 +260,7 @@ static int declare(uint32_t number, uint32_t total, uint32_t width)
     (void)msg_add(m, 0);
     (void)msg_add(m, 0);
     a.m = m;
-    int rc = coord_work_declare(&c.slot[0], &a);
+    int rc = coord_handle_declare(&c.slot[0], &a);
     msg_free(m);
     return rc;
 }
@@ -291,7 +291,7 @@ static int index_done(uint32_t split, int status, const char *text)
     w.u.INDEX_DONE =
         (struct wire_INDEX_DONE){.split = split, .rows = ROWS, .digest = 7, .fail_status = status};
     (void)snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s", text);
-    return coord_work_index(&c.slot[0], &a);
+    return coord_handle_index(&c.slot[0], &a);
 }
 
 /* In a split of objects each object is reported separately. A report for the whole split used to
@@ -321,11 +321,11 @@ START_TEST(coord_objects_of_a_split_that_is_not_used_are_none)
     w.u.OBJECTS = (struct wire_OBJECTS){.split = WIRE_TEST, .count = 1};
     m.frame[1].data = "a\n";
     m.frame[1].bytes = 2;
-    ck_assert_int_eq(coord_work_objects(&c.slot[0], &a), 0);
+    ck_assert_int_eq(coord_handle_objects(&c.slot[0], &a), 0);
     ck_assert_uint_eq(c.slot[0].objects[WIRE_TEST].count, 0);
     w = (struct wire){.type = WIRE_TYPE_OBJECT_DONE};
     w.u.OBJECT_DONE = (struct wire_OBJECT_DONE){.split = WIRE_TEST};
-    ck_assert_int_eq(coord_work_object(&c.slot[0], &a), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(coord_handle_object(&c.slot[0], &a), SHOAL_E_MALFORMED);
 }
 END_TEST
 

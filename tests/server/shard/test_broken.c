@@ -1,7 +1,7 @@
 /* test_broken.c: breaks the invariants of pushes in progress on purpose: each breach must be caught
  * by its own assert. */
-#include "server/shard/group.h"
 #include "server/shard/push.h"
+#include "server/shard/push_group.h"
 #include "tests/lib/broken.h"
 #include "tests/server/shard_rig.h"
 
@@ -24,14 +24,14 @@ static void join(struct shard *s, struct request *q, uint64_t sequence, uint64_t
     request_append(&s->group, q);
 }
 
-/* ---- group.c ---- */
+/* ---- push_group.c ---- */
 
 static void an_answer_goes_out_before_its_record_is_kept(void)
 {
     struct shard *s = shard_make(WIRE_ASYNC);
     one.push.plan.sequence = 1000;
     request_append(&s->unsynced, &one);
-    group_synced(s);
+    push_group_synced(s);
 }
 
 static void the_later_push_is_applied_first(void)
@@ -39,7 +39,7 @@ static void the_later_push_is_applied_first(void)
     struct shard *s = shard_make(WIRE_ASYNC);
     join(s, &one, 2, 2);
     join(s, &two, 1, 2);
-    group_settle(s);
+    push_group_settle(s);
 }
 
 static void a_gap_waits_for_an_older_push_than_those_before_it(void)
@@ -48,7 +48,7 @@ static void a_gap_waits_for_an_older_push_than_those_before_it(void)
     one.push.wait_sequence = 1000;
     request_append(&s->unsynced, &one);
     join(s, &two, 0, 999);
-    group_settle(s);
+    push_group_settle(s);
 }
 
 static void a_push_has_no_message_when_it_is_applied(void)
@@ -56,7 +56,7 @@ static void a_push_has_no_message_when_it_is_applied(void)
     struct shard *s = shard_make(WIRE_ASYNC);
     one.push.plan = (struct push_plan){.applied = 1, .sequence = 1};
     request_append(&s->group, &one);
-    group_settle(s);
+    push_group_settle(s);
 }
 
 /* ---- cut.c ---- */
@@ -65,7 +65,7 @@ static void a_push_is_admitted_while_a_cut_is_held(void)
 {
     struct shard *s = shard_make(WIRE_ASYNC);
     s->hold.cut = 9;
-    group_admit(s, &one);
+    push_group_admit(s, &one);
 }
 
 static void a_push_goes_on_while_a_cut_is_held(void)
@@ -104,12 +104,14 @@ static void a_map_is_led_that_is_not_kept(void)
 }
 
 static const struct broken list[] = {
-    {"server/shard/group.c", 1, an_answer_goes_out_before_its_record_is_kept,
+    {"server/shard/push_group.c", 1, an_answer_goes_out_before_its_record_is_kept,
      "plan->sequence <= engine_acknowledged"},
-    {"server/shard/group.c", 2, the_later_push_is_applied_first, "sequence == 0 || sequence > "},
-    {"server/shard/group.c", 3, a_gap_waits_for_an_older_push_than_those_before_it, "before == "},
-    {"server/shard/group.c", 4, a_push_has_no_message_when_it_is_applied, "q->bytes > 0"},
-    {"server/shard/group.c", 1, a_push_is_admitted_while_a_cut_is_held, "s->hold.cut == 0"},
+    {"server/shard/push_group.c", 2, the_later_push_is_applied_first,
+     "sequence == 0 || sequence > "},
+    {"server/shard/push_group.c", 3, a_gap_waits_for_an_older_push_than_those_before_it,
+     "before == "},
+    {"server/shard/push_group.c", 4, a_push_has_no_message_when_it_is_applied, "q->bytes > 0"},
+    {"server/shard/push_group.c", 1, a_push_is_admitted_while_a_cut_is_held, "s->hold.cut == 0"},
     {"server/shard/push.c", 1, a_push_goes_on_while_a_cut_is_held, "s->hold.cut == 0"},
     {"server/shard/place.c", 1, a_map_is_led_that_is_not_kept,
      "s->beat.coordinator == 0 || s->lead.epoch"},

@@ -1,8 +1,8 @@
 /* test_keys.c: eight keys at a time equal keys made one at a time. */
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
-#include "worker/data/keys.h"
 #include "worker/data/numbers.h"
+#include "worker/data/short_keys.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ START_TEST(keys_are_those_of_one_at_a_time)
             use[i].type = rng_below(&rng, 8) == 0 ? COLUMN_NUMBER : COLUMN_CATEGORY;
             use[i].id = rng_below(&rng, 8) == 0;
         }
-        uint32_t other = keys_read(cells, use, count, key);
+        uint32_t other = short_keys_read(cells, use, count, key);
         ck_assert_uint_eq(other >> count, 0);
         ck_assert_uint_eq(key[count], 77);
         for (uint32_t i = 0; i < count; i++) {

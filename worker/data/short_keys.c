@@ -1,9 +1,9 @@
-/* keys.c: keys of an example's short values, eight at a time.
+/* short_keys.c: keys of an example's short values, eight at a time.
  *
  * These are the steps of XXH3 for such lengths (xxHash 0.8: XXH3_len_4to8_64b with the field as the
  * seed, and the empty input), done in the lanes of a vector. [test:
  * keys_are_those_of_one_at_a_time] */
-#include "worker/data/keys.h"
+#include "worker/data/short_keys.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/x86.h"
@@ -100,8 +100,8 @@ TARGET static inline __m512i hash_empty(__m512i seed)
     return fold(times(fold(h, 29), 0x165667b19e3779f9u), 32);
 }
 
-TARGET uint32_t keys_read(const struct cell *cells, const struct feature_use *use, uint32_t count,
-                          uint64_t *key)
+TARGET uint32_t short_keys_read(const struct cell *cells, const struct feature_use *use,
+                                uint32_t count, uint64_t *key)
 {
     SHOAL_ASSERT(count > 0 && count <= KEYS_GROUP);
     __mmask8 all = (__mmask8)(0xffu >> (KEYS_GROUP - count));
@@ -114,8 +114,8 @@ TARGET uint32_t keys_read(const struct cell *cells, const struct feature_use *us
 
 #else
 
-uint32_t keys_read(const struct cell *cells, const struct feature_use *use, uint32_t count,
-                   uint64_t *key)
+uint32_t short_keys_read(const struct cell *cells, const struct feature_use *use, uint32_t count,
+                         uint64_t *key)
 {
     (void)cells;
     (void)use;

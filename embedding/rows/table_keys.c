@@ -1,4 +1,4 @@
-/* keys.c: table_keys: names keys and applies the consequences; drops whole fields. */
+/* table_keys.c: table_keys: names keys and applies the consequences; drops whole fields. */
 #include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"

@@ -1,16 +1,16 @@
-/* replay.h: combines stored tablets with the records above them: at a restart and for a part of a
- * checkpoint (replay.c, reload.c), and for a cut (restore.c). apply.h has the effect of a record.
- * Invariants: replay.c. Thread: the engine's, or the owner's of the scratch engine into which a
+/* recover.h: combines stored tablets with the records above them: at a restart and for a part of a
+ * checkpoint (recover.c, reload.c), and for a cut (restore.c). apply.h has the effect of a record.
+ * Invariants: recover.c. Thread: the engine's, or the owner's of the scratch engine into which a
  * checkpoint is read. */
-#ifndef EMBEDDING_ENGINE_REPLAY_H
-#define EMBEDDING_ENGINE_REPLAY_H
+#ifndef EMBEDDING_ENGINE_RECOVER_H
+#define EMBEDDING_ENGINE_RECOVER_H
 
 #include "embedding/engine/apply.h"
-#include "embedding/rows/names.h"
+#include "embedding/rows/key_names.h"
 #include "embedding/store/spill.h"
 #include "embedding/store/stored.h"
 
-struct replay {
+struct recover {
     struct apply to;
     struct store *store;  /* has the cold rows of its tablets */
     struct store *images; /* restore: has the cut's images */
@@ -22,31 +22,31 @@ struct replay {
     struct tier_tablet hand; /* the next tablet to lose rows */
     /* owned; (tablets): epoch that a restored tablet begins; used with spill */
     uint32_t *epoch[LIMIT_TABLES];
-    struct names names;      /* names of the tablets that a restore puts back */
+    struct key_names names;  /* names of the tablets that a restore puts back */
     bool own[LIMIT_TABLES];  /* to.base[] is owned */
     struct stored_load load; /* the interrupted load; all 0: none */
 };
 
 /* For the engine's own store and journal, or those of a cut. */
-void replay_init(struct replay *r, struct engine *g, struct store *store, struct runs *runs,
-                 bool of_cut);
-void replay_free(struct replay *r); /* frees bases and epochs */
+void recover_init(struct recover *r, struct engine *g, struct store *store, struct runs *runs,
+                  bool of_cut);
+void recover_free(struct recover *r); /* frees bases and epochs */
 /* Makes to.base[table]. 0 or NOMEM. */
-int replay_base(struct replay *r, uint32_t table);
+int recover_base(struct recover *r, uint32_t table);
 /* Reads what a store has before its images: the state of a load, the control state. */
-int replay_head(struct replay *r, struct store *s, struct err *e);
+int recover_head(struct recover *r, struct store *s, struct err *e);
 /* Reads the wanted images of tablets [first, below). */
-int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t first,
-                   uint32_t below, struct err *e);
+int recover_tablets(struct recover *r, struct store *s, uint32_t table, uint32_t first,
+                    uint32_t below, struct err *e);
 /* Checks that the records of a cut's journal end at `last`. CORRUPT: some up to r->until are
  * missing. */
-int replay_cut_end(const struct replay *r, uint64_t last, struct err *e);
+int recover_cut_end(const struct recover *r, uint64_t last, struct err *e);
 /* restore.c: after an image of the cut was read: its cold rows become rows of this engine. */
-int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
+int recover_settle(struct recover *r, struct table *t, uint32_t tablet, struct err *e);
 /* Removes the tablets that a load stored into tables (a bit each) from s, its marker last: after a
  * kill in between, the next start repeats it. */
-int replay_clear_load(struct store *s, uint64_t tables, struct err *e);
+int recover_clear_load(struct store *s, uint64_t tables, struct err *e);
 /* Makes rows of restored tablets leave until there is room. Only with spill. */
-int replay_make_room(struct replay *r, struct err *e);
+int recover_make_room(struct recover *r, struct err *e);
 
 #endif

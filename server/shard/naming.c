@@ -1,11 +1,11 @@
-/* keys.c: keys by name, from the wire to the engine. */
-#include "server/shard/keys.h"
+/* naming.c: keys by name, from the wire to the engine. */
+#include "server/shard/naming.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/json.h"
 #include "proto/base/key.h"
-#include "server/shard/group.h"
+#include "server/shard/push_group.h"
 #include "server/shard/shard.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void blame_done(void *context, int status, const char *text, const struct
     shard_send_json(s, a.peer, list);
 }
 
-void keys_on_blame(struct shard *s, peer_t from)
+void naming_on_blame(struct shard *s, peer_t from)
 {
     const struct wire_BLAME in = s->in.u.BLAME;
     uint64_t id = s->in.id;
@@ -93,7 +93,7 @@ static void on_scrub(struct shard *s, peer_t from)
         failed(s, WIRE_TYPE_KEYS, rc, e.text);
 }
 
-void keys_peer_gone(struct shard *s, peer_t peer)
+void naming_peer_gone(struct shard *s, peer_t peer)
 {
     if (s->audit.peer == peer && !s->audit.scrub)
         engine_audit_stop(s->engine);
@@ -169,7 +169,7 @@ static void name_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, naming.timer);
     SHOAL_ASSERT(s->naming.peer != 0 && s->naming.next < s->naming.count);
-    if (!s->fatal.code && group_settle(s) == 0)
+    if (!s->fatal.code && push_group_settle(s) == 0)
         name_step(s);
 }
 
@@ -204,7 +204,7 @@ static void name_begin(struct shard *s, peer_t from)
     name_step(s);
 }
 
-void keys_on_message(struct shard *s, peer_t from)
+void naming_on_message(struct shard *s, peer_t from)
 {
     uint64_t id = s->in.id;
     if (s->in.u.KEYS.action == WIRE_KEY_SCRUB)
@@ -223,7 +223,7 @@ void keys_on_message(struct shard *s, peer_t from)
                      "shard %s: other keys are being named; ask again", s->name);
 }
 
-void keys_tables_gone(struct shard *s)
+void naming_tables_gone(struct shard *s)
 {
     struct naming *n = &s->naming;
     if (n->peer == 0)
@@ -234,12 +234,12 @@ void keys_tables_gone(struct shard *s)
     name_end(s);
 }
 
-void keys_init(struct shard *s)
+void naming_init(struct shard *s)
 {
     s->naming = (struct naming){.step_rows = KEYS_STEP_ROWS, .timer = {.fire = name_cb}};
 }
 
-void keys_close(struct shard *s)
+void naming_close(struct shard *s)
 {
     env_timer_stop(s->env, &s->naming.timer);
     free(s->naming.keys);

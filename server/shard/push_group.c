@@ -1,23 +1,23 @@
-/* group.c: the pushes of a drain.
+/* push_group.c: the pushes of a drain.
  *
  * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync,
  *    engine_acknowledged has reached it. [assert: answer]
  *    [test: fsync_answers_nothing_before_the_sync]
- * 2. Pushes are applied in the order of admission, which is journal order. [assert: group_admit,
- *    group_settle]
+ * 2. Pushes are applied in the order of admission, which is journal order. [assert:
+ *    push_group_admit, push_group_settle]
  * 3. A skipped push and a GAP wait for the newest sequence admitted before them: the records that
- *    they depend on may not be synced yet. [assert: group_settle] [test:
+ *    they depend on may not be synced yet. [assert: push_group_settle] [test:
  *    fsync_answers_nothing_before_the_sync]
  * 4. The message's bytes live until the push is applied, not until it is answered. [assert: answer,
  *    apply] */
-#include "server/shard/group.h"
+#include "server/shard/push_group.h"
 
 #include "proto/base/assert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-void group_answer_later(struct shard *s, struct request *q, int status, uint64_t mark)
+void push_group_answer_later(struct shard *s, struct request *q, int status, uint64_t mark)
 {
     SHOAL_ASSERT(status == 0 || status == SHOAL_E_GAP);
     q->push.plan.mark = mark;
@@ -28,7 +28,7 @@ void group_answer_later(struct shard *s, struct request *q, int status, uint64_t
     request_append(&s->group, q);
 }
 
-int group_admit(struct shard *s, struct request *q)
+int push_group_admit(struct shard *s, struct request *q)
 {
     struct err e = {0};
     struct push_plan *plan = &q->push.plan;
@@ -36,7 +36,7 @@ int group_admit(struct shard *s, struct request *q)
     SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
     int rc = engine_admit_push(s->engine, &q->push.r, plan, &e);
     if (rc == SHOAL_E_GAP) {
-        group_answer_later(s, q, rc, plan->mark);
+        push_group_answer_later(s, q, rc, plan->mark);
         return rc;
     }
     if (rc == SHOAL_E_BUSY)
@@ -91,7 +91,7 @@ static int apply(struct shard *s, struct request *q)
     return engine_apply_push(s->engine, &q->push.r, &q->push.plan);
 }
 
-int group_settle(struct shard *s)
+int push_group_settle(struct shard *s)
 {
     SHOAL_ASSERT(s->group.head != NULL || s->group_keys == 0);
     if (s->fatal.code || s->group.head == NULL)
@@ -128,11 +128,11 @@ int group_settle(struct shard *s)
         request_drop_message(&s->pool, q);                                 /* 4. */
         request_append(&s->unsynced, q);
     }
-    group_synced(s);
+    push_group_synced(s);
     return 0;
 }
 
-void group_synced(struct shard *s)
+void push_group_synced(struct shard *s)
 {
     uint64_t acknowledged = engine_acknowledged(s->engine);
     while (s->unsynced.head != NULL && s->unsynced.head->push.wait_sequence <= acknowledged)

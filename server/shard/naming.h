@@ -1,4 +1,4 @@
-/* keys.h: KEYS of a shard: keys are erased, blocked, allowed or reset. Pushes are settled first,
+/* naming.h: KEYS of a shard: keys are erased, blocked, allowed or reset. Pushes are settled first,
  * and the change is journalled before the reply; a repeated request changes nothing more. s->in
  * holds the request, s->m its keys.
  *
@@ -6,8 +6,8 @@
  * each a record of its own; requests between two steps see a part of the change. The first step is
  * taken at once. One request at a time: another one is AGAIN. After a kill in between, a repeated
  * request does the rest. */
-#ifndef SERVER_SHARD_KEYS_H
-#define SERVER_SHARD_KEYS_H
+#ifndef SERVER_SHARD_NAMING_H
+#define SERVER_SHARD_NAMING_H
 
 #include "proto/base/env.h"
 
@@ -28,11 +28,11 @@ struct naming {
     struct env_timer timer;
 };
 
-void keys_init(struct shard *s);
-void keys_close(struct shard *s);
-void keys_on_message(struct shard *s, peer_t from);
+void naming_init(struct shard *s);
+void naming_close(struct shard *s);
+void naming_on_message(struct shard *s, peer_t from);
 /* All tables go, and others may come in their place: a request under way is refused. */
-void keys_tables_gone(struct shard *s);
+void naming_tables_gone(struct shard *s);
 
 /* BLAME, and the KEYS action SCRUB: BLAME finds the journal's records of a key, SCRUB removes
  * erased keys from the journal. The engine does both on I/O threads, one of them at a time; another
@@ -44,8 +44,8 @@ struct audit {
     bool scrub; /* true: SCRUB, false: BLAME */
 };
 
-void keys_on_blame(struct shard *s, peer_t from);
+void naming_on_blame(struct shard *s, peer_t from);
 /* Stops the search of a peer that is gone. */
-void keys_peer_gone(struct shard *s, peer_t peer);
+void naming_peer_gone(struct shard *s, peer_t peer);
 
 #endif

@@ -1,5 +1,5 @@
-/* keys.c: invariants and diagram in keys.h. */
-#include "server/coord/fleet/keys.h"
+/* allowed.c: invariants and diagram in allowed.h. */
+#include "server/coord/fleet/allowed.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -14,7 +14,7 @@ static void holder_key(uint32_t shard, char key[COORD_KEY_MAX])
     (void)snprintf(key, COORD_KEY_MAX, "holder/%u", shard);
 }
 
-int coord_keys_open(struct coord_fleet *f, struct err *e)
+int coord_allowed_open(struct coord_fleet *f, struct err *e)
 {
     for (uint32_t s = 0; s < f->members.shards; s++) {
         struct coord_shard *at = &f->members.shard[s];
@@ -28,17 +28,17 @@ int coord_keys_open(struct coord_fleet *f, struct err *e)
     return 0;
 }
 
-void coord_keys_close(struct coord_keys *k)
+void coord_allowed_close(struct coord_allowed *k)
 {
     free(k->text);
-    *k = (struct coord_keys){0};
+    *k = (struct coord_allowed){0};
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-int coord_keys_take(struct coord_fleet *f, const char *text, size_t bytes, struct err *e)
+int coord_allowed_take(struct coord_fleet *f, const char *text, size_t bytes, struct err *e)
 {
-    struct coord_keys *k = &f->keys;
+    struct coord_allowed *k = &f->keys;
     char *copy = malloc(bytes + 1);
     if (copy == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the allow-list");
@@ -49,7 +49,7 @@ int coord_keys_take(struct coord_fleet *f, const char *text, size_t bytes, struc
     k->version = k->version == 0 ? (env_random(f->env) | 1) << 32 | 1 : k->version + 1;
     for (uint32_t s = 0; s < f->members.shards; s++)
         f->members.shard[s].keys_sent_ns = 0; /* at once */
-    coord_keys_tick(f);
+    coord_allowed_tick(f);
     return 0;
 }
 
@@ -61,7 +61,7 @@ static void tell(struct coord_fleet *f, struct coord_shard *s)
     (void)coord_send_frame(f, s->peer, &w, f->keys.text, f->keys.bytes);
 }
 
-void coord_keys_tick(struct coord_fleet *f)
+void coord_allowed_tick(struct coord_fleet *f)
 {
     uint64_t now = env_now_ns(f->env), again_ns = f->options.resend_ms * UINT64_C(1000000);
     for (uint32_t i = 0; i < f->members.shards && f->keys.version != 0; i++) {
@@ -72,7 +72,7 @@ void coord_keys_tick(struct coord_fleet *f)
     }
 }
 
-void coord_keys_answer(struct coord_fleet *f, peer_t from, const struct wire *reply)
+void coord_allowed_answer(struct coord_fleet *f, peer_t from, const struct wire *reply)
 {
     uint32_t shard = coord_member_shard_of(&f->members, from);
     if (shard == COORD_NOBODY)
@@ -86,8 +86,8 @@ void coord_keys_answer(struct coord_fleet *f, peer_t from, const struct wire *re
 
 /* ---- whose is whose -------------------------------------------------------------------------- */
 
-int coord_keys_claim(const struct coord_fleet *f, const char *server, const struct env_who *who,
-                     struct err *e)
+int coord_allowed_claim(const struct coord_fleet *f, const char *server, const struct env_who *who,
+                        struct err *e)
 {
     for (uint32_t i = 0; i < f->members.shards; i++) {
         const struct coord_shard *s = &f->members.shard[i];
@@ -102,8 +102,8 @@ int coord_keys_claim(const struct coord_fleet *f, const char *server, const stru
     return 0;
 }
 
-int coord_keys_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint64_t version,
-                     struct err *e)
+int coord_allowed_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint64_t version,
+                        struct err *e)
 {
     const struct env_who *who = env_who(f->env, from);
     struct coord_shard *s = &f->members.shard[shard];

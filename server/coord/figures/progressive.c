@@ -1,5 +1,5 @@
-/* window.c: tallies by window, kept and stored. */
-#include "server/coord/figures/window.h"
+/* progressive.c: tallies by window, kept and stored. */
+#include "server/coord/figures/progressive.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -30,12 +30,12 @@ static struct metric_tally *tally_new(uint32_t labels)
     return calloc(labels, sizeof(struct metric_tally));
 }
 
-int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t epochs,
-                      struct err *e)
+int coord_progressive_open(struct coord_progressive *w, const struct job *job, uint32_t epochs,
+                           struct err *e)
 {
     uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
     int rc = 0;
-    *w = (struct coord_windows){.labels = labels, .stride = 1};
+    *w = (struct coord_progressive){.labels = labels, .stride = 1};
     w->epoch = tally_new(labels);
     w->recent = tally_new(labels);
     w->told = tally_new(labels);
@@ -49,7 +49,7 @@ int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t e
     return rc;
 }
 
-void coord_window_close(struct coord_windows *w)
+void coord_progressive_close(struct coord_progressive *w)
 {
     for (uint32_t i = 0; i < COORD_WINDOWS_MAX; i++)
         free(w->window[i]);
@@ -63,19 +63,19 @@ void coord_window_close(struct coord_windows *w)
     memset(w, 0, sizeof *w);
 }
 
-static void sum(const struct coord_windows *w, struct metric_tally *to,
+static void sum(const struct coord_progressive *w, struct metric_tally *to,
                 const struct metric_tally *from)
 {
     for (uint32_t l = 0; l < w->labels; l++)
         metric_tally_sum(&to[l], &from[l]);
 }
 
-static void clear(const struct coord_windows *w, struct metric_tally *tally)
+static void clear(const struct coord_progressive *w, struct metric_tally *tally)
 {
     memset(tally, 0, w->labels * sizeof *tally);
 }
 
-static bool figures(const struct coord_windows *w, const struct metric_tally *tally,
+static bool figures(const struct coord_progressive *w, const struct metric_tally *tally,
                     struct metric *out)
 {
     for (uint32_t l = 0; tally != NULL && l < w->labels; l++)
@@ -87,18 +87,18 @@ static bool figures(const struct coord_windows *w, const struct metric_tally *ta
 
 static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
 {
-    const struct coord_windows *w = j->windows;
+    const struct coord_progressive *w = j->windows;
     const struct metric_tally *tally = n == COORD_WINDOW_EPOCH ? w->epoch : w->window[n];
     uint64_t examples = tally == NULL ? 0 : metric_tally_examples(&tally[0]);
     char *record = examples == 0 ? NULL : malloc(COORD_WINDOW_BYTES_MAX);
     if (record == NULL)
         return NULL;
     size_t sums = w->labels * sizeof(struct metric_tally_sums);
-    struct coord_window_record head = {.job = j->at.number,
-                                       .stride = w->stride,
-                                       .examples = examples,
-                                       .epoch = j->at.epoch,
-                                       .labels = w->labels};
+    struct coord_progressive_record head = {.job = j->at.number,
+                                            .stride = w->stride,
+                                            .examples = examples,
+                                            .epoch = j->at.epoch,
+                                            .labels = w->labels};
     head.cells = metric_tally_put(tally, w->labels, (void *)(record + sizeof head),
                                   (void *)(record + sizeof head + sums));
     memcpy(record, &head, sizeof head);
@@ -108,7 +108,7 @@ static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
 
 static bool window_note(struct coord_job *j, uint32_t n)
 {
-    static const struct coord_window_record none;
+    static const struct coord_progressive_record none;
     size_t bytes;
     struct coord_row_key key = coord_row_key("window", n);
     void *record = record_of(j, n, &bytes);
@@ -122,8 +122,8 @@ static bool window_note(struct coord_job *j, uint32_t n)
  * another job or stride, or is damaged. */
 static bool record_take(struct coord_job *j, uint32_t n, const char *record, size_t bytes)
 {
-    struct coord_windows *w = j->windows;
-    struct coord_window_record head;
+    struct coord_progressive *w = j->windows;
+    struct coord_progressive_record head;
     size_t sums = w->labels * sizeof(struct metric_tally_sums);
     if (bytes < sizeof head)
         return false;
@@ -162,7 +162,7 @@ static int trained_load(struct coord_job *j, struct err *e)
     return rc;
 }
 
-int coord_window_load(struct coord_job *j, struct err *e)
+int coord_progressive_load(struct coord_job *j, struct err *e)
 {
     for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
         void *record;
@@ -196,12 +196,12 @@ static struct metric_by_part part_of(const struct wire_TASK_DONE *q, const char 
     return part;
 }
 
-bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame)
+bool coord_progressive_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame)
 {
-    struct coord_windows *w = j->windows;
+    struct coord_progressive *w = j->windows;
     const char *sums = (const char *)frame + w->labels * sizeof(double),
                *entry = sums + w->labels * sizeof(struct metric_tally_sums);
-    SHOAL_ASSERT(q->tasks == w->labels); /* work.c has checked it */
+    SHOAL_ASSERT(q->tasks == w->labels); /* handle.c has checked it */
     clear(w, w->told);
     w->part = part_of(q, entry + q->cells * sizeof(struct metric_tally_entry));
     return q->by_count == w->by_count &&
@@ -209,7 +209,7 @@ bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, cons
            metric_by_part_ok(&w->part, w->labels, q->examples);
 }
 
-void coord_window_by(struct coord_windows *w, struct metric_by *by)
+void coord_progressive_by(struct coord_progressive *w, struct metric_by *by)
 {
     struct metric_by_task all[LIMIT_TASKS];
     for (uint32_t l = 0; l < w->labels; l++) {
@@ -223,7 +223,7 @@ void coord_window_by(struct coord_windows *w, struct metric_by *by)
         metric_by_join(&by[f], &w->part, f, all, metric_tally_examples(&w->told[0]));
 }
 
-void coord_window_finish(struct coord_windows *w)
+void coord_progressive_finish(struct coord_progressive *w)
 {
     for (uint32_t f = 0; f < w->by_count; f++)
         metric_by_finish(&w->by[f], MEASURE_TOP);
@@ -232,7 +232,7 @@ void coord_window_finish(struct coord_windows *w)
 /* Doubles the number of tasks in a window. */
 static bool windows_join(struct coord_job *j)
 {
-    struct coord_windows *w = j->windows;
+    struct coord_progressive *w = j->windows;
     bool good = true;
     for (uint32_t i = 0; i < COORD_WINDOWS_MAX / 2; i++) {
         struct metric_tally *a = w->window[2 * i], *b = w->window[2 * i + 1];
@@ -249,9 +249,9 @@ static bool windows_join(struct coord_job *j)
     return good;
 }
 
-bool coord_window_count(struct coord_job *j, uint32_t task)
+bool coord_progressive_count(struct coord_job *j, uint32_t task)
 {
-    struct coord_windows *w = j->windows;
+    struct coord_progressive *w = j->windows;
     const struct coord_tasks *t = j->tasks;
     /* a round has a number of tasks of its own, as has each drawn order of objects under bsp */
     bool own = coord_grow_on(j) || (t->mode == WIRE_BSP && j->spec.data.objects.of[WIRE_TRAIN].on);
@@ -273,13 +273,13 @@ bool coord_window_count(struct coord_job *j, uint32_t task)
     sum(w, w->window[n], w->told);
     sum(w, w->epoch, w->told);
     sum(w, w->recent, w->told);
-    coord_window_by(w, w->by);
+    coord_progressive_by(w, w->by);
     return window_note(j, n) && window_note(j, COORD_WINDOW_EPOCH);
 }
 
-bool coord_window_epoch(struct coord_job *j)
+bool coord_progressive_epoch(struct coord_job *j)
 {
-    struct coord_windows *w = j->windows;
+    struct coord_progressive *w = j->windows;
     uint32_t slot = coord_epoch_slot(j, j->at.epoch);
     struct coord_trained *trained = &w->trained[slot];
     if (!figures(w, w->epoch, trained->of))
@@ -291,14 +291,14 @@ bool coord_window_epoch(struct coord_job *j)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metric *out)
+bool coord_progressive_figures(const struct coord_progressive *w, uint32_t n, struct metric *out)
 {
     SHOAL_ASSERT(n < COORD_WINDOWS_MAX);
     return figures(w, w->window[n], out);
 }
 
 /* Adds up the newest `most` windows. */
-static bool newest(const struct coord_windows *w, uint32_t most, struct metric *out)
+static bool newest(const struct coord_progressive *w, uint32_t most, struct metric *out)
 {
     struct metric_tally_total *all = calloc(w->labels, sizeof *all);
     for (uint32_t n = COORD_WINDOWS_MAX; all != NULL && n-- > 0 && most > 0;)
@@ -314,24 +314,25 @@ static bool newest(const struct coord_windows *w, uint32_t most, struct metric *
     return good;
 }
 
-bool coord_window_all(const struct coord_windows *w, struct metric *out)
+bool coord_progressive_all(const struct coord_progressive *w, struct metric *out)
 {
     return newest(w, COORD_WINDOWS_MAX, out);
 }
 
-bool coord_window_newest(const struct coord_windows *w, struct metric *out)
+bool coord_progressive_newest(const struct coord_progressive *w, struct metric *out)
 {
     return newest(w, 2, out);
 }
 
-bool coord_window_recent(struct coord_windows *w, struct metric *out)
+bool coord_progressive_recent(struct coord_progressive *w, struct metric *out)
 {
     bool good = figures(w, w->recent, out);
     clear(w, w->recent);
     return good;
 }
 
-uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t trained, uint32_t *epoch)
+uint64_t coord_progressive_end(const struct coord_job *j, uint32_t n, uint64_t trained,
+                               uint32_t *epoch)
 {
     const struct coord_tasks *t = j->tasks;
     uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows->stride - 1;

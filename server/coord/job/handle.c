@@ -1,5 +1,5 @@
-/* work.c: requests of workers, except LANE_NEXT (grant.c). */
-#include "server/coord/job/work.h"
+/* handle.c: requests of workers, except LANE_NEXT (grant.c). */
+#include "server/coord/job/handle.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -7,8 +7,8 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/notes.h"
+#include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
-#include "server/coord/figures/window.h"
 #include "server/coord/job/epoch.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/job/submit.h"
@@ -74,7 +74,7 @@ static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, s
         q->name, q->kernel, q->backend, j->kernel);
 }
 
-int coord_work_kernel_load(struct coord_job *j, struct err *e)
+int coord_handle_kernel_load(struct coord_job *j, struct err *e)
 {
     char *value;
     size_t bytes, head = sizeof j->at.number;
@@ -102,7 +102,7 @@ static void worker_computes(struct coord_job *j, struct coord_worker *w,
              q->backend, q->kernel, q->why[0] != 0 ? "; " : "", q->why);
 }
 
-int coord_work_join(struct coord_job *j, struct coord_ask *a)
+int coord_handle_join(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
     struct coord_worker *w;
@@ -176,7 +176,7 @@ static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns
     w->rate_examples = examples;
 }
 
-int coord_work_beat(struct coord_job *j, struct coord_ask *a)
+int coord_handle_beat(struct coord_job *j, struct coord_ask *a)
 {
     if (!figures_ok(&a->request->u.WORKER_BEAT))
         return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
@@ -235,7 +235,7 @@ static bool fails_alone(const struct coord_job *j, const struct coord_worker *wo
     return here && others && j->at.phase >= PHASE_SETUP && worker->figures.examples == 0;
 }
 
-int coord_work_leave(struct coord_job *j, struct coord_ask *a)
+int coord_handle_leave(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
     const struct coord_worker *worker = coord_worker_of_pass(&j->workers, q->pass, a->who.key);
@@ -261,7 +261,7 @@ int coord_work_leave(struct coord_job *j, struct coord_ask *a)
 
 /* A shard may have answered a fence before the loss of power, and acknowledged pushes may be lost.
  * No worker would push them again, and pulls would wait for them without end. */
-void coord_work_anew(struct coord_job *j, const char *server)
+void coord_handle_anew(struct coord_job *j, const char *server)
 {
     enum coord_phase phase = j->at.phase;
     bool trains = phase == PHASE_LANES || phase == PHASE_TRAIN;
@@ -274,7 +274,7 @@ void coord_work_anew(struct coord_job *j, const char *server)
     coord_grant_fence_all(j);
 }
 
-void coord_work_expire(struct coord_job *j)
+void coord_handle_expire(struct coord_job *j)
 {
     uint64_t number;
     while ((number = coord_worker_expired(&j->workers, coord_now_ns(j), coord_lease_ns(j))) != 0) {
@@ -319,7 +319,7 @@ static bool objects_are(const struct coord_job *j, uint32_t split)
     return split < JOB_SPLITS && j->spec.data.objects.of[split].on;
 }
 
-int coord_work_index(struct coord_job *j, struct coord_ask *a)
+int coord_handle_index(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_INDEX_DONE *q = &a->request->u.INDEX_DONE;
     if (q->split > WIRE_TEST || j->at.split[q->split].used == 0)
@@ -336,7 +336,7 @@ int coord_work_index(struct coord_job *j, struct coord_ask *a)
     return index_take(j, a, q->split, q->rows, q->digest, q->warning);
 }
 
-int coord_work_profile(struct coord_job *j, struct coord_ask *a)
+int coord_handle_profile(struct coord_job *j, struct coord_ask *a)
 {
     const struct frame *f = &a->m->frame[1];
     struct json *profile;
@@ -352,7 +352,7 @@ int coord_work_profile(struct coord_job *j, struct coord_ask *a)
     return 0;
 }
 
-int coord_work_windows(struct coord_job *j, struct coord_ask *a)
+int coord_handle_windows(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
     bool over = false;
@@ -373,7 +373,7 @@ static int objects_check(const struct coord_job *j, struct coord_ask *a, uint32_
     return 0;
 }
 
-int coord_work_objects(struct coord_job *j, struct coord_ask *a)
+int coord_handle_objects(struct coord_job *j, struct coord_ask *a)
 {
     uint32_t split = a->request->u.OBJECTS.split;
     int rc = objects_check(j, a, split);
@@ -383,7 +383,7 @@ int coord_work_objects(struct coord_job *j, struct coord_ask *a)
     return rc == SHOAL_E_NOMEM ? ends(j, a, rc) : rc;
 }
 
-int coord_work_object(struct coord_job *j, struct coord_ask *a)
+int coord_handle_object(struct coord_job *j, struct coord_ask *a)
 {
     bool over = false;
     int rc = objects_check(j, a, a->request->u.OBJECT_DONE.split);
@@ -413,7 +413,7 @@ static int all_check(const struct legend *is, struct err *e)
     return 0;
 }
 
-int coord_work_legend(struct coord_job *j, struct coord_ask *a)
+int coord_handle_legend(struct coord_job *j, struct coord_ask *a)
 {
     size_t at = 0, bytes = a->m->frame[1].bytes, line = 0;
     const char *text = a->m->frame[1].data;
@@ -450,7 +450,7 @@ _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
                    sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
 
-int coord_work_declare(struct coord_job *j, struct coord_ask *a)
+int coord_handle_declare(struct coord_job *j, struct coord_ask *a)
 {
     struct wire_TABLE_CREATE create;
     if (!coord_phase_running(j))
@@ -544,7 +544,7 @@ static bool losses_take(const struct coord_job *j, const struct wire_TASK_DONE *
     return good;
 }
 
-int coord_work_task(struct coord_job *j, struct coord_ask *a)
+int coord_handle_task(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_TASK_DONE *q = &a->request->u.TASK_DONE;
     struct coord_tasks *t = j->tasks;
@@ -558,7 +558,8 @@ int coord_work_task(struct coord_job *j, struct coord_ask *a)
                        q->lane, q->generation);
     if (!losses_take(j, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
         q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
-        q->refused > t->task[index].batch_count || !coord_window_told(j, q, a->m->frame[2].data))
+        q->refused > t->task[index].batch_count ||
+        !coord_progressive_told(j, q, a->m->frame[2].data))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
                        " bad lines of %" PRIu64 ", loss %g and weights of %g",
@@ -570,11 +571,11 @@ int coord_work_task(struct coord_job *j, struct coord_ask *a)
         staleness_add(j, a->m->frame[1].data);
         coord_trace_task(j, q, a->m->frame[2].data, a->m->frame[1].data);
         bad_where_note(j, q->bad_where);
-        if (!coord_grant_task_put(j, index, false) || !coord_window_count(j, index))
+        if (!coord_grant_task_put(j, index, false) || !coord_progressive_count(j, index))
             return 0;
         struct metric_by *day = coord_replay_count(j, index, j->windows->told);
         if (day != NULL)
-            coord_window_by(j->windows, day);
+            coord_progressive_by(j->windows, day);
         struct err late = {0};
         if (coord_times_task(j, q, &late) != 0)
             coord_end_fail(j, late.code, "%s", late.text);
@@ -588,7 +589,7 @@ int coord_work_task(struct coord_job *j, struct coord_ask *a)
     return 0;
 }
 
-int coord_work_eval(struct coord_job *j, struct coord_ask *a)
+int coord_handle_eval(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_EVAL_DONE *q = &a->request->u.EVAL_DONE;
     if (j->at.phase != PHASE_EVAL && j->at.phase != PHASE_TEST)

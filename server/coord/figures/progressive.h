@@ -1,5 +1,5 @@
-/* window.h: how good predictions were before their examples were learnt. Every training example is
- * counted as the forward pass scored it. Workers count into a few cells
+/* progressive.h: how good predictions were before their examples were learnt. Every training
+ * example is counted as the forward pass scored it. Workers count into a few cells
  * (proto/metric/metric_tally.h) and report them with each task; the sums over windows of tasks,
  * over epochs and over the job are made here. So the figures are of the model while it trains: with
  * dropout, with a batch's own statistics in a normed layer, and with data.negatives of the examples
@@ -21,8 +21,8 @@
  * The same is counted by values of the fields of evaluate.by (proto/metric/metric_by.h), over the
  * whole job. These tables are in memory alone: a restarted coordinator, and a job that goes on from
  * a checkpoint, begin them anew. Thread: the coordinator's loop. */
-#ifndef SERVER_COORD_FIGURES_WINDOW_H
-#define SERVER_COORD_FIGURES_WINDOW_H
+#ifndef SERVER_COORD_FIGURES_PROGRESSIVE_H
+#define SERVER_COORD_FIGURES_PROGRESSIVE_H
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
@@ -40,14 +40,14 @@
 struct coord_job;
 
 /* As stored under "window/N": this, then sums (labels) and entries (cells) of metric_tally.h. */
-struct coord_window_record {
+struct coord_progressive_record {
     uint64_t job; /* its number; 0: none */
     uint64_t stride, examples;
     uint32_t epoch, labels, cells, zero;
 };
-_Static_assert(sizeof(struct coord_window_record) == 40, "coord_window_record is stored");
+_Static_assert(sizeof(struct coord_progressive_record) == 40, "coord_window_record is stored");
 #define COORD_WINDOW_BYTES_MAX                                                                     \
-    (sizeof(struct coord_window_record) + LIMIT_TASKS * sizeof(struct metric_tally_sums) +         \
+    (sizeof(struct coord_progressive_record) + LIMIT_TASKS * sizeof(struct metric_tally_sums) +    \
      WIRE_TALLY_CELLS * sizeof(struct metric_tally_entry))
 
 struct coord_trained { /* as stored under "trained/N", for an epoch that is over */
@@ -55,7 +55,7 @@ struct coord_trained { /* as stored under "trained/N", for an epoch that is over
     struct metric of[LIMIT_TASKS]; /* for each label; examples 0: not counted */
 };
 
-struct coord_windows {
+struct coord_progressive {
     uint32_t labels;
     uint64_t stride;                                /* tasks in a window */
     uint64_t serial;                                /* serial number of the task that is counted
@@ -70,34 +70,36 @@ struct coord_windows {
 };
 
 /* epochs: for how many of them figures are kept. */
-int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t epochs,
-                      struct err *e);
-void coord_window_close(struct coord_windows *w);
+int coord_progressive_open(struct coord_progressive *w, const struct job *job, uint32_t epochs,
+                           struct err *e);
+void coord_progressive_close(struct coord_progressive *w);
 /* Loads the windows after a restart, or from a checkpoint. */
-int coord_window_load(struct coord_job *j, struct err *e);
+int coord_progressive_load(struct coord_job *j, struct err *e);
 /* Reads a task's report into windows.told and part; false: the report is invalid. frame: the
- * report's frame 2, which coord_window_count needs too. */
-bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame);
-/* Counts a task's first report, which coord_window_told has read. False: the store failed. */
-bool coord_window_count(struct coord_job *j, uint32_t task);
+ * report's frame 2, which coord_progressive_count needs too. */
+bool coord_progressive_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame);
+/* Counts a task's first report, which coord_progressive_told has read. False: the store failed. */
+bool coord_progressive_count(struct coord_job *j, uint32_t task);
 /* The epoch at hand is over; false: the store failed. */
-bool coord_window_epoch(struct coord_job *j);
+bool coord_progressive_epoch(struct coord_job *j);
 
 /* Adds the values in the report of the task in `told` to by (by_count). */
-void coord_window_by(struct coord_windows *w, struct metric_by *by);
+void coord_progressive_by(struct coord_progressive *w, struct metric_by *by);
 /* The job is over: brings the tables by value into the form of the report. */
-void coord_window_finish(struct coord_windows *w);
+void coord_progressive_finish(struct coord_progressive *w);
 
 /* Writes the figures (labels) of window n; false: nothing is counted there. */
-bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metric *out);
+bool coord_progressive_figures(const struct coord_progressive *w, uint32_t n, struct metric *out);
 /* Figures of all windows; of the newest two, which are current; of the tasks since the last
  * scalars. */
-bool coord_window_all(const struct coord_windows *w, struct metric *out);
-bool coord_window_newest(const struct coord_windows *w, struct metric *out);
-bool coord_window_recent(struct coord_windows *w, struct metric *out); /* afterwards it begins
+bool coord_progressive_all(const struct coord_progressive *w, struct metric *out);
+bool coord_progressive_newest(const struct coord_progressive *w, struct metric *out);
+bool coord_progressive_recent(struct coord_progressive *w,
+                              struct metric *out); /* afterwards it begins
                                                                         * anew */
 /* Returns where a window ends: batches with rows of all lanes, at most `trained`
  * (coord_judge_batches); *epoch: the epoch of the last of them. The epoch's tasks are planned. */
-uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t trained, uint32_t *epoch);
+uint64_t coord_progressive_end(const struct coord_job *j, uint32_t n, uint64_t trained,
+                               uint32_t *epoch);
 
 #endif

@@ -1,5 +1,5 @@
-/* work.c: work on other threads: counts and cancels it. */
-#include "embedding/engine/work.h"
+/* offload.c: work on other threads: counts and cancels it. */
+#include "embedding/engine/offload.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -11,11 +11,11 @@ enum { WORK_QUEUED, WORK_RUNNING, WORK_FINISHED, WORK_CANCELLED };
 
 /* Work whose engine is gone and whose done is still due. It stays reachable, because done never
  * comes if the loop stops first. */
-static _Thread_local struct work_list orphans;
+static _Thread_local struct offload_list orphans;
 
-static void unlink_from(struct work_list *list, struct work *w)
+static void unlink_from(struct offload_list *list, struct offload *w)
 {
-    struct work **at = &list->first;
+    struct offload **at = &list->first;
     while (*at != w) {
         SHOAL_ASSERT(*at != NULL);
         at = &(*at)->next;
@@ -23,7 +23,7 @@ static void unlink_from(struct work_list *list, struct work *w)
     *at = w->next;
 }
 
-static void push_to(struct work_list *list, struct work *w)
+static void push_to(struct offload_list *list, struct offload *w)
 {
     w->next = list->first;
     list->first = w;
@@ -32,7 +32,7 @@ static void push_to(struct work_list *list, struct work *w)
 
 static void run_cb(struct env_work *env)
 {
-    struct work *w = container_of(env, struct work, env);
+    struct offload *w = container_of(env, struct offload, env);
     int queued = WORK_QUEUED;
     if (!atomic_compare_exchange_strong(&w->state, &queued, WORK_RUNNING))
         return;
@@ -42,7 +42,7 @@ static void run_cb(struct env_work *env)
 
 static void done_cb(struct env_work *env)
 {
-    struct work *w = container_of(env, struct work, env);
+    struct offload *w = container_of(env, struct offload, env);
     bool orphan = w->list == &orphans;
     SHOAL_ASSERT(atomic_load(&w->state) >= WORK_FINISHED); /* the loop calls done after run */
     unlink_from(w->list, w);
@@ -51,7 +51,7 @@ static void done_cb(struct env_work *env)
     free(w);
 }
 
-void work_start(struct work_list *list, struct env *env, struct work *w)
+void offload_start(struct offload_list *list, struct env *env, struct offload *w)
 {
     w->env.run = run_cb;
     w->env.done = done_cb;
@@ -62,7 +62,7 @@ void work_start(struct work_list *list, struct env *env, struct work *w)
 }
 
 /* Waits for run or cancels it, and calls done now; the loop's later call does nothing. */
-static void settle(struct work *w)
+static void settle(struct offload *w)
 {
     SHOAL_ASSERT(w->list != &orphans); /* its done was called */
     while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
@@ -73,24 +73,24 @@ static void settle(struct work *w)
     w->done(w);
 }
 
-void work_settle(struct work *w)
+void offload_settle(struct offload *w)
 {
     SHOAL_ASSERT(!w->cancelled);
     run_cb(&w->env); /* does nothing if another thread has begun it */
     settle(w);
 }
 
-void work_drain(struct work_list *list)
+void offload_drain(struct offload_list *list)
 {
     while (list->first != NULL) {
-        struct work *w = list->first;
+        struct offload *w = list->first;
         int queued = WORK_QUEUED;
         w->cancelled = atomic_compare_exchange_strong(&w->state, &queued, WORK_CANCELLED);
         settle(w);
     }
 }
 
-void work_pause(void)
+void offload_pause(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }

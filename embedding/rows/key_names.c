@@ -1,5 +1,5 @@
-/* names.c: takes names out of tablets and puts them back. */
-#include "embedding/rows/names.h"
+/* key_names.c: takes names out of tablets and puts them back. */
+#include "embedding/rows/key_names.h"
 #include "proto/base/key.h"
 
 #include "embedding/rows/table_inner.h"
@@ -21,7 +21,7 @@ static const struct named *named_of(const struct table *t, uint32_t tablet)
     return &life->named;
 }
 
-int names_take(struct names *n, struct table *t, uint32_t tablet)
+int key_names_take(struct key_names *n, struct table *t, uint32_t tablet)
 {
     const struct named *from = named_of(t, tablet);
     if (array_room(&n->tablet, n->count, &n->room, 64) != 0)
@@ -31,7 +31,7 @@ int names_take(struct names *n, struct table *t, uint32_t tablet)
         return SHOAL_E_NOMEM;
     if (from->count > 0)
         memcpy(list, from->list, from->count * sizeof *list);
-    n->tablet[n->count++] = (struct names_of_tablet){t, tablet, from->count, list};
+    n->tablet[n->count++] = (struct key_names_of_tablet){t, tablet, from->count, list};
     return 0;
 }
 
@@ -54,10 +54,10 @@ static int name_all(struct table *t, const struct named_key *list, uint32_t coun
     return rc;
 }
 
-int names_give(const struct names *all, uint32_t i)
+int key_names_give(const struct key_names *all, uint32_t i)
 {
     SHOAL_ASSERT(i < all->count);
-    const struct names_of_tablet *n = &all->tablet[i];
+    const struct key_names_of_tablet *n = &all->tablet[i];
     const struct named *now = named_of(n->table, n->tablet);
     int rc = 0;
     if (now->count != 0)
@@ -72,15 +72,15 @@ int names_give(const struct names *all, uint32_t i)
     return rc;
 }
 
-void names_free(struct names *n)
+void key_names_free(struct key_names *n)
 {
     for (uint32_t i = 0; i < n->count; i++)
         free(n->tablet[i].list);
     free(n->tablet);
-    *n = (struct names){0};
+    *n = (struct key_names){0};
 }
 
-const char *names_of(const struct table *t, uint64_t key)
+const char *key_names_of(const struct table *t, uint64_t key)
 {
     static const char *const text[] = {[NAME_NONE] = NULL,
                                        [NAME_ERASED] = "erased",

@@ -1,4 +1,4 @@
-/* replay.c: combines rows and marks of the store with the records above them; restore.c does that
+/* recover.c: combines rows and marks of the store with the records above them; restore.c does that
  * for a restored cut.
  *
  * 1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): a stored
@@ -11,7 +11,7 @@
  *    [assert: written_floor]
  * 4. Tablets that a load was writing when the process died are removed from the store before they
  *    are used (load.c, 3). [test: test_checkpoint_kill] */
-#include "embedding/engine/replay.h"
+#include "embedding/engine/recover.h"
 
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
@@ -30,7 +30,7 @@
 
 /* ---- what is stored ---- */
 
-static int take_load(struct replay *r, const void *value, size_t value_bytes, struct err *e)
+static int take_load(struct recover *r, const void *value, size_t value_bytes, struct err *e)
 {
     struct stored_load l;
     int rc = stored_load_read(value, value_bytes, &l, e);
@@ -43,7 +43,7 @@ static int take_load(struct replay *r, const void *value, size_t value_bytes, st
     return 0;
 }
 
-int replay_base(struct replay *r, uint32_t table)
+int recover_base(struct recover *r, uint32_t table)
 {
     struct engine_table *t = engine_slot(r->to.g, table);
     if (!r->to.of_cut) {
@@ -63,11 +63,11 @@ int replay_base(struct replay *r, uint32_t table)
 static int take_schema(void *context, const struct table_schema *s, const struct table_past *past,
                        struct err *e)
 {
-    struct replay *r = context;
+    struct recover *r = context;
     return apply_table(&r->to, s, past, e);
 }
 
-static int take_control(struct replay *r, const void *value, size_t value_bytes, struct err *e)
+static int take_control(struct recover *r, const void *value, size_t value_bytes, struct err *e)
 {
     struct stored_as_of as_of = {0};
     int rc = stored_control_read(value, value_bytes, r->to.runs, &as_of, take_schema, r, e);
@@ -80,7 +80,7 @@ static int take_control(struct replay *r, const void *value, size_t value_bytes,
 static int take_stored(void *context, const void *key, size_t key_bytes, const void *value,
                        size_t value_bytes, struct err *e)
 {
-    struct replay *r = context;
+    struct recover *r = context;
     uint32_t table, tablet;
     if (stored_is_control(key, key_bytes))
         return take_control(r, value, value_bytes, e);
@@ -106,21 +106,21 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     if (rc == 0)
         rc = stored_tablet_read(value, value_bytes, t->table, r->to.runs, tablet, e);
     if (rc == 0 && r->images != NULL)
-        rc = replay_settle(r, t->table, tablet, e);
+        rc = recover_settle(r, t->table, tablet, e);
     else if (rc == 0 && r->spill != NULL)
-        rc = replay_make_room(r, e);
+        rc = recover_make_room(r, e);
     r->to.base[table][tablet] = flushed;
     return rc;
 }
 
-int replay_head(struct replay *r, struct store *s, struct err *e)
+int recover_head(struct recover *r, struct store *s, struct err *e)
 {
     static const struct store_item below = {.key = {'i'}, .key_bytes = 1};
     return store_range(s, NULL, &below, take_stored, r, e);
 }
 
-int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t first,
-                   uint32_t below, struct err *e)
+int recover_tablets(struct recover *r, struct store *s, uint32_t table, uint32_t first,
+                    uint32_t below, struct err *e)
 {
     struct store_item from, to;
     stored_tablet_key(table, first, &from);
@@ -132,7 +132,7 @@ int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t f
 
 static int base_of(struct apply *a, uint32_t table, struct err *e)
 {
-    if (replay_base(container_of(a, struct replay, to), table) == 0)
+    if (recover_base(container_of(a, struct recover, to), table) == 0)
         return 0;
 
     return err_set(e, SHOAL_E_NOMEM, "no memory for the tablets of table %u", table);
@@ -147,7 +147,7 @@ static int tablets_back(struct apply *a, uint32_t table, uint32_t first, uint32_
 static int rows_in(struct apply *a, uint32_t table, const uint64_t *keys, uint32_t count,
                    struct err *e)
 {
-    return fetch_now(a->g->table[table].table, container_of(a, struct replay, to)->store, keys,
+    return fetch_now(a->g->table[table].table, container_of(a, struct recover, to)->store, keys,
                      count, e);
 }
 
@@ -158,13 +158,13 @@ static int room_beside(struct apply *a, uint64_t sequence, struct err *e)
 
 static int room_of_cut(struct apply *a, uint64_t sequence, struct err *e)
 {
-    struct replay *r = container_of(a, struct replay, to);
+    struct recover *r = container_of(a, struct recover, to);
     (void)sequence;
 
     if (r->spill == NULL)
         return 0;
 
-    return replay_make_room(r, e);
+    return recover_make_room(r, e);
 }
 
 static int run_alone(struct apply *a, const struct record_restore *record, uint64_t sequence,
@@ -227,16 +227,16 @@ static int restored(struct apply *a, const struct record_restore *record, uint64
 static const struct apply_ops beside = {base_of, tablets_back, rows_in, room_beside, restored};
 static const struct apply_ops in_cut = {base_of, NULL, rows_in, room_of_cut, restored_in_cut};
 
-void replay_init(struct replay *r, struct engine *g, struct store *store, struct runs *runs,
-                 bool of_cut)
+void recover_init(struct recover *r, struct engine *g, struct store *store, struct runs *runs,
+                  bool of_cut)
 {
-    *r = (struct replay){
+    *r = (struct recover){
         .to = {.g = g, .runs = runs, .of_cut = of_cut, .ops = of_cut ? &in_cut : &beside},
         .store = store,
         .until = UINT64_MAX};
 }
 
-void replay_free(struct replay *r)
+void recover_free(struct recover *r)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         if (r->own[i])
@@ -247,7 +247,7 @@ void replay_free(struct replay *r)
 
 /* Replays all records of the journal up to r->until, in order; the engine's own journal ends where
  * they do. *first and *last: sequences seen, 0 and 0 for none. */
-static int replay_records(struct replay *r, struct journal *j, uint64_t *first, uint64_t *last,
+static int replay_records(struct recover *r, struct journal *j, uint64_t *first, uint64_t *last,
                           struct err *e)
 {
     struct journal_files files;
@@ -278,7 +278,7 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
     return rc;
 }
 
-int replay_cut_end(const struct replay *r, uint64_t last, struct err *e)
+int recover_cut_end(const struct recover *r, uint64_t last, struct err *e)
 {
     if (last >= r->until || r->to.control >= r->until)
         return 0;
@@ -288,7 +288,7 @@ int replay_cut_end(const struct replay *r, uint64_t last, struct err *e)
 
 /* ---- recovery ---- */
 
-int replay_clear_load(struct store *s, uint64_t tables, struct err *e)
+int recover_clear_load(struct store *s, uint64_t tables, struct err *e)
 {
     struct store_item item = {0};
     int rc = 0;
@@ -312,7 +312,7 @@ int replay_clear_load(struct store *s, uint64_t tables, struct err *e)
     return store_flush(s, e);
 }
 
-static int clear_unfinished(struct replay *r, struct err *e)
+static int clear_unfinished(struct recover *r, struct err *e)
 {
     SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
     if (r->load.run == r->to.runs->cleared && r->load.tables == UINT64_MAX)
@@ -322,7 +322,7 @@ static int clear_unfinished(struct replay *r, struct err *e)
         log_warn("%s: the load of a checkpoint as run %" PRIu64
                  " was not finished; its tables are empty, load it again",
                  r->to.g->dir, r->load.run);
-    return replay_clear_load(r->store, r->load.tables, e);
+    return recover_clear_load(r->store, r->load.tables, e);
 }
 
 static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value,
@@ -337,13 +337,13 @@ static int refuse_image(void *context, const void *key, size_t key_bytes, const 
 
 /* Reads the store: the control state, and all tablets, or those that records or requests ask for
  * later. */
-static int recover_stored(struct replay *r, struct err *e)
+static int recover_stored(struct recover *r, struct err *e)
 {
     struct engine *g = r->to.g;
     struct store_item from, below;
     stored_tablet_key(0, 0, &from);
     stored_tablet_key(LIMIT_TABLES, 0, &below);
-    int rc = replay_head(r, r->store, e);
+    int rc = recover_head(r, r->store, e);
     if (rc == 0 && r->load.run != 0)
         rc = clear_unfinished(r, e);
     if (rc == 0 && !r->found_control)
@@ -360,11 +360,11 @@ static int recover_stored(struct replay *r, struct err *e)
 
 int engine_recover(struct engine *g, struct err *e)
 {
-    struct replay r;
+    struct recover r;
     uint64_t first, last;
     uint64_t began = env_now_ns(g->env);
     SHOAL_ASSERT(g->sequence == 0 && g->pending == 0);
-    replay_init(&r, g, g->store, &g->runs, false);
+    recover_init(&r, g, g->store, &g->runs, false);
     int rc = recover_stored(&r, e);
     if (rc == 0)
         rc = replay_records(&r, g->journal, &first, &last, e);
@@ -396,9 +396,9 @@ int engine_recover(struct engine *g, struct err *e)
 /* ---- reading a part of a checkpoint ---- */
 
 /* Reads the control state, then adjacent wanted tablets. */
-static int scan_wanted(struct replay *r, struct err *e)
+static int scan_wanted(struct recover *r, struct err *e)
 {
-    int rc = replay_head(r, r->store, e);
+    int rc = recover_head(r, r->store, e);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         uint32_t tablets = 0;
         if (r->to.base[i] != NULL)
@@ -409,7 +409,7 @@ static int scan_wanted(struct replay *r, struct err *e)
                 continue;
             while (end < tablets && r->to.base[i][end] != UINT64_MAX)
                 end++;
-            rc = replay_tablets(r, r->store, i, k, end, e);
+            rc = recover_tablets(r, r->store, i, k, end, e);
         }
     }
     return rc;
@@ -418,17 +418,17 @@ static int scan_wanted(struct replay *r, struct err *e)
 int cut_recover(struct engine *g, const struct cut_source *source,
                 uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
-    struct replay r;
+    struct recover r;
     uint64_t first, last;
     SHOAL_ASSERT(runs->count == 0);
-    replay_init(&r, g, source->store, runs, true);
+    recover_init(&r, g, source->store, runs, true);
     r.until = source->facts.sequence;
     r.named_only = true;
     memcpy(r.to.base, base, sizeof r.to.base);
     int rc = scan_wanted(&r, e);
     if (rc == 0 && (rc = replay_records(&r, source->journal, &first, &last, e)) == 0)
-        rc = replay_cut_end(&r, last, e);
-    replay_free(&r); /* bases of tables that the manifest does not name */
+        rc = recover_cut_end(&r, last, e);
+    recover_free(&r); /* bases of tables that the manifest does not name */
     const struct run *run = runs_find(runs, source->facts.run);
     if (rc == 0 && source->facts.run != 0 && (run == NULL || run->lanes != source->facts.lanes))
         rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",
