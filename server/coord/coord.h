@@ -1,10 +1,11 @@
-/* coord.h: the coordinator's core: the members of the cluster, the next work, and what has been
- * promised. One job at a time in each slot; the next one may be submitted when it is over.
+/* coord.h: the coordinator: the members of the cluster, the next work, and what has been promised.
+ * One job at a time in each slot; the next one may be submitted when it is over.
  *
- * The core reaches clocks, sockets, threads and files only through env and coord_store, so that the
- * simulator runs the very same code. Thread: one loop. Everything that it promises (numbers,
- * generations, appended tasks, phases) is in the store before it answers. A coordinator started on
- * the same store continues where the last one stopped, with fresh fences on every lane. */
+ * The coordinator reaches clocks, sockets, threads and files only through env and coord_store, so
+ * that the simulator runs the very same code. Thread: one loop. Everything that it promises
+ * (numbers, generations, appended tasks, phases) is in the store before it answers. A coordinator
+ * started on the same store continues where the last one stopped, with fresh fences on every
+ * lane. */
 #ifndef SERVER_COORD_COORD_H
 #define SERVER_COORD_COORD_H
 
@@ -33,7 +34,7 @@ void coord_describe(struct coord *c, char *text, size_t bytes);
 /* True when a folder of checkpoints does not answer, so that waiting for work begun there is
  * useless; `text` gets a sentence. */
 bool coord_hangs(const struct coord *c, char *text, size_t bytes);
-/* Returns 0, or why the core stopped its env: the store failed. */
+/* Returns 0, or why the coordinator stopped its env: the store failed. */
 int coord_fatal(const struct coord *c);
 
 /* Returns the library that encodes the messages, e.g. "protobuf-c 1.4.1", and their version. */
