@@ -21,7 +21,7 @@ struct under_way {
 /* The keep of one store. */
 struct keeping {
     struct coord_keep base;
-    struct kept *kept;         /* borrowed, as all below */
+    struct coord_kept *kept;   /* borrowed, as all below */
     struct coord_store *store; /* the coordinator's */
     struct env *env;           /* NULL: no delays */
     struct env_timer timer;
@@ -55,7 +55,7 @@ static void under_way_free(struct under_way *u)
     free(u);
 }
 
-static int apply(struct kept *k, const struct under_way *u, struct err *e)
+static int apply(struct coord_kept *k, const struct under_way *u, struct err *e)
 {
     uint64_t owner = 0;
     (void)coord_store_get_fixed(k->values, COORD_STORE_OWNER, &owner, sizeof owner, NULL);
@@ -63,7 +63,7 @@ static int apply(struct kept *k, const struct under_way *u, struct err *e)
         return err_set(e, SHOAL_E_FENCED, "another coordinator owns the values now");
     if (k->left == 0)
         return err_set(e, SHOAL_E_IO, "it takes no transaction any more");
-    k->left -= k->left != KEPT_ALL;
+    k->left -= k->left != COORD_KEPT_ALL;
     for (size_t i = 0; i < u->removed; i++)
         ck_assert_int_eq(coord_store_remove(k->values, u->key[i], NULL), 0);
     ck_assert_int_eq(coord_store_visit(u->put, value_copy, k->values), 0);
@@ -119,7 +119,7 @@ static void close_it(struct coord_keep *b)
     bool lost = false;
     while (g->head != NULL) {
         struct under_way *u = take_first(g);
-        lost = lost || rng_below(&g->kept->rng, 2) == 0 || apply(g->kept, u, NULL) != 0;
+        lost = lost || rng_below(&g->kept->rng, 3) == 0 || apply(g->kept, u, NULL) != 0;
         g->kept->lost += lost;
         g->kept->unheard += !lost;
         under_way_free(u);
@@ -127,7 +127,7 @@ static void close_it(struct coord_keep *b)
     free(g);
 }
 
-static void keep_by(struct kept *k, struct coord_store *s, struct env *env)
+static void keep_by(struct coord_kept *k, struct coord_store *s, struct env *env)
 {
     struct keeping *g = calloc(1, sizeof *g);
     ck_assert_ptr_nonnull(g);
@@ -136,14 +136,14 @@ static void keep_by(struct kept *k, struct coord_store *s, struct env *env)
     coord_store_keep(s, &g->base);
 }
 
-void kept_attach(struct kept *k, struct coord_store *s, struct env *env)
+void coord_kept_attach(struct coord_kept *k, struct coord_store *s, struct env *env)
 {
     k->values = coord_store_memory();
     ck_assert_int_eq(coord_store_visit(s, value_copy, k->values), 0);
     keep_by(k, s, env);
 }
 
-struct coord_store *kept_open(struct kept *k, struct env *env)
+struct coord_store *coord_kept_open(struct coord_kept *k, struct env *env)
 {
     struct coord_store *s = coord_store_memory();
     ck_assert_int_eq(coord_store_visit(k->values, value_copy, s), 0);

@@ -8,18 +8,18 @@
 #include "proto/base/rng.h"
 #include "server/coord/store/store.h"
 
-struct kept {
+struct coord_kept {
     struct coord_store *values; /* owned by the test */
-    uint32_t left;              /* transactions that it still takes; KEPT_ALL: all */
+    uint32_t left;              /* transactions that it still takes; COORD_KEPT_ALL: all */
     uint64_t delay_ns;          /* the longest common delay; 0: none. One in 32 takes 50 times it */
     struct rng rng;             /* for delays, and for the losses of a death */
     uint64_t delayed, lost, unheard; /* transactions; lost, unheard: when a coordinator died */
 };
-#define KEPT_ALL UINT32_MAX
+#define COORD_KEPT_ALL UINT32_MAX
 
 /* Gives the keep the store's values, and lets the store keep its changes there. */
-void kept_attach(struct kept *k, struct coord_store *s, struct env *env);
+void coord_kept_attach(struct coord_kept *k, struct coord_store *s, struct env *env);
 /* Returns a store with the keep's values. env: of the coordinator, for delays; may be NULL. */
-struct coord_store *kept_open(struct kept *k, struct env *env);
+struct coord_store *coord_kept_open(struct coord_kept *k, struct env *env);
 
 #endif

@@ -126,6 +126,8 @@ void cluster_coord_start(struct cluster *c)
         ck_assert_msg(coord_store_open(dir, 0, &c->store, &e) == 0, "%s", e.text);
     }
     c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
+    if (c->options.keep_ns > 0)
+        c->store = coord_kept_open(&c->kept, sim_node_env(c->coord_node));
     ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s",
                   e.text);
     sim_node_set_handler(c->coord_node, &coord_handler, c->coord);
@@ -140,7 +142,7 @@ static void coord_end(struct cluster *c, bool power, uint64_t seed)
     if (power)
         disk_off(c->disk, seed);
     coord_free(c->coord);
-    if (c->options.power) {
+    if (c->options.power || c->options.keep_ns > 0) {
         coord_store_close(c->store);
         c->store = NULL;
     }
@@ -168,16 +170,19 @@ struct coord_store *cluster_store_copy(const struct cluster *c)
 {
     struct coord_store *copy = coord_store_memory();
     ck_assert_ptr_nonnull(copy);
-    ck_assert_int_eq(coord_store_visit(c->store, store_copy_one, copy), 0);
+    ck_assert_int_eq(
+        coord_store_visit(c->options.keep_ns > 0 ? c->kept.values : c->store, store_copy_one, copy),
+        0);
     return copy;
 }
 
 void cluster_store_change(struct cluster *c, struct coord_store *store)
 {
     ck_assert_ptr_nonnull(store);
+    struct coord_store **at = c->options.keep_ns > 0 ? &c->kept.values : &c->store;
     cluster_coord_kill(c);
-    coord_store_close(c->store);
-    c->store = store;
+    coord_store_close(*at);
+    *at = store;
     cluster_coord_start(c);
 }
 
@@ -251,10 +256,16 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
     c->backend = backend;
     ck_assert(options->servers <= CLUSTER_SERVERS && options->shards <= CLUSTER_SHARDS);
     c->sim = sim_new(&options->sim);
-    if (!options->power)
+    ck_assert(!options->power || options->keep_ns == 0);
+    if (options->keep_ns > 0)
+        c->kept = (struct coord_kept){.values = coord_store_memory(),
+                                      .left = COORD_KEPT_ALL,
+                                      .delay_ns = options->keep_ns,
+                                      .rng = rng_of(options->sim.seed, 5, 5)};
+    else if (!options->power)
         c->store = coord_store_memory();
     c->client = calloc(1, sizeof *c->client);
-    ck_assert((c->store != NULL || options->power) && c->client != NULL);
+    ck_assert_ptr_nonnull(c->client);
     cluster_coord_start(c);
     for (uint32_t i = 0; i < options->servers; i++)
         cluster_server_start(c, i);
@@ -273,6 +284,7 @@ void cluster_free(struct cluster *c)
         cluster_server_kill(c, i);
     cluster_coord_kill(c);
     coord_store_close(c->store);
+    coord_store_close(c->kept.values);
     for (uint32_t i = 0; i < c->options.servers * c->options.shards; i++)
         if (c->server[i].disk != NULL)
             disk_free(c->server[i].disk);

@@ -3,14 +3,15 @@
  * for its report. Every failure to build it ends the test.
  *
  * A node is killed between two events: the files of its engine stay in its folder, the values of
- * its coordinator stay in the store, and all else is lost. With `power` the coordinator has its
- * real store, and machines may lose power: then a seed decides about data that was not synced
- * (disk.h). */
+ * its coordinator stay in the store, and all else is lost. With `keep_ns` transactions that are not
+ * complete may be lost, too. With `power` the coordinator has its real store, and machines may lose
+ * power: then a seed decides about data that was not synced (disk.h). */
 #ifndef TESTS_LIB_SIM_CLUSTER_H
 #define TESTS_LIB_SIM_CLUSTER_H
 
 #include "proto/base/err.h"
 #include "proto/base/rng.h"
+#include "tests/lib/coord_kept.h"
 #include "tests/sim/sim.h"
 
 #include <stdbool.h>
@@ -36,6 +37,9 @@ struct cluster_options {
     bool stay;            /* the workers wait between jobs */
     uint32_t jobs;        /* jobs that the coordinator runs side by side; 0: 1 */
     bool power;           /* machines may lose power; needs dir */
+    /* the longest common delay until a transaction of the coordinator is complete (coord_kept.h);
+     * 0: its values are in memory alone */
+    uint64_t keep_ns;
     /* an option of the workers (trainer.h); may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };
@@ -98,6 +102,7 @@ struct cluster {
     struct sim *sim;
     struct coord_store *store;
     struct disk *disk;           /* the store's, with options.power */
+    struct coord_kept kept;      /* the store's, with options.keep_ns */
     struct sim_node *coord_node; /* NULL: dead */
     struct coord *coord;
     /* shard k of server i is [i * options.shards + k] */

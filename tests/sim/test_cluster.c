@@ -217,7 +217,8 @@ struct tally {
     uint64_t link[8];
     /* runs with loss of power; those among them that ended with a sentence */
     uint64_t power, ended;
-    uint64_t lost; /* acknowledged batches that were lost, by tablet */
+    uint64_t lost;          /* acknowledged batches that were lost, by tablet */
+    struct coord_kept kept; /* counts of the coordinators' transactions */
     struct sim_ill ill;
 };
 static struct tally *tallies; /* (KINDS), shared */
@@ -230,6 +231,9 @@ static void tally_note(struct tally *t, uint64_t hostile_sent)
 #define X(name) t->struck.name += cluster.struck.name;
     CLUSTER_STRIKES(X)
 #undef X
+    t->kept.delayed += cluster.kept.delayed;
+    t->kept.lost += cluster.kept.lost;
+    t->kept.unheard += cluster.kept.unheard;
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -391,6 +395,8 @@ static void plan(struct run *p, const struct kind *k, uint64_t seed)
         }
         p->link = p->link == LINK_END || p->link == LINK_NOTHING ? p->link : LINK_SERVERS_RESTARTED;
     }
+    if (seed != 0 && !p->power && number("SHOAL_SIM_KEEP", seed % 4 == 1) != 0)
+        o.keep_ns = MS / 10 + seed % 5 * 5 * MS;
     durability = o.durability;
     p->fresh = p->link != LINK_END && seed % 3 == 1;
     o.sim = sim;
@@ -472,10 +478,29 @@ static bool acknowledged(void *context)
     return oracle_acknowledged() >= *(uint64_t *)context;
 }
 
+static bool transaction_under_way(void *context)
+{
+    (void)context;
+    return cluster.coord != NULL && coord_fleet_waits(&cluster.coord->fleet);
+}
+
+/* Kills the coordinator while a transaction is under way. */
+static void completion_lost(struct run *p, uint64_t *back)
+{
+    (void)sim_run(cluster.sim, in(SECOND), transaction_under_way, NULL);
+    cluster_coord_kill(&cluster);
+    cluster.struck.coordinator_killed++;
+    *back = in((5 + rng_below(&p->rng, 200)) * MS);
+}
+
 /* Strikes; if power may be lost, usually soon after some pushes were acknowledged. */
 static void strike(struct run *p, uint64_t *back)
 {
     uint64_t pushes = oracle_acknowledged() + 1 + rng_below(&p->rng, 60);
+    if (p->options.keep_ns > 0 && rng_below(&p->rng, 2) == 0) {
+        completion_lost(p, back);
+        return;
+    }
     if (p->power && rng_below(&p->rng, 4) != 0)
         (void)sim_run(cluster.sim, in(SECOND), acknowledged, &pushes);
     uint64_t before = cluster.struck.server_without_power;
@@ -833,6 +858,9 @@ static void tallies_say(void)
         printf(" lanes_taken %" PRIu64 " links_named %" PRIu64, t->ill.taken, t->ill.named);
         printf(" power %" PRIu64 " ended_by_power %" PRIu64 " batches_lost %" PRIu64, t->power,
                t->ended, t->lost);
+        printf(" transactions_delayed %" PRIu64 " transactions_lost %" PRIu64
+               " transactions_without_completion %" PRIu64,
+               t->kept.delayed, t->kept.lost, t->kept.unheard);
         for (uint32_t l = 0; l <= LINK_END; l++)
             printf(" %s %" PRIu64, link_names[l], t->link[l]);
         printf("\n");

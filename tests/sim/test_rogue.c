@@ -96,6 +96,7 @@ static void cluster_make(struct run *p, uint64_t seed)
                                  .wall_s = SIM_JOBS_WALL_S};
     o.servers = 1 + (uint32_t)rng_below(r, 2);
     o.workers = 1 + (uint32_t)rng_below(r, 2);
+    o.keep_ns = seed % 4 == 1 ? 5 * MS : 0;
     if (strstr(p->kind->more, "durability: memory") != NULL)
         o.durability = DURABLE_MEMORY;
     ck_assert_int_eq(mkdir(p->dir, 0700), 0);

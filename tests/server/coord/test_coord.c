@@ -1424,7 +1424,7 @@ START_TEST(coord_minutes_end_a_job)
 END_TEST
 
 /* Ends the coordinator, and starts one with the values that were kept. */
-static void die_and_return(struct kept *k)
+static void die_and_return(struct coord_kept *k)
 {
     struct coord_store *dead = r.store;
     r.store = k->values;
@@ -1436,8 +1436,8 @@ static void die_and_return(struct kept *k)
  * job is over; then restarts the coordinator with what was kept. */
 static void die_at_put(uint32_t put)
 {
-    struct kept k = {.left = put};
-    kept_attach(&k, r.store, NULL);
+    struct coord_kept k = {.left = put};
+    coord_kept_attach(&k, r.store, NULL);
     while (r.coord->fleet.fatal == 0 && !job_over(NULL))
         ck_assert(sim_step(r.sim));
     die_and_return(&k);
@@ -1447,13 +1447,13 @@ static void die_at_put(uint32_t put)
  * know of the failure, and must find the run on the shards. */
 START_TEST(coord_death_before_a_failure_is_stored_goes_on)
 {
-    struct kept k = {.left = 0};
+    struct coord_kept k = {.left = 0};
     rig_start(_i == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
                       : "epochs: 2, consistency: ssp, lanes: 2",
               2, 2, NULL);
     while (r.worker[0].batches + r.worker[1].batches < 20)
         ck_assert(sim_step(r.sim));
-    kept_attach(&k, r.store, NULL);
+    coord_kept_attach(&k, r.store, NULL);
     coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
     coord_fleet_end(&r.coord->fleet);
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
