@@ -162,7 +162,7 @@ START_TEST(coord_store_keeps_what_it_answered_after_a_sync_that_failed)
 {
     bool failed = true;
     for (uint64_t at = 1; failed; at++)
-        for (uint64_t seed = 0; seed < 6; seed++) {
+        for (uint64_t seed = 0; seed < 12; seed++) {
             struct coord_store *s;
             struct err e = {0};
             uint64_t number = 0;
