@@ -229,9 +229,13 @@ struct checkpoint_size checkpoint_table_size(const struct checkpoint *c, uint32_
     struct checkpoint_size size = {0, 0};
     for (uint32_t part = 0; part < c->facts.parts; part++) {
         const struct cut_facts *f = &c->part[part].facts;
-        uint64_t rows = i == widest(c) ? f->rows : 0;
-        size.rows += f->sized ? f->table_rows[s->table] : rows;
-        size.bytes += f->sized ? f->table_bytes[s->table] : rows * checkpoint_row_bytes(s);
+        if (f->sized) {
+            size.rows += f->table_rows[s->table];
+            size.bytes += f->table_bytes[s->table];
+        } else if (i == widest(c)) {
+            size.rows += f->rows;
+            size.bytes += f->rows * checkpoint_row_bytes(s);
+        }
     }
     return size;
 }

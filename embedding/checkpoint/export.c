@@ -50,7 +50,9 @@ struct export_work {
 
 static int cannot(struct err *e, const char *what, const char *path)
 {
-    int code = errno == ENOSPC || errno == EDQUOT ? SHOAL_E_NO_SPACE : SHOAL_E_CANTCREATE;
+    int code = SHOAL_E_CANTCREATE;
+    if (errno == ENOSPC || errno == EDQUOT)
+        code = SHOAL_E_NO_SPACE;
     return err_set(e, code, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
@@ -73,8 +75,11 @@ static int copy_file(const char *from, const char *to, uint64_t most, struct err
 /* Links a file that never changes; copies it if the file system has no links, or is another one. */
 static int link_file(const char *from, const char *to, struct err *e)
 {
-    if (file_link(from, to) == 0)
-        return file_sync_path(to) == 0 ? 0 : cannot(e, "sync", to);
+    if (file_link(from, to) == 0) {
+        if (file_sync_path(to) != 0)
+            return cannot(e, "sync", to);
+        return 0;
+    }
     if (errno == ENOENT)
         return cannot(e, "link", from);
     return copy_file(from, to, UINT64_MAX, e);
@@ -88,8 +93,9 @@ static int add_file(struct export_work *x, const char *name, struct err *e)
     int rc = part_checksum(path, UINT64_MAX, false, &bytes, &sum);
     if (rc == 0)
         rc = part_add_file(&x->part, name, bytes, &sum);
-    return rc == 0 ? 0
-                   : err_set(e, rc, "cannot take %s into the checkpoint: %s", path, err_text(rc));
+    if (rc != 0)
+        return err_set(e, rc, "cannot take %s into the checkpoint: %s", path, err_text(rc));
+    return 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -145,7 +151,10 @@ static int take_journal(struct export_work *x, const struct part *cut, struct er
             continue;
         snprintf(from, sizeof from, "%s/%s", x->cut, f->name);
         snprintf(to, sizeof to, "%s/%s", x->tmp, f->name);
-        rc = i == last ? copy_file(from, to, f->bytes, e) : link_file(from, to, e);
+        if (i == last)
+            rc = copy_file(from, to, f->bytes, e);
+        else
+            rc = link_file(from, to, e);
         if (rc == 0)
             rc = add_file(x, f->name, e);
     }
@@ -158,16 +167,18 @@ static int make_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s%s", base, tail);
-    return file_mkdir(path, 0770) == 0 || (tail[0] == '\0' && errno == EEXIST)
-               ? 0
-               : cannot(e, "create", path);
+    if (file_mkdir(path, 0770) != 0 && (tail[0] != '\0' || errno != EEXIST))
+        return cannot(e, "create", path);
+    return 0;
 }
 
 static int sync_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s%s", base, tail);
-    return file_sync_folder(path) == 0 ? 0 : cannot(e, "sync", path);
+    if (file_sync_folder(path) != 0)
+        return cannot(e, "sync", path);
+    return 0;
 }
 
 /* Leaves out tables that were made after the cut. */
@@ -347,18 +358,20 @@ static int list_tablets(const struct engine *g, struct export_work *x)
 static int find_cut(struct engine *g, uint64_t cut, struct export_work *x, struct err *e)
 {
     SHOAL_ASSERT(cut != 0 && g->exporting == 0);
-    struct mem_cut *m = g->dir == NULL ? cut_mem_find(g, cut) : NULL;
+    struct mem_cut *m = NULL;
     struct stat st;
     x->part.facts.cut = cut;
+    if (g->dir == NULL)
+        m = cut_mem_find(g, cut);
+    else
+        cut_path(g, cut, "", x->cut);
     if (m != NULL) {
         x->store = m->store;
         x->part.facts = m->facts;
-    } else if (g->dir != NULL) {
-        cut_path(g, cut, "", x->cut);
+    } else if (g->dir == NULL || stat(x->cut, &st) != 0) {
+        return err_set(e, SHOAL_E_NOT_FOUND, "there is no complete cut %" PRIu64 " here", cut);
     }
-    bool there = m != NULL || (g->dir != NULL && stat(x->cut, &st) == 0);
-    return there ? 0
-                 : err_set(e, SHOAL_E_NOT_FOUND, "there is no complete cut %" PRIu64 " here", cut);
+    return 0;
 }
 
 int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,

@@ -119,11 +119,13 @@ static int make(struct build *b, struct err *e)
                 (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1)
                 << i;
     }
-    bool begins = l->lanes > 0;
-    if (begins) /* the run pushes to skipped tables, too */
+    uint32_t lanes = f->lanes, mode = f->mode;
+    if (l->lanes > 0) { /* the run pushes to skipped tables, too */
         tables = l->filled | l->added | (l->asked & l->existing);
-    if (rc == 0 && runs_add(&l->runs, l->run, tables, begins ? l->lanes : f->lanes,
-                            begins ? l->mode : f->mode, &run) != 0)
+        lanes = l->lanes;
+        mode = l->mode;
+    }
+    if (rc == 0 && runs_add(&l->runs, l->run, tables, lanes, mode, &run) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);
     return rc;
 }
@@ -492,8 +494,9 @@ static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struc
 static int write_images(struct engine *g, struct err *e)
 {
     struct load *l = load_of(g);
-    uint64_t bytes = 0, most = l->room > 0 && l->spill.batch < g->segment_bytes ? l->spill.batch
-                                                                                : g->segment_bytes;
+    uint64_t bytes = 0, most = g->segment_bytes;
+    if (l->room > 0)
+        most = MIN(most, l->spill.batch);
     int rc = 0;
     for (; l->table < LIMIT_TABLES && rc == 0; l->table++, l->tablet = 0) {
         struct table *t = l->made[l->table];
@@ -549,11 +552,14 @@ void load_write_run(struct offload *work)
         make_marker(w->g, true, &item, &marker);
         rc = store_write(w->g->store, &item, 1, &w->err);
     }
-    if (rc == 0)
-        rc = w->seal ? write_seal(w->g, &w->err) : write_images(w->g, &w->err);
-    if (rc == 0)
-        rc = w->seal ? store_flush(w->g->store, &w->err)
-                     /* the next batch is built meanwhile */
-                     : store_flush_begin(w->g->store, &w->err);
+    if (rc == 0 && w->seal) {
+        rc = write_seal(w->g, &w->err);
+        if (rc == 0)
+            rc = store_flush(w->g->store, &w->err);
+    } else if (rc == 0) {
+        rc = write_images(w->g, &w->err);
+        if (rc == 0)
+            rc = store_flush_begin(w->g->store, &w->err); /* the next batch is built meanwhile */
+    }
     w->status = rc;
 }

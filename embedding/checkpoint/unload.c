@@ -86,7 +86,9 @@ static int clear(struct unload_work *w)
         rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_flush(s, &w->err);
-    return rc == 0 ? recover_clear_load(s, w->tables, &w->err) : rc;
+    if (rc == 0)
+        rc = recover_clear_load(s, w->tables, &w->err);
+    return rc;
 }
 
 static void clear_run(struct offload *work)
@@ -223,7 +225,8 @@ static void choose(struct engine *g, struct unload *u)
     for (uint32_t i = 0; i < g->loads; i++) {
         struct engine_loaded *l = &g->loaded[i];
         l->leaving = l->run <= u->run && (l->tables & u->of) != 0 && !trained(g, l);
-        u->tables |= l->leaving ? l->tables : 0;
+        if (l->leaving)
+            u->tables |= l->tables;
     }
 }
 

@@ -5,6 +5,7 @@
 #include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -66,8 +67,8 @@ static uint32_t *steps_of(const struct marks *m, const struct push_record *r, ui
     uint32_t *steps = calloc(tablets, sizeof *steps);
     for (uint32_t i = r->tablet_first; steps != NULL && i < r->tablet_first + r->tablet_count;
          i++) {
-        uint64_t mark = marks_get(m, r->lane, r->table, i), step = mark < r->to ? r->to - mark : 0;
-        steps[i] = step < UINT32_MAX ? (uint32_t)step : UINT32_MAX;
+        uint64_t mark = marks_get(m, r->lane, r->table, i), step = SAT_SUB(r->to, mark);
+        steps[i] = (uint32_t)MIN(step, UINT32_MAX);
     }
     return steps;
 }
@@ -79,7 +80,8 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
     int rc = marks_reserve(run->marks, r->lane, r->table, t->scope.tablets);
     if (rc == 0 && !plan->all) {
         plan->take = calloc(t->scope.tablets, 1);
-        rc = plan->take == NULL ? SHOAL_E_NOMEM : 0;
+        if (plan->take == NULL)
+            rc = SHOAL_E_NOMEM;
     }
     if (rc == 0 && plan->take != NULL) {
         marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
@@ -91,7 +93,8 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
     }
     if (rc == 0 && plan->uneven) {
         plan->steps = steps_of(run->marks, r, t->scope.tablets);
-        rc = plan->steps == NULL ? SHOAL_E_NOMEM : 0;
+        if (plan->steps == NULL)
+            rc = SHOAL_E_NOMEM;
     }
     if (rc != 0)
         apply_plan_free(plan);

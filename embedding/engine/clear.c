@@ -184,7 +184,9 @@ static int decide(struct clear_work *w)
         return err_set(&w->err, w->sync.status,
                        "cannot sync the journal in %s: its disk is failing", w->g->dir);
     int rc = store_write(w->g->store, item, 2, &w->err);
-    return rc == 0 ? store_flush(w->g->store, &w->err) : rc;
+    if (rc == 0)
+        rc = store_flush(w->g->store, &w->err);
+    return rc;
 }
 
 static void clear_run(struct offload *work)
@@ -257,7 +259,9 @@ static int check_quiet(struct engine *g, uint64_t job, struct err *e)
     if (g->pending > 0 || g->holding || g->cut_busy || g->exporting != 0 || g->blame != NULL ||
         !fetch_none(g))
         return err_set(e, SHOAL_E_AGAIN, "pushes, a cut or a search are under way; ask again");
-    return g->store == NULL ? 0 : flush_settle(g, e);
+    if (g->store == NULL)
+        return 0;
+    return flush_settle(g, e);
 }
 
 int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *context,

@@ -239,8 +239,11 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     if (generation != l->generation || !copy) {
         struct record_fence f = {
             .run = run, .generation = generation, .offset = l->offset, .lane = lane, .live = live};
-        if (live && r->mode != RUN_BSP)
-            f.offset = offset == NULL ? run_offset(r, lane) : *offset;
+        bool counts = live && r->mode != RUN_BSP;
+        if (counts && offset != NULL)
+            f.offset = *offset;
+        else if (counts)
+            f.offset = run_offset(r, lane);
         int rc = control_record(g, RECORD_FENCE, &f, sizeof f, e);
         if (rc != 0)
             return rc;
@@ -414,10 +417,14 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         return 0; /* only one restore opens a run: this one was here before */
     if (g->loading != 0)
         return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
-    if (run == 0 || g->pending > 0 || g->holding || g->cut_busy)
-        return err_set(e, run == 0 ? SHOAL_E_MALFORMED : SHOAL_E_AGAIN,
-                       "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,
-                       run == 0 ? "run 0 is no run" : "pushes or another cut are under way");
+    if (run == 0)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "cut %" PRIu64 " cannot be restored as run 0 now: run 0 is no run", cut);
+    if (g->pending > 0 || g->holding || g->cut_busy)
+        return err_set(e, SHOAL_E_AGAIN,
+                       "cut %" PRIu64 " cannot be restored as run %" PRIu64
+                       " now: pushes or another cut are under way",
+                       cut, run);
     if (g->journal != NULL && g->ref_count == ENGINE_CUT_REFS)
         return err_set(
             e, SHOAL_E_BUSY,

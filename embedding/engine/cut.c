@@ -35,6 +35,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -151,7 +152,9 @@ static int link_segment(struct cut_work *c, const struct journal_link *l, struct
         return err_set(e, rc, "cannot read %s: %s", path, strerror(errno));
     snprintf(name, sizeof name, "journal/%.48s", l->name);
     rc = part_add_file(&c->part, name, l->bytes, &sum);
-    return rc == 0 ? 0 : err_set(e, rc, "cannot name %s: %s", path, err_text(rc));
+    if (rc != 0)
+        return err_set(e, rc, "cannot name %s: %s", path, err_text(rc));
+    return 0;
 }
 
 /* Lists every file in rows/ with its size. */
@@ -175,7 +178,9 @@ static int list_rows(struct cut_work *c, struct err *e)
             rc = part_add_file(&c->part, name, (uint64_t)st.st_size, NULL);
     }
     file_walk_close(&w);
-    return rc == 0 ? 0 : err_set(e, rc, "cannot list %s: %s", path, err_text(rc));
+    if (rc != 0)
+        return err_set(e, rc, "cannot list %s: %s", path, err_text(rc));
+    return 0;
 }
 
 struct copying {
@@ -188,7 +193,7 @@ static int copy_pair(void *context, const void *key, size_t key_bytes, const voi
 {
     struct copying *c = context;
     struct store_item item = {.key_bytes = key_bytes, .value = value, .value_bytes = value_bytes};
-    memcpy(item.key, key, key_bytes < sizeof item.key ? key_bytes : sizeof item.key);
+    memcpy(item.key, key, MIN(key_bytes, sizeof item.key));
     int rc = store_write(c->to, &item, 1, e);
     c->bytes += value_bytes;
     if (rc == 0 && c->bytes >= c->most) {
@@ -232,7 +237,9 @@ static int make_parts(struct cut_work *c)
 {
     char path[LIMIT_PATH];
     SHOAL_ASSERT(c->copy == NULL || c->links == 0); /* 3 */
-    int rc = c->copy != NULL ? 0 : cut_folder_make(c->parent, c->tmp, &c->err);
+    int rc = 0;
+    if (c->copy == NULL)
+        rc = cut_folder_make(c->parent, c->tmp, &c->err);
     for (size_t i = 0; i < c->links && rc == 0; i++)
         rc = link_segment(c, &c->link[i], &c->err);
     snprintf(path, sizeof path, "%.*s/journal", (int)LIMIT_PATH - 9, c->tmp);
@@ -241,12 +248,15 @@ static int make_parts(struct cut_work *c)
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0 && c->copy == NULL && flush_overgrown(c->g->store, c->images))
         rc = flush_tidy(c->g->store, &c->err); /* 6 */
-    if (rc == 0)
-        rc = c->copy != NULL ? cut_copy_end(c->copy, &c->err)
-                             : store_checkpoint(c->g->store, path, &c->err);
+    if (rc == 0 && c->copy != NULL)
+        rc = cut_copy_end(c->copy, &c->err);
+    else if (rc == 0)
+        rc = store_checkpoint(c->g->store, path, &c->err);
     if (rc == 0 && file_sync_folder(path) != 0)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
-    return rc == 0 ? list_rows(c, &c->err) : rc;
+    if (rc == 0)
+        rc = list_rows(c, &c->err);
+    return rc;
 }
 
 static void cut_run(struct offload *w)
@@ -290,7 +300,9 @@ static void cut_done(struct offload *w)
     cut_copy_free(g, c->copy);
     free(c->link);
     struct err failure = {0};
-    int synced = c->synced ? journal_sync_end(g->journal, &c->sync, &failure) : 0;
+    int synced = 0;
+    if (c->synced)
+        synced = journal_sync_end(g->journal, &c->sync, &failure);
     if (w->cancelled)
         return;
     if (synced != 0 && c->status == 0)
@@ -365,9 +377,11 @@ int engine_go(struct engine *g, uint64_t cut,
         cut_path(g, cut, "", c->dir);
         cut_path(g, cut, ".tmp", c->tmp);
     }
-    int rc = g->journal == NULL || g->ref_count > 0
-                 ? cut_copy_new(g, &c->facts, c->parent, g->dir == NULL ? NULL : c->tmp, &c->copy)
-                 : journal_link(g->journal, &c->link, &c->links, &c->err);
+    int rc;
+    if (g->journal == NULL || g->ref_count > 0)
+        rc = cut_copy_new(g, &c->facts, c->parent, g->dir == NULL ? NULL : c->tmp, &c->copy);
+    else
+        rc = journal_link(g->journal, &c->link, &c->links, &c->err);
     if (rc != 0) {
         free(c);
         return rc;
@@ -401,7 +415,9 @@ static void cut_step(struct engine *g)
     struct cut_work *c = cut_of(g);
     if (c->copy != NULL && !cut_copy_step(c->copy))
         return;
-    c->status = c->copy == NULL ? 0 : cut_copy_status(c->copy, &c->err);
+    c->status = 0;
+    if (c->copy != NULL)
+        c->status = cut_copy_status(c->copy, &c->err);
     engine_job_end(g, JOB_CUT);
     c->synced = g->journal != NULL;
     if (c->synced)

@@ -13,6 +13,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,12 +92,16 @@ bool cut_copy_under_way(const struct engine *g)
 
 uint64_t cut_copy_memory(const struct cut_copy *c)
 {
-    return c->tmp != NULL ? 0 : c->bytes > c->room ? c->bytes : c->room;
+    if (c->tmp != NULL)
+        return 0;
+    return MAX(c->bytes, c->room);
 }
 
 int cut_copy_status(const struct cut_copy *c, struct err *e)
 {
-    return c->status == 0 ? 0 : err_set(e, c->status, "%s", c->err.text);
+    if (c->status != 0)
+        err_set(e, c->status, "%s", c->err.text);
+    return c->status;
 }
 
 struct store *cut_copy_take(struct cut_copy *c, uint64_t *bytes)
@@ -230,8 +235,9 @@ int cut_copy_end(struct cut_copy *c, struct err *e)
     SHOAL_ASSERT(!c->busy && c->status == 0 && c->control == NULL);
     if (c->tmp == NULL)
         return 0;
-    int rc =
-        c->g->store == NULL ? 0 : cut_copy_cold(c->g->store, c->to, flush_batch_bytes(c->g), e);
+    int rc = 0;
+    if (c->g->store != NULL)
+        rc = cut_copy_cold(c->g->store, c->to, flush_batch_bytes(c->g), e);
     if (rc == 0)
         rc = store_flush(c->to, e);
     store_close(c->to);

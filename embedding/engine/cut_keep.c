@@ -140,8 +140,9 @@ uint64_t engine_cut_tables(struct engine *g, uint64_t cut)
     struct part part;
     struct err e = {0};
     cut_path(g, cut, "", dir);
-    int rc = part_read_cut(dir, &part, &e);
-    uint64_t tables = rc == 0 ? facts_tables(&part.facts) : UINT64_MAX;
+    uint64_t tables = UINT64_MAX;
+    if (part_read_cut(dir, &part, &e) == 0)
+        tables = facts_tables(&part.facts);
     part_free(&part);
     return tables;
 }
@@ -179,7 +180,9 @@ static int drop_now(struct engine *g, uint64_t cut)
     cut_path(g, cut, ".tmp", w->path);
     if (file_rename(path, w->path) != 0) {
         free(w);
-        return errno == ENOENT ? 0 : SHOAL_E_IO;
+        if (errno == ENOENT)
+            return 0;
+        return SHOAL_E_IO;
     }
     w->g = g;
     engine_work(g, &w->work, drop_run, drop_done);
@@ -206,7 +209,9 @@ int engine_cut_drop(struct engine *g, uint64_t cut)
             if (fd >= 0)
                 close(fd);
             g->ref[i].drop = true;
-            return fd >= 0 || errno == ENOENT ? 0 : SHOAL_E_IO;
+            if (fd < 0 && errno != ENOENT)
+                return SHOAL_E_IO;
+            return 0;
         }
     return drop_now(g, cut);
 }

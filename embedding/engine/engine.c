@@ -296,8 +296,10 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
             rc = lock_dir(g, e);
         if (rc == 0)
             rc = identity_open(g, e);
-        if (rc == 0)
-            rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
+        if (rc == 0 && options->durability == DURABLE_MEMORY)
+            rc = open_memory(g, e);
+        else if (rc == 0)
+            rc = open_durable(g, e);
         if (rc == 0)
             rc = sync_names(g, e);
         if (rc == 0) {

@@ -16,6 +16,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/salt.h"
 
 #include <inttypes.h>
@@ -189,7 +190,8 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
         size_t fit = 0;
         if (n != 0)
             fit = flush_batch_bytes(g) / tables / f->bytes_of[i];
-        n = n <= fit ? n : fit > 0 ? (uint32_t)fit : 1;
+        if (n > fit)
+            n = (uint32_t)MAX(fit, 1);
         f->of_table[i] = n;
         f->count += n;
         bytes += n * f->bytes_of[i];

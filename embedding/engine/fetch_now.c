@@ -12,6 +12,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,8 +64,7 @@ int fetch_now(struct table *t, struct store *store, const uint64_t *keys, size_t
     if (table_cold_rows(t) == 0)
         return 0;
     for (size_t at = 0; at < count && rc == 0; at += BRING_MOST) {
-        size_t n = count - at < BRING_MOST ? count - at : BRING_MOST,
-               some = table_cold_among(t, keys + at, n, cold);
+        size_t n = MIN(count - at, BRING_MOST), some = table_cold_among(t, keys + at, n, cold);
         if (some > 0)
             rc = bring_some(t, store, cold, some, e);
     }

@@ -65,7 +65,8 @@ uint64_t flush_whole_bytes(const struct engine *g, uint32_t table)
     uint64_t heads = 0;
     table_counts_get(t->table, &counts);
     for (uint32_t k = 0; k < t->scope.tablets; k++)
-        heads += t->scope.led[k] ? 256 : 0;
+        if (t->scope.led[k])
+            heads += 256;
     return table_rows(t->table) * table_row_bytes(t->table) + heads + counts.beside_bytes;
 }
 
@@ -464,13 +465,14 @@ static void flush_step(struct engine *g)
     if (idle && !room)
         return;
     uint64_t all = flush_image_bytes(g);
-    double fill = (double)used / (double)cap,
-           factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
+    double fill = (double)used / (double)cap, factor = 1.25;
+    if (fill > 0.85)
+        factor += 38.0 * (fill - 0.85);
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = MIN(f->credit, all);
     /* a restore needs its cut until all rows are written */
     bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
-    uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
+    uint64_t batch = flush_batch_bytes(g), least = MIN(cap / 64, batch / 2);
     bool due = !idle && (urgent || f->credit >= least);
     if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written ||
         (!due && !room))
@@ -484,7 +486,12 @@ static void flush_step(struct engine *g)
         space_reclaim(g);
         return;
     }
-    start_batch(g, !due ? 0 : urgent ? batch : f->credit, urgent && due, room);
+    uint64_t limit = 0;
+    if (due)
+        limit = f->credit;
+    if (due && urgent)
+        limit = batch;
+    start_batch(g, limit, urgent && due, room);
 }
 
 void engine_flush_step(struct engine *g)

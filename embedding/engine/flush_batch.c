@@ -46,16 +46,15 @@ bool flush_room(struct engine *g, size_t items, size_t bytes)
         return true;
     if (f->items > 0) /* existing values must not move */
         return false;
-    size_t capacity;
-    if (bytes > flush_batch_bytes(g))
-        capacity = bytes;
-    else
-        capacity = flush_batch_bytes(g);
-
+    size_t capacity = flush_batch_bytes(g);
+    capacity = MAX(capacity, bytes);
     free(f->buffer);
     f->buffer = malloc(capacity);
-    f->capacity = f->buffer == NULL ? 0 : capacity;
-    return f->buffer != NULL;
+    f->capacity = 0;
+    if (f->buffer == NULL)
+        return false;
+    f->capacity = capacity;
+    return true;
 }
 
 void *flush_put(struct engine *g, const struct store_item *key, size_t bytes)
@@ -254,9 +253,11 @@ int flush_rewrite(struct store *s, struct err *e)
         if (i == REWRITE_AGAIN && (rc = store_compact(s, e)) != 0)
             return rc;
     }
-    if (rc == SHOAL_E_AGAIN && e != NULL)
+    if (rc != SHOAL_E_AGAIN)
+        return rc;
+    if (e != NULL)
         e->code = SHOAL_E_IO;
-    return rc == SHOAL_E_AGAIN ? SHOAL_E_IO : rc;
+    return SHOAL_E_IO;
 }
 
 bool flush_overgrown(struct store *s, uint64_t images)

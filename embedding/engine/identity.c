@@ -298,7 +298,9 @@ int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, stru
     if (g->dir == NULL)
         f = g->taken_file;
 
-    *count = rc == 0 && f != NULL ? f->bytes : 0;
+    *count = 0;
+    if (rc == 0 && f != NULL)
+        *count = f->bytes;
     *bytes = NULL;
     if (rc == 0)
         *bytes = malloc(*count + 1);

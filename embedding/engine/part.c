@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "proto/base/sign.h"
 #include "proto/job/manifest.h"
 
@@ -48,15 +49,15 @@ int part_path_check(const char *root, const char *path, struct err *e)
                        "server.yaml names, for servers and coordinator to write in, or take the "
                        "line out",
                        root);
-    return errno == EINVAL
-               ? err_set(e, SHOAL_E_MALFORMED,
-                         "\"%.200s\" does not begin with '/', or has '.' or "
-                         "'..' in it",
-                         path)
-               : err_set(e, SHOAL_E_DENIED,
-                         "%.400s is not below %.300s, or by a link (%s): this server writes and "
-                         "loads checkpoints there alone (checkpoint_root in its server.yaml)",
-                         path, root, strerror(errno));
+    if (errno == EINVAL)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "\"%.200s\" does not begin with '/', or has '.' or "
+                       "'..' in it",
+                       path);
+    return err_set(e, SHOAL_E_DENIED,
+                   "%.400s is not below %.300s, or by a link (%s): this server writes and "
+                   "loads checkpoints there alone (checkpoint_root in its server.yaml)",
+                   path, root, strerror(errno));
 }
 
 void part_path(const char *path, uint32_t part, const char *tail, char *out)
@@ -77,9 +78,9 @@ const struct table_schema *part_table(const struct part *p, uint32_t table)
 int part_add_range(struct part *p, uint32_t table, uint32_t first, uint32_t count)
 {
     const struct table_schema *s = part_table(p, table);
-    uint32_t tablets = s == NULL ? 0 : 1u << s->tablet_bits;
 
-    if (count == 0 || first >= tablets || count > tablets - first)
+    if (s == NULL || count == 0 || first >= 1u << s->tablet_bits ||
+        count > (1u << s->tablet_bits) - first)
         return SHOAL_E_CORRUPT;
     if (array_room(&p->range, p->ranges, &p->range_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
@@ -94,10 +95,10 @@ static bool of_journal(const char *name)
 
 static bool name_ok(const char *name)
 {
-    size_t folder = strncmp(name, "rows/", 5) == 0 ? 5 : of_journal(name) ? 8 : 0;
-
-    return folder > 0 && name[folder] != '\0' && name[folder] != '.' &&
-           strchr(name + folder, '/') == NULL;
+    if (strncmp(name, "rows/", 5) != 0 && !of_journal(name))
+        return false;
+    const char *file = strchr(name, '/') + 1;
+    return file[0] != '\0' && file[0] != '.' && strchr(file, '/') == NULL;
 }
 
 int part_add_file(struct part *p, const char *name, uint64_t bytes, const uint64_t *checksum)
@@ -157,16 +158,18 @@ static int read_any(const char *dir, const struct signature *signature, struct p
     snprintf(out->dir, sizeof out->dir, "%s", dir);
     snprintf(path, sizeof path, "%s/" PART_MANIFEST, dir);
     if (file_read_whole(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0) {
-        bool broken = errno == EFBIG || errno == ENOMEM || errno == EIO;
-        rc = broken ? SHOAL_E_CORRUPT : SHOAL_E_NOT_FOUND;
+        rc = SHOAL_E_NOT_FOUND;
+        if (errno == EFBIG || errno == ENOMEM || errno == EIO)
+            rc = SHOAL_E_CORRUPT;
         return err_set(e, rc, "%s: %s", path, err_text(rc));
     }
     name_below(dir, PART_MANIFEST, name);
     if (signature != NULL)
         rc = signature_check_bytes(signature, name, text, bytes, e);
-    if (rc == 0)
-        rc = bytes > 0 && text[0] == '{' ? part_json_read(text, bytes, out, e)
-                                         : part_020_read(text, bytes, out, e);
+    if (rc == 0 && bytes > 0 && text[0] == '{')
+        rc = part_json_read(text, bytes, out, e);
+    else if (rc == 0)
+        rc = part_020_read(text, bytes, out, e);
     free(text);
     return rc;
 }
@@ -229,7 +232,7 @@ int part_checksum(const char *path, uint64_t most, bool chained, uint64_t *bytes
         goto out;
     hash_stream_reset(h, 0);
     do {
-        n = chunk_read(fd, chunk, most - *bytes < CHUNK ? (size_t)(most - *bytes) : CHUNK);
+        n = chunk_read(fd, chunk, (size_t)MIN(most - *bytes, CHUNK));
         if (n <= 0)
             break;
         if (chained)
@@ -253,10 +256,9 @@ out:
 /* A cut that is damaged in any way is CORRUPT: the shard takes another cut then. */
 static int damaged(const struct part *p, int rc, const char *path, const char *why, struct err *e)
 {
-    bool cut = p->parts == 0;
-
-    return err_set(e, cut ? SHOAL_E_CORRUPT : rc, "%s %s; use another %s", path, why,
-                   cut ? "cut" : "checkpoint");
+    if (p->parts == 0)
+        return err_set(e, SHOAL_E_CORRUPT, "%s %s; use another cut", path, why);
+    return err_set(e, rc, "%s %s; use another checkpoint", path, why);
 }
 
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e)

@@ -62,6 +62,11 @@ static int sizes_take(const char *text, struct cut_facts *f)
     return 0;
 }
 
+static int status_of(bool valid)
+{
+    return valid ? 0 : SHOAL_E_CORRUPT;
+}
+
 /* Lines that both kinds have. AGAIN: it is none of them. */
 static int line_take(struct part *p, const char *line)
 {
@@ -77,11 +82,10 @@ static int line_take(struct part *p, const char *line)
     }
     if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
                &f->mode) == 4)
-        return f->lanes <= LIMIT_LANES && f->mode <= RUN_BSP && (f->run == 0) == (f->lanes == 0)
-                   ? 0
-                   : SHOAL_E_CORRUPT;
+        return status_of(f->lanes <= LIMIT_LANES && f->mode <= RUN_BSP &&
+                         (f->run == 0) == (f->lanes == 0));
     if (sscanf(line, "bytes %" SCNu64, &number) == 1)
-        return number == f->bytes ? 0 : SHOAL_E_CORRUPT;
+        return status_of(number == f->bytes);
     return SHOAL_E_AGAIN;
 }
 
@@ -101,7 +105,7 @@ static int part_line_take(struct part *p, const char *line, struct err *e)
     if (sscanf(line, "table %u %n", &number, &at) == 1 && at > 0)
         return part_add_table(p, number, line + at, strcspn(line + at, " "), e);
     if (sscanf(line, "part %u %u", &p->part, &p->parts) == 2)
-        return p->part < p->parts && p->parts <= LIMIT_SHARDS ? 0 : SHOAL_E_CORRUPT;
+        return status_of(p->part < p->parts && p->parts <= LIMIT_SHARDS);
     if (sscanf(line, "cut %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", &f->cut, &f->sequence, &f->rows,
                &at) == 3)
         return sizes_take(line + at, f);
@@ -156,7 +160,10 @@ int part_020_read(char *text, size_t bytes, struct part *out, struct err *e)
     int rc = head_take(line == NULL ? "" : line, &cut, e);
     out->chained = cut;
     while (rc == 0 && (line = strtok_r(NULL, "\n", &rest)) != NULL)
-        rc = cut ? cut_line_take(out, line) : part_line_take(out, line, e);
+        if (cut)
+            rc = cut_line_take(out, line);
+        else
+            rc = part_line_take(out, line, e);
     if (rc == 0)
         return 0;
     if (rc == SHOAL_E_NOMEM)

@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/json.h"
+#include "proto/base/minmax.h"
 #include "proto/base/sign.h"
 #include "proto/job/manifest.h"
 
@@ -158,7 +159,7 @@ static bool number_take(const struct json *x, uint64_t *out)
 {
     int64_t number = json_as_int(x, -1);
 
-    *out = number < 0 ? 0 : (uint64_t)number;
+    *out = (uint64_t)MAX(number, 0);
     return number >= 0 || manifest_hex(x, out);
 }
 
@@ -170,10 +171,12 @@ static bool number_of(const struct json *j, const char *key, uint64_t *out)
 static bool small_of(const struct json *j, const char *key, uint32_t limit, uint32_t *out)
 {
     uint64_t number;
-    bool there = number_of(j, key, &number) && number < limit;
 
-    *out = there ? (uint32_t)number : 0;
-    return there;
+    *out = 0;
+    if (!number_of(j, key, &number) || number >= limit)
+        return false;
+    *out = (uint32_t)number;
+    return true;
 }
 
 static bool run_take(const struct json *run, struct cut_facts *f)
@@ -221,7 +224,9 @@ static int table_take(struct part *p, const struct json *table, struct err *e)
     if (schema == NULL)
         return SHOAL_E_CORRUPT;
     int rc = part_add_table(p, number, schema, strlen(schema), e);
-    return rc != 0 ? rc : tablets_take(p, number, json_get(table, "tablets"));
+    if (rc != 0)
+        return rc;
+    return tablets_take(p, number, json_get(table, "tablets"));
 }
 
 static int tables_take(struct part *p, const struct json *tables, struct err *e)
@@ -277,7 +282,9 @@ static int content_take(struct part *p, const struct json *m, const char **what,
     if (rc != 0)
         return rc;
     *what = "bytes";
-    return number_of(m, "bytes", &bytes) && bytes == f->bytes ? 0 : SHOAL_E_CORRUPT;
+    if (!number_of(m, "bytes", &bytes) || bytes != f->bytes)
+        return SHOAL_E_CORRUPT;
+    return 0;
 }
 
 int part_json_read(const char *text, size_t bytes, struct part *p, struct err *e)

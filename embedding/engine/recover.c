@@ -73,7 +73,9 @@ static int take_control(struct recover *r, const void *value, size_t value_bytes
     int rc = stored_control_read(value, value_bytes, r->to.runs, &as_of, take_schema, r, e);
     r->to.control = as_of.sequence;
     r->found_control = true;
-    r->to.floor = r->to.of_cut ? 0 : as_of.floor; /* a cut's tablets have their own `base` */
+    r->to.floor = 0; /* a cut's tablets have their own `base` */
+    if (!r->to.of_cut)
+        r->to.floor = as_of.floor;
     return rc;
 }
 

@@ -196,7 +196,9 @@ static int empty_some(struct restore *s, uint64_t rows, struct err *e)
         const struct engine_table *t = &s->g->table[s->table];
         bool older = (s->record.existing >> s->table & 1) &&
                      (s->g->journal == NULL || t->durable[s->tablet] < s->sequence);
-        gone += TABLET_ROWS + (older ? table_tablet_rows(t->table, s->tablet) : 0);
+        gone += TABLET_ROWS;
+        if (older)
+            gone += table_tablet_rows(t->table, s->tablet);
         if (older && clear_tablet(r, s->table, s->tablet) != 0)
             return err_set(e, SHOAL_E_NOMEM, "no memory to restore cut %" PRIu64, s->record.cut);
         if (!older)
@@ -351,7 +353,10 @@ static int step(struct restore *s, uint64_t rows, struct err *e)
         return empty_some(s, rows, e);
     case PART_IMAGES:
     case PART_RECORDS:
-        rc = s->part == PART_IMAGES ? images_some(s, rows, e) : records_some(s, rows, e);
+        if (s->part == PART_IMAGES)
+            rc = images_some(s, rows, e);
+        else
+            rc = records_some(s, rows, e);
         if (rc == 0)
             return 0;
 

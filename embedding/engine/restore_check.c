@@ -116,9 +116,11 @@ static int table_of_cut(void *context, const struct table_schema *s, const struc
 {
     const struct tables *c = context;
     (void)past;
-    if (engine_slot(c->g, s->table) != NULL)
-        return c->facts->tables >> s->table & 1 ? change_check_then(c->g, s, c->facts, e) : 0;
-    return c->absent(c->g, s, e);
+    if (engine_slot(c->g, s->table) == NULL)
+        return c->absent(c->g, s, e);
+    if (c->facts->tables >> s->table & 1)
+        return change_check_then(c->g, s, c->facts, e);
+    return 0;
 }
 
 static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
@@ -146,7 +148,9 @@ int restore_check_tables(struct engine *g, const struct cut_source *s,
                     s->facts.cut);
     if (rc == 0)
         rc = store_scan(s->store, take_control, &c, e);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 /* ---- requests ---- */

@@ -19,6 +19,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -324,15 +325,15 @@ int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
             e, SHOAL_E_BUSY,
             "another search of the journal, or an erasing, is under way; ask again later");
     struct blame_work *b = calloc(1, sizeof *b);
-    limit = limit < 1 ? 1 : limit > ENGINE_BLAME_MAX ? ENGINE_BLAME_MAX : limit;
+    limit = MIN(MAX(limit, 1), ENGINE_BLAME_MAX);
     if (b != NULL) {
         b->schema = malloc(sizeof *b->schema);
         b->entry = calloc(limit, sizeof *b->entry);
     }
-    int rc = b == NULL || b->schema == NULL || b->entry == NULL
-                 ? err_set(e, SHOAL_E_NOMEM, "no memory to search")
-                 : 0;
-    if (rc == 0)
+    int rc;
+    if (b == NULL || b->schema == NULL || b->entry == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to search");
+    else
         rc = cursor_gather(g->archive, g->journal, &b->files, e);
     if (rc != 0) {
         if (b != NULL)

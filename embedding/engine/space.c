@@ -94,7 +94,7 @@ static int by_file(const void *a, const void *b)
 {
     const struct named *x = a, *y = b;
     if (x->device != y->device)
-        return x->device < y->device ? -1 : 1;
+        return (x->device > y->device) - (x->device < y->device);
     return (x->inode > y->inode) - (x->inode < y->inode);
 }
 
@@ -539,11 +539,11 @@ bool space_batch(struct engine *g, uint64_t bytes)
     uint64_t left, least;
     bool bound = g->options.disk > 0 && space_taken(g) + bytes > g->options.disk;
     bool full = ask_disk(g, &left, &least) && left < least / 2 + bytes;
-    if ((bound || full) != s->stopped)
-        log_warn("%s: %s", g->dir,
-                 s->stopped
-                     ? "rows are written again"
-                     : "no room on the disk to write rows: the journal keeps them until there is");
+    if (s->stopped && !bound && !full)
+        log_warn("%s: rows are written again", g->dir);
+    if (!s->stopped && (bound || full))
+        log_warn("%s: no room on the disk to write rows: the journal keeps them until there is",
+                 g->dir);
     s->stopped = bound || full;
     if (bound && env_now_ns(g->env) >= s->look_next_ns)
         space_look(g);

@@ -40,7 +40,9 @@ void tier_init(struct engine *g)
 {
     uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g);
     g->tier.narrow = LIMIT_TABLES;
-    g->tier.rows_max = g->tier.budget = memory > beside ? memory - beside : memory;
+    if (memory > beside)
+        memory -= beside;
+    g->tier.rows_max = g->tier.budget = memory;
 }
 
 /* The message when no more rows can come in, with the remedy. */
@@ -224,7 +226,8 @@ static void drop_chosen(struct engine *g, uint32_t table, uint32_t tablet, bool 
         log_warn("no memory to let rows of table %s go; trying again",
                  table_schema_of(g->table[table].table)->name);
     g->tier.evicted += gone;
-    g->tier.evicted_clean += clean ? gone : 0;
+    if (clean)
+        g->tier.evicted_clean += gone;
     if (gone > 0)
         g->tier.idle = 0;
 }
@@ -283,7 +286,8 @@ static uint32_t tablets_all(const struct engine *g)
 {
     uint32_t all = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        all += g->table[i].table != NULL ? g->table[i].scope.tablets : 0;
+        if (g->table[i].table != NULL)
+            all += g->table[i].scope.tablets;
     return all;
 }
 

@@ -260,7 +260,9 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             break;
     }
     cursor_close(&c);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 /* ---- blame ---- */
@@ -353,7 +355,8 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
             break; /* the archive has dropped this segment and the older ones */
         rc = walk_segment(&w, file, e);
         gap |= w.first > 0 && first > wish->above + 1 && w.last + 1 < first;
-        first = w.first > 0 ? w.first : first;
+        if (w.first > 0)
+            first = w.first;
         blame_take(&b, out, limit, count);
         close(file->fd);
         file->fd = -1;

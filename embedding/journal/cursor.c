@@ -6,6 +6,7 @@
 #include "embedding/journal/cursor.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,8 +103,10 @@ static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **ou
         return 0;
     }
     if (c->held == 0 || at < c->held_at || at + bytes > c->held_at + c->held) {
-        size_t ahead = c->reads == CURSOR_WHOLE && bytes < WINDOW_BYTES ? WINDOW_BYTES : bytes,
-               want = ahead < c->size - at ? ahead : (size_t)(c->size - at), kept = 0;
+        size_t want = bytes, kept = 0;
+        if (c->reads == CURSOR_WHOLE)
+            want = MAX(bytes, WINDOW_BYTES);
+        want = MIN(want, c->size - at);
         if (want > c->room) {
             char *grown = realloc(c->buffer, want);
             if (grown == NULL)
@@ -116,7 +119,7 @@ static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **ou
             kept = (size_t)(c->held_at + c->held - at);
             memmove(c->buffer, c->buffer + (at - c->held_at), kept);
         }
-        for (ssize_t n = 1; kept < want && n > 0; kept += n > 0 ? (size_t)n : 0)
+        for (ssize_t n = 1; kept < want && n > 0; kept += (size_t)MAX(n, 0))
             n = pread(c->fd, c->buffer + kept, want - kept, (off_t)(at + kept));
         c->held_at = at;
         c->held = kept;
@@ -210,7 +213,9 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
             "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
             " was on disk and does not check; put the file back from a copy, or restore a cut",
             ended->path, ended->bytes, last + 1);
-    return rc == 0 ? SHOAL_E_END : rc;
+    if (rc == 0)
+        return SHOAL_E_END;
+    return rc;
 }
 
 /* Leaves the current file for the next one. END: there is none. A damaged head does not say which
@@ -336,8 +341,10 @@ int cursor_next(struct journal_cursor *c, struct journal_record *out, struct err
     int rc = 0;
     if (!c->sought)
         rc = seek(c, e);
-    if (rc == 0)
-        rc = c->reads == CURSOR_WHOLE ? next_whole(c, out, e) : next_of_heads(c, out, e);
+    if (rc == 0 && c->reads == CURSOR_WHOLE)
+        rc = next_whole(c, out, e);
+    else if (rc == 0)
+        rc = next_of_heads(c, out, e);
     c->ended = rc != 0;
     return rc;
 }

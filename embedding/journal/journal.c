@@ -306,7 +306,11 @@ void journal_take_end(struct journal *j, const struct journal_cursor *c)
 int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
                   struct err *e)
 {
-    const uint32_t archived = a == NULL ? 0 : archive_count(a), own = j == NULL ? 0 : j->count;
+    uint32_t archived = 0, own = 0;
+    if (a != NULL)
+        archived = archive_count(a);
+    if (j != NULL)
+        own = j->count;
     *out = (struct journal_files){.file = calloc(archived + own + 1, sizeof *out->file)};
     if (out->file == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to list the journal");
@@ -367,6 +371,12 @@ static int segment_file(struct journal *j, const char *path, bool bare)
     return fd;
 }
 
+/* The status of a write that failed with this errno. */
+static int status_of(int why)
+{
+    return why == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
+}
+
 static int begin_segment(struct journal *j, bool bare, struct err *e)
 {
     char path[LIMIT_PATH];
@@ -376,8 +386,8 @@ static int begin_segment(struct journal *j, bool bare, struct err *e)
     segment_path(j, j->next_generation, path);
     int fd = segment_file(j, path, bare);
     if (fd < 0)
-        return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
-                       "cannot make journal segment %s: %s", path, strerror(errno));
+        return err_set(e, status_of(errno), "cannot make journal segment %s: %s", path,
+                       strerror(errno));
     struct segment_header h = {.magic = SEGMENT_MAGIC,
                                .generation = j->next_generation,
                                .first = j->next,
@@ -477,7 +487,9 @@ static int unstamped_from(const struct journal *j, const struct segment *s, cons
         ;
     *at = rc == 0 ? c.at : s->bytes;
     cursor_close(&c);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 int journal_start(struct journal *j, uint64_t next, struct err *e)
@@ -493,8 +505,8 @@ int journal_start(struct journal *j, uint64_t next, struct err *e)
             return rc;
         int why = write_again(j, path, at, s->bytes);
         if (why != 0)
-            return err_set(e, why == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
-                           "cannot write and sync journal segment %s: %s", path, strerror(why));
+            return err_set(e, status_of(why), "cannot write and sync journal segment %s: %s", path,
+                           strerror(why));
     }
     if (file_sync_folder(j->dir) != 0)
         return err_set(e, SHOAL_E_IO, "cannot sync the folder %s: %s", j->dir, strerror(errno));
@@ -564,7 +576,7 @@ int journal_commit(struct journal *j, struct err *e)
     if (failed != 0) {
         char path[LIMIT_PATH];
         segment_path(j, s->generation, path);
-        return err_set(e, failed == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
+        return err_set(e, status_of(failed),
                        "cannot write %" PRIu64 " bytes to %s at %" PRIu64 ": %s", j->queued_bytes,
                        path, s->bytes, strerror(failed));
     }

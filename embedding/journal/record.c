@@ -79,7 +79,9 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
     *payload = (const char *)at + sizeof *h;
     if (!split_payload(h, *payload, &pieces) || checksum_of(h, &pieces) != h->checksum)
         return SHOAL_E_END;
-    return record_known(h->kind) ? 0 : SHOAL_E_VERSION;
+    if (!record_known(h->kind))
+        return SHOAL_E_VERSION;
+    return 0;
 }
 
 void record_reseal(void *at)

@@ -61,7 +61,8 @@ size_t record_schema_bytes(const struct table_schema *s)
     SHOAL_ASSERT(s->field_rule_count <= LIMIT_FIELDS);
     for (uint32_t i = 0; (f = schema_field_at(i)) != NULL; i++) {
         size_t value = value_bytes(f, s);
-        bytes += value == 0 ? 0 : sizeof(struct field_head) + strlen(f->name) + value;
+        if (value > 0)
+            bytes += sizeof(struct field_head) + strlen(f->name) + value;
     }
     return bytes;
 }

@@ -82,13 +82,14 @@ static int count_exactly(struct table *t, struct tablet_life *life, uint64_t key
 {
     struct waiting_key known = waiting_find(&life->waiting, key);
     float show = known.show + now.show, click = known.click + now.click;
-    v->in = (kind == ADMIT_SCORE ? stats_score(&t->schema.rules, show, click) : show) >= threshold;
-    if (!v->in)
-        return now.show > 0 || now.click > 0
-                   ? waiting_add(&life->waiting, admit_waiting_limit(&t->schema), key, now.show,
-                                 now.click)
-                   : 0;
+    float score = show;
     if (kind == ADMIT_SCORE)
+        score = stats_score(&t->schema.rules, show, click);
+    v->in = score >= threshold;
+    if (!v->in && (now.show > 0 || now.click > 0))
+        return waiting_add(&life->waiting, admit_waiting_limit(&t->schema), key, now.show,
+                           now.click);
+    if (v->in && kind == ADMIT_SCORE)
         v->before = known;
     return 0;
 }
@@ -100,12 +101,12 @@ static int decide(struct table *t, uint32_t tablet, uint64_t key, const float *v
     const struct field_rule *f = NULL;
     if (t->schema.field_rule_count > 0)
         f = schema_field_rule(&t->schema, key_field(key));
-    bool own = f != NULL && (f->has & FIELD_HAS_ADMIT) != 0;
-    uint32_t kind = own ? f->admit_kind : r->admit_kind;
+    uint32_t kind = r->admit_kind;
     float threshold = r->admit_threshold;
-    if (own)
+    if (f != NULL && (f->has & FIELD_HAS_ADMIT) != 0) {
+        kind = f->admit_kind;
         threshold = f->admit_threshold;
-
+    }
     struct appearance now = appearance_of(t, values);
     v->in = kind == ADMIT_ALL;
     v->asked = kind != ADMIT_ALL;

@@ -267,7 +267,8 @@ static int make_room(struct table *t, uint32_t tablet, uint64_t undo_clock)
     uint64_t gone;
     int rc = table_keep(t, tablet, room_stays, &room, undo_clock, &gone);
     SHOAL_ASSERT(rc != 0 || gone == go); /* no two ranks are equal */
-    t->counts.evicted += rc == 0 ? gone : 0;
+    if (rc == 0)
+        t->counts.evicted += gone;
     return rc;
 }
 

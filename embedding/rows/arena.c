@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,9 @@
 int arena_new(struct arena **out)
 {
     *out = calloc(1, sizeof **out);
-    return *out == NULL ? SHOAL_E_NOMEM : 0;
+    if (*out == NULL)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 void arena_free(struct arena *a)
@@ -78,7 +81,7 @@ static int regions_add(struct arena *a)
 
 static int chunk_arrays_grow(struct arena *a)
 {
-    uint32_t room = a->chunk_room == 0 ? 64 : 2 * a->chunk_room;
+    uint32_t room = MAX(2 * a->chunk_room, 64);
     char **chunk = realloc(a->chunk, room * sizeof *chunk);
     if (chunk == NULL)
         return SHOAL_E_NOMEM;
@@ -136,7 +139,7 @@ static uint32_t run_find(const uint64_t used[ARENA_CHUNK_WORDS], uint32_t units)
     /* After the loop a bit is set where `units` free ones begin: each step doubles the length for
      * which a bit stands. */
     for (uint32_t length = 1; length < units;) {
-        uint32_t step = units - length < length ? units - length : length;
+        uint32_t step = MIN(units - length, length);
         bits_and_above(starts, step);
         length += step;
     }
@@ -231,7 +234,8 @@ void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit)
         block = aligned_alloc(64, bytes);
     } else {
         *unit = arena_take(a, whole_units(bytes));
-        block = *unit == ARENA_NONE ? NULL : arena_address(a, *unit);
+        if (*unit != ARENA_NONE)
+            block = arena_address(a, *unit);
     }
     if (block != NULL)
         memset(block, 0, bytes);

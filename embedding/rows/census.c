@@ -195,7 +195,9 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
     uint64_t rows = table_tablet_rows(t, tablet);
     if (c->ask.what_if && c->ask.rows > 0 && array_reserve(&c->rank, rows, &c->rank_room) != 0)
         return SHOAL_E_NOMEM;
-    c->live = live == t ? NULL : live;
+    c->live = NULL;
+    if (live != t)
+        c->live = live;
     c->memory_bytes += table_tablet_memory(live, tablet);
     c->newest = 0;
     if (t->tablets[tablet].life != NULL)

@@ -79,7 +79,9 @@ static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, ui
     if (count < c->slots / 5 * 4ull)
         return 0;
     uint64_t slots = count + count * 3 / 8;
-    uint64_t step = slots < SLOTS_UNIT ? SLOTS_FIRST : SLOTS_UNIT;
+    uint64_t step = SLOTS_UNIT;
+    if (slots < SLOTS_UNIT)
+        step = SLOTS_FIRST;
     slots = (slots + step) / step * step;
     SHOAL_ASSERT(count < slots / 5 * 4);
 
@@ -115,14 +117,14 @@ static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64
     }
     c->count++;
     c->was = true;
-    SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0));
+    SHOAL_ASSERT(c->count == c->used + c->zero);
     return 0;
 }
 
 /* Moves later entries of the probe sequence into the freed slot (Knuth, 6.4, algorithm R). */
 static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
-    SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0) && c->count > 0);
+    SHOAL_ASSERT(c->count == c->used + c->zero && c->count > 0);
     c->count--;
     if (mixed == 0) {
         SHOAL_ASSERT(c->zero);
@@ -220,9 +222,10 @@ uint64_t cold_beside_bytes(const struct cold *c)
 {
     if (c == NULL)
         return 0;
-    uint64_t slots = cold_set_bytes(c);
-    /* longer sets are in the arena */
-    return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0);
+    uint64_t slots = cold_set_bytes(c), bytes = sizeof *c + c->gone_room * sizeof *c->gone;
+    if (slots < ARENA_UNIT_BYTES) /* longer sets are in the arena */
+        bytes += slots;
+    return bytes;
 }
 
 int cold_gone_add(struct cold *c, uint64_t key)
@@ -246,25 +249,29 @@ uint64_t table_cold_rows(const struct table *t)
     return t->cold;
 }
 
+/* The tablet's cold rows; an empty set if it never had any. */
+static const struct cold *cold_at(const struct table *t, uint32_t tablet)
+{
+    static const struct cold none;
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    if (t->tablets[tablet].cold == NULL)
+        return &none;
+    return t->tablets[tablet].cold;
+}
+
 uint32_t table_cold_tablet(const struct table *t, uint32_t tablet)
 {
-    SHOAL_ASSERT(tablet < t->tablet_count);
-    const struct cold *c = t->tablets[tablet].cold;
-    return c == NULL ? 0 : c->count;
+    return cold_at(t, tablet)->count;
 }
 
 uint32_t table_cold_epoch(const struct table *t, uint32_t tablet)
 {
-    SHOAL_ASSERT(tablet < t->tablet_count);
-    const struct cold *c = t->tablets[tablet].cold;
-    return c == NULL ? 0 : c->epoch;
+    return cold_at(t, tablet)->epoch;
 }
 
 uint32_t table_cold_drops(const struct table *t, uint32_t tablet)
 {
-    SHOAL_ASSERT(tablet < t->tablet_count);
-    const struct cold *c = t->tablets[tablet].cold;
-    return c == NULL ? 0 : c->drops;
+    return cold_at(t, tablet)->drops;
 }
 
 bool table_cold_may(const struct table *t)
@@ -606,10 +613,8 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
 
 uint32_t table_cold_gone(const struct table *t, uint32_t tablet, const uint64_t **keys)
 {
-    SHOAL_ASSERT(tablet < t->tablet_count);
-    const struct cold *c = t->tablets[tablet].cold;
-    *keys = c == NULL ? NULL : c->gone;
-    return c == NULL ? 0 : c->gone_count;
+    *keys = cold_at(t, tablet)->gone;
+    return cold_at(t, tablet)->gone_count;
 }
 
 void table_cold_gone_clear(struct table *t, uint32_t tablet)

@@ -128,7 +128,7 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
     uint32_t leaving = leaving_count(own);
     return sizeof(struct image_header) +
            (own->row_count - leaving) * (sizeof(uint64_t) + t->shape.row_bytes) +
-           (leaving + (own->cold == NULL ? 0ull : own->cold->count)) * sizeof(uint64_t) +
+           ((uint64_t)leaving + table_cold_tablet(t, tablet)) * sizeof(uint64_t) +
            undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) +
            image_life_bytes(&life) + sizeof(uint64_t);
 }
@@ -181,11 +181,13 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
         .row_floats = t->shape.floats,
         .width = t->schema.width,
         .row_count = own->row_count - leaving_count(own),
-        .undo_clock = undo != NULL ? undo->clock : 0,
-        .undo_from = undo != NULL ? undo->from : 0,
         .undo_count = undo_count(own),
         .batches = own->batches,
     };
+    if (undo != NULL) {
+        h.undo_clock = undo->clock;
+        h.undo_from = undo->from;
+    }
     image_life_counts(own->life, &h);
     if (own->cold != NULL) {
         h.cold_count = own->cold->count + leaving_count(own);

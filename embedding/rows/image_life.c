@@ -57,8 +57,9 @@ char *image_life_write(const struct tablet_life *l, const struct image_header *h
 
 bool image_life_ok(const struct table *t, const struct image_header *h, bool older)
 {
-    uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0,
-             cells = h->sketch_cells;
+    uint32_t half = 0, cells = h->sketch_cells;
+    if (t->ruled)
+        half = waiting_half_limit(admit_waiting_limit(&t->schema));
     /* releases before generations turned at a change (change.c) allowed one key more */
     bool few = h->young_count <= half && h->old_count <= half + (half > 0);
     bool of_schema =

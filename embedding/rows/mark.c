@@ -95,7 +95,8 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     if (of_low == PUSH_GAP)
         return;
     if (of_low == of_high) {
-        out->applied = of_low == PUSH_TAKE ? count : 0;
+        if (of_low == PUSH_TAKE)
+            out->applied = count;
         out->skipped = count - out->applied;
         return;
     }

@@ -50,8 +50,9 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
     if (row != NULL) {
         float weights[LIMIT_WIDTH];
         const float *state = table_row_state(s, row);
-        uint32_t state_end = s->rules.stats ? schema_stats_at(s) : schema_row_floats(s),
-                 begin = schema_weight_floats(s);
+        uint32_t state_end = schema_row_floats(s), begin = schema_weight_floats(s);
+        if (s->rules.stats)
+            state_end = schema_stats_at(s);
         table_row_weights(s, row, weights);
         json_set(j, "weights", floats(weights, s->width));
         json_set(j, "state", floats(state, state_end - begin));

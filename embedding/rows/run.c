@@ -271,5 +271,7 @@ int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t 
                 return SHOAL_E_NOMEM;
         }
     }
-    return at == end ? 0 : SHOAL_E_CORRUPT;
+    if (at != end)
+        return SHOAL_E_CORRUPT;
+    return 0;
 }

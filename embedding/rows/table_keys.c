@@ -22,9 +22,10 @@ static bool is_named_to_stay(void *context, uint64_t key, float *row)
 /* Drops the undo entries of rows that go. */
 static int undo_keep(struct tablet *own, table_stays stays, void *context)
 {
-    struct undo *old = own->undo, *fresh = old == NULL ? NULL : undo_new(old->width);
+    struct undo *old = own->undo;
     if (old == NULL)
         return 0;
+    struct undo *fresh = undo_new(old->width);
     if (fresh == NULL)
         return SHOAL_E_NOMEM;
     undo_begin(fresh, old->clock, old->from);
@@ -33,9 +34,13 @@ static int undo_keep(struct tablet *own, table_stays stays, void *context)
         if (stays(context, old->keys[i], NULL))
             rc = undo_save(fresh, old->keys[i], old->weights + (size_t)i * old->width);
     SHOAL_ASSERT(fresh->count <= old->count && fresh->clock == old->clock);
-    undo_free(rc == 0 ? old : fresh);
-    own->undo = rc == 0 ? fresh : old;
-    return rc;
+    if (rc != 0) {
+        undo_free(fresh);
+        return rc;
+    }
+    undo_free(old);
+    own->undo = fresh;
+    return 0;
 }
 
 /* ---- whole fields ---- */
@@ -50,9 +55,10 @@ static int cold_drop(struct table *t, uint32_t tablet, const uint64_t *fields, u
 {
     uint32_t count = table_cold_tablet(t, tablet);
     uint64_t *keys = malloc((count + 1ULL) * sizeof *keys);
-    int rc = keys == NULL ? SHOAL_E_NOMEM : 0;
-    if (rc == 0)
-        table_cold_keys(t, tablet, keys);
+    int rc = 0;
+    if (keys == NULL)
+        return SHOAL_E_NOMEM;
+    table_cold_keys(t, tablet, keys);
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         if (!table_fields_have(fields, keys[i]))
             continue;

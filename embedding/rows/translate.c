@@ -313,9 +313,10 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
 {
     uint32_t most = waiting_half_limit(admit_waiting_limit(&to->schema));
     struct waiting_key *list = malloc((from->count + 1ULL) * sizeof *list);
-    int rc = list == NULL ? SHOAL_E_NOMEM : 0;
-    if (rc == 0)
-        waiting_write(from, list);
+    int rc = 0;
+    if (list == NULL)
+        return SHOAL_E_NOMEM;
+    waiting_write(from, list);
     for (uint32_t i = 0; i < from->count && rc == 0; i++) {
         uint32_t target = target_of(to, list[i].key);
         struct tablet_life *life = NULL;

@@ -22,7 +22,9 @@ struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out)
 {
     const struct optimizer_spec *o = &s->optimizer;
-    const float scale = o->fixed_lr ? 1.0f : lr_scale;
+    float scale = lr_scale;
+    if (o->fixed_lr)
+        scale = 1.0f;
     *out = (struct opt_step){
         .lr = o->lr * scale,
         .lr_whole = o->lr,

@@ -20,7 +20,9 @@ int sketch_take(struct sketch *s, uint32_t cells)
     SHOAL_ASSERT(cells >= SKETCH_ROWS && (cells & (cells - 1)) == 0);
     s->columns = cells / SKETCH_ROWS;
     s->cell = calloc(2 * (size_t)SKETCH_ROWS * s->columns, sizeof *s->cell);
-    return s->cell != NULL ? 0 : SHOAL_E_NOMEM;
+    if (s->cell == NULL)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 /* A key's cells in one generation; returns their smallest count. Two halves of one hash make all
@@ -56,7 +58,7 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
             *young[i] = (uint16_t)now;
     *count = now;
     s->keys[0] += before == 0 && times > 0;
-    if (s->keys[0] >= (limit > 1 ? limit / 2 : 1))
+    if (s->keys[0] >= MAX(limit / 2, 1))
         sketch_turn(s);
     return 0;
 }
