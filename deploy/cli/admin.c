@@ -1,6 +1,7 @@
 /* admin.c: `shoal status`, `shoal digest`: they look and change nothing. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/reader.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static void tiers_print(const struct json *v)
                       json_as_number(json_get(v, "memory_max"), 0), memory),
            taken_text(json_as_number(json_get(v, "disk_bytes"), 0),
                       json_as_number(json_get(v, "disk_max"), 0), disk),
-           json_as_bool(json_get(v, "disk_short"), false) ? ": short, pushes are refused" : "");
+           text_if(json_as_bool(json_get(v, "disk_short"), false), ": short, pushes are refused"));
     if (json_as_number(json_get(v, "rows_store"), 0) + json_as_number(json_get(v, "evicted"), 0) ==
         0)
         return;
@@ -59,7 +60,8 @@ static void worker_print(const struct json *v)
     printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s%s\n",
            json_as_number(json_get(v, "worker"), 0), json_as_string(json_get(v, "name"), "?"),
            json_as_string(json_get(v, "backend"), "?"), json_as_number(json_get(v, "examples"), 0),
-           device, device[0] != 0 && why[0] != 0 ? "; " : "", why, idle ? "; no lane now" : "");
+           device, text_if(device[0] != 0 && why[0] != 0, "; "), why,
+           text_if(idle, "; no lane now"));
 }
 
 /* Workers that wait for a job, or for a job that they fit; the first few by name. */
@@ -109,7 +111,7 @@ static void insecure_print(const struct json *list)
         return;
     fputs("  insecure_plaintext: whoever reaches these over tcp is obeyed:", stdout);
     for (size_t i = 0; i < json_count(list); i++)
-        printf("%s %s", i > 0 ? "," : "", json_as_string(json_array_at(list, i), "?"));
+        printf("%s %s", text_if(i > 0, ","), json_as_string(json_array_at(list, i), "?"));
     putchar('\n');
 }
 
@@ -224,7 +226,9 @@ int cli_status(struct option_line *o, struct err *e)
     struct json *j = NULL;
     const char *run_dir = reader_folder(o);
     struct json *report = report_read(run_dir);
-    int rc = report == NULL ? live_status(o, &j, e) : 0;
+    int rc = 0;
+    if (report == NULL)
+        rc = live_status(o, &j, e);
     if (rc == 0 && option_given(o, "json"))
         cli_json_print(report != NULL ? report : j);
     else if (rc == 0 && report != NULL)

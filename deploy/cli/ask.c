@@ -31,8 +31,9 @@ const char *cli_doubt(const char *endpoint)
 {
     if (strncmp(endpoint, "tcp://", 6) != 0)
         return "";
-    return the_keys != NULL ? ", and does its list have our key"
-                            : ", and does it ask for a key (SHOAL_KEYS=FILE)";
+    if (the_keys != NULL)
+        return ", and does its list have our key";
+    return ", and does it ask for a key (SHOAL_KEYS=FILE)";
 }
 
 static bool has_option(const struct option_command *c, const char *name)
@@ -122,7 +123,9 @@ int cli_run(const char *command, int (*verb)(struct option_line *o, struct err *
     option_free(&o);
     if (rc == 0)
         rc = output_flush(&e);
-    return rc < 0 ? fail(command + strlen("shoal "), &e) : rc;
+    if (rc < 0)
+        return fail(command + strlen("shoal "), &e);
+    return rc;
 }
 
 void cli_json_print(const struct json *j)
@@ -279,11 +282,11 @@ int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct
         return 0;
     }
     cli_ask_close(a);
-    return rc == SHOAL_E_CONFIG
-               ? err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
-                         endpoint)
-               : err_set(e, rc, "%s cannot be asked%s: the line above says why", endpoint,
-                         rc == SHOAL_E_DENIED ? " with these keys" : "");
+    if (rc == SHOAL_E_CONFIG)
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
+                       endpoint);
+    return err_set(e, rc, "%s cannot be asked%s: the line above says why", endpoint,
+                   text_if(rc == SHOAL_E_DENIED, " with these keys"));
 }
 
 void cli_ask_close(struct ask *a)

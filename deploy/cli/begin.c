@@ -4,6 +4,7 @@
 #include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,8 +37,8 @@ static int end_missing(const char *run, const char *folder, struct err *e)
     return err_set(e, SHOAL_E_NOINPUT,
                    "%s has no checkpoint of its end: %s%s%s`shoal checkpoint create --run-dir %s` "
                    "makes one now, checkpoint.at_end: true of the next job by itself",
-                   folder, moved ? "move it back to " : "", moved ? former : "",
-                   moved ? ", where it ran; there " : "", moved ? former : run);
+                   folder, text_if(moved, "move it back to "), text_if(moved, former),
+                   text_if(moved, ", where it ran; there "), moved ? former : run);
 }
 
 /* Finds the newest usable checkpoint of a run of `shoal local`. */
@@ -65,11 +66,12 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     json_free(newest);
     if (newest != NULL)
         return 0;
-    return start ? end_missing(run, folder, e)
-                 : err_set(e, SHOAL_E_NOINPUT,
-                           "%s has no checkpoint: run such a job with checkpoint.every_batches or "
-                           "every_minutes",
-                           folder);
+    if (start)
+        return end_missing(run, folder, e);
+    return err_set(e, SHOAL_E_NOINPUT,
+                   "%s has no checkpoint: run such a job with checkpoint.every_batches or "
+                   "every_minutes",
+                   folder);
 }
 
 int begin_find(const char *where, bool start, struct begin *out, struct err *e)
@@ -84,7 +86,7 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
     out->start = start;
     if (path == NULL && where[0] != '/')
         return err_set(e, SHOAL_E_NOINPUT, "%s %s: %s", word, where, strerror(errno));
-    if (snprintf(out->path, LIMIT_PATH, "%s", path != NULL ? path : where) >= (int)LIMIT_PATH)
+    if (snprintf(out->path, LIMIT_PATH, "%s", text_or(path, where)) >= (int)LIMIT_PATH)
         rc = err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", word, LIMIT_PATH - 1);
     free(path);
     if (rc != 0)
@@ -103,11 +105,16 @@ static const char *const kinds[] = {"resume", "start_from"};
 /* Takes one of the file's lines; an empty line counts too. */
 static char *line_take(char **text)
 {
-    char *line = *text, *end = line == NULL ? NULL : strchr(line, '\n');
-    *text = end == NULL ? NULL : end + 1;
-    if (end != NULL)
-        *end = 0;
-    return end == NULL ? NULL : line;
+    char *line = *text;
+    if (line == NULL)
+        return NULL;
+    char *end = strchr(line, '\n');
+    *text = NULL;
+    if (end == NULL)
+        return NULL;
+    *end = 0;
+    *text = end + 1;
+    return line;
 }
 
 bool begin_of_run(const char *run, struct begin *out)
@@ -134,7 +141,9 @@ char *begin_text(const struct begin *b)
 {
     char *text;
     int n = asprintf(&text, "%s\n%s\n%s\n", kinds[b->start], b->word, b->path);
-    return n < 0 ? NULL : text;
+    if (n < 0)
+        return NULL;
+    return text;
 }
 
 /* Makes the word an absolute path, whether or not the path exists. */
@@ -174,15 +183,15 @@ int begin_take(const struct option_line *o, const char *job_path, const struct s
     if (rc != 0)
         return rc;
     if (resume == NULL && start == NULL) {
-        resume = job.resume[0] != 0 ? job.resume : NULL;
-        start = job.start_from[0] != 0 ? job.start_from : NULL;
+        resume = text_unless_empty(job.resume, NULL);
+        start = text_unless_empty(job.start_from, NULL);
     }
     if (resume != NULL && start != NULL)
         rc = err_set(e, SHOAL_E_USAGE,
                      "resume and start_from: a job goes on from a checkpoint, or begins with its "
                      "tables; take one of them out");
     else if (resume != NULL || start != NULL)
-        rc = word_take(start != NULL ? start : resume, start != NULL, run, out, e);
+        rc = word_take(text_or(start, resume), start != NULL, run, out, e);
     job_free(&job);
     return rc;
 }

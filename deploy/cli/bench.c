@@ -122,7 +122,7 @@ static int train_measure(struct bench_out *out, int64_t rows, struct err *e)
         "model: {kind: deepfm, hidden: [400, 400, 400]}\ndurability: journal\n"
         "train: {batch: 4096, consistency: ssp, staleness: 2, prefetch: 1, lanes: 2, warmup: 20}\n",
         e);
-    for (int i = access("train.tsv", R_OK) == 0 ? 1 : 0; i < 4 && rc == 0; i++) {
+    for (int i = access("train.tsv", R_OK) == 0; i < 4 && rc == 0; i++) {
         struct json *report = NULL;
         uint64_t began = time_monotonic_ns();
         rc = say(line[i], e);

@@ -47,7 +47,9 @@ static int start_again(struct bench_load *l, int signo, uint64_t *began, double 
     *began = time_monotonic_ns();
     int rc = bench_server_start(&l->server, data, "journal", false, e);
     *opened = bench_since(*began);
-    return rc != 0 ? rc : bench_server_lead(&l->server, e);
+    if (rc != 0)
+        return rc;
+    return bench_server_lead(&l->server, e);
 }
 
 static int rows_back(struct bench_load *l, struct err *e)

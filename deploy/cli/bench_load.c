@@ -3,6 +3,7 @@
 
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 
 #include <inttypes.h>
@@ -12,7 +13,9 @@
 static int mixed_compare(const void *a, const void *b)
 {
     uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return x < y ? -1 : x > y;
+    if (x < y)
+        return -1;
+    return x > y;
 }
 
 static void keys_sort(uint64_t *keys, size_t count)
@@ -52,7 +55,7 @@ static void request_send(struct bench_load *l, enum bench_kind kind)
     uint32_t count = BENCH_KEYS;
     if (l->filling && kind == BENCH_PUSH) {
         uint64_t left = l->rows - l->filled;
-        count = left < BENCH_KEYS ? (uint32_t)left : BENCH_KEYS;
+        count = (uint32_t)MIN(left, BENCH_KEYS);
         keys = l->fill + l->filled;
         l->filled += count;
     }
@@ -60,8 +63,9 @@ static void request_send(struct bench_load *l, enum bench_kind kind)
     w.id = ++l->sequence;
     l->in_flight[kind]++;
     struct msg *m = wire_encode(&w);
-    int rc =
-        m == NULL ? SHOAL_E_NOMEM : msg_add_borrowed(m, keys, count * sizeof *keys, NULL, NULL);
+    int rc = SHOAL_E_NOMEM;
+    if (m != NULL)
+        rc = msg_add_borrowed(m, keys, count * sizeof *keys, NULL, NULL);
     if (rc == 0 && kind == BENCH_PUSH)
         rc = msg_add_borrowed(m, l->gradients, count * BENCH_WIDTH * sizeof(float), NULL, NULL);
     if (rc != 0)
@@ -113,7 +117,9 @@ static int turn(struct bench_load *l, uint32_t pushes, uint32_t pulls, struct er
     l->window[BENCH_PULL] = pulls;
     flow(l);
     net_run(l->net);
-    return l->why.code == 0 ? 0 : err_set(e, l->why.code, "%s", l->why.text);
+    if (l->why.code == 0)
+        return 0;
+    return err_set(e, l->why.code, "%s", l->why.text);
 }
 
 int bench_load_prepare(struct bench_load *l, uint64_t rows, uint32_t sets, uint64_t stretch,
@@ -133,7 +139,7 @@ int bench_load_prepare(struct bench_load *l, uint64_t rows, uint32_t sets, uint6
     for (uint64_t i = 0; i < rows; i++)
         l->fill[i] = key_of(i);
     for (uint64_t i = 0; i < rows; i += stretch)
-        keys_sort(l->fill + i, rows - i < stretch ? rows - i : stretch);
+        keys_sort(l->fill + i, MIN(rows - i, stretch));
     for (size_t i = 0; i < (size_t)sets * BENCH_KEYS; i++)
         l->keys[i] = key_of(rng_below(&r, rows));
     for (size_t s = 0; s < sets; s++)
@@ -168,7 +174,9 @@ int bench_load_fill(struct bench_load *l, const char *data, const char *durabili
     l->filling = true;
     rc = turn(l, 4, 0, e);
     l->filling = false;
-    return rc != 0 ? rc : bench_load_rest(l, e);
+    if (rc != 0)
+        return rc;
+    return bench_load_rest(l, e);
 }
 
 int bench_load_run(struct bench_load *l, uint32_t pushes, uint32_t pulls, double seconds,
@@ -183,7 +191,9 @@ int bench_load_run(struct bench_load *l, uint32_t pushes, uint32_t pulls, double
 
 int bench_load_rest(struct bench_load *l, struct err *e)
 {
-    return l->in_flight[BENCH_PULL] + l->in_flight[BENCH_PUSH] > 0 ? turn(l, 0, 0, e) : 0;
+    if (l->in_flight[BENCH_PULL] + l->in_flight[BENCH_PUSH] > 0)
+        return turn(l, 0, 0, e);
+    return 0;
 }
 
 void bench_load_end(struct bench_load *l, int signo)

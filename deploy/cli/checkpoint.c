@@ -38,7 +38,7 @@ static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
     (void)json_set_int(j, "rows", (int64_t)r->rows);
     (void)json_set_int(j, "bytes", (int64_t)r->bytes);
     char *text = json_text(j, 2);
-    puts(text == NULL ? "{}" : text);
+    puts(text_or(text, "{}"));
     free(text);
     json_free(j);
 }
@@ -68,7 +68,9 @@ static int moved_check(const char *run_dir, struct err *e)
 int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[256], struct err *e)
 {
     const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
-    int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
+    int rc = 0;
+    if (run_dir == NULL)
+        rc = cli_coordinator(o, &coordinator, e);
     if (rc != 0)
         return rc;
     if (coordinator != NULL && snprintf(out, 256, "%s", coordinator) >= 256)
@@ -120,9 +122,14 @@ int checkpoint_order(struct local *l, const char *endpoint, const char *command,
             break;
         waits_say(command, begun, e, &said);
         nanosleep(&pause, NULL);
-        rc = own ? local_children_watch(l, e) : 0;
+        if (own)
+            rc = local_children_watch(l, e);
+        else
+            rc = 0;
     } while (rc == 0);
-    return rc == 0 ? 0 : err_wrap(e, rc, "coordinator %s", endpoint);
+    if (rc != 0)
+        return err_wrap(e, rc, "coordinator %s", endpoint);
+    return 0;
 }
 
 int checkpoint_create_main(struct option_line *o, struct err *e)
@@ -130,7 +137,7 @@ int checkpoint_create_main(struct option_line *o, struct err *e)
     static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
     char endpoint[256];
-    const char *name = o->words == 1 ? o->word[0] : "";
+    const char *name = text_if(o->words == 1, o->word[0]);
     if (o->words == 1 && !manifest_name_ok(name))
         return err_set(e, SHOAL_E_USAGE,
                        "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
@@ -160,7 +167,9 @@ static int listed_compare(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
     int order = manifest_order(x->manifest, y->manifest);
-    return order != 0 ? order : strcmp(x->name, y->name);
+    if (order != 0)
+        return order;
+    return strcmp(x->name, y->name);
 }
 
 static int list_read(const char *dir, struct listed **out, size_t *count, struct err *e)
@@ -215,7 +224,7 @@ static void list_print(struct listed *l)
            json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), place,
            json_as_number(json_get(m, "rows"), 0),
            checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
-           json_count(json_get(m, "parts")), json_count(json_get(m, "parts")) == 1 ? "" : "s");
+           json_count(json_get(m, "parts")), text_if(json_count(json_get(m, "parts")) != 1, "s"));
     json_free(m);
 }
 
@@ -231,7 +240,7 @@ static void list_json(const struct listed *l, size_t count)
         (void)json_append(list, item);
     }
     char *text = json_text(list, 2);
-    puts(text == NULL ? "[]" : text);
+    puts(text_or(text, "[]"));
     free(text);
     json_free(list);
 }
@@ -267,10 +276,14 @@ int checkpoint_list_main(struct option_line *o, struct err *e)
 static int restore_set(struct option_line *o, struct string_list *out, struct err *e)
 {
     const struct string_list *line = option_list(o, "set");
-    int rc = o->words == 1 ? config_list_add(out, "fresh=[]") : 0;
+    int rc = 0;
+    if (o->words == 1)
+        rc = config_list_add(out, "fresh=[]");
     for (size_t i = 0; i < line->count && rc == 0; i++)
         rc = config_list_add(out, line->item[i]);
-    return rc == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (rc != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    return 0;
 }
 
 int checkpoint_restore_main(struct option_line *o, struct err *e)

@@ -5,6 +5,7 @@
 #include "deploy/cli/reader.h"
 #include "embedding/table.h"
 #include "proto/base/key.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -68,7 +69,9 @@ static void row_compare(void *context, const void *row)
     struct compare *c = context;
     uint64_t key = row_key(row);
     struct moved *f = field_of(c, key);
-    const void *was = c->was == NULL ? NULL : table_row(c->was, key);
+    const void *was = NULL;
+    if (c->was != NULL)
+        was = table_row(c->was, key);
     f->after++;
     if (was == NULL) {
         f->came++;
@@ -108,7 +111,9 @@ static void sum_up(struct compare *c)
 
 static double mean_of(const struct moved *m)
 {
-    return m->changed > 0 ? m->distance_sum / (double)m->changed : 0;
+    if (m->changed > 0)
+        return m->distance_sum / (double)m->changed;
+    return 0;
 }
 
 static void moved_set(struct json *j, const struct moved *m)
@@ -129,8 +134,11 @@ static const struct moved *sort_by; /* (FIELDS): qsort has no context */
 static int most_moved_first(const void *a, const void *b)
 {
     const struct moved *x = &sort_by[*(const uint32_t *)a], *y = &sort_by[*(const uint32_t *)b];
-    if (x->distance_sum != y->distance_sum)
-        return x->distance_sum < y->distance_sum ? 1 : -1;
+    if (x->distance_sum != y->distance_sum) {
+        if (x->distance_sum < y->distance_sum)
+            return 1;
+        return -1;
+    }
     return (*(const uint32_t *)a > *(const uint32_t *)b) -
            (*(const uint32_t *)a < *(const uint32_t *)b);
 }
@@ -272,7 +280,7 @@ int checkpoint_diff_main(struct option_line *o, struct err *e)
         (void)json_set_string(whole, "to", o->word[1]);
         (void)json_set(whole, "tables", json_hold(list));
         char *text = json_text(whole, 2);
-        puts(text == NULL ? "{}" : text);
+        puts(text_or(text, "{}"));
         free(text);
         json_free(whole);
     }

@@ -55,11 +55,14 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
     char *text;
     size_t bytes;
     int rc = checkpoint_file(folder, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
-    if (rc != 0)
-        return rc == SHOAL_E_NOINPUT
-                   ? err_set(e, rc, "%s is no checkpoint: it has no " MANIFEST_FILE, folder)
-                   : rc;
+    if (rc != 0) {
+        if (rc == SHOAL_E_NOINPUT)
+            return err_set(e, rc, "%s is no checkpoint: it has no " MANIFEST_FILE, folder);
+        return rc;
+    }
     rc = manifest_parse(text, bytes, out, e);
     free(text);
-    return rc == 0 ? 0 : err_wrap(e, rc, "%s/" MANIFEST_FILE, folder);
+    if (rc != 0)
+        return err_wrap(e, rc, "%s/" MANIFEST_FILE, folder);
+    return 0;
 }

@@ -83,8 +83,12 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
     uint32_t damaged = 0;
     char size[32];
     int hold, rc = reading_begin(folder, &hold, e);
-    if (rc == 0 || rc == SHOAL_E_NOINPUT)
-        rc = signers != NULL ? checkpoint_signed_check(folder, signers, e) : 0;
+    if (rc == 0 || rc == SHOAL_E_NOINPUT) {
+        if (signers != NULL)
+            rc = checkpoint_signed_check(folder, signers, e);
+        else
+            rc = 0;
+    }
     if (rc == 0)
         rc = checkpoint_manifest(folder, &m, e);
     if (rc != 0) {
@@ -111,7 +115,7 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
     if (damaged > 0)
         rc = err_set(e, signers != NULL ? SHOAL_E_DENIED : SHOAL_E_CORRUPT,
                      "%s is damaged in %u place%s: take another one", folder, damaged,
-                     damaged == 1 ? "" : "s");
+                     text_if(damaged != 1, "s"));
     else
         printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
                checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
@@ -140,6 +144,7 @@ struct export
     FILE *out;
     const struct table_schema *schema; /* borrowed */
     enum export_format format;
+    char separator;
     uint32_t floats; /* a row's weights and, on request, its optimizer's state */
     bool stats;      /* the row's statistics follow */
     float *number;   /* owned (floats): the values of one row */
@@ -165,7 +170,6 @@ static struct stats_exported stats_of(const struct table_schema *schema, const v
 static void row_export(void *context, const void *row)
 {
     struct export *x = context;
-    char separator = x->format == EXPORT_CSV ? ',' : '\t';
     uint32_t width = x->schema->width;
     uint64_t key;
     memcpy(&key, row, sizeof key);
@@ -184,26 +188,28 @@ static void row_export(void *context, const void *row)
         return;
     }
 
-    fprintf(x->out, "0x%016" PRIx64 "%c%u", key, separator, key_field(key));
+    fprintf(x->out, "0x%016" PRIx64 "%c%u", key, x->separator, key_field(key));
     for (uint32_t i = 0; i < x->floats; i++)
-        fprintf(x->out, "%c%.9g", separator, (double)x->number[i]);
+        fprintf(x->out, "%c%.9g", x->separator, (double)x->number[i]);
     if (x->stats)
-        fprintf(x->out, "%c%.9g%c%.9g%c%u%c%u", separator, (double)s.show, separator,
-                (double)s.click, separator, s.time, separator, s.flags);
+        fprintf(x->out, "%c%.9g%c%.9g%c%u%c%u", x->separator, (double)s.show, x->separator,
+                (double)s.click, x->separator, s.time, x->separator, s.flags);
     x->failed |= fputc('\n', x->out) == EOF;
 }
 
 static void head_export(struct export *x, const struct table_schema *s)
 {
-    char separator = x->format == EXPORT_CSV ? ',' : '\t';
     if (x->format == EXPORT_BINARY)
         return;
-    fprintf(x->out, "key%cfield", separator);
+    fprintf(x->out, "key%cfield", x->separator);
     for (uint32_t i = 0; i < x->floats; i++)
-        fprintf(x->out, "%c%c%u", separator, i < s->width ? 'w' : 's',
-                i < s->width ? i : i - s->width);
+        if (i < s->width)
+            fprintf(x->out, "%cw%u", x->separator, i);
+        else
+            fprintf(x->out, "%cs%u", x->separator, i - s->width);
     if (x->stats)
-        fprintf(x->out, "%cshow%cclick%ctime%cflags", separator, separator, separator, separator);
+        fprintf(x->out, "%cshow%cclick%ctime%cflags", x->separator, x->separator, x->separator,
+                x->separator);
     fputc('\n', x->out);
 }
 
@@ -222,11 +228,16 @@ static int export_rows(struct reader *from, uint32_t table, struct export *x, bo
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
     x->schema = s;
     x->stats = state && s->rules.stats != 0;
-    x->floats = s->width + (state ? schema_state_floats(s) : 0);
+    x->separator = x->format == EXPORT_CSV ? ',' : '\t';
+    x->floats = s->width;
+    if (state)
+        x->floats += schema_state_floats(s);
     if (x->stats)
         x->floats -= (uint32_t)(sizeof(struct row_stats) / sizeof(float));
     x->number = malloc(x->floats * sizeof *x->number);
-    int rc = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+    int rc = 0;
+    if (x->number == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     head_export(x, s);
     if (rc == 0)
         rc = reader_visit(from, table, row_export, x, e);

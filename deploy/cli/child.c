@@ -20,7 +20,9 @@ int child_start(struct child *c, struct err *e)
     if (argv == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    int out = c->out[0] == 0 ? log : file_open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int out = log;
+    if (c->out[0] != 0)
+        out = file_open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     struct process_options options = {
         /* worker-0 keeps standard input: `data.train: -` */
         .in = strcmp(c->name, "worker-0") == 0 ? PROCESS_INHERIT : PROCESS_NULL,
@@ -56,7 +58,9 @@ bool child_ended(struct child *c)
     uint64_t quick_ns = slow ? 60000000000u : 2000000000u;
     bool by_itself =
         c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;
-    c->quick_deaths = by_itself ? c->quick_deaths + 1 : 0;
+    c->quick_deaths++;
+    if (!by_itself)
+        c->quick_deaths = 0;
     return true;
 }
 
@@ -76,11 +80,15 @@ static void last_words(FILE *f, char out[ERR_TEXT_MAX])
         n--;
     tail[n] = 0;
     const char *line = strrchr(tail, '\n');
-    line = line == NULL ? tail : line + 1;
+    if (line == NULL)
+        line = tail;
+    else
+        line++;
     /* Level, time and program are in the log; only the sentence matters here. */
-    const char *sentence = strncmp(line, "error ", 6) == 0 ? strstr(line, ": ") : NULL;
-    (void)snprintf(out, ERR_TEXT_MAX, "%.*s", ERR_TEXT_MAX - 1,
-                   sentence == NULL ? line : sentence + 2);
+    const char *sentence = strstr(line, ": ");
+    if (sentence != NULL && strncmp(line, "error ", 6) == 0)
+        line = sentence + 2;
+    (void)snprintf(out, ERR_TEXT_MAX, "%.*s", ERR_TEXT_MAX - 1, line);
 }
 
 void child_last_words(const struct child *c, char out[ERR_TEXT_MAX])
@@ -108,7 +116,9 @@ static int read_all(int fd, char **out, size_t *bytes)
             continue;
         if (n <= 0) {
             (*out)[*bytes] = 0;
-            return n == 0 ? 0 : SHOAL_E_IO;
+            if (n == 0)
+                return 0;
+            return SHOAL_E_IO;
         }
         *bytes += (size_t)n;
     }
@@ -132,7 +142,8 @@ static int killed(const char *what, int signal, struct err *e)
         e, SHOAL_E_STOPPED,
         "%s was killed by signal %d (%s)%s; nothing was written, the same line begins again", what,
         signal, strsignal(signal),
-        signal == SIGKILL ? ": by hand, or by the kernel where memory is short (dmesg tells)" : "");
+        text_if(signal == SIGKILL,
+                ": by hand, or by the kernel where memory is short (dmesg tells)"));
 }
 
 int child_error(const struct child *c, struct err *e)
@@ -142,8 +153,9 @@ int child_error(const struct child *c, struct err *e)
     if (c->exit_status > 128)
         return killed(c->name, c->exit_status - 128, e);
     int rc = code_of_exit(c->exit_status);
-    return words[0] != 0 ? err_set(e, rc, "%s", words)
-                         : err_set(e, rc, "%s ended with status %d", c->name, c->exit_status);
+    if (words[0] != 0)
+        return err_set(e, rc, "%s", words);
+    return err_set(e, rc, "%s ended with status %d", c->name, c->exit_status);
 }
 
 /* Takes a program's standard error. If the program failed, its last line becomes *e; otherwise all
@@ -156,7 +168,7 @@ static int said(FILE *f, const struct process_end *end, const char *const argv[]
         while (fgets(block, sizeof block, f) != NULL) {
             bool whole = strchr(block, '\n') != NULL;
             block[strcspn(block, "\n")] = '\0';
-            fprintf(stderr, "%s%s", text_clean(block), whole ? "\n" : "");
+            fprintf(stderr, "%s%s", text_clean(block), text_if(whole, "\n"));
         }
         return 0;
     }
@@ -164,8 +176,9 @@ static int said(FILE *f, const struct process_end *end, const char *const argv[]
     if (end->signal != 0 && block[0] == 0)
         return killed(argv[0], end->signal, e);
     int rc = code_of_exit(end->signal == 0 ? end->code : 70);
-    return block[0] != 0 ? err_set(e, rc, "%s", block)
-                         : err_set(e, rc, "%s %s failed", argv[0], argv[1]);
+    if (block[0] != 0)
+        return err_set(e, rc, "%s", block);
+    return err_set(e, rc, "%s %s failed", argv[0], argv[1]);
 }
 
 int child_program(const char *name, char path[LIMIT_PATH], struct err *e)
@@ -204,7 +217,9 @@ int child_stand_in(const char *const argv[], int *status, struct err *e)
     (void)sigaction(SIGINT, &(struct sigaction){.sa_handler = hand_on}, NULL);
     struct process_end end = process_wait(p);
     *status = process_exit_status(&end);
-    return end.signal == 0 ? 0 : killed(argv[0], end.signal, e);
+    if (end.signal == 0)
+        return 0;
+    return killed(argv[0], end.signal, e);
 }
 
 int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e)
@@ -216,7 +231,9 @@ int child_output(const char *const argv[], char **out, size_t *bytes, struct err
     if (rc != 0)
         return rc;
     int memory = memfd_create("words", MFD_CLOEXEC);
-    FILE *words = memory < 0 ? NULL : fdopen(memory, "w+");
+    FILE *words = NULL;
+    if (memory >= 0)
+        words = fdopen(memory, "w+");
     if (words == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for what %s says: %s", argv[0],
                        strerror(errno));
@@ -227,8 +244,10 @@ int child_output(const char *const argv[], char **out, size_t *bytes, struct err
         rc = read_all(p.out, out, bytes);
         process_close_out(&p);
         struct process_end end = process_wait(&p);
-        rc = rc != 0 ? err_set(e, rc, "cannot run %s: %s", argv[0], err_text(rc))
-                     : said(words, &end, argv, e);
+        if (rc != 0)
+            rc = err_set(e, rc, "cannot run %s: %s", argv[0], err_text(rc));
+        else
+            rc = said(words, &end, argv, e);
     }
     fclose(words);
     if (rc != 0) {

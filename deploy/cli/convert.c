@@ -50,5 +50,7 @@ int cli_convert(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int ended = 0, rc = child_stand_in(line, &ended, e);
     free(line);
-    return rc != 0 ? rc : ended; /* the worker has printed the reason */
+    if (rc != 0)
+        return rc;
+    return ended; /* the worker has printed the reason */
 }

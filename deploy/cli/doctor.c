@@ -42,7 +42,7 @@ static uint32_t shards_print(const struct json *servers, const struct json *clus
         printf("%-5" PRId64 "  %-24s %-26s %8" PRId64 " %12" PRId64 "  %s\n",
                json_as_int(json_get(s, "shard"), 0), name,
                json_as_string(json_get(s, "endpoint"), "?"), json_as_int(json_get(s, "tablets"), 0),
-               json_as_int(json_get(s, "rows"), 0), what[0] != 0 ? what : "fits");
+               json_as_int(json_get(s, "rows"), 0), text_unless_empty(what, "fits"));
         wrong += what[0] != 0;
     }
     return wrong;

@@ -4,6 +4,7 @@
 #include "embedding/checkpoint.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +43,9 @@ static int line_take(char *line, size_t bytes, const struct key_place *place, st
     if (bytes == 0)
         return 0;
     int rc = key_take(place, line, NULL, NULL, &key, e);
-    return rc == 0 ? key_add(k, key, e) : rc;
+    if (rc != 0)
+        return rc;
+    return key_add(k, key, e);
 }
 
 static int file_take(const char *path, const struct key_place *place, struct keys *k, struct err *e)
@@ -180,10 +183,11 @@ static int receipt_write(const struct json *j, const char *path, struct err *e)
     if (f != NULL && f != stdout)
         failed |= fclose(f) != 0;
     free(text);
-    return failed ? err_set(e, SHOAL_E_CANTCREATE,
-                            "the keys are erased, but the receipt cannot be written to %s: %s",
-                            path == NULL ? "standard output" : path, strerror(errno))
-                  : 0;
+    if (failed)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "the keys are erased, but the receipt cannot be written to %s: %s",
+                       text_or(path, "standard output"), strerror(errno));
+    return 0;
 }
 
 static int erase(struct option_line *o, struct keys *k, struct err *e)
@@ -201,7 +205,9 @@ static int erase(struct option_line *o, struct keys *k, struct err *e)
     if (rc == 0)
         rc = keys_take(o, &place, k, e);
     key_place_close(&place);
-    struct json *receipt = rc == 0 ? receipt_new(name, k) : NULL;
+    struct json *receipt = NULL;
+    if (rc == 0)
+        receipt = receipt_new(name, k);
     if (rc == 0)
         rc = reader_erase(c, table, k->key, k->count, &shards, e);
     if (rc == 0 && checkpoints_dir != NULL)
@@ -223,7 +229,11 @@ int cli_erase(struct option_line *o, struct err *e)
     if (o->words == 0)
         return err_set(e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
     struct keys *k = calloc(1, sizeof *k);
-    int rc = k == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : erase(o, k, e);
+    int rc;
+    if (k == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    else
+        rc = erase(o, k, e);
     free(k);
     return rc;
 }

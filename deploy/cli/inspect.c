@@ -2,6 +2,7 @@
 #include "deploy/cli/key.h"
 #include "deploy/cli/reader.h"
 #include "proto/base/key.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,9 +15,9 @@ static void floats_print(const char *name, const struct json *list)
     size_t n = json_count(list);
     for (size_t i = 0; i < n; i++) {
         if (i % 8 == 0)
-            printf(i == 0 ? "  %-9s" : "  %9s", i == 0 ? name : "");
+            printf("  %-9s", text_if(i == 0, name));
         printf(" %12.6g%s", json_as_number(json_array_at(list, i), 0),
-               i % 8 == 7 || i + 1 == n ? "\n" : "");
+               text_if(i % 8 == 7 || i + 1 == n, "\n"));
     }
 }
 
@@ -43,8 +44,8 @@ static void row_print(const struct json *found, const struct json *named)
     if (key_field_is_id(fields, (uint64_t)field))
         (void)snprintf(id, sizeof id, ", id %" PRIu64, value);
     printf("%s %s: field %" PRId64 "%s%s%s%s, tablet %" PRId64 ", shard %s, in %s\n",
-           json_as_string(json_get(row, "table"), "?"), key, field, name[0] != 0 ? " (" : "", name,
-           name[0] != 0 ? ")" : "", id, json_as_int(json_get(row, "tablet"), 0),
+           json_as_string(json_get(row, "table"), "?"), key, field, text_if(name[0] != 0, " ("),
+           name, text_if(name[0] != 0, ")"), id, json_as_int(json_get(row, "tablet"), 0),
            json_as_string(json_get(row, "shard"), "?"), json_as_string(json_get(row, "tier"), "?"));
     floats_print("weights", json_get(row, "weights"));
     floats_print("state", json_get(row, "state"));
@@ -86,7 +87,9 @@ static int key_of_line(const struct option_line *o, const char *verb, struct rea
     int rc = reader_open(o, c, e);
     if (rc == 0)
         rc = reader_table(*c, o->word[0], table, e);
-    return rc == 0 ? key_option(o, *c, key, e) : rc;
+    if (rc != 0)
+        return rc;
+    return key_option(o, *c, key, e);
 }
 
 int cli_inspect(struct option_line *o, struct err *e)

@@ -2,6 +2,7 @@
 #include "deploy/cli/key.h"
 #include "deploy/cli/child.h"
 #include "proto/base/key.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +58,7 @@ static int fields_ask(const struct key_place *at, const char *field, const char 
     const char *argv[] = {"shoal-worker",
                           "fields",
                           "--config",
-                          at->job != NULL ? at->job : made_by,
+                          text_or(at->job, made_by),
                           "--made-by",
                           made_by,
                           field != NULL ? "--field" : NULL,
@@ -94,12 +95,19 @@ static int key_ask(const struct key_place *at, const char *field, const char *va
 static bool number_take(const char *word, uint64_t *key)
 {
     bool hex = word[0] == '0' && (word[1] == 'x' || word[1] == 'X');
-    const char *digits = hex ? word + 2 : word;
-    size_t count = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
+    const char *digits = word, *all = "0123456789abcdefABCDEF";
+    int base = 16;
+    if (hex) {
+        digits += 2;
+    } else {
+        all = "0123456789";
+        base = 10;
+    }
+    size_t count = strspn(digits, all);
     if (count == 0 || digits[count] != 0)
         return false;
     errno = 0;
-    *key = strtoull(digits, NULL, hex ? 16 : 10);
+    *key = strtoull(digits, NULL, base);
     return errno == 0;
 }
 
@@ -112,7 +120,9 @@ static const struct legend_name *name_find(const struct legend *n, const char *f
     for (uint32_t i = 0; at == LEGEND_NONE && by_number && i < n->count[LEGEND_FIELDS]; i++)
         if (n->name[LEGEND_FIELDS][i].number == number)
             at = i;
-    return at == LEGEND_NONE ? NULL : &n->name[LEGEND_FIELDS][at];
+    if (at == LEGEND_NONE)
+        return NULL;
+    return &n->name[LEGEND_FIELDS][at];
 }
 
 static int unknown_name(const struct legend *n, const char *field, struct err *e)
@@ -120,7 +130,7 @@ static int unknown_name(const struct legend *n, const char *field, struct err *e
     char names[256] = "";
     for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
         size_t at = strlen(names);
-        (void)snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "",
+        (void)snprintf(names + at, sizeof names - at, "%s%s", text_if(at > 0, ", "),
                        n->name[LEGEND_FIELDS][i].name);
     }
     return err_set(e, SHOAL_E_NOT_FOUND, "the tables have no field %s; their fields are: %s", field,
@@ -136,13 +146,14 @@ static int key_of(const struct key_place *at, const char *field, const char *val
     if (!legend_known(&at->names) && at->text != NULL && (!by_number || at->job != NULL))
         return key_ask(at, field, value, key, e); /* numbered by their order in the job */
     const struct legend_name *x = name_find(&at->names, field, by_number, number);
-    if (x == NULL && !by_number)
-        return legend_known(&at->names)
-                   ? unknown_name(&at->names, field, e)
-                   : err_set(e, SHOAL_E_NOT_FOUND,
-                             "field %s: no job is known there that would say what the tables call "
-                             "their fields; give the field's number",
-                             field);
+    if (x == NULL && !by_number) {
+        if (legend_known(&at->names))
+            return unknown_name(&at->names, field, e);
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "field %s: no job is known there that would say what the tables call "
+                       "their fields; give the field's number",
+                       field);
+    }
     if (x != NULL && strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0)
         return key_ask(at, field, value, key, e);
     *key = key_of_value(x != NULL ? x->number : (uint32_t)number, value, strlen(value));
@@ -153,10 +164,11 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
              uint64_t *key, struct err *e)
 {
     char name[LIMIT_NAME + 1];
-    if (word == NULL)
-        return field != NULL && value != NULL
-                   ? key_of(at, field, value, key, e)
-                   : err_set(e, SHOAL_E_USAGE, "name a key, or --field NAME and --value TEXT");
+    if (word == NULL) {
+        if (field != NULL && value != NULL)
+            return key_of(at, field, value, key, e);
+        return err_set(e, SHOAL_E_USAGE, "name a key, or --field NAME and --value TEXT");
+    }
     if (field != NULL || value != NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "a key %s and --field or --value: one of the two says which row", word);
@@ -176,8 +188,7 @@ int key_option(const struct option_line *o, struct reader *c, uint64_t *key, str
     struct key_place place;
     int rc = key_place_open(o, c, &place, e);
     if (rc == 0)
-        rc = key_take(&place, o->words > 1 ? o->word[1] : NULL, option_text(o, "field"),
-                      option_text(o, "value"), key, e);
+        rc = key_take(&place, o->word[1], option_text(o, "field"), option_text(o, "value"), key, e);
     key_place_close(&place);
     return rc;
 }

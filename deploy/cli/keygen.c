@@ -10,7 +10,9 @@
 static const char *name_of(const struct option_line *o, char room[LIMIT_NAME])
 {
     const char *path = o->word[0], *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
+    const char *base = path;
+    if (slash != NULL)
+        base = slash + 1;
     if (option_given(o, "name"))
         return option_text(o, "name");
     (void)snprintf(room, LIMIT_NAME, "%.*s", (int)strcspn(base, "."), base);
@@ -46,7 +48,9 @@ static int member_make(const struct option_line *o, struct err *e)
     char pub[KEYFILE_KEY], room[LIMIT_NAME];
     const char *name = name_of(o, room);
     bool listed = option_given(o, "role");
-    int rc = listed ? name_check(o, name, e) : 0;
+    int rc = 0;
+    if (listed)
+        rc = name_check(o, name, e);
     if (rc == 0)
         rc = keyfile_make(o->word[0], option_text(o, "coordinator"), pub, e);
     if (rc == 0 && listed)
@@ -75,5 +79,7 @@ int cli_keygen(struct option_line *o, struct err *e)
     if (option_given(o, "rotate"))
         return rotate(o, e);
     bool signs = option_given(o, "role") && strcmp(option_text(o, "role"), "sign") == 0;
-    return signs ? signer_make(o, e) : member_make(o, e);
+    if (signs)
+        return signer_make(o, e);
+    return member_make(o, e);
 }

@@ -30,9 +30,13 @@ static double teacher_auc(const struct json *t, const struct job *job)
     for (uint32_t i = 0; i < labels; i++) {
         (void)snprintf(key, sizeof key, "%s_auc", job->data.label[i]);
         double auc = json_as_number(json_get(t, key), (double)NAN);
-        sum += isnan(auc) && labels == 1 ? json_as_number(json_get(t, "auc"), (double)NAN) : auc;
+        if (isnan(auc) && labels == 1)
+            auc = json_as_number(json_get(t, "auc"), (double)NAN);
+        sum += auc;
     }
-    return labels == 0 ? (double)NAN : sum / labels;
+    if (labels == 0)
+        return (double)NAN;
+    return sum / labels;
 }
 
 /* The best possible AUC, when the log came from `shoal synth`: FILE.teacher.json beside the
@@ -97,8 +101,7 @@ static int report_finish(struct local *l, struct err *e)
     teacher_fill(l, report);
     (void)json_set_int(report, "restarts", restarts);
     char *text = json_text(report, 2);
-    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                          : local_file_replace(path, text, e);
+    int rc = local_file_replace(path, text, e);
     free(text);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
     if (rc == 0)
@@ -186,8 +189,8 @@ static int rows_kept(const struct local *l, struct err *e)
                    "the job of %s has failed or was stopped, and what it had trained is still "
                    "there: name another --run-dir to begin anew%s%s%s; here --start-from fleet "
                    "begins with these tables",
-                   l->dir, made ? ", with --resume " : "", made ? newest.path : "",
-                   made ? " to go on from its newest checkpoint" : "");
+                   l->dir, text_if(made, ", with --resume "), text_if(made, newest.path),
+                   text_if(made, " to go on from its newest checkpoint"));
 }
 
 static int local_run(struct local *l, const char *run_dir, struct err *e)
@@ -197,7 +200,9 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
     if (rc != 0 || l->ended) { /* interrupted after the job's end: only its page is missing */
         free(text);
-        return rc == 0 ? report_finish(l, e) : rc;
+        if (rc != 0)
+            return rc;
+        return report_finish(l, e);
     }
     if (rc == 0)
         rc = local_start(l, e);
@@ -205,7 +210,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
         rc = cli_ask_open(l->coordinator, NULL, &l->ask, e);
     if (rc == 0) {
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
-               l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
+               l->servers, text_if(l->servers != 1, "s"), l->workers, text_if(l->workers != 1, "s"),
                l->dir);
         rc = local_submit(l, text, e);
         if (rc == 0 && l->goes_on)
@@ -239,7 +244,9 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     cli_ask_close(l->ask);
     if (rc == 0 && missed.code != 0)
         *e = missed;
-    return rc != 0 ? rc : missed.code;
+    if (rc != 0)
+        return rc;
+    return missed.code;
 }
 
 /* Makes the line that repeats the run, with its keys; called before this run adds its own. */
@@ -264,7 +271,9 @@ static int again_make(struct local *l, struct err *e)
         fputs(" --server-set ", f);
         cli_word_print(f, l->server_set->item[i]);
     }
-    return fclose(f) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (fclose(f) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
 static int line_run(bool replay, struct option_line *o, struct err *e)
@@ -285,7 +294,9 @@ static int line_run(bool replay, struct option_line *o, struct err *e)
     l.tensorboard = option_text(o, "tensorboard");
     l.set = option_list(o, "set");
     l.server_set = option_list(o, "server-set");
-    int rc = replay ? replay_set(o, l.job_path, l.set, e) : 0;
+    int rc = 0;
+    if (replay)
+        rc = replay_set(o, l.job_path, l.set, e);
     if (rc == 0)
         rc = begin_take(o, l.job_path, l.set, option_text(o, "run-dir"), &l.begin, e);
     if (rc == 0 && replay)

@@ -5,6 +5,7 @@
 #include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,10 +26,9 @@ int local_scratch_make(struct local *l, struct err *e)
                        strerror(errno));
     (void)snprintf(l->scratch, sizeof l->scratch, "%s", l->dir);
     (void)snprintf(log, sizeof log, "%s/log", l->scratch);
-    return file_mkdir(log, 0700) == 0
-               ? 0
-               : err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", log,
-                         strerror(errno));
+    if (file_mkdir(log, 0700) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", log, strerror(errno));
 }
 
 void local_scratch_remove(struct local *l, bool keep_logs)
@@ -69,7 +69,9 @@ static int reopen_daemon(struct local *l, const char *run, const char *program, 
         return set_add(c, "report", l->dir, "report.json", e);
     }
     local_child_arg(c, "--set", "net.drop=0");
-    return rc == 0 ? set_add(c, "coordinator", l->coordinator, NULL, e) : rc;
+    if (rc != 0)
+        return rc;
+    return set_add(c, "coordinator", l->coordinator, NULL, e);
 }
 
 /* The error for a run without a report: it was interrupted, or its job failed and cannot go on. */
@@ -88,7 +90,7 @@ static int not_ended(const char *run, struct err *e)
     bool kept = begin_find(run, false, &newest, &silent) == 0;
     int rc = err_set(e, SHOAL_E_NOINPUT, "the job of the run in %s failed (%.300s): %s%s", run, why,
                      kept ? "its newest checkpoint is " : "it has no checkpoint",
-                     kept ? newest.path : "");
+                     text_if(kept, newest.path));
     free(why);
     return rc;
 }
@@ -102,7 +104,9 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     if (rc != 0)
         return rc;
     whole = realpath(folder, NULL);
-    int length = whole == NULL ? (int)LIMIT_PATH : snprintf(run, sizeof run, "%s", whole);
+    int length = LIMIT_PATH;
+    if (whole != NULL)
+        length = snprintf(run, sizeof run, "%s", whole);
     free(whole);
     if (length > (int)LIMIT_PATH - 64)
         return err_set(e, SHOAL_E_NOINPUT, "%s: its full path is too long or not readable", folder);
@@ -131,5 +135,7 @@ int local_run_open(struct local *l, const char *run, char endpoint[256], struct 
         return 0;
     int rc = reopen(l, run, e);
     (void)snprintf(endpoint, 256, "%s", l->coordinator);
-    return rc == 0 ? local_start(l, e) : rc;
+    if (rc != 0)
+        return rc;
+    return local_start(l, e);
 }

@@ -66,7 +66,7 @@ int local_set_path(struct string_list *set, const char *key, const char *folder,
 int local_run_is(const char *path, const char *text, struct err *e);
 /* Records the start of the run, so that a run continued in the folder begins with the same. */
 int local_begin_keep(const struct local *l, struct err *e);
-/* Writes a file, replacing one that may exist: completely or not at all. */
+/* Writes a file, replacing one that may exist: completely or not at all. NOMEM: text is NULL. */
 int local_file_replace(const char *path, const char *text, struct err *e);
 /* Finds the folder of Shoal's programs: that of this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);

@@ -21,12 +21,16 @@ struct said {
 static const char *warning_of(const char *line)
 {
     const char *program = strstr(line, " shoal-");
-    const char *text = program != NULL ? strstr(program, ": ") : NULL;
+    const char *text = NULL;
+    if (program != NULL)
+        text = strstr(program, ": ");
     if ((strncmp(line, "warn ", 5) != 0 && strncmp(line, "error ", 6) != 0) || text == NULL)
         return NULL;
     text += 2;
     bool told = strncmp(text, "left out: ", 10) == 0 || strncmp(text, "data.train: ", 12) == 0;
-    return told ? NULL : text;
+    if (told)
+        return NULL;
+    return text;
 }
 
 static void said_add(struct said *s, const char *name, const char *text)
@@ -52,7 +56,10 @@ static void log_look(const struct child *c, struct said *s)
     if (f == NULL)
         return;
     bool whole = fseek(f, 0, SEEK_END) != 0 || ftell(f) <= (long)LOG_BYTES_MAX;
-    (void)fseek(f, whole ? 0 : -(long)LOG_BYTES_MAX, whole ? SEEK_SET : SEEK_END);
+    if (whole)
+        rewind(f);
+    else
+        (void)fseek(f, -(long)LOG_BYTES_MAX, SEEK_END);
     while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         text_clean(line); /* a command of the job may have written the line */

@@ -7,6 +7,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "proto/job/given.h"
@@ -45,9 +46,10 @@ int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH],
                      t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
     for (int i = 2; (rc = file_mkdir(path, 0700)) != 0 && errno == EEXIST && i < 100; i++)
         (void)snprintf(path + n, LIMIT_PATH - (size_t)n, "-%d", i);
-    return rc == 0 ? 0
-                   : err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", path,
-                             strerror(errno));
+    if (rc != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", path,
+                       strerror(errno));
+    return 0;
 }
 
 /* Sets l->ended when the folder's job has ended. Refuses a folder that also has the page, which is
@@ -55,12 +57,12 @@ int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH],
 static int run_dir_look(struct local *l, struct err *e)
 {
     l->ended = run_has(l->dir, "report.json");
-    return !l->ended || !run_has(l->dir, "report.html")
-               ? 0
-               : err_set(e, SHOAL_E_EXISTS,
-                         "%s holds an earlier run, which has ended; name another --run-dir or "
-                         "remove it",
-                         l->dir);
+    if (!l->ended || !run_has(l->dir, "report.html"))
+        return 0;
+    return err_set(e, SHOAL_E_EXISTS,
+                   "%s holds an earlier run, which has ended; name another --run-dir or "
+                   "remove it",
+                   l->dir);
 }
 
 static int run_dir_make(struct local *l, const char *wish, struct err *e)
@@ -68,7 +70,11 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     char path[LIMIT_PATH], absolute[4096];
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
-    int rc = wish != NULL ? folder_make(path, e) : local_folder_new("runs", l->job.name, path, e);
+    int rc;
+    if (wish != NULL)
+        rc = folder_make(path, e);
+    else
+        rc = local_folder_new("runs", l->job.name, path, e);
     if (rc != 0)
         return rc;
     if (realpath(path, absolute) == NULL || strlen(absolute) >= sizeof l->dir)
@@ -108,8 +114,8 @@ int local_sockets_make(struct local *l, struct err *e)
 const char *local_quote(const char *folder, const char *name, char out[LOCAL_QUOTED])
 {
     char path[LIMIT_PATH + 64];
-    (void)snprintf(path, sizeof path, "%s%s%s", folder, name != NULL ? "/" : "",
-                   name != NULL ? name : "");
+    (void)snprintf(path, sizeof path, "%s%s%s", folder, text_if(name != NULL, "/"),
+                   text_or(name, ""));
     config_quote(path, out);
     return out;
 }
@@ -119,7 +125,9 @@ int local_set_path(struct string_list *set, const char *key, const char *folder,
 {
     char quoted[LOCAL_QUOTED], text[LOCAL_QUOTED + 64];
     (void)snprintf(text, sizeof text, "%s=%s", key, local_quote(folder, name, quoted));
-    return config_list_add(set, text) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (config_list_add(set, text) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
 static int text_write(const char *path, const char *text, struct err *e)
@@ -136,6 +144,8 @@ static int text_write(const char *path, const char *text, struct err *e)
 int local_file_replace(const char *path, const char *text, struct err *e)
 {
     char temporary[LIMIT_PATH];
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: the path is too long", path);
     int rc = text_write(temporary, text, e);
@@ -231,7 +241,9 @@ static int server_prepare(struct local *l, int i, struct err *e)
 int local_cores_each(const struct local *l)
 {
     int cores = (int)machine_cores("");
-    return cores > l->workers ? cores / l->workers : 1;
+    if (cores > l->workers)
+        return cores / l->workers;
+    return 1;
 }
 
 /* Worker i uses GPU i, while there are that many. */
@@ -309,11 +321,12 @@ int local_run_is(const char *path, const char *text, struct err *e)
     free(plain);
     if (rc != 0)
         return rc;
-    return same ? 0
-                : err_set(e, SHOAL_E_EXISTS,
-                          "%s is of a run with another job file or other --set: give the same ones "
-                          "and it goes on, or name another --run-dir",
-                          path);
+    if (same)
+        return 0;
+    return err_set(e, SHOAL_E_EXISTS,
+                   "%s is of a run with another job file or other --set: give the same ones "
+                   "and it goes on, or name another --run-dir",
+                   path);
 }
 
 /* Adds to the job's keys the folders for decoded input and checkpoints, unless the job names them.
@@ -321,7 +334,9 @@ int local_run_is(const char *path, const char *text, struct err *e)
 static int folders_add(struct local *l, struct err *e)
 {
     bool own = l->job.data.cache[0] == 0;
-    int rc = own ? local_set_path(l->set, "data.cache", l->dir, "cache", e) : 0;
+    int rc = 0;
+    if (own)
+        rc = local_set_path(l->set, "data.cache", l->dir, "cache", e);
     if (rc == 0 && own && config_list_add(l->set, "data.cache_max=0") != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (rc == 0 && l->job.checkpoint.dir[0] == 0)
@@ -363,8 +378,7 @@ int local_begin_keep(const struct local *l, struct err *e)
     char path[LIMIT_PATH];
     (void)snprintf(path, sizeof path, "%s/" BEGIN_FILE, l->dir);
     char *text = begin_text(&l->begin);
-    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                          : local_file_replace(path, text, e);
+    int rc = local_file_replace(path, text, e);
     free(text);
     return rc;
 }
@@ -375,15 +389,15 @@ static int begin_same(const struct local *l, struct err *e)
     if (l->had_failed || !begin_of_run(l->dir, &was) ||
         (was.start == l->begin.start && strcmp(was.path, l->begin.path) == 0))
         return 0;
-    return was.path[0] == 0
-               ? err_set(e, SHOAL_E_EXISTS,
-                         "the run in %s was begun with no checkpoint: take --resume and "
-                         "--start-from away and it goes on, or name another --run-dir",
-                         l->dir)
-               : err_set(e, SHOAL_E_EXISTS,
-                         "the run in %s was begun with --%s %s: give the same and it goes on, or "
-                         "name another --run-dir",
-                         l->dir, was.start ? "start-from" : "resume", was.word);
+    if (was.path[0] == 0)
+        return err_set(e, SHOAL_E_EXISTS,
+                       "the run in %s was begun with no checkpoint: take --resume and "
+                       "--start-from away and it goes on, or name another --run-dir",
+                       l->dir);
+    return err_set(e, SHOAL_E_EXISTS,
+                   "the run in %s was begun with --%s %s: give the same and it goes on, or "
+                   "name another --run-dir",
+                   l->dir, was.start ? "start-from" : "resume", was.word);
 }
 
 /* A new folder gets its job's file. An interrupted run in the folder goes on only with the same
@@ -402,7 +416,9 @@ static int run_file_take(struct local *l, const char *path, const char *text, st
         rc = servers_same(l, e);
     else if (rc == SHOAL_E_NOINPUT)
         return local_file_replace(path, text, e);
-    return rc == 0 ? begin_same(l, e) : rc;
+    if (rc != 0)
+        return rc;
+    return begin_same(l, e);
 }
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)

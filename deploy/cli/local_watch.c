@@ -10,6 +10,7 @@
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
 
@@ -84,8 +85,10 @@ static int disk_missed(struct local *l, const struct json *s, struct err *e)
     for (size_t i = 0; i < json_count(servers) && name == NULL; i++)
         if (json_as_bool(json_get(json_array_at(servers, i), "disk_short"), false))
             name = json_as_string(json_get(json_array_at(servers, i), "name"), "?");
-    if (name == NULL || l->short_ns == 0)
-        l->short_ns = name == NULL ? 0 : now;
+    if (name == NULL)
+        l->short_ns = 0;
+    else if (l->short_ns == 0)
+        l->short_ns = now;
     if (name == NULL || now - l->short_ns < limit_ms * 1000000u)
         return 0;
     return err_set(e, SHOAL_E_NO_SPACE,
@@ -136,7 +139,7 @@ static void days_show(struct local *l, const struct json *days)
 {
     const struct json *last = json_get(days, "last");
     size_t count = (size_t)json_as_int(json_get(days, "count"), 0), told = json_count(last);
-    local_days_show(l, last, count > told ? count - told : 0);
+    local_days_show(l, last, SAT_SUB(count, told));
 }
 
 /* True when there is progress to show: a line of 0 examples tells nothing unless it stays so. */
@@ -193,11 +196,38 @@ static bool folder_failed(const struct child *c)
     return c->exit_status == 73 && c->quick_deaths != 0 && !is_worker(c);
 }
 
+/* "signal 9" or "exit status 1". */
+static const char *end_text(const struct child *c, char out[32])
+{
+    if (c->exit_status > 128)
+        (void)snprintf(out, 32, "signal %d", c->exit_status - 128);
+    else
+        (void)snprintf(out, 32, "exit status %d", c->exit_status);
+    return out;
+}
+
+/* The error of a program that cannot run. */
+static int code_of(int exit_status)
+{
+    switch (exit_status) {
+    case 65:
+        return SHOAL_E_DATA;
+    case 66:
+        return SHOAL_E_NOINPUT;
+    case 73:
+        return SHOAL_E_CANTCREATE;
+    case 78:
+        return SHOAL_E_CONFIG;
+    default:
+        return SHOAL_E_UNAVAILABLE;
+    }
+}
+
 /* Restarts children that died. A program that dies at once, again and again, ends the run with its
  * last line. */
 int local_children_watch(struct local *l, struct err *e)
 {
-    char line[ERR_TEXT_MAX + 128], words[ERR_TEXT_MAX];
+    char line[ERR_TEXT_MAX + 128], words[ERR_TEXT_MAX], end[32];
     for (int i = 0; i < l->children; i++) {
         struct child *c = &l->child[i];
         if (!child_ended(c) || c->done)
@@ -208,9 +238,7 @@ int local_children_watch(struct local *l, struct err *e)
             continue;
         }
         if (!l->restart) {
-            (void)snprintf(line, sizeof line, "%s ended (%s %d)", c->name,
-                           c->exit_status > 128 ? "signal" : "exit status",
-                           c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
+            (void)snprintf(line, sizeof line, "%s ended (%s)", c->name, end_text(c, end));
             line_show(l, line, false);
             c->done = true;
             continue;
@@ -234,18 +262,11 @@ int local_children_watch(struct local *l, struct err *e)
         }
         if (c->quick_deaths >= QUICK_DEATHS_MAX || c->exit_status == 78 || c->exit_status == 77 ||
             c->exit_status == 64 || folder_failed(c))
-            return err_set(e,
-                           c->exit_status == 78   ? SHOAL_E_CONFIG
-                           : c->exit_status == 66 ? SHOAL_E_NOINPUT
-                           : c->exit_status == 65 ? SHOAL_E_DATA
-                           : c->exit_status == 73 ? SHOAL_E_CANTCREATE
-                                                  : SHOAL_E_UNAVAILABLE,
-                           "%s cannot run (exit status %d): %s; see %s", c->name, c->exit_status,
-                           words, c->log);
+            return err_set(e, code_of(c->exit_status), "%s cannot run (exit status %d): %s; see %s",
+                           c->name, c->exit_status, words, c->log);
         c->restarts++;
-        (void)snprintf(line, sizeof line, "%s ended (%s %d), starting it again", c->name,
-                       c->exit_status > 128 ? "signal" : "exit status",
-                       c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
+        (void)snprintf(line, sizeof line, "%s ended (%s), starting it again", c->name,
+                       end_text(c, end));
         line_show(l, line, false);
         int rc = child_start(c, e);
         if (rc != 0)
@@ -258,12 +279,12 @@ int local_children_watch(struct local *l, struct err *e)
  * loaded a checkpoint for a question. */
 static int daemon_missed(const struct local *l, struct err *e)
 {
+    const char *then = " and --no-restart leaves it so";
+    if (l->quiet)
+        then = ", and what it had loaded is gone with it: the same line loads it again";
     for (int i = 0; i < l->children; i++)
         if (l->child[i].done && !is_worker(&l->child[i]))
-            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended%s; see %s", l->child[i].name,
-                           l->quiet ? ", and what it had loaded is gone with it: the same line "
-                                      "loads it again"
-                                    : " and --no-restart leaves it so",
+            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended%s; see %s", l->child[i].name, then,
                            l->child[i].log);
     return 0;
 }
@@ -333,8 +354,9 @@ int local_submit(struct local *l, const char *text, struct err *e)
         nanosleep(&pause, NULL);
         asked = time_monotonic_ns();
     }
-    return interrupted != 0 ? err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted)
-                            : SHOAL_E_UNAVAILABLE;
+    if (interrupted != 0)
+        return err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted);
+    return SHOAL_E_UNAVAILABLE;
 }
 
 /* Once the tables are made, their names of the job's fields and tensors go into the run's job.yaml:
@@ -349,8 +371,7 @@ static int names_keep(struct local *l, uint32_t state, struct err *e)
         return 0; /* asked again with the next status */
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     char *text = strndup(m->frame[1].data, m->frame[1].bytes);
-    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                          : local_file_replace(path, text, e);
+    int rc = local_file_replace(path, text, e);
     free(text);
     msg_free(m);
     l->named = rc == 0;
@@ -460,24 +481,25 @@ static int other_missed(struct local *l, struct err *e)
         l->other_said_ns = now;
     now = time_monotonic_ns() - l->other_said_ns;
     if (l->other_run != NULL) {
-        if (now > OTHER_ENDED_NS && run_has(l->other_run, "report.json"))
-            return run_kept(l->other_run, e) == 0
-                       ? err_set(e, SHOAL_E_UNAVAILABLE,
-                                 "the run in %s has ended meanwhile: the same line now reads what "
-                                 "it left",
-                                 l->other_run)
-                       : err_wrap(e, SHOAL_E_CONFIG, "the run has ended meanwhile");
+        if (now > OTHER_ENDED_NS && run_has(l->other_run, "report.json")) {
+            if (run_kept(l->other_run, e) == 0)
+                return err_set(e, SHOAL_E_UNAVAILABLE,
+                               "the run in %s has ended meanwhile: the same line now reads what "
+                               "it left",
+                               l->other_run);
+            return err_wrap(e, SHOAL_E_CONFIG, "the run has ended meanwhile");
+        }
     }
     if (now <= OTHER_GONE_NS)
         return 0;
-    return l->other_run != NULL
-               ? err_set(e, SHOAL_E_UNAVAILABLE,
-                         "the coordinator of the run in %s does not answer any more: the run was "
-                         "stopped",
-                         l->other_run)
-               : err_set(e, SHOAL_E_UNAVAILABLE,
-                         "the coordinator at %s does not answer: is it running%s?", l->other,
-                         cli_doubt(l->other));
+    if (l->other_run != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the coordinator of the run in %s does not answer any more: the run was "
+                       "stopped",
+                       l->other_run);
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "the coordinator at %s does not answer: is it running%s?", l->other,
+                   cli_doubt(l->other));
 }
 
 int local_wait(struct local *l, int first, struct err *e)
@@ -489,7 +511,8 @@ int local_wait(struct local *l, int first, struct err *e)
             struct child *c = &l->child[i];
             if (!c->done && child_ended(c)) {
                 c->done = true;
-                rc = c->exit_status == 0 ? 0 : child_error(c, e);
+                if (c->exit_status != 0)
+                    rc = child_error(c, e);
             }
             going += !c->done;
         }

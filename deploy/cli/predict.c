@@ -80,7 +80,9 @@ static int more_add(struct predict *p, const char *option, const char *value, st
 static int cache_add(struct predict *p, const char *folder, const char *name, struct err *e)
 {
     int rc = local_set_path(&p->cache, "data.cache", folder, name, e);
-    return rc == 0 ? more_add(p, "--set", p->cache.item[0], e) : rc;
+    if (rc != 0)
+        return rc;
+    return more_add(p, "--set", p->cache.item[0], e);
 }
 
 /* Submits a job that only loads: the line's keys, and those that make it so. */
@@ -142,7 +144,9 @@ static int run_cache(struct predict *p, struct err *e)
         return rc;
     rc = run_path(p->at.folder, job.data.cache, path, e);
     job_free(&job);
-    return rc == 0 ? cache_add(p, path, NULL, e) : rc;
+    if (rc != 0)
+        return rc;
+    return cache_add(p, path, NULL, e);
 }
 
 /* Leaves a coordinator in p->at.endpoint whose servers answer for the tables. */
@@ -212,7 +216,7 @@ static int parts_make(struct predict *p, struct err *e)
 static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
 {
     (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32,
-                   p->parts[0] != 0 ? p->parts : p->l.scratch, i);
+                   text_unless_empty(p->parts, p->l.scratch), i);
 }
 
 static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
@@ -242,7 +246,9 @@ static int workers_run(struct predict *p, struct err *e)
         c->more_count = p->more_count;
         rc = child_start(c, e);
     }
-    return rc == 0 ? local_wait(l, first, e) : rc;
+    if (rc != 0)
+        return rc;
+    return local_wait(l, first, e);
 }
 
 /* ---- one file of all parts ------------------------------------------------------------------- */
@@ -292,11 +298,15 @@ static int reports_judge(const struct predict *p, struct err *e)
 static int copy_to(int out, const char *path, const char *to, struct err *e)
 {
     int in = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = in < 0 ? -1 : file_copy(in, out, UINT64_MAX), why = errno;
+    int rc = -1;
+    if (in >= 0)
+        rc = file_copy(in, out, UINT64_MAX);
+    int why = errno;
     if (in >= 0)
         close(in);
-    return rc == 0 ? 0
-                   : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path, to, strerror(why));
+    if (rc != 0)
+        return err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path, to, strerror(why));
+    return 0;
 }
 
 /* Appends the other parts to the first one, which then gets the file's name. */
@@ -319,12 +329,14 @@ static int parts_join(const struct predict *p, struct err *e)
     if (rc == 0 && file_sync_data(out) != 0)
         rc = err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
     close(out);
-    if (rc == 0 && file_place(path, to) != 0)
-        rc = errno == EEXIST
-                 ? err_set(e, SHOAL_E_EXISTS,
-                           "%s is there already, made meanwhile; remove it or name another --out",
-                           to)
-                 : err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
+    if (rc == 0 && file_place(path, to) != 0) {
+        if (errno == EEXIST)
+            rc =
+                err_set(e, SHOAL_E_EXISTS,
+                        "%s is there already, made meanwhile; remove it or name another --out", to);
+        else
+            rc = err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
+    }
     return rc;
 }
 
@@ -333,7 +345,9 @@ static int predict(struct predict *p, struct err *e)
     int rc = workers_run(p, e);
     if (rc == 0)
         rc = reports_judge(p, e);
-    return rc == 0 ? parts_join(p, e) : rc;
+    if (rc != 0)
+        return rc;
+    return parts_join(p, e);
 }
 
 static int evaluate(struct predict *p, struct err *e)
@@ -357,7 +371,9 @@ static int evaluate(struct predict *p, struct err *e)
     if (rc == 0)
         cli_unseen_say(json_get(figures, "unseen"), "the rows scored");
     json_free(figures);
-    return rc == 0 ? copy_to(STDOUT_FILENO, c->out, "standard output", e) : rc;
+    if (rc != 0)
+        return rc;
+    return copy_to(STDOUT_FILENO, c->out, "standard output", e);
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
@@ -367,11 +383,11 @@ static int out_check(const char *out, struct err *e)
     struct stat st;
     if (stat(out, &st) != 0 && lstat(out, &st) != 0)
         return 0;
-    return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)
-               ? err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
-                         out)
-               : err_set(e, SHOAL_E_USAGE,
-                         "--out %s is no regular file: `--out -` writes to standard output", out);
+    if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+        return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
+                       out);
+    return err_set(e, SHOAL_E_USAGE,
+                   "--out %s is no regular file: `--out -` writes to standard output", out);
 }
 
 static int line_check(struct predict *p, struct err *e)
@@ -383,18 +399,17 @@ static int line_check(struct predict *p, struct err *e)
                        "--from is missing: a checkpoint's folder, that of a run, or the word "
                        "fleet");
     const struct string_list *in = option_list(o, "in");
-    if (!p->predicts)
-        return in->count == 0 || !option_given(o, "split")
-                   ? 0
-                   : err_set(e, SHOAL_E_USAGE,
-                             "--in and --split: what is measured is one or the other");
+    if (!p->predicts) {
+        if (in->count == 0 || !option_given(o, "split"))
+            return 0;
+        return err_set(e, SHOAL_E_USAGE, "--in and --split: what is measured is one or the other");
+    }
     const char *out = option_text(o, "out");
     if (strlen(out) > LIMIT_PATH - 48)
         return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 48);
     if (score_format_of(o, &p->format, e) != 0)
         return SHOAL_E_USAGE;
-    rc = strcmp(out, "-") == 0 ? 0 : out_check(out, e);
-    if (rc != 0)
+    if (strcmp(out, "-") != 0 && (rc = out_check(out, e)) != 0)
         return rc;
     for (size_t i = 0; i < in->count && p->l.workers > 1; i++) {
         struct stat st;
@@ -414,7 +429,9 @@ static int scores_main(bool predicts, struct option_line *o, struct err *e)
     p.predicts = predicts;
     p.l.servers = (int)option_int(o, "servers");
     p.l.shards = 1;
-    p.l.workers = predicts ? (int)option_int(o, "workers") : 1;
+    p.l.workers = 1;
+    if (predicts)
+        p.l.workers = (int)option_int(o, "workers");
     p.l.io_threads = 1;
     p.l.restart = p.l.quiet = true;
     p.l.set = option_list(o, "set");
@@ -438,8 +455,12 @@ static int scores_main(bool predicts, struct option_line *o, struct err *e)
     }
     if (rc == 0)
         rc = more_make(&p, e);
-    if (rc == 0)
-        rc = predicts ? predict(&p, e) : evaluate(&p, e);
+    if (rc == 0) {
+        if (predicts)
+            rc = predict(&p, e);
+        else
+            rc = evaluate(&p, e);
+    }
     cli_ask_close(p.l.ask);
     local_stop(&p.l);
     if (p.parts[0] != 0)

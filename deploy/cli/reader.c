@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/lockfile.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 
 #include <errno.h>
@@ -96,7 +97,9 @@ int reader_open(const struct option_line *o, struct reader **out, struct err *e)
 {
     struct reader_place at;
     int rc = reader_find(o, &at, e);
-    return rc != 0 ? rc : open_at(&at, true, out, e);
+    if (rc != 0)
+        return rc;
+    return open_at(&at, true, out, e);
 }
 
 int reader_open_in(const char *folder, struct reader **out, struct err *e)
@@ -194,10 +197,11 @@ int reader_table(const struct reader *r, const char *name, uint32_t *index, stru
             return 0;
         }
         size_t n = strlen(names);
-        (void)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", r->schema[i]->name);
+        (void)snprintf(names + n, sizeof names - n, "%s%s", text_if(n > 0, ", "),
+                       r->schema[i]->name);
     }
     return err_set(e, SHOAL_E_NOT_FOUND, "no table %s; there are: %s", name,
-                   names[0] != 0 ? names : "none yet");
+                   text_unless_empty(names, "none yet"));
 }
 
 /* ---- rows and figures ------------------------------------------------------------------------ */

@@ -32,7 +32,8 @@ static void run_done(void *context, int status, const char *text, const struct b
                      uint32_t count, bool complete)
 {
     struct run_blame *b = context;
-    b->status = status == 0 ? 0 : err_set(b->err, status, "%s", text);
+    if (status != 0)
+        b->status = err_set(b->err, status, "%s", text);
     b->complete = complete;
     for (uint32_t i = 0; i < count; i++)
         (void)json_append(b->list, engine_blame_json(&entry[i]));

@@ -2,6 +2,7 @@
 #include "deploy/cli/reader_inner.h"
 #include "proto/base/key.h"
 #include "proto/base/machine.h"
+#include "proto/base/text.h"
 #include "proto/net/name.h"
 
 #include <stdio.h>
@@ -74,7 +75,7 @@ static int live_map(struct reader *r, struct err *e)
         if (stop == NULL)
             break;
         const char *blank = memchr(line, ' ', (size_t)(stop - line)),
-                   *end_of = blank != NULL ? blank : stop;
+                   *end_of = text_or(blank, stop);
         (void)snprintf(r->endpoint[i], sizeof r->endpoint[i], "%.*s", (int)(end_of - line), line);
         if (blank != NULL)
             (void)snprintf(r->key[i], sizeof r->key[i], "%.*s", (int)(stop - blank - 1), blank + 1);

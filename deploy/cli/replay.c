@@ -4,6 +4,7 @@
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/run.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/job/config.h"
 
 #include <inttypes.h>
@@ -21,7 +22,9 @@ static int set_add(struct string_list *set, const char *key, const char *value, 
     int n = snprintf(item, sizeof item, "%s=%s", key, value);
     if (n < 0 || (size_t)n >= sizeof item)
         return err_set(e, SHOAL_E_USAGE, "%s: %.60s.. is too long", key, value);
-    return config_list_add(set, item) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (config_list_add(set, item) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
 static int leave_out_add(struct option_line *o, struct string_list *set, struct err *e)
@@ -30,12 +33,14 @@ static int leave_out_add(struct option_line *o, struct string_list *set, struct 
     char value[LIMIT_PATH] = "[";
     size_t at = 1;
     for (size_t i = 0; i < out->count; i++) {
-        int n = snprintf(value + at, sizeof value - at, "%s%s", i > 0 ? ", " : "", out->item[i]);
+        int n = snprintf(value + at, sizeof value - at, "%s%s", text_if(i > 0, ", "), out->item[i]);
         if (n < 0 || (at += (size_t)n) >= sizeof value - 1)
             return err_set(e, SHOAL_E_USAGE, "--leave-out: too much at once");
     }
     value[at] = ']';
-    return out->count == 0 ? 0 : set_add(set, "replay.leave_out", value, e);
+    if (out->count == 0)
+        return 0;
+    return set_add(set, "replay.leave_out", value, e);
 }
 
 int replay_set(struct option_line *o, const char *job_path, struct string_list *set, struct err *e)
@@ -57,7 +62,9 @@ int replay_set(struct option_line *o, const char *job_path, struct string_list *
         return rc;
     bool on = job.replay.on;
     job_free(&job);
-    return on ? 0 : set_add(set, "replay.every", "1d", e);
+    if (on)
+        return 0;
+    return set_add(set, "replay.every", "1d", e);
 }
 
 /* Finds the run's newest checkpoint that has begun no window from `moment` on. */
@@ -93,13 +100,13 @@ static int checkpoint_before(const char *run, const char *folder, uint32_t momen
     file_walk_close(&w);
     if (best != 0)
         return 0;
-    return first == 0
-               ? err_set(e, SHOAL_E_NOINPUT, "%s: no checkpoint there is of a replay", folder)
-               : err_set(e, SHOAL_E_NOINPUT,
-                         "%s: the earliest checkpoint there has learnt up to %" PRId64
-                         " (seconds since 1970), which is later: begin the replay anew, and keep "
-                         "more of them (checkpoint.keep)",
-                         folder, first);
+    if (first == 0)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: no checkpoint there is of a replay", folder);
+    return err_set(e, SHOAL_E_NOINPUT,
+                   "%s: the earliest checkpoint there has learnt up to %" PRId64
+                   " (seconds since 1970), which is later: begin the replay anew, and keep "
+                   "more of them (checkpoint.keep)",
+                   folder, first);
 }
 
 int replay_rewind(const struct option_line *o, struct begin *begin, struct err *e)
@@ -241,19 +248,23 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
         const struct json *x = json_array_at(a, i), *y = json_array_at(b, k);
         const char *of_x = json_as_string(json_get(x, "from"), "~"),
                    *of_y = json_as_string(json_get(y, "from"), "~");
-        int order = x == NULL ? 1 : y == NULL ? -1 : moments_compare(of_x, of_y);
-        x = order <= 0 ? x : NULL;
-        y = order >= 0 ? y : NULL;
-        line_print(order <= 0 ? of_x : of_y, x, y);
+        int order = 0;
+        if (x != NULL && y != NULL)
+            order = moments_compare(of_x, of_y);
+        if (order > 0)
+            x = NULL;
+        if (order < 0)
+            y = NULL;
+        line_print(x != NULL ? of_x : of_y, x, y);
         bool alike =
             x != NULL && y != NULL && equal(figure(x, "logloss"), figure(y, "logloss")) &&
             equal(figure(x, "auc"), figure(y, "auc")) &&
             json_as_int(json_get(x, "examples"), 0) == json_as_int(json_get(y, "examples"), 0);
         same &= alike;
-        if (hours && !alike && order == 0)
+        if (hours && !alike && x != NULL && y != NULL)
             (void)days_print(json_get(x, "hours"), json_get(y, "hours"), false);
-        i += order <= 0;
-        k += order >= 0;
+        i += x != NULL;
+        k += y != NULL;
     }
     return same;
 }

@@ -1,5 +1,6 @@
 /* report.c: prints a report: the result, the speed, the use of time, and suggestions. */
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -61,7 +62,9 @@ static double teacher_auc(const struct json *r, const char *split)
 {
     const char *of = json_as_string(json_get(r, "teacher_split"),
                                     json_absent(json_get(r, "test")) ? "valid" : "test");
-    return strcmp(of, split) == 0 ? cli_number(r, "teacher_auc") : (double)NAN;
+    if (strcmp(of, split) == 0)
+        return cli_number(r, "teacher_auc");
+    return (double)NAN;
 }
 
 /* Prints "   NAME 0.1234" for a figure that has a value; AUC has none where all labels are
@@ -85,7 +88,7 @@ static void evaluations_print(const struct json *r)
         printf("    batch %-8.0f valid", cli_number(v, "batch"));
         figure_print(v, "auc", "AUC", 4);
         figure_print(v, "logloss", "logloss", 4);
-        puts(json_as_bool(json_get(v, "kept"), false) ? "   kept" : "");
+        puts(text_if(json_as_bool(json_get(v, "kept"), false), "   kept"));
     }
 }
 
@@ -226,9 +229,9 @@ static void backends_print(const struct json *list)
     for (size_t i = 0; i < json_count(list) && i < BACKENDS_SHOWN; i++) {
         const struct json *b = json_array_at(list, i);
         const char *device = json_as_string(json_get(b, "device"), "");
-        printf("  %-14s %s: %s%s%s (%s)\n", i == 0 ? "computed by" : "",
+        printf("  %-14s %s: %s%s%s (%s)\n", text_if(i == 0, "computed by"),
                json_as_string(json_get(b, "name"), "?"),
-               json_as_string(json_get(b, "backend"), "?"), device[0] != 0 ? ", " : "", device,
+               json_as_string(json_get(b, "backend"), "?"), text_if(device[0] != 0, ", "), device,
                json_as_string(json_get(b, "why"), ""));
     }
     if (json_count(list) > BACKENDS_SHOWN)
@@ -333,8 +336,8 @@ static void report_print(const struct json *r, const char *run_dir, const char *
     char page[2 * LIMIT_PATH];
     (void)snprintf(page, sizeof page, "%s/report.html", run_dir);
     bool made = access(page, F_OK) == 0;
-    printf("\n  files          %s%s%s/report.json (every figure), %s/log/*.log\n", made ? page : "",
-           made ? " (curves; opens in a browser), " : "", run_dir, run_dir);
+    printf("\n  files          %s%s%s/report.json (every figure), %s/log/*.log\n",
+           text_if(made, page), text_if(made, " (curves; opens in a browser), "), run_dir, run_dir);
     if (again != NULL)
         next_print(run_dir, again,
                    json_as_string(json_get(r, "from"), NULL) != NULL ||

@@ -34,7 +34,7 @@ static void examples_text(const struct json *field, char *out, size_t bytes)
     out[0] = '\0';
     for (size_t i = 0; i < json_count(list) && i < 3; i++) {
         size_t at = strlen(out);
-        (void)snprintf(out + at, bytes - at, "%s%.30s", i > 0 ? ", " : "",
+        (void)snprintf(out + at, bytes - at, "%s%.30s", text_if(i > 0, ", "),
                        json_as_string(json_array_at(list, i), ""));
     }
 }
@@ -54,8 +54,8 @@ static void field_text(const struct json *field, char *out, size_t bytes)
     (void)snprintf(out, bytes, "  %-20.63s %-10.16s %-15s%s%s%s%s  %s",
                    json_as_string(json_get(field, "name"), "?"),
                    json_as_string(json_get(field, "kind"), "?"), values,
-                   span[0] != '\0' ? ", " : "", span, empty[0] != '\0' ? ", empty: " : "", empty,
-                   examples);
+                   text_if(span[0] != '\0', ", "), span, text_if(empty[0] != '\0', ", empty: "),
+                   empty, examples);
     if (empty[0] != '\0' && is_number(field)) {
         size_t at = strlen(out);
         (void)snprintf(out + at, bytes - at, "  (an empty cell is 0)");

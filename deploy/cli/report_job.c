@@ -1,5 +1,6 @@
 /* report_job.c: prints the job of a report: its data, settings, fields, when and where it ran. */
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,15 +32,11 @@ static void data_fact(const struct json *r, char out[FACT])
     for (int i = 0; i < 3; i++) {
         const struct json *list = json_get(json_get(r, "data"), split[i]);
         for (size_t k = 0; k < json_count(list); k++)
-            add(out, "%s%s%s",
-                k > 0         ? ", "
-                : out[0] != 0 ? "; "
-                              : "",
-                k > 0    ? ""
-                : i == 0 ? "train "
-                : i == 1 ? "valid "
-                         : "test ",
-                json_as_string(json_array_at(list, k), "?"));
+            if (k > 0)
+                add(out, ", %s", json_as_string(json_array_at(list, k), "?"));
+            else
+                add(out, "%s%s %s", text_if(out[0] != 0, "; "), split[i],
+                    json_as_string(json_array_at(list, k), "?"));
     }
     if (out[0] != 0 && word(r, "data.format") != NULL)
         add(out, " (%s)", word(r, "data.format"));
@@ -71,7 +68,7 @@ static void fields_fact(const struct json *r, char out[FACT])
         return;
     add(out, "%zu: ", count);
     for (size_t i = 0; i < count && i < FIELDS_NAMED; i++)
-        add(out, "%s%.64s", i > 0 ? ", " : "",
+        add(out, "%s%.64s", text_if(i > 0, ", "),
             json_as_string(json_get(json_array_at(fields, i), "name"), "?"));
     if (count > FIELDS_NAMED)
         add(out, ", ..");
@@ -82,7 +79,7 @@ static void ran_fact(const struct json *r, char out[FACT])
     if (word(r, "began") != NULL)
         add(out, "%s to %s", word(r, "began"), json_as_string(json_get(r, "ended"), "?"));
     if (word(r, "place") != NULL)
-        add(out, "%s%s", out[0] != 0 ? ", " : "", word(r, "place"));
+        add(out, "%s%s", text_if(out[0] != 0, ", "), word(r, "place"));
 }
 
 static const struct {

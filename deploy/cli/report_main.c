@@ -1,6 +1,8 @@
 /* report_main.c: `shoal report`: a report.json, or the report of a job on a cluster, as a page. */
 #include "deploy/cli/cli.h"
 #include "deploy/cli/report_page.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -22,7 +24,9 @@ int cli_json_file(const char *path, struct json **out, struct err *e)
         free(text);
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     }
-    size_t bytes = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, f);
+    size_t bytes = 0;
+    if (text != NULL)
+        bytes = fread(text, 1, FILE_BYTES_MAX + 1, f);
     if (text == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (ferror(f) != 0 || bytes > FILE_BYTES_MAX)
@@ -38,10 +42,10 @@ int cli_json_file(const char *path, struct json **out, struct err *e)
 /* REPORT.json -> REPORT.html */
 static const char *page_name(const char *report, char out[LIMIT_PATH])
 {
-    size_t length = strlen(report),
-           stem = length > 5 && strcmp(report + length - 5, ".json") == 0 ? length - 5 : length;
-    (void)snprintf(out, LIMIT_PATH, "%.*s.html",
-                   (int)(stem > LIMIT_PATH - 6 ? LIMIT_PATH - 6 : stem), report);
+    size_t stem = strlen(report);
+    if (stem > 5 && strcmp(report + stem - 5, ".json") == 0)
+        stem -= 5;
+    (void)snprintf(out, LIMIT_PATH, "%.*s.html", (int)MIN(stem, LIMIT_PATH - 6), report);
     return out;
 }
 
@@ -97,16 +101,21 @@ int cli_report(struct option_line *o, struct err *e)
     struct json *report = NULL;
     uint64_t number = 0;
     const char *path = option_text(o, "html");
-    bool job = (o->words == 1 ? number_take(o->word[0], &number)
-                              : o->words == 0 && option_given(o, "coordinator"));
+    bool job = o->words == 0 && option_given(o, "coordinator");
+    if (o->words == 1)
+        job = number_take(o->word[0], &number);
     if (!job && (o->words != 1 || option_given(o, "coordinator")))
         return err_set(e, SHOAL_E_USAGE,
                        "name one report: shoal report RUN_DIR/report.json, or shoal report "
                        "--coordinator EP NUMBER of a job that `shoal jobs` lists");
-    int rc = job ? job_report(o, number, &report, e) : cli_json_file(o->word[0], &report, e);
+    int rc;
+    if (job)
+        rc = job_report(o, number, &report, e);
+    else
+        rc = cli_json_file(o->word[0], &report, e);
     if (rc == 0 && json_absent(json_get(report, "epochs")))
         rc = err_set(e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs",
-                     o->words == 1 ? o->word[0] : "the answer");
+                     text_or(o->word[0], "the answer"));
     if (rc == 0 && option_given(o, "json"))
         cli_json_print(report);
     if (rc == 0 && !job && path == NULL && !option_given(o, "json"))

@@ -4,6 +4,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/hold.h"
 #include "deploy/cli/rights.h"
+#include "proto/base/text.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
 #include "proto/net/net.h"
@@ -38,7 +39,9 @@ static struct config *coordinator_file(const char *run)
     struct config *c = NULL;
     struct err silent;
     (void)snprintf(path, sizeof path, "%.900s/" COORDINATOR_FILE, run);
-    return config_load(path, NULL, keys_coordinator, &c, &silent) == 0 ? c : NULL;
+    if (config_load(path, NULL, keys_coordinator, &c, &silent) == 0)
+        return c;
+    return NULL;
 }
 
 /* The coordinator's own folder always lies in the run folder, so its path tells where that was. */
@@ -62,16 +65,19 @@ int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err
 {
     char former[LIMIT_PATH];
     bool moved = run_moved(run, former);
-    size_t below = moved ? strlen(former) : 0;
+    size_t below = 0;
     char *now = NULL;
+    if (moved)
+        below = strlen(former);
     if (moved && strncmp(path, former, below) == 0 && path[below] == '/')
         now = realpath(run, NULL);
-    int n = now == NULL ? snprintf(out, LIMIT_PATH, "%s", path)
-                        : snprintf(out, LIMIT_PATH, "%s%s", now, path + below);
+    if (now == NULL)
+        below = 0;
+    int n = snprintf(out, LIMIT_PATH, "%s%s", text_or(now, ""), path + below);
     free(now);
-    return n < (int)LIMIT_PATH
-               ? 0
-               : err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", path, LIMIT_PATH - 1);
+    if (n < (int)LIMIT_PATH)
+        return 0;
+    return err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", path, LIMIT_PATH - 1);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

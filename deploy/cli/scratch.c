@@ -42,12 +42,15 @@ static int left_take(const char *path)
 /* Removes the folders of this name that killed commands have left. */
 static void sweep(const char *like)
 {
-    const char *slash = strrchr(like, '/'), *name = slash != NULL ? slash + 1 : like, *entry;
+    const char *slash = strrchr(like, '/'), *name = like, *entry;
+    if (slash != NULL)
+        name = slash + 1;
     size_t fixed = strlen(name) - DRAWN;
     char place[LIMIT_PATH], path[LIMIT_PATH + 256];
     struct file_walk w;
-    (void)snprintf(place, sizeof place, "%.*s", name == like ? 2 : (int)(name - like),
-                   name == like ? "./" : like);
+    (void)snprintf(place, sizeof place, "%.*s", (int)(name - like), like);
+    if (name == like)
+        (void)snprintf(place, sizeof place, "./");
     if (!file_walk_open(&w, place))
         return;
     while ((entry = file_walk_next(&w)) != NULL) {

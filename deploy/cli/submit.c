@@ -137,8 +137,7 @@ static int job_outcome(struct ask *a, uint64_t run, int job_status, struct err *
         cli_report_print(report, NULL, NULL);
     if (rc == 0 && job_status != 0)
         rc = err_set(e, job_status, "%s",
-                     reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text
-                                                           : err_text(job_status));
+                     text_unless_empty(reply.u.REPORT_reply.job_text, err_text(job_status)));
     json_free(report);
     msg_free(m);
     return rc;

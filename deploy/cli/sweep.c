@@ -43,7 +43,9 @@ struct sweeping {
 static int dir_make(struct sweep *s, const char *wish, struct err *e)
 {
     char path[LIMIT_PATH], part[LIMIT_PATH], absolute[4096];
-    int rc = wish != NULL ? 0 : local_folder_new("sweeps", s->job, path, e);
+    int rc = 0;
+    if (wish == NULL)
+        rc = local_folder_new("sweeps", s->job, path, e);
     if (rc != 0)
         return rc;
     if (wish != NULL)
@@ -66,7 +68,7 @@ static void path_of(const struct sweep *s, const struct sweep_variant *v, const 
                     char path[LIMIT_PATH])
 {
     (void)snprintf(path, LIMIT_PATH, "%.*s/%s%s%s", DIR_MAX, s->dir, v->name,
-                   file[0] != 0 ? "/" : "", file);
+                   text_if(file[0] != 0, "/"), file);
 }
 
 /* Refuses standard input: each variant reads the whole input by itself. */
@@ -90,8 +92,9 @@ static int sweep_keys_add(const struct sweep *s, struct sweep_variant *v, const 
 {
     char run[LIMIT_PATH];
     path_of(s, v, "", run);
-    int rc =
-        job->data.cache[0] == 0 ? local_set_path(&v->set, "data.cache", s->dir, "cache", e) : 0;
+    int rc = 0;
+    if (job->data.cache[0] == 0)
+        rc = local_set_path(&v->set, "data.cache", s->dir, "cache", e);
     if (rc == 0)
         rc = local_set_path(&v->set, "checkpoint.dir", run, "checkpoints", e);
     if (rc == 0 && config_list_add(&v->set, "checkpoint.publish=[]") != 0)
@@ -150,7 +153,9 @@ static int variant_look(const struct sweep *s, struct sweep_variant *v, struct e
     rc = local_run_is(path, v->text, &why);
     if (access(report, F_OK) == 0) {
         v->started = v->ended = true;
-        return rc != 0 ? another(run, e) : cli_json_file(report, &v->report, e);
+        if (rc != 0)
+            return another(run, e);
+        return cli_json_file(report, &v->report, e);
     }
     if (rc == SHOAL_E_NOINPUT) /* nothing was begun */
         return 0;
@@ -376,14 +381,20 @@ static int sweep_run(struct sweeping *w, const char *dir, struct err *e)
         }
     rc = variants_run(w, e);
     s->seconds = (double)(time_monotonic_ns() - begin) * 1e-9;
-    return rc == 0 ? finish(s, e) : rc;
+    if (rc != 0)
+        return rc;
+    return finish(s, e);
 }
 
 /* A run keeps about two cores busy: one of a server, one of a worker. */
 static int at_once_of(const struct option_line *o)
 {
     int cores = (int)machine_cores("");
-    return option_given(o, "at-once") ? (int)option_int(o, "at-once") : cores > 1 ? cores / 2 : 1;
+    if (option_given(o, "at-once"))
+        return (int)option_int(o, "at-once");
+    if (cores > 1)
+        return cores / 2;
+    return 1;
 }
 
 int cli_sweep(struct option_line *o, struct err *e)

@@ -1,6 +1,7 @@
 /* sweep_grid.c: makes the variants from the command line. */
 #include "deploy/cli/sweep.h"
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 #include "proto/job/config.h"
 
 #include <stdio.h>
@@ -20,9 +21,10 @@ static size_t value_bytes(const char *text)
     char quote = 0;
     size_t i = 0;
     for (; text[i] != 0; i++)
-        if (quote != 0)
-            quote = text[i] == quote ? 0 : quote;
-        else if (text[i] == '"' || text[i] == '\'')
+        if (quote != 0) {
+            if (text[i] == quote)
+                quote = 0;
+        } else if (text[i] == '"' || text[i] == '\'')
             quote = text[i];
         else if (text[i] == '[' || text[i] == '{')
             depth++;
@@ -46,7 +48,11 @@ static int values_take(struct sweep_key *k, const char *item, const char *text, 
         bool twice = false;
         for (size_t i = 0; value != NULL && i < k->value.count; i++)
             twice |= strcmp(k->value.item[i], value) == 0;
-        int rc = value == NULL ? SHOAL_E_NOMEM : twice ? 0 : config_list_add(&k->value, value);
+        int rc = 0;
+        if (value == NULL)
+            rc = SHOAL_E_NOMEM;
+        else if (!twice)
+            rc = config_list_add(&k->value, value);
         free(value);
         if (rc != 0)
             return no_memory(e);
@@ -75,8 +81,11 @@ static int key_take(struct sweep *s, const char *item, struct err *e)
 {
     const char *equals = strchr(item, '=');
     struct sweep_key *k = &s->key[s->keys];
-    if (equals == NULL || equals[1 + value_bytes(equals + 1)] == 0) /* one for all variants */
-        return config_list_add(&s->fixed, item) == 0 ? 0 : no_memory(e);
+    if (equals == NULL || equals[1 + value_bytes(equals + 1)] == 0) { /* one for all variants */
+        if (config_list_add(&s->fixed, item) != 0)
+            return no_memory(e);
+        return 0;
+    }
     if (s->keys == SWEEP_KEYS_MAX)
         return err_set(e, SHOAL_E_USAGE, "more than %d keys have several values", SWEEP_KEYS_MAX);
     k->name = strndup(item, (size_t)(equals - item));
@@ -115,7 +124,8 @@ static int name_make(const struct sweep *s, struct sweep_variant *v)
     size_t bytes;
     FILE *f = open_memstream(&whole, &bytes);
     for (size_t k = 0; k < s->keys && f != NULL; k++)
-        fprintf(f, "%s%s=%s", k == 0 ? "" : ",", s->key[k].brief, s->key[k].value.item[v->at[k]]);
+        fprintf(f, "%s%s=%s", text_if(k != 0, ","), s->key[k].brief,
+                s->key[k].value.item[v->at[k]]);
     if (f == NULL || fclose(f) != 0) {
         free(whole);
         return SHOAL_E_NOMEM;
@@ -143,13 +153,17 @@ static int variant_make(struct sweep *s, size_t i, struct err *e)
         rc = config_list_add(&v->set, s->fixed.item[k]);
     for (size_t k = 0; k < s->keys && rc == 0; k++) {
         char *item = NULL;
-        rc = asprintf(&item, "%s=%s", s->key[k].name, s->key[k].value.item[v->at[k]]) < 0
-                 ? SHOAL_E_NOMEM
-                 : config_list_add(&v->set, item);
+        if (asprintf(&item, "%s=%s", s->key[k].name, s->key[k].value.item[v->at[k]]) < 0)
+            rc = SHOAL_E_NOMEM;
+        else
+            rc = config_list_add(&v->set, item);
         free(item);
     }
-    rc = rc == 0 ? name_make(s, v) : rc;
-    return rc == 0 ? 0 : no_memory(e);
+    if (rc == 0)
+        rc = name_make(s, v);
+    if (rc != 0)
+        return no_memory(e);
+    return 0;
 }
 
 int sweep_grid(struct sweep *s, const struct string_list *set, struct err *e)
@@ -167,8 +181,8 @@ int sweep_grid(struct sweep *s, const struct string_list *set, struct err *e)
     if (s->keys == 0)
         return err_set(e, SHOAL_E_USAGE,
                        "no key has several values: --set tables[0].dim=8,16 gives it two");
-    for (size_t k = 0; k < s->keys; k++)
-        count = count > SWEEP_VARIANTS_MAX ? count : count * s->key[k].value.count;
+    for (size_t k = 0; k < s->keys && count <= SWEEP_VARIANTS_MAX; k++)
+        count *= s->key[k].value.count;
     if (count > SWEEP_VARIANTS_MAX)
         return err_set(e, SHOAL_E_USAGE,
                        "the values make more than %d variants: take fewer of them",

@@ -17,8 +17,10 @@ enum { COLUMN_MAX = 28 };
 double sweep_figure(const struct sweep *s, const struct sweep_variant *v, const char *name)
 {
     char path[64];
-    (void)snprintf(path, sizeof path, "%s.%s", s->split != NULL ? s->split : "valid", name);
-    return v->report == NULL ? (double)NAN : cli_number(v->report, path);
+    (void)snprintf(path, sizeof path, "%s.%s", text_or(s->split, "valid"), name);
+    if (v->report == NULL)
+        return (double)NAN;
+    return cli_number(v->report, path);
 }
 
 /* The standard error of an AUC, given the number of examples (Hanley and McNeil, The Meaning and
@@ -29,8 +31,9 @@ static double auc_error(const struct sweep *s, const struct sweep_variant *v)
     double a = sweep_figure(s, v, "auc"), n = sweep_figure(s, v, "examples"),
            p = sweep_figure(s, v, "positives"), q = n - p;
     double two = a / (2 - a) - a * a, other = 2 * a * a / (1 + a) - a * a;
-    return p > 0 && q > 0 ? sqrt((a * (1 - a) + (p - 1) * two + (q - 1) * other) / (p * q))
-                          : (double)NAN;
+    if (p > 0 && q > 0)
+        return sqrt((a * (1 - a) + (p - 1) * two + (q - 1) * other) / (p * q));
+    return (double)NAN;
 }
 
 static double counted(const struct sweep *s, const struct sweep_variant *v)
@@ -47,9 +50,14 @@ static int better(const void *a, const void *b)
                                *y = *(const struct sweep_variant *const *)b;
     double sign = strcmp(ordered->metric, "auc") == 0 ? -1 : 1, p = sign * counted(ordered, x),
            q = sign * counted(ordered, y);
-    if (isnan(p) || isnan(q))
-        return isnan(p) != isnan(q) ? (isnan(p) ? 1 : -1) : (x > y) - (x < y);
-    return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
+    if (isnan(p) || isnan(q)) {
+        if (isnan(p) != isnan(q))
+            return (isnan(p) != 0) - (isnan(q) != 0);
+        return (x > y) - (x < y);
+    }
+    if (p != q)
+        return (p > q) - (p < q);
+    return (x > y) - (x < y);
 }
 
 const struct sweep_variant **sweep_order(const struct sweep *s)
@@ -77,12 +85,12 @@ void sweep_table(const struct sweep *s, const struct sweep_variant *const *order
     char n[32];
     fprintf(f, "\n%s: %zu variants in %.1f s, best %s of %s first\n\n ", s->job, s->count,
             s->seconds, strcmp(s->metric, "auc") == 0 ? "AUC" : "logloss",
-            s->split != NULL ? s->split : "valid");
+            text_or(s->split, "valid"));
     for (size_t k = 0; k < s->keys; k++) {
         size_t most = strlen(s->key[k].brief);
         for (size_t i = 0; i < s->key[k].value.count; i++)
             most = MAX(strlen(s->key[k].value.item[i]), most);
-        width[k] = most > COLUMN_MAX ? COLUMN_MAX : (int)most;
+        width[k] = (int)MIN(most, COLUMN_MAX);
         fprintf(f, " %-*.*s ", width[k], width[k], s->key[k].brief);
     }
     fprintf(f, " %8s %9s %9s %12s %9s\n", "AUC", "+-", "logloss", "examples/s", "seconds");
@@ -142,7 +150,7 @@ static struct json *sweep_json(const struct sweep *s, const struct sweep_variant
         (void)json_append_string(fixed, s->fixed.item[i]);
     (void)json_set(j, "set", fixed);
     (void)json_set_string(j, "metric", s->metric);
-    (void)json_set_string(j, "split", s->split != NULL ? s->split : "valid");
+    (void)json_set_string(j, "split", text_or(s->split, "valid"));
     (void)json_set_number(j, "seconds", s->seconds);
     for (size_t i = 0; i < s->count; i++)
         (void)json_append(list, variant_json(s, order[i]));
@@ -155,7 +163,9 @@ int sweep_write(const struct sweep *s, const struct sweep_variant *const *order,
     char path[LIMIT_PATH];
     struct json *j = sweep_json(s, order);
     char *text = json_text(j, 2);
-    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+    int rc = 0;
+    if (text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     (void)snprintf(path, sizeof path, "%.*s/sweep.json", LIMIT_PATH - 32, s->dir);
     if (rc == 0)
         rc = local_file_replace(path, text, e);

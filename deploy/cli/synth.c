@@ -5,7 +5,9 @@
 #include "deploy/cli/synth_row.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -117,12 +119,11 @@ static void tallies_free(struct tally tally[SYNTH_LABELS])
 
 static int write_failed(const char *path, struct err *e)
 {
-    return err_set(e,
-                   errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT ||
-                           errno == EACCES
-                       ? SHOAL_E_CANTCREATE
-                       : SHOAL_E_IO,
-                   "%s: %s; choose another --out or free some space", path, strerror(errno));
+    int code = SHOAL_E_IO;
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT || errno == EACCES)
+        code = SHOAL_E_CANTCREATE;
+    return err_set(e, code, "%s: %s; choose another --out or free some space", path,
+                   strerror(errno));
 }
 
 /* Writes the text of a row and adds the row to the figures. */
@@ -189,8 +190,8 @@ static int sidecar_write(const char *log, const struct synth_teacher *t,
     int failed = fprintf(file, "{\"rows\": %" PRIu64, r->rows) < 0;
     for (uint32_t n = 0; n < r->labels + (r->labels > 1); n++) {
         /* the first label's figures have plain names too */
-        uint32_t i = n == 0 ? 0 : n - 1;
-        const char *of = n == 0 ? "" : synth_label(t->kind, i), *joint = n == 0 ? "" : "_";
+        uint32_t i = SAT_SUB(n, 1);
+        const char *of = text_if(n > 0, synth_label(t->kind, i)), *joint = text_if(n > 0, "_");
         failed |=
             fprintf(file, ", \"%s%sauc\": %.6f, \"%s%slogloss\": %.6f, \"%s%slabel_rate\": %.6f",
                     of, joint, r->label[i].auc, of, joint, r->label[i].logloss, of, joint,
@@ -239,7 +240,7 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
     printf("%s: %" PRIu64 " rows", path, r.rows);
     for (uint32_t i = 0; i < r.labels; i++)
         printf("%s%s%s rate %.4f, teacher AUC %.4f, logloss %.4f", i == 0 ? ", " : "; ",
-               r.labels > 1 ? "label " : "", synth_label(t->kind, i), r.label[i].rate,
+               text_if(r.labels > 1, "label "), synth_label(t->kind, i), r.label[i].rate,
                r.label[i].auc, r.label[i].logloss);
     putchar('\n');
     return 0;
@@ -249,13 +250,15 @@ static int logs_write(const struct option_line *o, const char *out, const char *
                       struct err *e)
 {
     struct synth_teacher teacher;
-    int64_t rows = option_int(o, "rows"), valid_rows = rows / 10 > 0 ? rows / 10 : 1;
+    int64_t rows = option_int(o, "rows"), valid_rows = MAX(rows / 10, 1);
     synth_teacher_make((enum synth_kind)option_choice(o, "kind"), (uint64_t)option_int(o, "seed"),
                        &teacher);
     int rc = write_and_say(&teacher, (uint64_t)option_int(o, "part"), rows, out, e);
     if (option_given(o, "valid-rows"))
         valid_rows = option_int(o, "valid-rows");
-    return rc == 0 && valid_out != NULL ? write_and_say(&teacher, 1, valid_rows, valid_out, e) : rc;
+    if (rc == 0 && valid_out != NULL)
+        return write_and_say(&teacher, 1, valid_rows, valid_out, e);
+    return rc;
 }
 
 int cli_synth(struct option_line *o, struct err *e)

@@ -19,16 +19,23 @@ static const uint32_t task_values[TASK_FIELDS] = {20000, 3000, 400, 100, 50, 24,
 const char *synth_label(enum synth_kind kind, uint32_t label)
 {
     static const char *const tasks[] = {"click", "buy"};
-    if (kind == SYNTH_TASKS)
-        return label < 2 ? tasks[label] : NULL;
-    return label == 0 ? "label" : NULL;
+    if (kind == SYNTH_TASKS) {
+        if (label < 2)
+            return tasks[label];
+        return NULL;
+    }
+    if (label == 0)
+        return "label";
+    return NULL;
 }
 
 const char *synth_row_kind_head(enum synth_kind kind)
 {
-    return kind == SYNTH_SEQUENCE ? "label,user,item,history\n"
-           : kind == SYNTH_TASKS ? "click,buy,user,item,brand,city,hour_of_week,age,month,weekday\n"
-                                 : "";
+    if (kind == SYNTH_SEQUENCE)
+        return "label,user,item,history\n";
+    if (kind == SYNTH_TASKS)
+        return "click,buy,user,item,brand,city,hour_of_week,age,month,weekday\n";
+    return "";
 }
 
 /* A number from 0 on; small numbers are more frequent. */

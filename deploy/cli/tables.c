@@ -3,6 +3,7 @@
 #include "deploy/cli/child.h"
 #include "deploy/cli/key.h"
 #include "deploy/cli/reader.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -63,8 +64,9 @@ static void fields_print(const struct json *census, const struct json *fields)
          what_if = statistics && json_get(census, "what_if") != NULL;
     bool stored = in(census, "tier.store") > 0;
     char bytes[32];
-    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "",
-           statistics ? "          shows         clicks" : "", what_if ? "           kept" : "");
+    printf(
+        "  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", text_if(stored, "   in the store"),
+        text_if(statistics, "          shows         clicks"), text_if(what_if, "           kept"));
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
@@ -235,7 +237,9 @@ static int table_tell(struct reader *c, uint32_t table, const struct string_list
 {
     struct census_ask ask = {0};
     struct census *sum;
-    int rc = rules->count > 0 ? what_if_take(rules, reader_schema(c, table), &ask, e) : 0;
+    int rc = 0;
+    if (rules->count > 0)
+        rc = what_if_take(rules, reader_schema(c, table), &ask, e);
     if (rc == 0)
         rc = reader_census(c, table, &ask, &sum, e);
     if (rc != 0)
@@ -254,7 +258,7 @@ static int table_tell(struct reader *c, uint32_t table, const struct string_list
 static int tables(struct option_line *o, struct err *e)
 {
     struct key_place place = {.job = NULL};
-    const char *name = o->words > 0 ? o->word[0] : NULL;
+    const char *name = o->word[0];
     const struct string_list *rules = option_list(o, "what-if");
     struct reader *c = NULL;
     uint32_t only = UINT32_MAX;
@@ -263,8 +267,9 @@ static int tables(struct option_line *o, struct err *e)
     int rc = reader_open(o, &c, e);
     if (rc == 0 && name != NULL)
         rc = reader_table(c, name, &only, e);
-    struct json *list = option_given(o, "json") ? json_new_array() : NULL;
-    struct json *fields = NULL;
+    struct json *list = NULL, *fields = NULL;
+    if (option_given(o, "json"))
+        list = json_new_array();
     if (rc == 0 && list == NULL && key_place_open(o, c, &place, NULL) == 0)
         fields = key_fields(&place);
     key_place_close(&place);

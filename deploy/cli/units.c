@@ -2,6 +2,7 @@
  * on this machine can report them. */
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/net/starts.h"
 
@@ -16,9 +17,10 @@
 static void unit_name(const char *folder, char name[80])
 {
     const char *dash = strchr(folder, '-');
-    int kind = dash != NULL ? (int)(dash - folder) : (int)strlen(folder);
-    (void)snprintf(name, 80, "shoal-%.*s%s%s", kind, folder, dash != NULL ? "@" : "",
-                   dash != NULL ? dash + 1 : "");
+    if (dash != NULL)
+        (void)snprintf(name, 80, "shoal-%.*s@%s", (int)(dash - folder), folder, dash + 1);
+    else
+        (void)snprintf(name, 80, "shoal-%s", folder);
 }
 
 size_t cli_units_print(const char *before)

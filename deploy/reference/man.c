@@ -11,9 +11,12 @@
  *     @exit                 the list of exit statuses */
 #include "deploy/reference/reference.h"
 
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/keys.h"
 #include "proto/job/option.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +33,11 @@ struct text { /* the state of text that is being broken into lines */
 /* typed: the text is input for a terminal, so its dashes are not hyphens. */
 static int byte_print(char c, bool typed)
 {
-    return c == '\\' ? printf("\\e") : c == '-' && typed ? printf("\\-") : printf("%c", c);
+    if (c == '\\')
+        return printf("\\e");
+    if (c == '-' && typed)
+        return printf("\\-");
+    return printf("%c", c);
 }
 
 static void typed_print(const char *text)
@@ -42,7 +49,9 @@ static void typed_print(const char *text)
 /* The number of bytes to skip in a link [words](place): its words are printed, its place is not. */
 static size_t link_skip(const char *p)
 {
-    const char *end = *p == ']' && p[1] == '(' ? strchr(p, ')') : NULL;
+    const char *end = NULL;
+    if (*p == ']' && p[1] == '(')
+        end = strchr(p, ')');
     if (end != NULL)
         return (size_t)(end - p) + 1;
     return *p == '[' && strstr(p, "](") != NULL;
@@ -68,7 +77,7 @@ static void text_print(struct text *t, const char *text)
                 t->column += printf("%s", (t->code = !t->code) ? "\\fB" : "\\fP");
             else if (skip == 0)
                 t->column += byte_print(*p, t->code);
-            p += skip > 0 ? skip : 1;
+            p += MAX(skip, 1);
         }
         p += strspn(p, " \n");
     }
@@ -141,12 +150,12 @@ static void options_print(const struct option_command *c)
     for (const struct config_key *k = c->option; k->path != NULL; k++) {
         struct text t = {.column = 0};
         entry(option_form(k, form));
-        text_print(&t, k->text != NULL ? k->text : "");
+        text_print(&t, text_or(k->text, ""));
         option_range(k, range);
         (void)snprintf(said, sizeof said, "(%s%s%s)", range,
-                       range[0] != '\0' && k->type == CONFIG_LIST ? "; " : "",
-                       k->type == CONFIG_LIST ? "may be repeated" : "");
-        text_print(&t, strlen(said) > 2 ? said : "");
+                       text_if(range[0] != '\0' && k->type == CONFIG_LIST, "; "),
+                       text_if(k->type == CONFIG_LIST, "may be repeated"));
+        text_print(&t, text_if(strlen(said) > 2, said));
         line_end(&t);
     }
 }
@@ -169,12 +178,12 @@ static void keys_list(const struct config_key *keys)
         keys_values(k, values);
         keys_default(k, fallback);
         (void)snprintf(said, sizeof said, "%s%s%s%s", values,
-                       fallback[0] != '\0' ? " (default " : "", fallback,
-                       fallback[0] != '\0' ? ")" : "");
+                       text_if(fallback[0] != '\0', " (default "), fallback,
+                       text_if(fallback[0] != '\0', ")"));
         text_print(&t, said);
         if (k->text != NULL && said[0] != '\0')
             t.column += printf(":");
-        text_print(&t, k->text != NULL ? k->text : "");
+        text_print(&t, text_or(k->text, ""));
         line_end(&t);
     }
 }
@@ -207,7 +216,7 @@ static void head_print(const char *name, const char *section)
 {
     printf(".TH \"");
     for (const char *p = name; *p != '\0'; p++)
-        putchar(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+        putchar(toupper((unsigned char)*p));
     printf("\" \"%s\" \"" SHOAL_DATE "\" \"shoal " SHOAL_VERSION "\" \"Shoal\"\n", section);
 }
 
@@ -223,7 +232,7 @@ static void command_print(const struct option_command *c)
     puts(".SH SYNOPSIS");
     usage_print(c);
     puts(".SH DESCRIPTION");
-    paragraphs(c->about[0] != '\0' ? c->about : c->brief);
+    paragraphs(text_unless_empty(c->about, c->brief));
     puts(".SH OPTIONS");
     options_print(c);
     if (c->notes != NULL) {
@@ -276,9 +285,14 @@ static int verb_page(const char *verb, struct err *e)
 static int mark_print(char *mark, struct err *e)
 {
     char *save, *word = strtok_r(mark, " \n", &save), *of = strtok_r(NULL, "\n", &save);
-    const struct option_command *c = of != NULL ? command_of(of) : NULL;
-    const struct config_key *keys = of != NULL ? reference_keys(of) : NULL;
-    char *section = of != NULL ? strrchr(of, ' ') : NULL;
+    const struct option_command *c = NULL;
+    const struct config_key *keys = NULL;
+    char *section = NULL;
+    if (of != NULL) {
+        c = command_of(of);
+        keys = reference_keys(of);
+        section = strrchr(of, ' ');
+    }
     if (strcmp(word, "@exit") == 0 && of == NULL) {
         exits_print();
     } else if (strcmp(word, "@head") == 0 && section != NULL) {
@@ -297,7 +311,7 @@ static int mark_print(char *mark, struct err *e)
     } else if (strcmp(word, "@verbs") == 0 && c != NULL) {
         verbs_print(of);
     } else {
-        return err_set(e, SHOAL_E_DATA, "no such mark: %s %s", word, of != NULL ? of : "");
+        return err_set(e, SHOAL_E_DATA, "no such mark: %s %s", word, text_or(of, ""));
     }
     return 0;
 }
@@ -326,5 +340,7 @@ static int file_page(const char *path, struct err *e)
 
 int reference_man(const char *page, struct err *e)
 {
-    return strchr(page, '/') != NULL ? file_page(page, e) : verb_page(page, e);
+    if (strchr(page, '/') != NULL)
+        return file_page(page, e);
+    return verb_page(page, e);
 }

@@ -16,6 +16,7 @@
 
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/keys.h"
 #include "proto/job/option.h"
 #include "proto/wire/allow.h"
@@ -57,7 +58,7 @@ static bool chosen(const char *path, char *const *word, int count)
 {
     bool any = count == 0;
     for (int i = 0; i < count; i++)
-        if (word[i][0] == '-' ? at_or_below(path, word[i] + 1) : at_or_below(path, word[i]))
+        if (at_or_below(path, word[i] + (word[i][0] == '-')))
             any = word[i][0] != '-';
     return any;
 }
@@ -66,7 +67,7 @@ static void row_print(const struct config_key *k)
 {
     char values[KEYS_TEXT_MAX], fallback[KEYS_TEXT_MAX];
     printf("`%s`|%s|%s|%s\n", k->path, keys_values(k, values), keys_default(k, fallback),
-           k->text != NULL ? k->text : "");
+           text_or(k->text, ""));
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -102,7 +103,9 @@ static void cell_print(const char *text)
 /* The command that an option belongs to: "local", "checkpoint list", "shoal-worker". */
 static const char *owner(const struct option_command *c)
 {
-    return strncmp(c->name, "shoal ", 6) == 0 ? c->name + 6 : c->name;
+    if (strncmp(c->name, "shoal ", 6) == 0)
+        return c->name + 6;
+    return c->name;
 }
 
 /* The roles that have a right on one side: "worker, admin". */
@@ -128,7 +131,7 @@ static void roles_table_print(void)
         roles_print((enum wire_right)r, WIRE_COORDINATOR);
         putchar('|');
         roles_print((enum wire_right)r, WIRE_SHARD);
-        puts(allow_audited((enum wire_right)r) ? "|yes" : "|");
+        printf("|%s\n", text_if(allow_audited((enum wire_right)r), "yes"));
     }
 }
 
@@ -166,7 +169,7 @@ static void completion_words(void)
             if (v->brief != NULL && option_verb(c->name, v) != NULL)
                 printf("%s ", option_verb(c->name, v));
         for (const struct config_key *k = c->option; k->path != NULL; k++)
-            printf("--%s%s", k->path, k[1].path != NULL ? " " : "");
+            printf("--%s%s", k->path, text_if(k[1].path != NULL, " "));
         puts("' ;;");
     }
 }
@@ -235,7 +238,9 @@ static int table_print(char *mark, struct err *e)
         roles_table_print();
         return 0;
     }
-    const struct config_key *keys = count > 0 ? reference_keys(word[0]) : NULL;
+    const struct config_key *keys = NULL;
+    if (count > 0)
+        keys = reference_keys(word[0]);
     if (keys != NULL) {
         puts("key|values|default|meaning\n---|---|---|---");
         for (const struct config_key *k = keys; k->path != NULL; k++)
@@ -308,7 +313,9 @@ static struct json *node_below(struct json *node, const char *name)
         json_set_bool(one, "additionalProperties", false);
         json_set(one, "properties", json_new_object());
     }
-    return list ? json_get(one, "items") : one;
+    if (list)
+        return json_get(one, "items");
+    return one;
 }
 
 /* types: "array string": the value has one of them. */
@@ -326,10 +333,12 @@ static void choices_set(struct json *leaf, const char *choices)
 {
     struct json *list = json_new_array();
     char one[LIMIT_NAME];
-    for (const char *p = choices; p != NULL;
-         p = strchr(p, '|') != NULL ? strchr(p, '|') + 1 : NULL) {
-        (void)snprintf(one, sizeof one, "%.*s", (int)strcspn(p, "|"), p);
+    for (const char *p = choices; *p != '\0';) {
+        size_t bytes = strcspn(p, "|");
+        (void)snprintf(one, sizeof one, "%.*s", (int)bytes, p);
         json_append_string(list, one);
+        p += bytes;
+        p += *p == '|';
     }
     json_set(leaf, "enum", list);
 }
@@ -339,12 +348,12 @@ static struct json *leaf_new(const struct config_key *k)
 {
     char text[2 * KEYS_TEXT_MAX + 512], fallback[KEYS_TEXT_MAX];
     struct json *leaf = json_new_object();
-    (void)snprintf(text, sizeof text, "%s%s%s", k->text != NULL ? k->text : "",
-                   k->text != NULL ? ". Default: " : "Default: ", keys_default(k, fallback));
-    json_set_string(leaf, "description",
-                    fallback[0] != '\0' ? text
-                    : k->text != NULL   ? k->text
-                                        : "");
+    const char *about = text_or(k->text, "");
+    (void)snprintf(text, sizeof text, "%s%sDefault: %s", about, text_if(k->text != NULL, ". "),
+                   keys_default(k, fallback));
+    if (fallback[0] != '\0')
+        about = text;
+    json_set_string(leaf, "description", about);
     if (k->type == CONFIG_ENUM)
         choices_set(leaf, k->choices);
     else if (k->type == CONFIG_BOOL)
@@ -385,7 +394,7 @@ static void schema_print(const struct config_key *keys)
         json_set(json_get(node, "properties"), name, leaf_new(k));
     }
     char *text = json_text(top, 2);
-    puts(text != NULL ? text : "");
+    puts(text_or(text, ""));
     free(text);
     json_free(top);
 }
@@ -402,7 +411,7 @@ static void text_fold(const char *text)
             putchar('\n');
             column = 0;
         }
-        printf("%s%.*s", column > 0 ? " " : "", (int)n, text);
+        printf("%s%.*s", text_if(column > 0, " "), (int)n, text);
         column += n + (column > 0);
         text += n + strspn(text + n, " ");
     }

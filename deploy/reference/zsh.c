@@ -1,6 +1,7 @@
 /* zsh.c: completion for zsh: the arguments of _arguments for each command. */
 #include "deploy/reference/reference.h"
 
+#include "proto/base/text.h"
 #include "proto/job/option.h"
 
 #include <stdio.h>
@@ -14,15 +15,15 @@ static void said(const char *text, const char *special)
         if (*text == '\'')
             fputs("'\\''", stdout);
         else
-            printf("%s%c", strchr(special, *text) != NULL ? "\\" : "", *text);
+            printf("%s%c", text_if(strchr(special, *text) != NULL, "\\"), *text);
 }
 
 /* '--rows=[rows of it]:N:', '*--set=[..]:KEY=VALUE:_files', '--format=[..]:format:(csv tsv)' */
 static void option_print(const struct config_key *k)
 {
-    printf("            '%s--%s%s[", k->type == CONFIG_LIST ? "*" : "", k->path,
-           k->type == CONFIG_BOOL ? "" : "=");
-    said(k->text != NULL ? k->text : k->path, "[]\\");
+    printf("            '%s--%s%s[", text_if(k->type == CONFIG_LIST, "*"), k->path,
+           text_if(k->type != CONFIG_BOOL, "="));
+    said(text_or(k->text, k->path), "[]\\");
     putchar(']');
     if (k->type == CONFIG_ENUM) {
         printf(":%s:(", k->path);
@@ -31,7 +32,7 @@ static void option_print(const struct config_key *k)
         putchar(')');
     } else if (k->type != CONFIG_BOOL) {
         putchar(':');
-        said(k->values != NULL ? k->values : "N", ":\\");
+        said(text_or(k->values, "N"), ":\\");
         fputs(k->type == CONFIG_INT || k->type == CONFIG_FLOAT ? ":" : ":_files", stdout);
     }
     puts("'");
