@@ -27,6 +27,9 @@
 #include <stdint.h>
 
 #define COORD_KEY_MAX 64u
+/* Most values have less than 1 KiB. A job's text, a report, the map and a list of objects may have
+ * more than the 64 KiB that suit a replicated store: its keep has to split them over several
+ * keys. A put checks this limit. */
 #define COORD_VALUE_MAX (16u << 20)
 #define COORD_STORE_OWNER "owner"
 
