@@ -222,9 +222,6 @@ int coord_flow_open(struct coord_job *j, struct err *e)
     }
     if (rc != 0)
         return rc;
-    rc = coord_submit_settle(j, e);
-    if (rc != 0)
-        return rc;
     j->at.text[ERR_TEXT_MAX - 1] = 0;
     if (j->at.phase > PHASE_GROW)
         return err_set(e, SHOAL_E_CORRUPT,

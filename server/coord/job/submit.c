@@ -145,45 +145,6 @@ static int from_take(struct coord_job *j, const struct coord_from *f, struct err
     return coord_grow_load(j, e);
 }
 
-/* ---- its text -------------------------------------------------------------------------------- */
-
-/* The text of a job whose progress is not stored yet, after its number. If it were stored as "job"
- * at once, and the coordinator died in between or refused the job, the text of the job that is done
- * would be lost: its tables would be read as another model's. */
-static const char NEXT_KEY[] = "job/next";
-
-static bool text_offer(struct coord_job *j, uint64_t number)
-{
-    size_t bytes = sizeof number + j->yaml_bytes;
-    char *record = malloc(bytes);
-    if (record == NULL)
-        return false;
-    memcpy(record, &number, sizeof number);
-    memcpy(record + sizeof number, j->yaml, j->yaml_bytes);
-    bool good = coord_job_put(j, NEXT_KEY, record, bytes);
-    free(record);
-    return good;
-}
-
-int coord_submit_settle(struct coord_job *j, struct err *e)
-{
-    static const uint64_t none = 0;
-    uint64_t number = none;
-    void *record;
-    size_t bytes;
-    int rc = coord_store_get(j->store, NEXT_KEY, &record, &bytes, e);
-    if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an earlier release stored none */
-    if (bytes > sizeof number)
-        memcpy(&number, record, sizeof number);
-    if (number != none && number == j->at.number &&
-        (!coord_job_put(j, "job", (char *)record + sizeof number, bytes - sizeof number) ||
-         !coord_job_put(j, NEXT_KEY, &none, sizeof none)))
-        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    free(record);
-    return rc;
-}
-
 static int job_begin(struct coord_job *job, struct coord_job *j, const struct coord_submit *submit,
                      const struct coord_from *from, bool fleet, struct err *e)
 {
@@ -204,7 +165,7 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
         !coord_fresh_want(job->fleet, run, j->spec.fresh_all, fleet ? j->without : "") ||
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
-        !coord_report_job_begin(j) || !text_offer(j, run))
+        !coord_report_job_begin(j))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     job->watch.left_ns = 0; /* the job before set it */
     job->watch.failed_rounds = 0;
@@ -647,7 +608,10 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     coord_worker_forget_figures(&job->workers);
     coord_member_forget_rss(&job->fleet->members);
     *run = job->at.number;
-    return coord_course_enter(job, PHASE_WAITING)
-               ? coord_submit_settle(job, e)
-               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    /* Only now the text replaces the one of the job before, by which its tables are read: a job
+     * that is refused leaves that one. */
+    if (!coord_course_enter(job, PHASE_WAITING) ||
+        !coord_job_put(job, "job", job->yaml, job->yaml_bytes))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return 0;
 }

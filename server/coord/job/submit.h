@@ -34,9 +34,6 @@ bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coo
  * job_parse and coord_from_open. */
 int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
                  struct coord_look *look, uint64_t *run, struct err *e);
-/* The text of the job whose progress is stored replaces the former job's text, unless it has
- * already. IO. */
-int coord_submit_settle(struct coord_job *j, struct err *e);
 /* Loads what the stored job was submitted with. IO, CORRUPT. */
 int coord_submit_asked_load(struct coord_job *j, struct err *e);
 /* Builds what follows from the text alone: the parsed job and its lists. Errors of job_parse. */
