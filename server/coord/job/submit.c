@@ -152,10 +152,10 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
     uint64_t run = job->fleet->counters.next_run++;
     bool resumes = from != NULL && !from->start;
     j->at.number = j->at.run = run;
-    int rc = coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters)
-                 ? 0
-                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    if (rc == 0 && from == NULL)
+    if (!coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    int rc = 0;
+    if (from == NULL)
         rc = fleet ? coord_taken_fleet(j, e) : coord_taken_none(j, e);
     if (rc != 0)
         return rc;
@@ -177,10 +177,13 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
     j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(job->fleet->env) & 0xffffff) + 1;
-    rc = from == NULL ? 0 : from_take(j, from, e);
+    if (from != NULL)
+        rc = from_take(j, from, e);
     /* The lanes of a former job must not be taken for this job's when the coordinator dies before
      * it fences them. A job that resumes has put the checkpoint's lanes there. */
-    return rc != 0 || resumes ? rc : coord_store_remove(job->store, "lanes", e);
+    if (rc != 0 || resumes)
+        return rc;
+    return coord_store_remove(job->store, "lanes", e);
 }
 
 /* ---- the names of fields and tensors --------------------------------------------------------- */
@@ -249,9 +252,10 @@ static int without_make(struct coord_job *j, const struct legend *was, const cha
                 (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
             room = room && without_add(j, word);
         }
-    return room ? 0
-                : err_set(e, SHOAL_E_CONFIG,
-                          "fresh names too much at once: say dense for the whole network");
+    if (!room)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "fresh names too much at once: say dense for the whole network");
+    return 0;
 }
 
 /* True when a job that begins with these tables begins with a trained network: all that is fresh
@@ -275,7 +279,9 @@ static int older_check(const struct coord_job *j, struct err *e)
                        "start_from: fleet: neither this coordinator nor a server knows what the "
                        "fields of the tables are called: bring the coordinator's data_dir back, or "
                        "begin with a checkpoint on servers that are new");
-    return j->made.number == 0 ? 0 : job_same_model(&j->made.spec, &j->spec, e);
+    if (j->made.number == 0)
+        return 0;
+    return job_same_model(&j->made.spec, &j->spec, e);
 }
 
 /* Puts into the job's text the names of the tables that it begins with: the checkpoint's, or those
@@ -303,7 +309,9 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     if (fleet && !legend_known(was))
         rc = older_check(j, e);
     bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
-    return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
+    if (rc != 0)
+        return rc;
+    return coord_submit_name(j, was, learnt, e);
 }
 
 /* Puts into the job's text: the order of its input, if the text leaves it open and the rows go by
@@ -419,11 +427,10 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
         return 0;
     if (!rows_here(j)) {
         const struct coord_shard *awaited = rows_awaited(j->fleet);
-        return awaited == NULL
-                   ? 0
-                   : awaited_set(j->fleet, awaited, e, "has not said yet what it holds",
-                                 "start it, or drop whatever it holds for good with --set "
-                                 "fresh=all");
+        if (awaited == NULL)
+            return 0;
+        return awaited_set(j->fleet, awaited, e, "has not said yet what it holds",
+                           "start it, or drop whatever it holds for good with --set fresh=all");
     }
     return err_set(e, SHOAL_E_EXISTS,
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
@@ -437,13 +444,13 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
 static int network_begins(const struct job *spec, struct err *e)
 {
     const struct optimizer_facts *facts = optimizer_facts(spec->dense_optimizer.kind);
-    return !facts->by_mean
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG,
-                         "dense_optimizer.kind: %s steps by the mean over a row, and the "
-                         "network's rows are blocks of which the last of a tensor is padded: a "
-                         "bias would learn much too fast: take adagrad or adam",
-                         facts->name);
+    if (!facts->by_mean)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "dense_optimizer.kind: %s steps by the mean over a row, and the network's rows "
+                   "are blocks of which the last of a tensor is padded: a bias would learn much "
+                   "too fast: take adagrad or adam",
+                   facts->name);
 }
 
 /* Makes the new job in `j`, and stores all of it but the progress. */
@@ -536,7 +543,9 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
     if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == j->at.workers_wanted)
         return 0;
     j->at.workers_wanted = workers;
-    return coord_phase_put(j) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (!coord_phase_put(j))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return 0;
 }
 
 /* Gives the job the claim of its look, now that the job is the one at hand. */
