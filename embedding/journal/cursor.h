@@ -9,16 +9,19 @@
  * returns are committed, perhaps not synced: after a power loss other records may get their
  * sequences. Memory is a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
  *
- * Invariants: 1. Sequences of records that CURSOR_WHOLE returns have no gap within a segment, and
- * between two segments only one that the later head's `previous` confirms. [test:
- * a_missing_segment_is_refused] 2. A record that does not check ends the journal (END) if it may be
- * a torn tail. It is damage (CORRUPT, with file and offset) when a later record says that it was on
- * disk (record.h, 3), or when it lies before the end of a running journal. [test:
- * damage_to_synced_records_is_refused] Records at or below `floor` are stored elsewhere: a missing
- * one is no damage, and reading continues if no other record is missing. [test:
- * a_gap_below_the_floor_is_no_damage, a_head_that_power_took_is_no_damage_at_the_floor] 3. A valid
- * segment of an unknown version, or a valid record of an unknown kind or with a value that this
- * release does not set, is an error that names it (VERSION), never the end. [test: test_cursor]
+ * Invariants:
+ * 1. Sequences of records that CURSOR_WHOLE returns have no gap within a segment, and between two
+ *    segments only one that the later head's `previous` confirms.
+ *    [test: a_missing_segment_is_refused]
+ * 2. A record that does not check ends the journal (END) if it may be a torn tail. It is damage
+ *    (CORRUPT, with file and offset) when a later record says that it was on disk (record.h, 3), or
+ *    when it lies before the end of a running journal. [test: damage_to_synced_records_is_refused]
+ *    Records at or below `floor` are stored elsewhere: a missing one is no damage, and reading
+ *    continues if no other record is missing. [test: a_gap_below_the_floor_is_no_damage,
+ *    a_head_that_power_took_is_no_damage_at_the_floor]
+ * 3. A valid segment of an unknown version, or a valid record of an unknown kind or with a value
+ *    that this release does not set, is an error that names it (VERSION), never the end.
+ *    [test: test_cursor]
  *
  * Thread: any, one at a time; cursor_gather: the shard's thread. */
 #ifndef EMBEDDING_JOURNAL_CURSOR_H
