@@ -184,9 +184,9 @@ struct backend_ops {
     /* Waits for all that is queued. 0, or the first failure (UNAVAILABLE: the device is lost,
      * INTERNAL). It stays. */
     int (*stream_finish)(struct stream *s, struct err *e);
-    void *(*host_alloc)(size_t bytes); /* pinned, 64-byte aligned; NULL */
+    void *(*host_alloc)(size_t bytes); /* pinned, 64-byte aligned; NULL: no memory */
     void (*host_free)(void *p);
-    /* 256-byte aligned, of the backend's memory; NULL */
+    /* 256-byte aligned, of the backend's memory; NULL: there is none left */
     void *(*alloc)(struct stream *s, size_t bytes);
     void (*release)(struct stream *s, void *p);
     /* host -> backend */

@@ -375,7 +375,7 @@ static void reload(struct server *sv)
 {
     struct err e;
     notify_reloading();
-    (void)live_read(&sv->live, &e); /* it logs what is wrong */
+    (void)live_read(&sv->live, &e); /* live_read logs what is wrong */
     notify_ready("serving");
 }
 

@@ -78,8 +78,9 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train,
                struct model_input *to, struct model_output *out, struct model_output *out_to);
 void run_download(struct model_run *r, const struct model_input *in, bool train,
                   const struct model_output *from, struct model_output *out);
-/* Floats of all rows of the batch, and of the rows in in->rows. */
+/* Returns the floats of all rows of the batch. */
 size_t run_row_floats(const struct model *m, const struct model_input *in);
+/* Returns the floats of those rows that are in in->rows. */
 size_t run_fresh_floats(const struct model *m, const struct model_input *in);
 /* Entries of in->index. */
 uint32_t run_values(const struct model *m, const struct model_input *in);

@@ -143,7 +143,7 @@ int starts_end(int rc, const struct err *e)
         return 0;
     }
     log_error("%s", sentence);
-    now.failed.waited = true; /* it waits below, or needs no wait */
+    now.failed.waited = true; /* the wait for the next start is here, or not needed */
     starts_cause(sentence);
     if (now.counting && patient() && !is_final(err_exit_status(rc)))
         wait_told();

@@ -188,7 +188,8 @@ static struct coord_claim *claim_of(struct coord_fleet *f, const struct wire_SHA
     return NULL;
 }
 
-/* Removes the claims of shards that have stopped beating: they have no say. */
+/* Removes what shards that have stopped beating have claimed to be: they do not count when the
+ * cluster is recognized. */
 static void claims_expire(struct coord_fleet *f)
 {
     struct coord_cluster *cl = &f->cluster;

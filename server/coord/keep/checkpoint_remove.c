@@ -278,7 +278,7 @@ const struct coord_removing *coord_checkpoint_removed(struct coord_job *j, struc
     m->e = *e;
     if (rc == 0)
         log_info("checkpoint %s is removed, as was asked for", m->path);
-    if (rc == 0 && m->more && !k->sweep) { /* else a later sweep removes them */
+    if (rc == 0 && m->more && !k->sweep) { /* files are left: sweep the folder */
         memcpy(k->swept, m->dir, sizeof k->swept);
         k->sweep = true;
     }

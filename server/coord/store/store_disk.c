@@ -278,8 +278,8 @@ static int value_take(struct disk_store *d, rocksdb_iterator_t *it, struct err *
     return coord_store_put(d->memory, key, value, bytes, e);
 }
 
-/* Reads all values into memory, and the *number of the last change, from a store that is not
- * changed. */
+/* Opens the store for reading alone, and reads all values into memory, and into *number that of the
+ * last change. */
 static int values_read(struct disk_store *d, uint64_t *number, struct err *e)
 {
     char *text = NULL;

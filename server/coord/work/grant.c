@@ -262,7 +262,7 @@ static void lane_fence(struct coord_job *j, uint32_t lane, bool live)
     if (l->stored != l->generation && !coord_grant_lanes_put(j))             /* invariant 1 */
         return;
     if (!coord_phase_running(j))
-        return; /* the run is dropped: no server would answer the fence */
+        return; /* servers drop the run of a job that has ended, and would not answer the fence */
     l->fence_mark = UINT64_MAX;
     l->fence_high = l->fence_low = 0;
     w.u.FENCE = (struct wire_FENCE){.run = j->at.run,
