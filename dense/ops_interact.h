@@ -67,7 +67,7 @@ struct cross_args {
     bool first; /* x is x0: its gradient dy goes to dx0 too */
 };
 
-/* The element-wise part of a layer of the compressed interaction network (cin.h). A row is one
+/* The element-wise part of a layer of the compressed interaction network (layer_cin). A row is one
  * number of the vectors' `dim`; rows follow one another without gaps. */
 struct cin_args {
     uint32_t rows, maps, fields;

@@ -13,7 +13,7 @@
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/eval.h"
 #include "server/coord/work/grow.h"
-#include "server/coord/work/lease.h"
+#include "server/coord/work/lease_log.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/taken.h"

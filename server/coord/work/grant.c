@@ -15,7 +15,7 @@
 #include "server/coord/work/eval.h"
 #include "server/coord/work/heard.h"
 #include "server/coord/work/item.h"
-#include "server/coord/work/lease.h"
+#include "server/coord/work/lease_log.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/stall.h"

@@ -1,4 +1,4 @@
-/* test_cuda_host.c: the host's stand-in for a card finds faults that a card would punish: host
+/* test_host.c: the host's stand-in for a card finds faults that a card would punish: host
  * pointers given to the device, device pointers used on the host, data that is read before it is
  * there. Each fault is made in a child process. */
 #include "tests/lib/cuda_case.h"

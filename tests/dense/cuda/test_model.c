@@ -1,4 +1,4 @@
-/* test_cuda_model.c: whole models on the CUDA module: equal to the CPU, the same bits in each run,
+/* test_model.c: whole models on the CUDA module: equal to the CPU, the same bits in each run,
  * recorded steps, the loss scale of fp16, memory, failures. */
 #include "tests/lib/cuda_case.h"
 

@@ -1,4 +1,4 @@
-/* test_cuda_ops.c: every core kernel of the CUDA module against the CPU module's, on random
+/* test_ops.c: every core kernel of the CUDA module against the CPU module's, on random
  * shapes. */
 #include "dense/layer/plan.h"
 #include "tests/lib/cuda_case.h"

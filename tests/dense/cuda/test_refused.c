@@ -1,4 +1,4 @@
-/* test_cuda_refused.c: refusals of a device and its library of products, at every possible place:
+/* test_refused.c: refusals of a device and its library of products, at every possible place:
  * each ends in a correct step, or in an error with enough detail. It uses the host's stand-in,
  * which refuses on demand. */
 #include "tests/lib/cuda_case.h"

@@ -1,4 +1,4 @@
-/* test_cuda_sizes.c: batches of changing sizes, as bad lines, data.negatives and ends of files make
+/* test_sizes.c: batches of changing sizes, as bad lines, data.negatives and ends of files make
  * them: recorded at few sizes, without new choices in between, and with the same curve as on the
  * CPU. */
 #include "tests/lib/cuda_case.h"

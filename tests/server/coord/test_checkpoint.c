@@ -1,4 +1,4 @@
-/* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
+/* test_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
  * fake shards that record every row; a restored job must continue at the exact batch. */
 #include "proto/base/hash.h"
 #include "proto/base/json.h"

@@ -1,4 +1,4 @@
-/* test_coord_eval.c: leased evaluation, whose results are added in the order of tasks. */
+/* test_eval.c: leased evaluation, whose results are added in the order of tasks. */
 #include "proto/base/rng.h"
 #include "server/coord/work/eval.h"
 

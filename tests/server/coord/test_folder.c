@@ -1,4 +1,4 @@
-/* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
+/* test_folder.c: folders of checkpoints on disk, and the publish command. */
 #include "proto/base/file.h"
 #include "proto/job/reading.h"
 #include "server/coord/fleet/folder.h"

@@ -1,4 +1,4 @@
-/* test_coord_lease.c: the log of leases tells which worker had a batch. It is bounded, and survives
+/* test_lease.c: the log of leases tells which worker had a batch. It is bounded, and survives
  * epochs and restarts. */
 #include "server/coord/job/slot.h"
 #include "tests/sim/sim.h"

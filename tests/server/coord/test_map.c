@@ -1,4 +1,4 @@
-/* test_coord_map.c: the map of tablets to shards. */
+/* test_map.c: the map of tablets to shards. */
 #include "server/coord/fleet/map.h"
 
 #include <check.h>

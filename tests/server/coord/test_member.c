@@ -1,4 +1,4 @@
-/* test_coord_member.c: numbers and leases of shards and workers. */
+/* test_member.c: numbers and leases of shards and workers. */
 #include "server/coord/core/worker.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-/* test_coord_bottleneck.c: which stage limits, by hand. */
+/* test_report.c: which stage limits, by hand. */
 #include "server/coord/job/report.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-/* test_coord_task.c: lanes and tasks. */
+/* test_task.c: lanes and tasks. */
 #include "proto/wire/wire.h"
 #include "server/coord/work/task.h"
 

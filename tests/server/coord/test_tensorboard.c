@@ -1,4 +1,4 @@
-/* test_coord_tensorboard.c: event files on disk: whole records, one folder a run, no file outside
+/* test_tensorboard.c: event files on disk: whole records, one folder a run, no file outside
  * the given folder. */
 #include "server/coord/figures/tensorboard.h"
 #include "tests/lib/event_reader.h"

@@ -1,4 +1,4 @@
-/* test_coord_curve.c: the training curve covers all of a job in a bounded number of points. */
+/* test_trace.c: the training curve covers all of a job in a bounded number of points. */
 #include "server/coord/figures/trace.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
-/* test_audit.c: BLAME and SCRUB over the wire: one at a time, each answered once, from the engine's
- * search. */
+/* test_keys_audit.c: BLAME and SCRUB over the wire: one at a time, each answered once, from the
+ * engine's search. */
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"

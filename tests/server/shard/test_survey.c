@@ -1,4 +1,4 @@
-/* test_table_stats.c: TABLE_STATS: figures of the tablets that a shard leads, computed in steps;
+/* test_survey.c: TABLE_STATS: figures of the tablets that a shard leads, computed in steps;
  * each request is answered once. */
 #include "tests/server/shard_rig.h"
 

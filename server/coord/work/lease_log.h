@@ -1,4 +1,4 @@
-/* lease.h: the worker and the input rows of each batch: a bounded log of the tasks granted, over
+/* lease_log.h: the worker and the input rows of each batch: a bounded log of the tasks granted, over
  * all jobs and epochs. WHO reads it, and `shoal blame` thereby gets from a push to a worker and to
  * rows of the input.
  *
@@ -7,8 +7,8 @@
  * covers it. The newest COORD_LEASES entries are kept in memory. They are also noted in the store,
  * without a sync, under "lease/SLOT": a loss of power may take the last ones, and nothing else
  * depends on them. Thread: the coordinator's loop. */
-#ifndef SERVER_COORD_WORK_LEASE_H
-#define SERVER_COORD_WORK_LEASE_H
+#ifndef SERVER_COORD_WORK_LEASE_LOG_H
+#define SERVER_COORD_WORK_LEASE_LOG_H
 
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"

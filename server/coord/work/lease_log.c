@@ -1,5 +1,5 @@
-/* lease.c: a ring of leases. */
-#include "server/coord/work/lease.h"
+/* lease_log.c: a ring of leases. */
+#include "server/coord/work/lease_log.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/json.h"
