@@ -22,7 +22,9 @@ BODY bool dropout_keeps(const struct dropout_mask *mask, uint32_t value)
  * first one drops, and overflow where no real example does. */
 BODY uint32_t dropout_example(const struct dropout_mask *mask, uint32_t example)
 {
-    return mask->live && example >= *mask->live ? 0 : example;
+    if (mask->live && example >= *mask->live)
+        return 0;
+    return example;
 }
 
 BODY float act_value(enum activation act, float x)
@@ -31,7 +33,9 @@ BODY float act_value(enum activation act, float x)
         return x < 0.0f ? 0.0f : x; /* NaN passes: the loss must show it */
     if (act == ACT_NONE)
         return x;
-    return act == ACT_TANH ? tanhf(x) : 1.0f / (1.0f + expf(-x));
+    if (act == ACT_TANH)
+        return tanhf(x);
+    return 1.0f / (1.0f + expf(-x));
 }
 
 /* The derivative, computed from the activation's value. */

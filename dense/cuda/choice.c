@@ -21,6 +21,7 @@
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 
@@ -63,7 +64,9 @@ static const char *const type_name[] = {[PRODUCT_F32] = "fp32",
 
 static uint32_t alignment_of(const void *p)
 {
-    uint32_t align = p != NULL ? ALIGN_MAX : 0;
+    uint32_t align = 0;
+    if (p != NULL)
+        align = ALIGN_MAX;
     while (p != NULL && (uintptr_t)p % align != 0)
         align /= 2;
     return align;
@@ -110,7 +113,9 @@ static struct choice *choice_find(const struct choices *all, const struct shape 
 static bool choices_grow(struct stream *s, struct choices *all)
 {
     SHOAL_ASSERT(s->recorded == NULL); /* 1 */
-    uint32_t places = all->places == 0 ? PLACES_BEGIN : 2 * all->places, kept = 0;
+    uint32_t places = 2 * all->places, kept = 0;
+    if (places == 0)
+        places = PLACES_BEGIN;
     struct choices more = {
         .choice = calloc(places, sizeof *more.choice), .places = places, .count = all->count};
     if (more.choice == NULL) {
@@ -137,7 +142,9 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
         return NULL;
     }
     struct choices *all = s->choices;
-    struct choice *c = all->places > 0 ? choice_find(all, &shape) : NULL;
+    struct choice *c = NULL;
+    if (all->places > 0)
+        c = choice_find(all, &shape);
     if (c != NULL && c->shape.type != 0)
         return c;
     if (s->recorded != NULL) { /* (1) */
@@ -151,8 +158,9 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
         return NULL;
     c = choice_find(all, &shape);
     SHOAL_ASSERT(c->shape.type == 0 && 2 * (all->count + 1) <= all->places);
-    *c = (struct choice){.shape = shape,
-                         .rung = p->bias != NULL && shape.align_bias >= ALIGN_BIAS ? WHOLE : BARE};
+    *c = (struct choice){.shape = shape, .rung = BARE};
+    if (p->bias != NULL && shape.align_bias >= ALIGN_BIAS)
+        c->rung = WHOLE;
     all->count++;
     return c;
 }
@@ -194,8 +202,10 @@ static struct product rung_product(struct stream *s, enum rung rung, const struc
     if (rung != ALIGNED)
         return q;
     if (p->type == PRODUCT_F32 || p->type == PRODUCT_TF32) {
-        operand_align(s, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, &q.a, &q.lda);
-        operand_align(s, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, &q.b, &q.ldb);
+        struct extent a = product_extent(p->transpose_a, p->m, p->k),
+                      b = product_extent(p->transpose_b, p->k, p->n);
+        operand_align(s, a.rows, a.columns, &q.a, &q.lda);
+        operand_align(s, b.rows, b.columns, &q.b, &q.ldb);
     }
     uint32_t each = ALIGN_ROW / sizeof(float);
     q.ldc = (p->n + each - 1) / each * each;
@@ -224,11 +234,11 @@ static void ladder_fail(struct stream *s, const struct choice *c, const struct p
                 "%u elements apart, "
                 "beginning at %u, %u, %u bytes%s: %u ways refused, the last: %.120s; set "
                 "%strain.backend to cpu",
-                device_library(), type_name[p->type], p->m, p->k, p->transpose_a ? " turned" : "",
-                p->k, p->n, p->transpose_b ? " turned" : "", p->lda, p->ldb, p->ldc,
-                c->shape.align_a, c->shape.align_b, c->shape.align_c,
-                p->bias != NULL ? ", with a bias" : "", c->refused, s->refusal,
-                p->type == PRODUCT_F32 ? "" : "train.precision to fp32 or ");
+                device_library(), type_name[p->type], p->m, p->k,
+                text_if(p->transpose_a, " turned"), p->k, p->n, text_if(p->transpose_b, " turned"),
+                p->lda, p->ldb, p->ldc, c->shape.align_a, c->shape.align_b, c->shape.align_c,
+                text_if(p->bias != NULL, ", with a bias"), c->refused, s->refusal,
+                text_if(p->type != PRODUCT_F32, "train.precision to fp32 or "));
 }
 
 /* One try on the choice's rung. true: the product was computed, or the stream or its recording has
@@ -287,7 +297,9 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
 
 void cuda_product_compute(struct stream *s, const struct product *p)
 {
-    struct choice *c = stream_failed(s) ? NULL : choice_of(s, p);
+    struct choice *c = NULL;
+    if (!stream_failed(s))
+        c = choice_of(s, p);
     while (c != NULL && !stream_failed(s) && !ladder_try(s, c, p)) {
         if (s->recorded != NULL) { /* (1) */
             stream_fail(s, SHOAL_E_INTERNAL,

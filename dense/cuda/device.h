@@ -74,6 +74,20 @@ struct product {
     const float *bias; /* (n) or NULL; with beta 0 only */
 };
 
+/* An operand as it lies in memory. */
+struct extent {
+    uint32_t rows, columns;
+};
+static inline struct extent product_extent(bool transposed, uint32_t rows, uint32_t columns)
+{
+    struct extent x = {rows, columns};
+    if (transposed) {
+        x.rows = columns;
+        x.columns = rows;
+    }
+    return x;
+}
+
 /* The ways in which the device's library would compute a product of this shape and these
  * alignments, best first. NULL and *count 0: it offers none, and s->refusal says why. Never call it
  * while a section is recorded. */

@@ -1,5 +1,7 @@
 /* device_cuda.c: the card: memory, launches, recordings as CUDA graphs. */
 #include "dense/cuda/device_cuda.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +53,9 @@ static int code_of(cudaError_t status)
 static const char *file_name(const char *file)
 {
     const char *slash = strrchr(file, '/');
-    return slash != NULL ? slash + 1 : file;
+    if (slash == NULL)
+        return file;
+    return slash + 1;
 }
 
 /* True when a failure stays with the process: the context is gone, and every call reports it.
@@ -73,7 +77,7 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
     bool lost = code == SHOAL_E_INTERNAL && stays;
     return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code,
                    "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
-                   lost ? " is lost" : "", cudaGetErrorString(status), cudaGetErrorName(status),
+                   text_if(lost, " is lost"), cudaGetErrorString(status), cudaGetErrorName(status),
                    file_name(file), line, call);
 }
 
@@ -119,7 +123,9 @@ static int device_choose(int count, struct err *e)
 {
     const char *text = getenv("SHOAL_DEVICE");
     char *end = NULL;
-    unsigned long number = text != NULL && *text ? strtoul(text, &end, 10) : 0;
+    unsigned long number = 0;
+    if (text != NULL && *text)
+        number = strtoul(text, &end, 10);
     if (text != NULL && *text && (*end != '\0' || *text == '-'))
         return err_set(e, SHOAL_E_CONFIG,
                        "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text,
@@ -268,7 +274,9 @@ void *device_host_alloc(size_t bytes)
         return NULL;
     cuda_counter_add(&cuda_counters.allocations);
     cudaError_t status = cudaHostAlloc(&p, bytes + 1, cudaHostAllocPortable);
-    return out_of_memory(status) || CUDA_TELL(NULL, status) != 0 ? NULL : p;
+    if (out_of_memory(status) || CUDA_TELL(NULL, status) != 0)
+        return NULL;
+    return p;
 }
 
 /* A failure here means that the device has failed before; its stream has reported that. */
@@ -281,7 +289,9 @@ void device_host_free(void *p)
 /* No memory does not make the stream fail; every other error does. */
 static void *allocated(struct stream *s, cudaError_t status, void *p)
 {
-    return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
+    if (out_of_memory(status) || !CUDA(s, status))
+        return NULL;
+    return p;
 }
 
 void *device_alloc(struct stream *s, size_t bytes)
@@ -290,7 +300,7 @@ void *device_alloc(struct stream *s, size_t bytes)
     if (!device_enter(s))
         return NULL;
     cuda_counter_add(&cuda_counters.allocations);
-    bytes = bytes > 0 ? bytes : 1;
+    bytes = MAX(bytes, 1);
     if (cuda_exact) {
         cudaError_t status = cudaMalloc(&p, bytes);
         return allocated(s, status, p);

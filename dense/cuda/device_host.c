@@ -119,10 +119,11 @@ int device_open(struct stream *s, struct err *e)
     struct device *d = calloc(1, sizeof *d);
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
-    if (variable("SHOAL_CUDAHOST_ORDER", &value))
-        d->order = value[0] == 'f'   ? ORDER_FORWARD
-                   : value[0] == 'r' ? ORDER_REVERSE
-                                     : ORDER_SCRAMBLED;
+    bool ordered = variable("SHOAL_CUDAHOST_ORDER", &value); /* else the elements are scrambled */
+    if (ordered && value[0] == 'f')
+        d->order = ORDER_FORWARD;
+    else if (ordered && value[0] == 'r')
+        d->order = ORDER_REVERSE;
     if (variable("SHOAL_CUDAHOST_FAIL", &value)) {
         d->fail_at = strtoull(value, &end, 10);
         d->lost = strcmp(end, ":lost") == 0;
@@ -145,7 +146,7 @@ static bool call_begin(struct stream *s, const char *name)
         return false;
     cuda_counter_add(&cuda_counters.calls);
     uint64_t call = ++d->calls;
-    bool fails = d->lost ? call >= d->fail_at : call == d->fail_at;
+    bool fails = call == d->fail_at || (d->lost && call > d->fail_at);
     if (d->fail_at == 0 || !fails || d->full)
         return true;
     stream_fail(s, d->lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL,
@@ -292,7 +293,10 @@ static bool call_queue(struct stream *s, const struct call *c)
         stream_fail(s, SHOAL_E_INTERNAL, "%s: the recording is not valid any more", c->name);
         return false;
     }
-    if (!call_keep(s, d->recording != NULL ? d->recording : &d->queue, c))
+    struct recording *to = &d->queue;
+    if (d->recording != NULL)
+        to = d->recording;
+    if (!call_keep(s, to, c))
         return false;
     if (d->queue.count >= QUEUE_MOST)
         queue_run(d);
@@ -413,7 +417,9 @@ struct product_ways {
 
 static size_t element_bytes(const struct product *p)
 {
-    return p->type == PRODUCT_BF16 || p->type == PRODUCT_FP16 ? 2 : 4;
+    if (p->type == PRODUCT_BF16 || p->type == PRODUCT_FP16)
+        return 2;
+    return 4;
 }
 
 static bool rows_aligned(const struct product *p)
@@ -439,8 +445,12 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     bool meant = d->asked == d->refuse_at;
     bool none = meant && (d->refuse == 'n' || (d->refuse == 'b' && p->bias != NULL) ||
                           (d->refuse == 'r' && !rows_aligned(p)));
-    struct product_ways *w = none ? NULL : calloc(1, sizeof *w);
-    *count = w != NULL ? HOST_WAYS : 0;
+    struct product_ways *w = NULL;
+    if (!none)
+        w = calloc(1, sizeof *w);
+    *count = 0;
+    if (w != NULL)
+        *count = HOST_WAYS;
     if (none)
         snprintf(s->refusal, sizeof s->refusal, "planted: product %" PRIu64, d->asked);
     return w;
@@ -452,9 +462,9 @@ void device_ways_free(struct stream *s, struct product_ways *w)
     free(w);
 }
 
-static size_t matrix_bytes(uint32_t rows, uint32_t columns, uint32_t ld, size_t each)
+static size_t matrix_bytes(struct extent x, uint32_t ld, size_t each)
 {
-    return ((size_t)(rows - 1) * ld + columns) * each;
+    return ((size_t)(x.rows - 1) * ld + x.columns) * each;
 }
 
 bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
@@ -468,13 +478,11 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
         snprintf(s->refusal, sizeof s->refusal, "planted: run %" PRIu64, d->ran);
         return false;
     }
-    device_host_memory_check(
-        "product", p->a,
-        matrix_bytes(p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, each));
-    device_host_memory_check(
-        "product", p->b,
-        matrix_bytes(p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, each));
-    device_host_memory_check("product", p->c, matrix_bytes(p->m, p->n, p->ldc, sizeof *p->c));
+    struct extent a = product_extent(p->transpose_a, p->m, p->k),
+                  b = product_extent(p->transpose_b, p->k, p->n), c = {p->m, p->n};
+    device_host_memory_check("product", p->a, matrix_bytes(a, p->lda, each));
+    device_host_memory_check("product", p->b, matrix_bytes(b, p->ldb, each));
+    device_host_memory_check("product", p->c, matrix_bytes(c, p->ldc, sizeof *p->c));
     if (p->bias != NULL)
         device_host_memory_check("product", p->bias, p->n * sizeof *p->bias);
     if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) &&

@@ -1,5 +1,6 @@
 /* device_host_memory.c: the stand-in's device memory and pinned memory. */
 #include "dense/cuda/device_host.h"
+#include "proto/base/minmax.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -94,7 +95,9 @@ static struct piece *piece_of(const void *p)
             high = middle;
     }
     struct piece *found = &all.piece[low];
-    return (const char *)p < found->at + ((size_t)1 << found->bits) ? found : NULL;
+    if ((const char *)p < found->at + ((size_t)1 << found->bits))
+        return found;
+    return NULL;
 }
 
 static void *grown(void *array, uint32_t count, uint32_t *room, size_t each)
@@ -144,15 +147,21 @@ void *device_host_memory_alloc(size_t bytes)
     uint32_t bits = bits_of(bytes);
     pthread_mutex_lock(&all.lock);
     stretch_make();
-    struct piece *got = all.free[bits] > 0 ? &all.piece[all.free[bits] - 1] : piece_new(bits);
+    struct piece *got;
+    if (all.free[bits] > 0)
+        got = &all.piece[all.free[bits] - 1];
+    else
+        got = piece_new(bits);
     if (got != NULL) {
         if (all.free[bits] > 0)
             all.free[bits] = got->next;
-        got->bytes = bytes > 0 ? bytes : 1;
+        got->bytes = MAX(bytes, 1);
         FORBID(got->at, (size_t)1 << bits);
         ALLOW(got->at, got->bytes);
     }
-    void *at = got != NULL ? got->at : NULL;
+    void *at = NULL;
+    if (got != NULL)
+        at = got->at;
     pthread_mutex_unlock(&all.lock);
     return at;
 }
@@ -207,10 +216,10 @@ void device_host_memory_check(const char *what, const void *p, size_t bytes)
                   bytes <= found->bytes - (size_t)((const char *)p - found->at);
     bool device = in_stretch(p);
     pthread_mutex_unlock(&all.lock);
-    if (!within)
-        mixed_up(what, p,
-                 device ? "device memory that is not in use, or less of it than it takes"
-                        : "which is the host's memory and not the device's");
+    if (!within && device)
+        mixed_up(what, p, "device memory that is not in use, or less of it than it takes");
+    else if (!within)
+        mixed_up(what, p, "which is the host's memory and not the device's");
 }
 
 void device_host_memory_refuse(const char *what, const void *p)
@@ -261,11 +270,11 @@ void device_host_memory_scan(const char *what, const void *args, size_t bytes)
 void *device_host_pinned_alloc(size_t bytes)
 {
     void *p = NULL;
-    if (posix_memalign(&p, PINNED_ALIGN, bytes > 0 ? bytes : 1) != 0) /* exact size, for ASan */
+    if (posix_memalign(&p, PINNED_ALIGN, MAX(bytes, 1)) != 0) /* exact size, for ASan */
         return NULL;
     pthread_mutex_lock(&all.lock);
     all.pinned = grown(all.pinned, all.pinned_count, &all.pinned_room, sizeof *all.pinned);
-    all.pinned[all.pinned_count++] = (struct pinned){p, bytes > 0 ? bytes : 1};
+    all.pinned[all.pinned_count++] = (struct pinned){p, MAX(bytes, 1)};
     pthread_mutex_unlock(&all.lock);
     return p;
 }

@@ -1,6 +1,7 @@
 /* device_host_product.c: the stand-in's matrix products: plain loops whose operands are rounded as
  * tensor cores do. */
 #include "dense/cuda/device_host.h"
+#include "proto/base/minmax.h"
 
 #define TOGETHER 8u /* columns summed side by side */
 
@@ -24,12 +25,17 @@ static inline float operand_at(enum product_type type, const void *x, size_t at)
         u.bits = (uint32_t)half << 16;
         return u.value;
     }
-    float sign = half >> 15 ? -1.0f : 1.0f;
+    float sign = 1.0f;
+    if (half >> 15)
+        sign = -1.0f;
     int exponent = half >> 10 & 31, mantissa = half & 1023;
+    if (exponent == 31 && mantissa != 0)
+        return NAN;
     if (exponent == 31)
-        return mantissa ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? ldexpf((float)mantissa, -24)
-                                 : ldexpf((float)(1024 + mantissa), exponent - 25));
+        return sign * INFINITY;
+    if (exponent == 0)
+        return sign * ldexpf((float)mantissa, -24);
+    return sign * ldexpf((float)(1024 + mantissa), exponent - 25);
 }
 
 /* One row of a product. Callers pass a constant `type`, so each type gets a loop of its own. */
@@ -37,9 +43,14 @@ static inline void product_row(enum product_type type, const struct product *p, 
                                size_t step_a, float *to)
 {
     for (uint32_t j = 0; j < p->n; j++)
-        to[j] = p->beta == 0.0f ? (p->bias != NULL ? p->bias[j] : 0.0f) : to[j] * p->beta;
+        if (p->beta != 0.0f)
+            to[j] *= p->beta;
+        else if (p->bias != NULL)
+            to[j] = p->bias[j];
+        else
+            to[j] = 0.0f;
     for (uint32_t j = 0; j < p->n && p->transpose_b; j += TOGETHER) {
-        uint32_t columns = p->n - j < TOGETHER ? p->n - j : TOGETHER;
+        uint32_t columns = MIN(p->n - j, TOGETHER);
         float sum[TOGETHER] = {0};
         for (uint32_t l = 0; l < p->k; l++)
             for (uint32_t t = 0; t < columns; t++)
@@ -57,9 +68,13 @@ static inline void product_row(enum product_type type, const struct product *p, 
 
 void device_host_product_run(const struct product *p)
 {
-    size_t step = p->transpose_a ? p->lda : 1;
+    size_t step = 1, step_row = p->lda;
+    if (p->transpose_a) {
+        step = p->lda;
+        step_row = 1;
+    }
     for (uint32_t i = 0; i < p->m; i++) {
-        size_t at_a = i * (size_t)(p->transpose_a ? 1 : p->lda);
+        size_t at_a = i * step_row;
         float *to = p->c + (size_t)i * p->ldc;
         if (p->type == PRODUCT_F32)
             product_row(PRODUCT_F32, p, at_a, step, to);

@@ -83,15 +83,26 @@ static uint32_t alignment_of(const void *p)
 
 static cudaDataType_t data_type_of(enum product_type type)
 {
-    return type == PRODUCT_BF16 ? CUDA_R_16BF : type == PRODUCT_FP16 ? CUDA_R_16F : CUDA_R_32F;
+    if (type == PRODUCT_BF16)
+        return CUDA_R_16BF;
+    if (type == PRODUCT_FP16)
+        return CUDA_R_16F;
+    return CUDA_R_32F;
+}
+
+static cublasOperation_t turned(bool transpose)
+{
+    if (transpose)
+        return CUBLAS_OP_T;
+    return CUBLAS_OP_N;
 }
 
 static bool operation_make(struct stream *s, struct product_ways *w, const struct product *p)
 {
-    cublasComputeType_t compute =
-        p->type == PRODUCT_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasOperation_t first = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                      second = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+    if (p->type == PRODUCT_TF32)
+        compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+    cublasOperation_t first = turned(p->transpose_b), second = turned(p->transpose_a);
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     struct {
         cublasLtMatmulDescAttributes_t name;
@@ -100,7 +111,9 @@ static bool operation_make(struct stream *s, struct product_ways *w, const struc
     } set[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first},
                {CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second},
                {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue}};
-    size_t count = sizeof set / sizeof *set - (p->bias != NULL ? 0 : 1);
+    size_t count = sizeof set / sizeof *set;
+    if (p->bias == NULL)
+        count--;
 
     if (!CUBLAS(s, lt.cublasLtMatmulDescCreate(&w->operation, compute, CUDA_R_32F)))
         return false;
@@ -121,10 +134,10 @@ static bool bias_set(struct stream *s, struct product_ways *w, const float *bias
 static bool layouts_make(struct stream *s, struct product_ways *w, const struct product *p)
 {
     cudaDataType_t type = data_type_of(p->type);
-    uint32_t b_rows = p->transpose_b ? p->n : p->k, b_columns = p->transpose_b ? p->k : p->n;
-    uint32_t a_rows = p->transpose_a ? p->k : p->m, a_columns = p->transpose_a ? p->m : p->k;
-    return CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->a, type, b_columns, b_rows, p->ldb)) &&
-           CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->b, type, a_columns, a_rows, p->lda)) &&
+    struct extent a = product_extent(p->transpose_a, p->m, p->k),
+                  b = product_extent(p->transpose_b, p->k, p->n);
+    return CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->a, type, b.columns, b.rows, p->ldb)) &&
+           CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->b, type, a.columns, a.rows, p->lda)) &&
            CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->c, CUDA_R_32F, p->n, p->m, p->ldc));
 }
 
@@ -146,7 +159,9 @@ static bool preference_make(struct stream *s, cublasLtMatmulPreference_t *out,
                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align_c, sizeof align_c},
                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align_c, sizeof align_c},
                {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes}};
-    size_t count = sizeof set / sizeof *set - (s->spec.deterministic ? 0 : 1);
+    size_t count = sizeof set / sizeof *set;
+    if (!s->spec.deterministic)
+        count--;
     if (!CUBLAS(s, lt.cublasLtMatmulPreferenceCreate(out)))
         return false;
     for (size_t i = 0; i < count; i++)
@@ -171,9 +186,10 @@ static uint32_t ways_ask(struct stream *s, struct product_ways *w,
     cublasStatus_t status =
         lt.cublasLtMatmulAlgoGetHeuristic(s->device->products->handle, w->operation, w->a, w->b,
                                           w->c, w->c, preference, WAYS_MAX, result, &found);
-    if (status != CUBLAS_STATUS_SUCCESS || found == 0)
-        refuse(s, "cublasLtMatmulAlgoGetHeuristic",
-               status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status);
+    if (status == CUBLAS_STATUS_SUCCESS && found == 0)
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status != CUBLAS_STATUS_SUCCESS)
+        refuse(s, "cublasLtMatmulAlgoGetHeuristic", status);
     for (int i = 0; i < found && status == CUBLAS_STATUS_SUCCESS; i++)
         if (result[i].state != CUBLAS_STATUS_SUCCESS)
             refuse(s, "cublasLtMatmulAlgoGetHeuristic, one result", result[i].state);

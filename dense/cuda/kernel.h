@@ -58,6 +58,7 @@ extern "C" {
 #undef inline
 #endif
 #include "dense/backend_ops.h"
+#include "proto/base/minmax.h"
 
 /* ---- one element ----------------------------------------------------------------------------- */
 
@@ -139,7 +140,7 @@ BODY struct place_four place_four_of(size_t i, uint32_t width)
     struct place_four p;
     p.row = at.row;
     p.column = at.column * FOUR;
-    p.count = width - p.column < FOUR ? width - p.column : FOUR;
+    p.count = MIN(width - p.column, FOUR);
     return p;
 }
 
@@ -154,10 +155,37 @@ BODY float rounded_product(float a, float b)
 #endif
 }
 
+/* The value that a sum at this place begins with. */
+BODY float sum_begin(const float *to, bool add)
+{
+    if (add)
+        return *to;
+    return 0.0f;
+}
+
+/* Stores x, or adds it to what is there. */
+BODY void sum_put(float *to, float x, bool add)
+{
+    if (add)
+        *to += x;
+    else
+        *to = x;
+}
+
+/* The weight of a value in a sum, or in a mean, of a field's values. */
+BODY float mean_share(bool mean, uint32_t values)
+{
+    if (mean && values > 1)
+        return 1.0f / (float)values;
+    return 1.0f;
+}
+
 /* [begin, end) of part `part`, when `count` rows are cut into parts of `chunk`. */
 BODY uint32_t part_end(uint32_t part, uint32_t chunk, uint32_t count)
 {
-    return count - part * chunk < chunk ? count : (part + 1) * chunk;
+    if (count - part * chunk < chunk)
+        return count;
+    return (part + 1) * chunk;
 }
 
 /* ---- a run of elements ----------------------------------------------------------------------- */
@@ -179,7 +207,8 @@ typedef void (*kernel_function)(const void *args, size_t n, struct kernel_order 
         for (size_t left = n; left > 0; left--) {                                                  \
             name##_at((const struct name##_args *)args, i);                                        \
             i += order.step;                                                                       \
-            i -= i >= n ? n : 0;                                                                   \
+            if (i >= n)                                                                            \
+                i -= n;                                                                            \
         }                                                                                          \
     }                                                                                              \
     KERNEL_RUN(name, name##_loop)

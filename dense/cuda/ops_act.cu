@@ -2,6 +2,7 @@
  * their gradients with the bias's sums; layers with one output. */
 #include "dense/cuda/act.h"
 #include "dense/cuda/stream.h"
+#include "proto/base/minmax.h"
 
 /* ---- bias, activation, dropout --------------------------------------------------------------- */
 
@@ -18,7 +19,9 @@ struct act_forward_args {
 /* The value of y for a product's result x. */
 BODY float act_of(const struct act_forward_args *a, uint32_t example, uint32_t column, float x)
 {
-    float v = act_value(a->act, a->bias ? x + a->bias[column] : x);
+    if (a->bias)
+        x += a->bias[column];
+    float v = act_value(a->act, x);
     if (a->mask.threshold > 0)
         v = dropout_keeps(&a->mask, example * a->width + column) ? v * a->mask.scale : 0.0f;
     return v;
@@ -103,7 +106,7 @@ BODY void act_backward_rows(const struct act_backward_args *a, const struct plac
     for (; row < end; row += ACT_AHEAD) {
         struct four d[ACT_AHEAD], y[ACT_AHEAD];
         EACH (k, ACT_AHEAD) {
-            size_t at = row + k < end ? row + k : end - 1;
+            size_t at = MIN(row + k, end - 1);
             d[k] = act_load(a->dy + at * a->lddy + p->column, p->count, whole);
             y[k] = act_load(a->y + at * a->ldy + p->column, p->count, whole);
         }
@@ -148,7 +151,10 @@ void cuda_act_backward(struct stream *s, enum activation act, const struct dropo
                        float *dy, uint32_t lddy, float *bias_gradient, struct narrow_to instead)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    uint32_t chunk = bias_gradient ? SUM_CHUNK : ACT_AHEAD, chunks = (count + chunk - 1) / chunk;
+    uint32_t chunk = ACT_AHEAD;
+    if (bias_gradient)
+        chunk = SUM_CHUNK;
+    uint32_t chunks = (count + chunk - 1) / chunk;
     double *partial = NULL;
     if (bias_gradient) {
         partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
@@ -285,7 +291,7 @@ static void head_forward(struct stream *s, uint32_t count, uint32_t width, const
                          uint32_t ldx, const float *w, float *logit, uint32_t stride)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    uint32_t lanes = width < HEAD_LANES ? width : HEAD_LANES;
+    uint32_t lanes = MIN(width, HEAD_LANES);
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
     struct head_args a = {count, width, ldx, stride, lanes, x, w, logit, sums};
     if (sums == NULL)

@@ -111,8 +111,11 @@ BODY void attend_output_at(const struct attend_kernel_args *a, size_t i)
                          (size_t)of_example.column * a->a.fields;
     const float *value =
         a->a.x + attend_row(a, of_example.row, 0) + 2 * (size_t)a->a.width + p.column;
-    float sum = a->a.residual ? a->a.residual[attend_apart(a, i, a->a.ldresidual)]
-                              : a->a.x[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column];
+    float sum;
+    if (a->a.residual)
+        sum = a->a.residual[attend_apart(a, i, a->a.ldresidual)];
+    else
+        sum = a->a.x[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column];
     for (uint32_t k = 0; k < a->a.fields; k++)
         sum += attend_kept(a, share[k]) * value[(size_t)k * a->row];
     a->a.y[i] = sum;
@@ -211,7 +214,7 @@ BODY void attend_residual_at(const struct attend_kernel_args *a, size_t i)
         a->a.dx[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column] = a->a.dy[i];
     } else {
         float *to = a->a.dresidual + attend_apart(a, i, a->a.lddresidual);
-        *to = (a->a.add ? *to : 0.0f) + a->a.dy[i];
+        *to = sum_begin(to, a->a.add) + a->a.dy[i];
     }
 }
 KERNEL(attend_residual)

@@ -1,5 +1,6 @@
 /* ops_attention.cu: gates and sequences, and the table of dense/ops_attention.h. */
 #include "dense/cuda/stream.h"
+#include "proto/base/minmax.h"
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -34,7 +35,7 @@ BODY void gate_backward_at(const struct gate_kernel_args *a, size_t i)
     a->dg[(size_t)p.row * a->lddg + p.column] = a->x[(size_t)p.row * a->ldx + p.column] * dy;
     if (p.column < a->dx_width) {
         float *to = a->dx + (size_t)p.row * a->lddx + p.column;
-        *to = (a->add ? *to : 0.0f) + a->g[(size_t)p.row * a->ldg + p.column] * dy;
+        *to = sum_begin(to, a->add) + a->g[(size_t)p.row * a->ldg + p.column] * dy;
     }
 }
 KERNEL(gate_backward)
@@ -98,7 +99,7 @@ BODY void dots_backward_at(const struct dots_kernel_args *a, size_t i)
     float d = a->dlogit[(size_t)p.row * a->stride];
     float *t = a->t + (size_t)p.row * a->ldt + p.column,
           *dz = a->dz + (size_t)p.row * a->lddz + p.column;
-    *dz = (a->add ? *dz : 0.0f) + *t * d;
+    *dz = sum_begin(dz, a->add) + *t * d;
     *t = a->z[(size_t)p.row * a->ldz + p.column] * d;
 }
 KERNEL(dots_backward)
@@ -107,7 +108,7 @@ static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const
                          uint32_t ldt, const float *z, uint32_t ldz, float *logit, uint32_t stride)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    uint32_t lanes = width < DOTS_LANES ? width : DOTS_LANES;
+    uint32_t lanes = MIN(width, DOTS_LANES);
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
     struct dots_kernel_args a = {width,      ldt, ldz,  stride, 0,    lanes, false,
                                  (float *)t, z,   NULL, logit,  NULL, sums};
@@ -186,8 +187,8 @@ static void sequence_args_begin(const struct sequence_args *from, const struct s
 
 BODY void sequence_slots_at(const struct sequence_kernel_args *a, size_t i)
 {
-    uint32_t begin = a->a.offset ? a->a.offset[i] : (uint32_t)i,
-             end = a->a.offset ? a->a.offset[i + 1] : begin + 1;
+    uint32_t begin = slot_begin(a->a.offset, (uint32_t)i),
+             end = slot_begin(a->a.offset, (uint32_t)i + 1);
     for (uint32_t value = begin; value < end; value++)
         a->slot[value] = (uint32_t)i;
 }
@@ -205,8 +206,10 @@ static void *sequence_begin(struct stream *s, const struct sequence_args *from, 
 {
     struct sequence_args with = *from;
     struct sequence_kernel_args a;
-    with.kept = cuda_scratch(
-        s, slots_bytes(from) + (back ? (size_t)from->values * from->dim * sizeof(float) : 0) + 1);
+    size_t bytes = slots_bytes(from) + 1;
+    if (back)
+        bytes += (size_t)from->values * from->dim * sizeof(float);
+    with.kept = cuda_scratch(s, bytes);
     if (!with.kept)
         return NULL;
     sequence_args_begin(&with, NULL, &a);
@@ -233,10 +236,10 @@ static bool sequence_next(struct stream *s, const struct sequence_args *from,
     uint32_t left = from->values - c->place;
     if (stream_failed(s) || left == 0)
         return false;
-    left = left < from->room ? left : from->room;
+    left = MIN(left, from->room);
     c->place += left;
     c->rows = (left + CHUNK_GRANULE - 1) / CHUNK_GRANULE * CHUNK_GRANULE;
-    c->rows = c->rows < from->room ? c->rows : from->room;
+    c->rows = MIN(c->rows, from->room);
     sequence_args_begin(from, c, &a);
     sequence_owner_run(s, c->rows, &a);
     return true;
@@ -247,12 +250,11 @@ BODY void sequence_rows_of(const struct sequence_kernel_args *a, uint32_t exampl
                            uint32_t *end)
 {
     uint32_t slot = (a->a.first + example) * a->a.fields + a->a.field, last = a->begin + a->c.rows;
-    uint32_t from = a->a.offset ? a->a.offset[slot] : slot,
-             to = a->a.offset ? a->a.offset[slot + 1] : slot + 1;
-    from = from < a->begin ? a->begin : from;
-    to = to > last ? last : to;
+    uint32_t from = slot_begin(a->a.offset, slot), to = slot_begin(a->a.offset, slot + 1);
+    from = MAX(from, a->begin);
+    to = MIN(to, last);
     *begin = from - a->begin;
-    *end = to > from ? to - a->begin : *begin;
+    *end = MAX(from, to) - a->begin;
 }
 
 /* Forward. */

@@ -1,5 +1,6 @@
 /* ops_interact.cu: the kernels of dense/ops_interact.h, and sums over pairs of vectors. */
 #include "dense/cuda/stream.h"
+#include "proto/base/minmax.h"
 
 /* ---- pairs, summed --------------------------------------------------------------------------- */
 
@@ -67,7 +68,7 @@ BODY void fm_gradient_at(const struct fm_args *a, size_t i)
         x = four_load(to, p.count, a->aligned);
     for (uint32_t j = 0; j < FOUR; j++) {
         float g = (sum.v[j] - v.v[j]) * d;
-        x.v[j] = a->add ? x.v[j] + g : g;
+        sum_put(&x.v[j], g, a->add);
     }
     four_store(to, p.count, a->aligned, &x);
 }
@@ -157,15 +158,25 @@ BODY void products_forward_at(const struct products_forward_args *a, size_t i)
     uint32_t pair = at.column - a->kept, row = products_row_of(pair);
     const float *v = x + (size_t)row * a->p.dim,
                 *w = x + (size_t)(pair - products_at(row, 0)) * a->p.dim;
-    *y = a->by_four ? dot_by_four(v, w, a->p.dim) : dot(v, w, a->p.dim);
+    if (a->by_four)
+        *y = dot_by_four(v, w, a->p.dim);
+    else
+        *y = dot(v, w, a->p.dim);
 }
 KERNEL(products_forward)
+
+static uint32_t products_kept(const struct products_args *p)
+{
+    if (p->keep)
+        return p->dim;
+    return 0;
+}
 
 static void cuda_products_forward(struct stream *s, const struct products_args *p)
 {
     struct products_forward_args a;
     a.p = *p;
-    a.kept = p->keep ? p->dim : 0;
+    a.kept = products_kept(p);
     a.width = a.kept + products_pairs(p->vectors);
     a.by_four = p->dim % FOUR == 0 && fours_lie(p->x, p->ldx);
     products_forward_run(s, (size_t)p->count * a.width, &a);
@@ -202,7 +213,7 @@ BODY void products_backward_at(const struct products_backward_args *a, size_t i)
 {
     uint32_t dim = a->p.dim, vectors = a->p.vectors, each = fours_of(dim);
     struct place at = place_of(i, vectors * each), in = place_of(at.column, each);
-    uint32_t column = in.column * FOUR, count = dim - column < FOUR ? dim - column : FOUR;
+    uint32_t column = in.column * FOUR, count = MIN(dim - column, FOUR);
     const float *x = a->p.x + (size_t)at.row * a->p.ldx + column,
                 *dy = a->p.dy + (size_t)at.row * a->p.lddy;
     float *dx = a->p.dx + (size_t)at.row * a->p.lddx + (size_t)in.row * dim + column;
@@ -222,7 +233,7 @@ static void cuda_products_backward(struct stream *s, const struct products_args 
 {
     struct products_backward_args a;
     a.p = *p;
-    a.kept = p->keep ? p->dim : 0;
+    a.kept = products_kept(p);
     a.aligned = p->dim % FOUR == 0 && fours_lie(p->x, p->ldx) && fours_lie(p->dx, p->lddx);
     products_backward_run(s, (size_t)p->count * p->vectors * fours_of(p->dim), &a);
 }
@@ -320,13 +331,13 @@ BODY void cross_backward_at(const struct cross_backward_args *a, size_t i)
     struct place_four p = place_four_of(i, a->c.width);
     uint32_t end = part_end(p.row, SUM_CHUNK, a->c.count),
              left = a->c.dx0_width > p.column ? a->c.dx0_width - p.column : 0,
-             wanted = left < FOUR ? left : FOUR;
+             wanted = MIN(left, FOUR);
     struct four bias = four_load(a->c.bias + p.column, p.count, a->aligned_bias);
     double sum[FOUR] = {0.0, 0.0, 0.0, 0.0};
     for (uint32_t row = p.row * SUM_CHUNK; row < end; row += CROSS_AHEAD) {
         struct cross_row r[CROSS_AHEAD];
         EACH (k, CROSS_AHEAD)
-            r[k] = cross_row_of(a, row + k < end ? row + k : end - 1, p.column, p.count, wanted);
+            r[k] = cross_row_of(a, MIN(row + k, end - 1), p.column, p.count, wanted);
         EACH (k, CROSS_AHEAD) {
             if (row + k >= end)
                 continue;
@@ -376,7 +387,7 @@ BODY void turn_at(const struct turn_args *a, size_t i)
     struct place at = place_of(i, a->fields * a->dim), to = place_of(at.column, a->fields);
     float *y = a->y + (size_t)at.row * a->ldy + at.column;
     float x = a->x[(size_t)at.row * a->ldx + (size_t)to.column * a->dim + to.row];
-    *y = a->add ? *y + x : x;
+    sum_put(y, x, a->add);
 }
 KERNEL(turn)
 
@@ -425,7 +436,7 @@ BODY void cin_fields_back_at(const struct cin_fields_back_args *a, size_t i)
     float sum = 0.0f;
     for (uint32_t m = 0; m < a->c.maps; m++)
         sum += dz[m] * x[m];
-    a->c.dx0[i] = a->c.add0 ? a->c.dx0[i] + sum : sum;
+    sum_put(&a->c.dx0[i], sum, a->c.add0);
 }
 KERNEL(cin_fields_back)
 
@@ -442,7 +453,7 @@ BODY void cin_maps_back_at(const struct cin_maps_back_args *a, size_t i)
     float sum = 0.0f;
     for (uint32_t f = 0; f < a->c.fields; f++)
         sum += dz[(size_t)f * a->c.maps] * x0[f];
-    a->c.dx[i] = a->c.add ? a->c.dx[i] + sum : sum;
+    sum_put(&a->c.dx[i], sum, a->c.add);
 }
 KERNEL(cin_maps_back)
 
@@ -502,7 +513,7 @@ BODY void cin_pool_back_at(const struct cin_pool_back_args *a, size_t i)
     struct place at = place_of(i, a->dim * a->maps), in = place_of(at.column, a->maps);
     float *dx = a->dx + (size_t)at.row * a->lddx + at.column,
           d = a->dy[(size_t)at.row * a->lddy + in.column];
-    *dx = a->add ? *dx + d : d;
+    sum_put(dx, d, a->add);
 }
 KERNEL(cin_pool_back)
 

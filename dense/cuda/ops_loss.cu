@@ -22,11 +22,15 @@ BODY void loss_at(const struct loss_args *a, size_t i)
             a->dlogit[i] = 0.0f;
         return;
     }
-    double of_example = a->weight ? (double)a->weight[p.row] : 1.0;
+    double of_example = 1.0;
+    if (a->weight)
+        of_example = (double)a->weight[p.row];
     double z = (double)a->logit[i] + (double)a->offset, y = (double)a->label[i];
     double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
     double loss = of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
-    a->term[i] = z == z ? loss : z; /* keeps a NaN that the comparisons above would hide */
+    if (isnan(z))
+        loss = z; /* the comparisons above would hide it */
+    a->term[i] = loss;
     if (a->scores)
         a->scores[i] = (float)score;
     if (a->dlogit)
@@ -59,7 +63,10 @@ struct scale_args {
 
 BODY void scale_at(const struct scale_args *a, size_t i)
 {
-    a->y[i] = a->x[i] * (a->by ? *a->by : a->factor);
+    float factor = a->factor;
+    if (a->by)
+        factor = *a->by;
+    a->y[i] = a->x[i] * factor;
 }
 KERNEL(scale)
 
@@ -179,7 +186,9 @@ BODY void clip_factor_at(const struct clip_rows_args *a, size_t i)
         square += (double)a->x[i * a->width + d] * (double)a->x[i * a->width + d];
     double norm = sqrt(square);
     bool clips = norm > (double)a->limit && isfinite(norm);
-    a->factor[i] = clips ? (float)((double)a->limit / norm) : 1.0f;
+    a->factor[i] = 1.0f;
+    if (clips)
+        a->factor[i] = (float)((double)a->limit / norm);
 }
 KERNEL(clip_factor)
 

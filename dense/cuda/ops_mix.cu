@@ -125,7 +125,7 @@ BODY void mix_gate_at(const struct mix_gate_args *a, size_t i)
     float mean = 0.0f;
     for (uint32_t e = 0; e < a->choices; e++)
         mean += a->m.share[first + e] * a->slope[first + e];
-    *to = (a->m.add_gate ? *to : 0.0f) + a->m.share[i] * (a->slope[i] - mean);
+    *to = sum_begin(to, a->m.add_gate) + a->m.share[i] * (a->slope[i] - mean);
 }
 KERNEL(mix_gate)
 
@@ -140,12 +140,15 @@ BODY void mix_expert_at(const struct mix_expert_args *a, size_t i)
     uint32_t expert = at.column / a->m.width, column = at.column - expert * a->m.width;
     bool of_all = expert < a->m.shared;
     /* [task, end): the tasks whose gates may choose this expert */
-    uint32_t task = of_all ? 0 : (expert - a->m.shared) / a->m.own;
-    uint32_t end = of_all ? a->m.tasks : task + 1;
+    uint32_t task = 0, end = a->m.tasks;
+    if (!of_all) {
+        task = (expert - a->m.shared) / a->m.own;
+        end = task + 1;
+    }
     const float *share = a->m.share + (size_t)at.row * a->m.tasks * a->choices;
     const float *dy = a->m.dy + (size_t)at.row * a->m.lddy + column;
     float *to = a->m.dx + (size_t)at.row * a->m.lddx + at.column;
-    float sum = a->m.add ? *to : 0.0f;
+    float sum = sum_begin(to, a->m.add);
 
     for (; task < end; task++) {
         float of_task = share[task * a->choices + (of_all ? expert : expert - task * a->m.own)];

@@ -2,6 +2,7 @@
  * tensor cores. */
 #include "dense/cuda/narrow.h"
 #include "dense/cuda/stream.h"
+#include "proto/base/minmax.h"
 
 struct narrow_args {
     const float *from;
@@ -18,8 +19,8 @@ BODY void narrow_f32_at(const struct narrow_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->n.ld);
     uint32_t left = a->columns > p.column ? a->columns - p.column : 0;
-    struct four x = four_load(a->from + (size_t)p.row * a->ld + p.column, left < FOUR ? left : FOUR,
-                              a->aligned);
+    struct four x =
+        four_load(a->from + (size_t)p.row * a->ld + p.column, MIN(left, FOUR), a->aligned);
     four_store((float *)a->n.to + (size_t)p.row * a->n.ld + p.column, FOUR, true, &x);
 }
 KERNEL(narrow_f32)

@@ -18,11 +18,14 @@ BODY void norm_sums_at(const struct norm_sums_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
     uint32_t end = part_end(p.row, SUM_CHUNK, a->count);
-    end = a->live && *a->live < end ? *a->live : end;
+    if (a->live && *a->live < end)
+        end = *a->live;
     float middle = a->middle[p.column], sum = 0.0f, square = 0.0f;
     for (uint32_t row = p.row * SUM_CHUNK; row < end; row++) {
         float v = a->x[(size_t)row * a->ldx + p.column] - middle;
-        float d = a->dy ? a->dy[(size_t)row * a->lddy + p.column] : v;
+        float d = v;
+        if (a->dy)
+            d = a->dy[(size_t)row * a->lddy + p.column];
         sum += d;
         square += d * v;
     }
@@ -45,7 +48,9 @@ struct norm_kernel_args {
 /* The number of examples that the statistics cover. */
 BODY uint32_t norm_examples(const struct norm_args *n)
 {
-    return n->live ? *n->live : n->examples;
+    if (n->live)
+        return *n->live;
+    return n->examples;
 }
 
 /* True when the batch's own statistics are used: a single example has no variance. */
@@ -76,7 +81,9 @@ KERNEL(norm_settle_forward)
 /* As in dense/cpu/body_norm.h. Running statistics are constants: then dx is gamma inverse dy. */
 BODY void norm_settle_backward_at(const struct norm_kernel_args *a, size_t j)
 {
-    double share = norm_of_batch(&a->n) ? 1.0 / (double)norm_examples(&a->n) : 0.0;
+    double share = 0.0;
+    if (norm_of_batch(&a->n))
+        share = 1.0 / (double)norm_examples(&a->n);
     double inverse = (double)a->t.inverse[j], product = a->t.square[j] * inverse;
     a->n.gamma_gradient[j] += (float)product;
     a->n.beta_gradient[j] += (float)a->t.sum[j];
@@ -119,9 +126,12 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     struct norm_state t = norm_state_of(n->state, n->width);
     uint32_t chunks = sum_chunks(n->count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * 2 * n->width * sizeof *partial);
-    struct norm_sums_args a = {
-        n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL,
-        n->live,  partial};
+    struct norm_sums_args a = {n->count, n->width, n->ldx,  n->lddy, n->x,
+                               t.pivot,  NULL,     n->live, partial};
+    if (back) {
+        a.middle = t.mean;
+        a.dy = n->dy;
+    }
     if (partial == NULL)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);

@@ -49,8 +49,7 @@ BODY float pool_vector(const struct pool_args *p, uint32_t row, uint32_t f, uint
     if (p->offset == NULL)
         return pool_row(p, f, slot)[d];
     uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    float sum = 0.0f,
-          share = p->pooling[f] != POOL_SUM && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
+    float sum = 0.0f, share = mean_share(p->pooling[f] != POOL_SUM, end - begin);
     for (uint32_t value = begin; value < end; value++)
         sum += pool_row(p, f, value)[d] * share;
     return sum;
@@ -100,8 +99,7 @@ BODY void pool_weights_at(const struct pool_kernel_args *a, size_t i)
         return;
     }
     uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    bool mean = p->pooling[f] != POOL_SUM && end - begin > 1;
-    float sum = 0.0f, share = mean ? 1.0f / (float)(end - begin) : 1.0f;
+    float sum = 0.0f, share = mean_share(p->pooling[f] != POOL_SUM, end - begin);
     for (uint32_t value = begin; value < end; value++)
         sum += pool_row(p, f, value)[0] * share;
     a->weight[i] = sum;

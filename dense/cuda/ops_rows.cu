@@ -6,6 +6,7 @@
  * that every example has is shared among many elements, and its sum has the same bits at each
  * run. */
 #include "dense/cuda/stream.h"
+#include "proto/base/minmax.h"
 
 #define ROWS_CHUNK 64u
 #define ROWS_AHEAD 8u       /* values that are loaded at once */
@@ -40,7 +41,9 @@ struct rows_args {
 BODY uint32_t slot_of(const struct sorted_values *v, uint32_t position)
 {
     uint32_t value = v->value[position];
-    return v->slot ? v->slot[value] : value;
+    if (v->slot)
+        return v->slot[value];
+    return value;
 }
 
 /* The term that the value at a sorted position adds to its row. */
@@ -54,16 +57,22 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
         /* -1 for each example, however often it names the row (a key belongs to one field) */
         bool again = position > 0 && a->v.row[position - 1] == a->v.row[position] &&
                      slot_of(&a->v, position - 1) == slot;
-        return again ? 0.0f : -1.0f;
+        if (again)
+            return 0.0f;
+        return -1.0f;
     }
-    uint32_t values = a->offset ? a->offset[slot + 1] - a->offset[slot] : 1;
-    float share = a->pooling[f] != POOL_SUM && values > 1 ? 1.0f / (float)values : 1.0f;
+    uint32_t values = slot_begin(a->offset, slot + 1) - slot_begin(a->offset, slot);
+    float share = mean_share(a->pooling[f] != POOL_SUM, values);
     if (column < a->first_order)
         return a->dlogit[(size_t)example * a->tasks] * share;
-    uint32_t d = column - a->first_order, dim = a->table ? a->table[a->field_table[f]].dim : a->dim;
+    uint32_t d = column - a->first_order, dim = a->dim, begin = f * dim;
+    if (a->table) {
+        dim = a->table[a->field_table[f]].dim;
+        begin = a->column[f];
+    }
     if (a->pooling[f] == POOL_ATTENTION || d >= dim)
         return 0.0f;
-    return a->dx[(size_t)example * a->lddx + (a->table ? a->column[f] : f * dim) + d] * share;
+    return a->dx[(size_t)example * a->lddx + begin + d] * share;
 }
 
 /* Adds `sum` to a column of the row of the value at this sorted position, if that row has the
@@ -101,7 +110,7 @@ BODY void rows_ahead_single(const struct rows_args *a, uint32_t position, uint32
     uint32_t slot[ROWS_AHEAD];
     bool weight = column < a->first_order;
     EACH (j, ROWS_AHEAD)
-        slot[j] = a->v.value[position + j < last ? position + j : last];
+        slot[j] = a->v.value[MIN(position + j, last)];
     EACH (j, ROWS_AHEAD) {
         uint32_t example = slot[j] / a->fields, f = slot[j] - example * a->fields;
         const float *from =
@@ -119,12 +128,12 @@ BODY struct rows_ahead rows_ahead_of(const struct rows_args *a, uint32_t positio
     struct rows_ahead to;
     uint32_t last = end - 1;
     EACH (j, ROWS_AHEAD)
-        to.row[j] = a->v.row[position + j < last ? position + j : last];
+        to.row[j] = a->v.row[MIN(position + j, last)];
     if (a->single)
         rows_ahead_single(a, position, last, column, &to);
     else
         EACH (j, ROWS_AHEAD)
-            to.term[j] = rows_term(a, position + j < last ? position + j : last, column);
+            to.term[j] = rows_term(a, MIN(position + j, last), column);
     return to;
 }
 
@@ -233,7 +242,9 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
     if (!train || values == 0)
         return;
     struct places_args places = {(uint32_t *)cuda_scratch(s, bytes)};
-    struct slots_args slots = {p->offset, p->offset ? (uint32_t *)cuda_scratch(s, bytes) : NULL};
+    struct slots_args slots = {p->offset, NULL};
+    if (p->offset)
+        slots.slot = (uint32_t *)cuda_scratch(s, bytes);
     uint32_t *row = (uint32_t *)cuda_scratch(s, bytes), *value = (uint32_t *)cuda_scratch(s, bytes);
     size_t scratch_bytes = device_sort_bytes(s, values, p->row_count);
     void *scratch = cuda_scratch(s, scratch_bytes);

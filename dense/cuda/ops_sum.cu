@@ -61,7 +61,8 @@ static void columns_add(struct stream *s, const double *partial, uint32_t rows, 
         rows = parts;
     }
     struct columns_args end = {partial, rows, width, sum, out};
-    columns_end_run(s, rows == 0 ? 0 : width, &end);
+    if (rows > 0)
+        columns_end_run(s, width, &end);
 }
 
 void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out)
@@ -90,7 +91,9 @@ BODY void sum_at(const struct sum_args *a, size_t i)
     double sum = 0.0;
     for (size_t j = i; j < a->n; j += a->parts)
         sum += a->from[j];
-    a->to[i] = a->end ? a->to[i] + sum : sum;
+    if (a->end)
+        sum += a->to[i];
+    a->to[i] = sum;
 }
 KERNEL(sum)
 
@@ -107,5 +110,6 @@ void cuda_sum_add(struct stream *s, double *value, size_t n, double *out)
         n = parts;
     }
     struct sum_args end = {value, n, 1, out, true};
-    sum_run(s, n == 0 ? 0 : 1, &end);
+    if (n > 0)
+        sum_run(s, 1, &end);
 }

@@ -38,7 +38,9 @@ static enum product_type product_type_of(const struct stream *s)
 
 static uint32_t element_bytes(enum product_type type)
 {
-    return type == PRODUCT_BF16 || type == PRODUCT_FP16 ? 2 : 4;
+    if (type == PRODUCT_BF16 || type == PRODUCT_FP16)
+        return 2;
+    return 4;
 }
 
 static bool lies_ready(const struct operand *o, enum product_type type)
@@ -82,7 +84,9 @@ static bool operand_found(const struct stream *s, struct operand *o)
     } else if (lies_ready(o, product_type_of(s))) {
         o->ready = o->x;
         o->ready_ld = o->ld;
-        o->zeros = o->padded ? ready_columns(PRODUCT_F32, o->columns) : o->columns;
+        o->zeros = o->columns;
+        if (o->padded)
+            o->zeros = ready_columns(PRODUCT_F32, o->columns);
     }
     return o->ready != NULL;
 }
@@ -116,10 +120,10 @@ static void operand_product(struct stream *s, bool transpose_a, bool transpose_b
 {
     if (m == 0 || n == 0 || k == 0) /* every layer has inputs, and every pass has examples */
         return;
-    SHOAL_ASSERT((transpose_a ? a->rows : a->columns) == k);
-    SHOAL_ASSERT((transpose_b ? b->columns : b->rows) == k);
-    SHOAL_ASSERT((transpose_a ? a->columns : a->rows) >= m);
-    SHOAL_ASSERT((transpose_b ? b->rows : b->columns) >= n);
+    struct extent of_a = product_extent(transpose_a, a->rows, a->columns),
+                  of_b = product_extent(transpose_b, b->rows, b->columns);
+    SHOAL_ASSERT(of_a.columns == k && of_b.rows == k);
+    SHOAL_ASSERT(of_a.rows >= m && of_b.columns >= n);
     SHOAL_ASSERT(ldc >= n && (bias == NULL || beta == 0.0f));
     operand_ready(s, a);
     operand_ready(s, b);
@@ -152,10 +156,10 @@ static void gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t 
                  float *c, uint32_t ldc)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    struct operand x = {
-        .x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
-    struct operand y = {
-        .x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
+    struct extent of_a = product_extent(transpose_a, m, k),
+                  of_b = product_extent(transpose_b, k, n);
+    struct operand x = {.x = a, .rows = of_a.rows, .columns = of_a.columns, .ld = lda};
+    struct operand y = {.x = b, .rows = of_b.rows, .columns = of_b.columns, .ld = ldb};
     operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
     cuda_scratch_return(s, mark);
 }
@@ -191,8 +195,10 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     struct operand x = input_of(a), w = weights_of(a);
     struct narrow_to also = {.to = NULL};
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
-    operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
-                    plain ? a->bias : NULL);
+    const float *bias = NULL;
+    if (plain)
+        bias = a->bias;
+    operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy, bias);
     if (a->act != ACT_NONE && a->keep) /* then y does not change afterwards (plan_settle.c) */
         also = cuda_narrow_keep(s, a->y, a->count, a->out, a->ldy);
     if (!plain)

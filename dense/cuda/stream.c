@@ -1,6 +1,7 @@
 /* stream.c: a stream's life, failure, scratch memory and recordings. */
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,7 +69,9 @@ void stream_free(struct stream *s)
 
 struct err *stream_error(struct stream *s)
 {
-    return s->recorded != NULL ? &s->spoiled : &s->error;
+    if (s->recorded != NULL)
+        return &s->spoiled;
+    return &s->error;
 }
 
 void stream_fail(struct stream *s, int code, const char *format, ...)
@@ -106,7 +109,9 @@ void stream_release(struct stream *s, void *p)
 /* Adds a block of at least `bytes`. Pieces handed out before stay where they are. */
 static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
 {
-    size_t room = bytes > SCRATCH_BLOCK_BYTES || cuda_exact ? bytes : SCRATCH_BLOCK_BYTES;
+    size_t room = bytes;
+    if (!cuda_exact)
+        room = MAX(bytes, SCRATCH_BLOCK_BYTES);
     if (s->recorded != NULL || c->count == SCRATCH_BLOCKS) {
         stream_fail(s, SHOAL_E_INTERNAL,
                     "scratch of %zu bytes: %s; this is a bug in Shoal, please report it", bytes,
@@ -176,8 +181,10 @@ static void *scratch_take(struct stream *s, struct scratch *c, size_t bytes)
 {
     if (stream_failed(s))
         return NULL;
+    if (cuda_exact && !scratch_grow(s, c, bytes))
+        return NULL;
     if (cuda_exact)
-        return scratch_grow(s, c, bytes) ? c->block[c->current++] : NULL;
+        return c->block[c->current++];
     bytes = (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
     while (c->current == c->count || c->bytes[c->current] - c->used < bytes) {
         if (c->current == c->count) {
