@@ -143,8 +143,8 @@
 #define WIRE_TAKEN_SET(U32, U64, I32, F32, F64, B, STR) \
     U64(version) U64(cluster_high) U64(cluster_low)
 #define WIRE_TAKEN_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
-/* The record of TAKEN_SET as a shard keeps it, for a coordinator that has lost its own. Reply frame 1
- * as in TAKEN_SET; empty with version 0: the shard has none. */
+/* The record of TAKEN_SET as a shard keeps it, for a coordinator that has lost its own. Reply frame
+ * 1 as in TAKEN_SET; empty with version 0: the shard has none. */
 #define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_TAKEN_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 

@@ -77,7 +77,8 @@ void row_cache_clear(struct row_cache *c);
 void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
                     struct row_plan *plan);
 /* Notes how old the pulled rows may become, from the answer to a pull of some of the batch's
- * misses: clock, the lane's clock at that shard; low, the smallest clock of the live lanes there. */
+ * misses: clock, the lane's clock at that shard; low, the smallest clock of the live lanes
+ * there. */
 void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
                         uint64_t clock, uint64_t low);
 
