@@ -1,4 +1,5 @@
-/* death.h: work whose workers die. A process that the system kills reports nothing, and the same
+/* death.h: work whose workers die again and again; that one has died is noticed by
+ * coord_handle_expire (job/handle.c). A process that the system kills reports nothing, and the same
  * rows may kill the next worker that gets them: a value that breaks the parser, or a batch that
  * needs more memory than any machine has. Without a bound the workers of such a job would come and
  * die without end.

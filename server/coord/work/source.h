@@ -7,8 +7,9 @@
  *   replay_objects.c   a log of objects in windows of time
  *
  * Workers ask for work in one way, whatever the source (grant.c): a list of objects, an index, a
- * task. A new source is a new table, and a line in coord_source_of. Thread: the coordinator's
- * loop. */
+ * task. A new source is a new table, and a line in coord_source_of. A source that lets tasks wait
+ * (replay.h) or that has rounds (grow.h) is also called by name where an epoch ends (job/epoch.c).
+ * A worker reads its rows by worker/data/source.h. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_SOURCE_H
 #define SERVER_COORD_WORK_SOURCE_H
 
