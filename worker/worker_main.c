@@ -65,7 +65,7 @@ struct arguments {
     uint32_t part, parts;            /* eval, predict; 0 parts: all */
     enum score_format format;        /* predict */
     double share;                    /* count */
-    const struct string_list *set;   /* of the command line */
+    const struct string_list *set;   /* from the command line */
     uint32_t lanes, wait_s, split, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;
