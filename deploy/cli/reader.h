@@ -81,8 +81,9 @@ int reader_job(struct reader *r, char **text, size_t *bytes, struct err *e);
 /* ---- pushes and keys ---- */
 
 /* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, and the list
- * pushes. Each push has `who` (server/coord/work/lease_log.h): null when that is no longer known,
- * missing when the cluster does not run. UNAVAILABLE: a checkpoint has no pushes. */
+ * pushes. The member `who` of a push names its worker and input rows (the coordinator's
+ * lease_log.h): null when that is no longer known, missing when the cluster does not run.
+ * UNAVAILABLE: a checkpoint has no pushes. */
 int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit, struct json **out,
                  struct err *e);
 /* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has any data of them in

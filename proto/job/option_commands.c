@@ -41,7 +41,7 @@
                                .text = "where the tables are: a checkpoint's folder, that of a "   \
                                        "run of `shoal local`, running or ended, or `fleet`"        \
     }
-/* Of the commands that have OPTION_FROM. */
+/* Another name of --from, for commands that take OPTION_FROM. */
 #define OPTION_FROM_RUN                                                                            \
     {                                                                                              \
         "run-dir", CONFIG_STRING, .values = "DIR", .text = "the same as --from DIR"                \

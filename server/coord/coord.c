@@ -1,4 +1,4 @@
-/* coord.c: the core's entry: dispatch by type, the operator's requests, the tick. */
+/* coord.c: the entry of the coordinator: dispatch by type, the operator's requests, the tick. */
 #include "server/coord/coord.h"
 
 #include "proto/base/assert.h"

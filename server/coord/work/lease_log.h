@@ -1,6 +1,6 @@
 /* lease_log.h: the worker and the input rows of each batch: a bounded log of the tasks granted,
- * over all jobs and epochs. WHO reads it, and `shoal blame` thereby gets from a push to a worker
- * and to rows of the input.
+ * over all jobs and epochs. The answer to a request WHO is made from it, so `shoal blame` can name
+ * the worker and the input rows of a push.
  *
  * Each task (or the rest of one) that a worker was given has an entry: the batches from `first` to
  * `last` of a lane in a generation. A push carries lane, generation and batch, so at most one entry
