@@ -86,8 +86,11 @@ int coord_old_log_read(const char *path, const void *log, uint64_t bytes, struct
             e, SHOAL_E_VERSION,
             "%s was written by a build that is no release; this Shoal reads that of 0.2.0", path);
     for (*whole = 0; rc == 0 && *whole < bytes; *whole += length) {
-        if (!is_whole(&l, *whole, &r, &length))
-            return is_torn(&l, *whole) ? 0 : damaged(&l, *whole, "; others follow it", e);
+        if (!is_whole(&l, *whole, &r, &length)) {
+            if (is_torn(&l, *whole))
+                return 0;
+            return damaged(&l, *whole, "; others follow it", e);
+        }
         rc = record_take(&l, *whole, &r, into, e);
     }
     return rc;

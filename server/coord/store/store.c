@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static int entry_put(struct entries *s, const char *key, const void *value, size
 {
     bool found;
     size_t at = entry_find(s, key, &found);
-    void *copy = malloc(bytes == 0 ? 1 : bytes);
+    void *copy = malloc(MAX(bytes, 1));
     if (copy == NULL || (!found && array_room(&s->entry, s->count, &s->capacity, 64) != 0)) {
         free(copy);
         return err_set(e, SHOAL_E_NOMEM, "no memory to store '%s'", key);
@@ -126,7 +127,9 @@ static int value_put(struct coord_store *part, const char *key, const void *valu
         return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored",
                        key, bytes, COORD_VALUE_MAX);
     int rc = change_note(s, full, sync, e);
-    return rc == 0 ? entry_put(&s->values, full, value, bytes, e) : rc;
+    if (rc != 0)
+        return rc;
+    return entry_put(&s->values, full, value, bytes, e);
 }
 
 int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,

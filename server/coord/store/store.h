@@ -79,6 +79,13 @@ int coord_store_note(struct coord_store *s, const char *key, const void *value, 
 /* Gets a value, which the caller frees; NOT_FOUND (without a text) when there is none. */
 int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
                     struct err *e);
+/* The status of a get whose value may be missing: NOT_FOUND becomes 0. */
+static inline int coord_store_optional(int rc)
+{
+    if (rc == SHOAL_E_NOT_FOUND)
+        return 0;
+    return rc;
+}
 /* Gets a value of known size: CORRUPT when it has another. */
 int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
                           struct err *e);

@@ -186,7 +186,9 @@ static int old_read(struct disk_store *d, const char *path, const char *log, siz
                     struct err *e)
 {
     uint64_t whole = bytes;
-    int rc = log == NULL ? 0 : coord_old_log_read(path, log, bytes, d->memory, &whole, e);
+    if (log == NULL)
+        return 0;
+    int rc = coord_old_log_read(path, log, bytes, d->memory, &whole, e);
     if (rc == 0 && whole < bytes)
         log_warn("%s: the last %" PRIu64 " bytes were not written whole, no request was answered "
                  "for them, and they are left out",
@@ -199,7 +201,9 @@ static int begin(struct disk_store *d, uint64_t taken, struct err *e)
 {
     struct head h = {.version = VERSION, .taken = taken};
     int rc = coord_store_put(d->memory, HEAD, &h, sizeof h, e);
-    return rc == 0 ? coord_store_commit(d->memory, e) : rc;
+    if (rc != 0)
+        return rc;
+    return coord_store_commit(d->memory, e);
 }
 
 static int old_rename(const char *path, const char *dir, struct err *e)
@@ -244,7 +248,9 @@ static int old_take(struct disk_store *d, const char *dir, struct err *e)
     else if (rc == SHOAL_E_NOT_FOUND && (rc = old_read(d, path, log, bytes, e)) == 0)
         rc = begin(d, hash, e);
     free(log);
-    return rc == 0 && hash != 0 ? old_rename(path, dir, e) : rc;
+    if (rc != 0 || hash == 0)
+        return rc;
+    return old_rename(path, dir, e);
 }
 
 /* ---- opening (2) ----------------------------------------------------------------------------- */
@@ -317,7 +323,9 @@ static int all_read(struct disk_store *d, struct err *e)
         d->synced = s.number;
 
     (void)snprintf(path, sizeof path, "%s/CURRENT", d->path);
-    int rc = access(path, F_OK) == 0 ? values_read(d, &number, e) : 0;
+    int rc = 0;
+    if (access(path, F_OK) == 0)
+        rc = values_read(d, &number, e);
     if (rc == 0 && number < d->synced)
         rc = damaged(d, "changes are missing that had been on disk", e);
     return rc;
