@@ -5,7 +5,9 @@
 
 uint64_t coord_awaited_silent_ns(const struct coord_job *j, const struct coord_shard *s)
 {
-    uint64_t now = env_now_ns(j->fleet->env), since = s->seen ? s->beat_ns : j->watch.begun_ns;
+    uint64_t now = env_now_ns(j->fleet->env), since = j->watch.begun_ns;
+    if (s->seen)
+        since = s->beat_ns;
     SHOAL_ASSERT(since <= now);
     return now - since;
 }

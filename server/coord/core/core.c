@@ -42,7 +42,9 @@ int coord_job_put_parts(struct coord_job *j, const char *key, const struct coord
             memcpy(value + at, part[i].data, part[i].bytes);
     bool good = coord_job_put(j, key, value, bytes);
     free(value);
-    return good ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (!good)
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return 0;
 }
 
 int coord_job_get(struct coord_job *j, const char *key, char **value, size_t *bytes, struct err *e)
@@ -91,15 +93,17 @@ uint64_t coord_lease_ns(const struct coord_job *j)
 {
     uint64_t fleet = coord_fleet_lease_ns(j->fleet);
     uint64_t asked = j->spec.coordinator.lease_ms * UINT64_C(1000000);
-    return j->parsed && asked < fleet ? asked : fleet;
+    if (!j->parsed)
+        return fleet;
+    return MIN(asked, fleet);
 }
 
 uint32_t coord_live_workers(const struct coord_job *j)
 {
     uint32_t wanted = j->at.workers_wanted, deaths = j->at.worker_deaths;
-    uint32_t expected = wanted > deaths ? wanted - deaths : 0;
+    uint32_t expected = SAT_SUB(wanted, deaths);
     uint32_t live = MAX(j->workers.count, expected);
-    return live == 0 ? 1 : live;
+    return MAX(live, 1);
 }
 
 bool coord_grow_on(const struct coord_job *j)
@@ -120,7 +124,7 @@ uint32_t coord_epochs_kept(const struct coord_job *j)
 uint32_t coord_epoch_first(const struct coord_job *j)
 {
     uint32_t kept = coord_epochs_kept(j);
-    return j->at.epoch > kept ? j->at.epoch - kept + 1 : 1;
+    return SAT_SUB(j->at.epoch, kept) + 1;
 }
 
 uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch)
@@ -137,8 +141,8 @@ bool coord_epoch_open(const struct coord_job *j)
 
 uint32_t coord_retry_ms(const struct coord_job *j)
 {
-    uint32_t ms = 5 * j->workers.count;
-    return ms < 20 ? 20 : ms > 500 ? 500 : ms;
+    uint32_t ms = MAX(5 * j->workers.count, 20);
+    return MIN(ms, 500);
 }
 
 void coord_missed(struct coord_job *j, int status, const char *format, ...)

@@ -2,6 +2,7 @@
 #include "server/coord/core/fresh.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ int coord_fresh_open(struct coord_fleet *fleet, struct err *e)
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
         rc = coord_store_get_fixed(fleet->store, FIELDS_KEY, f, sizeof *f, e);
     f->what[sizeof f->what - 1] = 0;
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return coord_store_optional(rc);
 }
 
 static bool put(struct coord_fleet *f, struct coord_fresh to)
@@ -66,12 +67,14 @@ bool coord_fresh_due(const struct coord_job *j)
 const char *coord_fresh_fields_due(const struct coord_job *j)
 {
     const struct coord_fresh_fields *f = j->fleet->fresh_fields;
-    return f->number != 0 && f->number == j->at.number && coord_phase_running(j) ? f->what : NULL;
+    if (f->number == 0 || f->number != j->at.number || !coord_phase_running(j))
+        return NULL;
+    return f->what;
 }
 
 const char *coord_fresh_fields_half(const struct coord_fleet *f)
 {
-    return f->fresh_fields->begun != 0 ? f->fresh_fields->what : "";
+    return text_if(f->fresh_fields->begun != 0, f->fresh_fields->what);
 }
 
 bool coord_fresh_half(const struct coord_fleet *f)

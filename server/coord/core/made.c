@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/phase.h"
 
@@ -39,26 +40,30 @@ static int take(struct coord_made *m, const struct head *head, const void *table
     struct coord_made to = {.tables = head->tables, .yaml_bytes = head->yaml_bytes};
     to.table = malloc(bytes);
     to.yaml = malloc(head->yaml_bytes + 1u);
-    int rc = to.table == NULL || to.yaml == NULL
-                 ? err_set(e, SHOAL_E_NOMEM, "no memory for the tables of the last job")
-                 : 0;
-    if (rc == 0) {
-        memcpy(to.table, tables, bytes);
-        memcpy(to.yaml, yaml, head->yaml_bytes);
-        rc = coord_map_check(to.table, to.tables, e);
+    int rc;
+    if (to.table == NULL || to.yaml == NULL) {
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the tables of the last job");
+        goto out;
     }
-    if (rc == 0)
-        rc = job_parse(to.yaml, to.yaml_bytes, "the last job", NULL, &to.spec, e);
-    if (rc == 0) {
-        to.number = head->number;
-        to.numbers = numbers;
-        to.tablets = coord_map_tablets(to.table, to.tables);
-        coord_made_close(m);
-        *m = to;
-    } else {
-        free(to.table);
-        free(to.yaml);
-    }
+    memcpy(to.table, tables, bytes);
+    memcpy(to.yaml, yaml, head->yaml_bytes);
+    rc = coord_map_check(to.table, to.tables, e);
+    if (rc != 0)
+        goto out;
+    rc = job_parse(to.yaml, to.yaml_bytes, "the last job", NULL, &to.spec, e);
+    if (rc != 0)
+        goto out;
+
+    to.number = head->number;
+    to.numbers = numbers;
+    to.tablets = coord_map_tablets(to.table, to.tables);
+    coord_made_close(m);
+    *m = to;
+    return 0;
+
+out:
+    free(to.table);
+    free(to.yaml);
     return rc;
 }
 
@@ -89,7 +94,7 @@ int coord_made_open(struct coord_job *j, struct err *e)
     struct err why = {0};
     int rc = coord_store_get(j->store, KEY, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     rc = record_take(&j->made, value, bytes, &why);
     free(value);
     if (rc == SHOAL_E_NOMEM)
@@ -228,7 +233,7 @@ int coord_made_table_get(struct coord_job *j, struct coord_ask *a)
 /* Writes the endpoint of a shard and its key; returns the bytes. */
 static size_t map_line(const struct coord_shard *s, char line[320])
 {
-    int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, s->key[0] != 0 ? " " : "", s->key);
+    int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, text_if(s->key[0] != 0, " "), s->key);
     SHOAL_ASSERT(n > 0 && n < 320);
     return (size_t)n;
 }
@@ -242,10 +247,15 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet", j->spec.name);
     if (!works && !coord_made_known(j))
         return unknown(j->fleet, &a->e);
-    uint64_t numbers = works ? j->numbers : j->made.numbers;
-    const struct table_schema *table = works ? j->table : j->made.table;
-    uint32_t tables = works ? j->at.tables : j->made.tables,
-             tablets = works ? j->tablets : j->made.tablets;
+    uint64_t numbers = j->made.numbers;
+    const struct table_schema *table = j->made.table;
+    uint32_t tables = j->made.tables, tablets = j->made.tablets;
+    if (works) {
+        numbers = j->numbers;
+        table = j->table;
+        tables = j->at.tables;
+        tablets = j->tablets;
+    }
     a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = j->fleet->cluster.map_epoch,
                                                            .tablet_count = tablets,
                                                            .shards = members->shards,

@@ -89,7 +89,9 @@ static bool stopped(const struct coord_job *j)
 
 const char *coord_phase_name(const struct coord_job *j)
 {
-    return stopped(j) ? "stopped" : names[j->at.phase];
+    if (stopped(j))
+        return "stopped";
+    return names[j->at.phase];
 }
 
 uint32_t coord_phase_state(const struct coord_job *j)
@@ -160,8 +162,9 @@ const char *coord_phase_text(enum coord_phase phase)
 uint64_t coord_phase_trained_ns(const struct coord_job *j)
 {
     SHOAL_ASSERT(j->epoch_ns <= env_now_ns(j->fleet->env));
-    bool now = j->at.phase == PHASE_TRAIN;
-    return j->epoch_spent_ns + (now ? env_now_ns(j->fleet->env) - j->epoch_ns : 0);
+    if (j->at.phase != PHASE_TRAIN)
+        return j->epoch_spent_ns;
+    return j->epoch_spent_ns + env_now_ns(j->fleet->env) - j->epoch_ns;
 }
 
 /* ---- end ---- */

@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
             return 0;
         }
     }
-    const char *key = caller->key != NULL ? caller->key : "",
+    const char *key = text_or(caller->key, ""),
                *holder = key[0] != 0 || caller->address == NULL ? key : caller->address;
     int rc = room_check(ws, caller->peer, holder, e);
     if (rc != 0)
@@ -91,13 +92,17 @@ static uint32_t index_of(const struct coord_workers *ws, uint64_t number)
         else
             high = middle;
     }
-    return low < ws->count && ws->worker[low].number == number ? low : COORD_NOBODY;
+    if (low < ws->count && ws->worker[low].number == number)
+        return low;
+    return COORD_NOBODY;
 }
 
 struct coord_worker *coord_worker_find(struct coord_workers *ws, uint64_t number)
 {
     uint32_t at = index_of(ws, number);
-    return at == COORD_NOBODY ? NULL : &ws->worker[at];
+    if (at == COORD_NOBODY)
+        return NULL;
+    return &ws->worker[at];
 }
 
 struct coord_worker *coord_worker_of_pass(struct coord_workers *ws, uint64_t pass, const char *key)
@@ -140,7 +145,7 @@ void coord_worker_remove(struct coord_workers *ws, uint64_t number)
 int coord_worker_failed(const struct coord_worker *w, int status, const char *text, struct err *e)
 {
     return err_set(e, status < 0 ? status : SHOAL_E_INTERNAL, "worker %s: %s", w->name,
-                   text[0] != 0 ? text : "it gave no reason");
+                   text_unless_empty(text, "it gave no reason"));
 }
 
 uint64_t coord_worker_expired(const struct coord_workers *ws, uint64_t now_ns, uint64_t lease_ns)
