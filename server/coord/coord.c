@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/wire/allow.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/back.h"
@@ -71,12 +72,14 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     if (rc == 0) {
         coord_report_ended(j); /* the new job takes its slot */
         rc = coord_submit(j, a->from, &submit, c->look, &run, &a->e);
-        if (rc == SHOAL_E_AGAIN)
-            rc = coord_look_begin(c, j, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
+        if (rc == SHOAL_E_AGAIN && coord_look_begin(c, j, a, &submit, looked, &a->e) != 0)
+            rc = a->e.code;
     }
     a->later = rc == SHOAL_E_AGAIN;
+    if (a->later)
+        return 0;
     if (rc != 0)
-        return a->later ? 0 : rc;
+        return rc;
     a->reply.u.SUBMIT_reply.run = run;
     return 0;
 }
@@ -147,7 +150,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
 {
     bool *ends = &a->reply.u.STOP_reply.ends;
     if (stop_again(c, a)) {
-        *ends = a->request->id == c->stopped.id ? c->stopped.ends : true;
+        *ends = a->request->id != c->stopped.id || c->stopped.ends;
         return 0;
     }
     struct coord_job *j = coord_slot_newest(c);
@@ -275,8 +278,12 @@ static int handler_run(struct coord *c, const struct handler *h, struct coord_as
     if (h->of_coord != NULL)
         return h->of_coord(c, a);
     struct coord_job *j = job_of(c, h->pass, a);
-    int rc = h->known ? coord_heard(j, a, *h->pass) : 0;
-    return rc != 0 ? rc : h->of_job(j, a);
+    int rc = 0;
+    if (h->known)
+        rc = coord_heard(j, a, *h->pass);
+    if (rc != 0)
+        return rc;
+    return h->of_job(j, a);
 }
 
 static int ask_run(struct coord *c, struct coord_ask *a)
@@ -470,7 +477,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     coord_slot_wire(c);
     int rc = coord_fleet_open(&c->fleet, options, env, store, e);
     if (rc == 0)
-        rc = coord_slot_open(c, options->jobs == 0 ? 1 : options->jobs, e);
+        rc = coord_slot_open(c, MAX(options->jobs, 1), e);
     if (rc != 0) {
         coord_free(c);
         return rc;
