@@ -195,7 +195,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
 
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
-    /* 2; records to be replayed are on disk as far as durability requires */
+    /* 2; a replay has synced the journal before */
     SHOAL_ASSERT(!flush || sync != NULL || g->committed == 0);
     int rc = store_write(g->store, g->flush.item, g->flush.items, e);
     if (rc == 0)
@@ -504,8 +504,7 @@ void engine_flush_step(struct engine *g)
     engine_jobs_step(g, JOB_LOAD, JOB_KINDS);
 }
 
-/* Writes the gathered batch on this thread. journal NULL: it is synced as far as durability
- * requires. */
+/* Writes the gathered batch on this thread. journal NULL: its records are on disk. */
 static int write_now(struct engine *g, bool flush, struct journal *journal, struct err *e)
 {
     struct journal_sync sync;
@@ -549,7 +548,8 @@ int flush_all(struct engine *g, struct err *e)
     return 0;
 }
 
-int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e)
+int flush_make_room(struct engine *g, uint64_t sequence, bool control,
+                    const struct journal_cursor *read, struct err *e)
 {
     struct flush_state *f = &g->flush;
     int rc = 0;
@@ -560,8 +560,11 @@ int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct er
             continue; /* rows left without a write; or it is stuck, which ends this */
         if (control && (!flush_room(g, 1, 0) || flush_put_control(g, sequence) != 0))
             rc = err_set(e, SHOAL_E_NOMEM, "no memory to write rows");
+        bool flush = f->since_flush + f->bytes >= flush_store_every(g);
+        if (rc == 0 && flush)
+            rc = journal_save_read(g->journal, read, e); /* 2 */
         if (rc == 0)
-            rc = write_now(g, f->since_flush + f->bytes >= flush_store_every(g), NULL, e);
+            rc = write_now(g, flush, NULL, e);
         if (rc == 0)
             tier_leave(g);
     }

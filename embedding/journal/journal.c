@@ -65,7 +65,7 @@ struct journal {
     uint32_t free_count, free_capacity, next_free;
     /* files freed since the start, and those whose names are on disk */
     uint64_t freed, freed_synced;
-    uint64_t stamped;        /* the highest `synced` of a record at the start */
+    uint64_t stamped;        /* records up to this one were on disk at the start, or are since */
     bool making;             /* a spare segment is being made */
     uint64_t made;           /* number of files made */
     bool pinned;             /* blame reads segments: none is reused */
@@ -285,20 +285,29 @@ static void give_up_behind(struct journal *j, uint32_t index)
     }
 }
 
-void journal_take_end(struct journal *j, const struct journal_cursor *c)
+/* Takes over what the cursor has found in the segments that it has read. */
+static void take_read(struct journal *j, const struct journal_cursor *c)
 {
-    SHOAL_ASSERT(!j->copy && c->ended && c->files->count == j->count);
-    SHOAL_ASSERT(!j->started && c->reads == CURSOR_WHOLE);
-    j->used = 0;
-    j->previous = 0;
-    j->stamped = c->stamped;
+    SHOAL_ASSERT(!j->copy && !j->started && c->reads == CURSOR_WHOLE);
+    SHOAL_ASSERT(c->files->count == j->count);
+    j->stamped = MAX(j->stamped, c->stamped);
     for (uint32_t i = 0; i < j->count && i <= c->file; i++) {
         const struct journal_file *f = &c->files->file[i];
         j->segment[i].first = f->first;
         j->segment[i].last = f->last;
         j->segment[i].bytes = f->bytes;
-        j->used += f->bytes;
-        j->previous = f->last;
+    }
+}
+
+void journal_take_end(struct journal *j, const struct journal_cursor *c)
+{
+    SHOAL_ASSERT(c->ended);
+    take_read(j, c);
+    j->used = 0;
+    j->previous = 0;
+    for (uint32_t i = 0; i < j->count && i <= c->file; i++) {
+        j->used += j->segment[i].bytes;
+        j->previous = j->segment[i].last;
     }
     give_up_behind(j, c->file);
 }
@@ -492,10 +501,11 @@ static int unstamped_from(const struct journal *j, const struct segment *s, cons
     return rc;
 }
 
-int journal_start(struct journal *j, uint64_t next, struct err *e)
+/* Writes the unstamped records of the first segments again, and syncs these segments and the
+ * folder. */
+static int write_unstamped(struct journal *j, uint32_t segments, struct err *e)
 {
-    SHOAL_ASSERT(!j->copy && !j->started && next > 0);
-    for (uint32_t i = 0; i < j->count; i++) {
+    for (uint32_t i = 0; i < segments; i++) {
         const struct segment *s = &j->segment[i];
         char path[LIMIT_PATH];
         uint64_t at;
@@ -510,6 +520,33 @@ int journal_start(struct journal *j, uint64_t next, struct err *e)
     }
     if (file_sync_folder(j->dir) != 0)
         return err_set(e, SHOAL_E_IO, "cannot sync the folder %s: %s", j->dir, strerror(errno));
+    return 0;
+}
+
+int journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e)
+{
+    SHOAL_ASSERT(!c->ended && c->last > 0);
+    if (j->stamped >= c->last)
+        return 0;
+    take_read(j, c);
+    struct segment *s = &j->segment[c->file];
+    s->last = c->last;
+    s->bytes = c->next;
+    int rc = write_unstamped(j, c->file + 1, e);
+    if (rc != 0)
+        return rc;
+
+    j->stamped = c->last;
+    return 0;
+}
+
+int journal_start(struct journal *j, uint64_t next, struct err *e)
+{
+    SHOAL_ASSERT(!j->copy && !j->started && next > 0);
+    int rc = write_unstamped(j, j->count, e);
+    if (rc != 0)
+        return rc;
+
     j->freed_synced = j->freed;
     j->next = next;
     j->committed = j->synced = next - 1;

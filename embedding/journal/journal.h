@@ -34,6 +34,9 @@ struct journal_cursor;
 /* Ends the journal where a cursor over all of it found its END; drops the bytes behind a torn
  * tail. */
 void journal_take_end(struct journal *j, const struct journal_cursor *c);
+/* During a start, before the store writes durably what follows from the records that the cursor has
+ * read: they are on disk when this returns, as after journal_start. IO, NO_SPACE, NOMEM. */
+int journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e);
 /* The next record gets sequence `next`. Called after journal_take_end and before the first append;
  * appends go to a new segment. On return all records are on disk: records that the last process may
  * have failed to sync are written again (journal.c, 6). */

@@ -1479,6 +1479,39 @@ START_TEST(what_a_close_stores_was_journalled_before)
 }
 END_TEST
 
+/* A start with little memory stores rows while it replays records that only the page cache has:
+ * their process was killed. The power fails at the end of the start. */
+START_TEST(what_a_replay_stores_was_journalled_before)
+{
+    static struct history h;
+    struct err e = {0};
+    history_begin(&h, 300 + (uint64_t)_i);
+    h.durability = DURABLE_JOURNAL;
+    h.segment = 1u << 18;
+    h.keep = 0;
+    h.in_steps = false;
+    has_memory(&h, true);
+    h.memory = 0;
+    life_open(&h);
+    life_begin(&h);
+    for (uint32_t i = 0; i < 200; i++)
+        op_push(&h);
+    note_floor(&h);
+    ck_assert_uint_lt(h.floor, h.rig.g->sequence - 20);
+    life_close(&h, false);
+
+    h.memory = 640u << 10;
+    struct disk_fault at_its_end = {.kind = DISK_OFF, .only = "/journal", .at = (uint64_t)_i + 1};
+    disk_fail(h.disk, &at_its_end);
+    ck_assert_int_eq(try_open(&h, &e), 0);
+    ck_assert(disk_is_off(h.disk));
+    ck_assert_uint_gt(h.rig.g->flush.image_bytes, 0);
+    life_close(&h, false);
+    disk_on(h.disk);
+    history_end(&h);
+}
+END_TEST
+
 /* _i: the way of failing. Opening and closing are among the calls. */
 START_TEST(every_call_may_be_the_one_that_fails)
 {
@@ -1514,6 +1547,7 @@ int main(void)
     tcase_add_test(t, what_comes_back_is_what_was_on_the_disk);
     tcase_add_loop_test(calls, what_is_stored_was_journalled_before, 0, 4);
     tcase_add_loop_test(calls, what_a_close_stores_was_journalled_before, 0, 2);
+    tcase_add_loop_test(calls, what_a_replay_stores_was_journalled_before, 0, 4);
     tcase_add_loop_test(calls, every_call_may_be_the_one_that_fails, 0, 6);
     suite_add_tcase(suite, t);
     suite_add_tcase(suite, calls);
