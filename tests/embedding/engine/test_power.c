@@ -1004,7 +1004,9 @@ static void op_export(struct history *h)
     while (rc == 0 && h->status == 1 && !over(h)) {
         if (rng_below(&h->dice, 2) == 0)
             op_push(h);
-        (void)embedding_env_step(&h->rig.env);
+        /* the export itself may be the work whose end is late, and pushes may find no room */
+        if (!embedding_env_step(&h->rig.env))
+            late_told(h);
     }
     if (over(h) || (h->status != expected && disk_failed(h->disk)))
         return;
