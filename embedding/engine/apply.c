@@ -439,7 +439,7 @@ static const struct kind kinds[] = {
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
 {
     const struct record_header *h = r->head;
-    SHOAL_ASSERT(record_known(h->kind));
+    SHOAL_ASSERT(record_known(h));
     SHOAL_ASSERT(!(a->live && a->of_cut));
     SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it has just been journalled */
     const struct kind *k = &kinds[h->kind];

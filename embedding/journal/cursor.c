@@ -81,11 +81,11 @@ static int source_open(struct journal_cursor *c, struct err *e)
 
     c->at = c->next = SEGMENT_HEADER_BYTES;
     c->good = head_read(c->fd, f, &h);
-    if (c->good && h.version != JOURNAL_VERSION) /* 3 */
+    if (c->good && (h.version < JOURNAL_VERSION_LEAST || h.version > JOURNAL_VERSION)) /* 3 */
         return err_set(e, SHOAL_E_VERSION,
-                       "journal segment %s has version %u, this Shoal reads %u: it was written by "
-                       "%s; start that one",
-                       f->path, h.version, JOURNAL_VERSION,
+                       "journal segment %s has version %u, this Shoal reads %u to %u: it was "
+                       "written by %s; start that one",
+                       f->path, h.version, JOURNAL_VERSION_LEAST, JOURNAL_VERSION,
                        h.version > JOURNAL_VERSION ? "a later one" : "a release before 0.2.0");
     if (c->good)
         c->last = h.first - 1;
@@ -132,38 +132,42 @@ static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **ou
     return 0;
 }
 
-/* Reads the record at `at` of the current file; *h: its head. END: there is none; VERSION: its kind
- * is unknown; IO, NOMEM. */
-static int record_at(struct journal_cursor *c, uint64_t at, struct record_header *h, char **record,
-                     struct err *e)
+/* Reads the record at `at` of the current file; *h: its head. END: there is none; VERSION: it is a
+ * later release's; IO, NOMEM. */
+static int record_at(struct journal_cursor *c, uint64_t at, struct record_header *h,
+                     const void **payload, struct err *e)
 {
-    const void *payload;
+    char *record;
     SHOAL_ASSERT(at >= SEGMENT_HEADER_BYTES && at % RECORD_ALIGN == 0);
-    if (at + sizeof *h > c->size)
+    if (at >= c->size)
         return SHOAL_E_END;
-    int rc = window(c, at, sizeof *h, record, e);
+
+    size_t bytes = (size_t)MIN(sizeof *h, c->size - at);
+    uint64_t generation = c->files->file[c->file].generation;
+    int rc = window(c, at, bytes, &record, e);
     if (rc != 0)
         return rc;
-    memcpy(h, *record, sizeof *h);
-    size_t bytes = record_bytes(h->payload_bytes);
-    uint64_t generation = c->files->file[c->file].generation;
-    if (h->magic != RECORD_MAGIC || h->segment != generation || bytes > c->size - at)
+    if (!record_head(record, bytes, h) || h->segment != generation ||
+        record_length(h) > c->size - at)
         return SHOAL_E_END;
-    rc = window(c, at, bytes, record, e);
+
+    bytes = record_length(h);
+    rc = window(c, at, bytes, &record, e);
     if (rc != 0)
         return rc;
 
-    return record_read(*record, bytes, generation, h, &payload);
+    return record_read(record, bytes, generation, h, payload);
 }
 
-static int unknown_kind(const struct journal_cursor *c, const struct record_header *h, uint64_t at,
-                        struct err *e)
+static int unknown(const struct journal_cursor *c, const struct record_header *h, uint64_t at,
+                   struct err *e)
 {
     return err_set(e, SHOAL_E_VERSION,
                    "journal segment %s holds at offset %" PRIu64 " record %" PRIu64
-                   " of kind %u, which this Shoal does not know: it was written by a later one; "
-                   "start that one",
-                   c->files->file[c->file].path, at, h->sequence, h->kind);
+                   " of kind %u (clock %" PRIu64 ", age %u, width %u), which this Shoal does not "
+                   "know: it was written by a later one; start that one",
+                   c->files->file[c->file].path, at, h->sequence, h->kind, h->clock, h->age,
+                   h->width);
 }
 
 /* ---- where records end ---- */
@@ -172,15 +176,15 @@ static int unknown_kind(const struct journal_cursor *c, const struct record_head
 static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced, struct err *e)
 {
     struct record_header h;
-    char *record;
-    while (at + sizeof h <= c->size) {
-        int rc = record_at(c, at, &h, &record, e);
+    const void *payload;
+    while (at < c->size) {
+        int rc = record_at(c, at, &h, &payload, e);
         if (rc != 0 && rc != SHOAL_E_END && rc != SHOAL_E_VERSION)
             return rc;
         if (rc != SHOAL_E_END && h.synced > *synced)
             *synced = h.synced;
 
-        at += rc == SHOAL_E_END ? RECORD_ALIGN : record_bytes(h.payload_bytes);
+        at += rc == SHOAL_E_END ? RECORD_ALIGN : record_length(&h);
     }
     return 0;
 }
@@ -261,7 +265,7 @@ static int seek(struct journal_cursor *c, struct err *e)
 static int next_whole(struct journal_cursor *c, struct journal_record *out, struct err *e)
 {
     struct journal_file *f;
-    char *record;
+    const void *payload;
     int rc = 0;
     while (rc == 0 && c->last < c->until) {
         f = &c->files->file[c->file];
@@ -269,12 +273,12 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
             f->first = c->last + 1;
         rc = SHOAL_E_END;
         if (c->good)
-            rc = record_at(c, c->next, &c->head, &record, e);
+            rc = record_at(c, c->next, &c->head, &payload, e);
         if (rc != SHOAL_E_END && (rc == 0 || rc == SHOAL_E_VERSION) &&
             c->head.sequence != c->last + 1)
             rc = SHOAL_E_END;
         if (rc == SHOAL_E_VERSION) /* 3 */
-            return unknown_kind(c, &c->head, c->next, e);
+            return unknown(c, &c->head, c->next, e);
         if (rc == SHOAL_E_END) {
             rc = source_leave(c, e);
             continue;
@@ -282,7 +286,7 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         if (rc != 0)
             return rc;
         c->at = c->next;
-        c->next += record_bytes(c->head.payload_bytes);
+        c->next += record_length(&c->head);
         c->last = c->head.sequence;
         if (c->head.synced > c->stamped)
             c->stamped = c->head.synced;
@@ -290,26 +294,27 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         if (c->last < c->from)
             continue;
         SHOAL_ASSERT(c->last <= c->until && c->next <= c->size);
-        *out = (struct journal_record){&c->head, record + sizeof c->head};
+        *out = (struct journal_record){&c->head, payload};
         return 0;
     }
     return rc == 0 ? SHOAL_E_END : rc;
 }
 
-/* Checks that a head is at c->next. Reads only the head, unless its kind is unknown. */
+/* Checks that a head is at c->next. Reads only the head, unless it is a later release's. */
 static int next_head(struct journal_cursor *c, struct err *e)
 {
     struct record_header *h = &c->head;
-    char *record;
-    if (c->next + sizeof *h > c->size ||
-        pread(c->fd, h, sizeof *h, (off_t)c->next) != (ssize_t)sizeof *h ||
-        h->magic != RECORD_MAGIC || h->segment != c->files->file[c->file].generation ||
-        record_bytes(h->payload_bytes) > c->size - c->next)
+    const void *payload;
+    char head[sizeof *h];
+    ssize_t n = pread(c->fd, head, sizeof head, (off_t)c->next);
+    if (n < 0 || !record_head(head, (size_t)n, h) ||
+        h->segment != c->files->file[c->file].generation || c->next > c->size ||
+        record_length(h) > c->size - c->next)
         return SHOAL_E_END;
-    if (!record_known(h->kind)) {
-        int rc = record_at(c, c->next, h, &record, e);
+    if (!record_known(h)) {
+        int rc = record_at(c, c->next, h, &payload, e);
         if (rc == SHOAL_E_VERSION)
-            return unknown_kind(c, h, c->next, e);
+            return unknown(c, h, c->next, e);
         if (rc == SHOAL_E_NOMEM)
             return rc;
     }
@@ -328,7 +333,7 @@ static int next_of_heads(struct journal_cursor *c, struct journal_record *out, s
     if (rc != 0)
         return rc;
     c->at = c->next;
-    c->next += record_bytes(c->head.payload_bytes);
+    c->next += record_length(&c->head);
     *out = (struct journal_record){&c->head, NULL};
     return 0;
 }
@@ -356,7 +361,7 @@ int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e)
     SHOAL_ASSERT(!c->ended && c->at >= SEGMENT_HEADER_BYTES);
     if (c->head.kind != RECORD_PUSH || bytes > c->head.payload_bytes)
         return SHOAL_E_END;
-    int rc = window(c, c->at + sizeof c->head, bytes, &at, e);
+    int rc = window(c, c->at + record_head_bytes(&c->head), bytes, &at, e);
     *keys = NULL;
     if (rc == 0)
         *keys = (const uint64_t *)(const void *)at;
@@ -367,19 +372,19 @@ int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e)
 int cursor_whole(struct journal_cursor *c, void **payload, struct err *e)
 {
     struct record_header h;
-    char *record;
+    const void *found;
     SHOAL_ASSERT(!c->ended && c->open);
-    int rc = record_at(c, c->at, &h, &record, e);
+    int rc = record_at(c, c->at, &h, &found, e);
     *payload = NULL;
     if (rc == 0)
-        *payload = record + sizeof h;
+        *payload = (void *)(uintptr_t)found;
 
     return rc == SHOAL_E_IO ? SHOAL_E_END : rc;
 }
 
 int cursor_rewrite(struct journal_cursor *c, struct err *e)
 {
-    size_t bytes = record_bytes(c->head.payload_bytes);
+    size_t bytes = record_length(&c->head);
     SHOAL_ASSERT(c->held_at <= c->at && c->at + bytes <= c->held_at + c->held);
     char *record = c->buffer + (c->at - c->held_at);
     record_reseal(record);

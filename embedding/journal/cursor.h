@@ -19,8 +19,9 @@
  *    Records at or below `floor` are stored elsewhere: a missing one is no damage, and reading
  *    continues if no other record is missing. [test: a_gap_below_the_floor_is_no_damage,
  *    a_head_that_power_took_is_no_damage_at_the_floor]
- * 3. A valid segment of an unknown version, or a valid record of an unknown kind, is an error that
- *    names it (VERSION), never the end. [test: test_cursor]
+ * 3. A valid segment of an unknown version is an error that names it (VERSION), never the end. So
+ *    is a valid record of an unknown kind, or with a value that this release does not set.
+ *    [test: test_cursor]
  *
  * Thread: any, one at a time; cursor_gather: the shard's thread. */
 #ifndef EMBEDDING_JOURNAL_CURSOR_H

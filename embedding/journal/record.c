@@ -6,12 +6,34 @@
 
 #include <string.h>
 
+size_t record_head_bytes(const struct record_header *h)
+{
+    if (h->magic == RECORD_MAGIC_0_2_0)
+        return offsetof(struct record_header, clock);
+    return sizeof *h;
+}
+
+bool record_head(const void *at, size_t available, struct record_header *h)
+{
+    *h = (struct record_header){0};
+    if (available < sizeof h->magic)
+        return false;
+
+    memcpy(&h->magic, at, sizeof h->magic);
+    if (h->magic != RECORD_MAGIC && h->magic != RECORD_MAGIC_0_2_0)
+        return false;
+    if (available < record_head_bytes(h))
+        return false;
+    memcpy(h, at, record_head_bytes(h));
+    return true;
+}
+
 /* The checksum covers the bytes from the next field on; the seed has magic, kind and flags. */
 static uint64_t checksum_of(const struct record_header *h, const struct record_payload *payload)
 {
     uint64_t seed = (uint64_t)h->magic << 32 | (uint64_t)h->kind << 16 | h->flags;
     size_t from = offsetof(struct record_header, sequence);
-    uint64_t sum = hash_bytes((const char *)h + from, sizeof *h - from, seed);
+    uint64_t sum = hash_bytes((const char *)h + from, record_head_bytes(h) - from, seed);
     for (int i = 0; i < 2; i++)
         if (payload->bytes[i] > 0)
             sum = hash_bytes(payload->piece[i], payload->bytes[i], sum);
@@ -29,10 +51,19 @@ bool record_segment_good(const struct segment_header *h, uint64_t generation)
            h->first > h->previous && (generation == 0 || h->generation == generation);
 }
 
+static size_t padded(size_t bytes)
+{
+    return (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+}
+
 size_t record_bytes(size_t payload_bytes)
 {
-    size_t bytes = sizeof(struct record_header) + payload_bytes;
-    return (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+    return padded(sizeof(struct record_header) + payload_bytes);
+}
+
+size_t record_length(const struct record_header *h)
+{
+    return padded(record_head_bytes(h) + h->payload_bytes);
 }
 
 void record_seal(struct record_header *h, const struct record_payload *payload)
@@ -60,26 +91,23 @@ static bool split_payload(const struct record_header *h, const void *at, struct 
     return true;
 }
 
-bool record_known(uint32_t kind)
+bool record_known(const struct record_header *h)
 {
-    return kind >= RECORD_PUSH && kind <= RECORD_KEYS;
+    return h->kind >= RECORD_PUSH && h->kind <= RECORD_KEYS && h->clock == 0 && h->age == 0 &&
+           h->width == 0;
 }
 
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
                 const void **payload)
 {
-    if (available < sizeof *h)
-        return SHOAL_E_END;
-    memcpy(h, at, sizeof *h);
-    if (h->magic != RECORD_MAGIC || h->segment != segment || h->sequence == 0)
-        return SHOAL_E_END;
-    if (record_bytes(h->payload_bytes) > available)
+    if (!record_head(at, available, h) || record_length(h) > available || h->segment != segment ||
+        h->sequence == 0)
         return SHOAL_E_END;
     struct record_payload pieces;
-    *payload = (const char *)at + sizeof *h;
+    *payload = (const char *)at + record_head_bytes(h);
     if (!split_payload(h, *payload, &pieces) || checksum_of(h, &pieces) != h->checksum)
         return SHOAL_E_END;
-    if (!record_known(h->kind))
+    if (!record_known(h))
         return SHOAL_E_VERSION;
     return 0;
 }
@@ -88,11 +116,11 @@ void record_reseal(void *at)
 {
     struct record_header h;
     struct record_payload pieces;
-    memcpy(&h, at, sizeof h);
-    bool whole = split_payload(&h, (char *)at + sizeof h, &pieces);
+    bool whole = record_head(at, sizeof h, &h) &&
+                 split_payload(&h, (char *)at + record_head_bytes(&h), &pieces);
     SHOAL_ASSERT(whole);
-    record_seal(&h, &pieces);
-    memcpy(at, &h, sizeof h);
+    h.checksum = checksum_of(&h, &pieces);
+    memcpy(at, &h, record_head_bytes(&h));
 }
 
 void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,

@@ -42,7 +42,8 @@ struct push_record {
     const float *gradients; /* (key_count, schema_push_floats) */
 };
 
-#define RECORD_MAGIC 0x4c4f4853u /* "SHOL" */
+#define RECORD_MAGIC 0x324f4853u       /* "SHO2" */
+#define RECORD_MAGIC_0_2_0 0x4c4f4853u /* "SHOL": the head ends before `clock` */
 #define RECORD_ALIGN 8u
 #define RECORD_FLAG_BSP 1u /* the push keeps undo for its clock */
 
@@ -60,13 +61,19 @@ struct record_header {
     uint32_t key_count;
     uint32_t payload_bytes;
     uint32_t event_time; /* push: seconds since 1970; else 0 */
+    /* Of a push. No release sets these yet: a record where one is not 0 is refused (VERSION). */
+    uint64_t clock; /* time step of the sender */
+    uint32_t age;   /* age of the examples, in seconds */
+    uint32_t width; /* bits of a gradient; 0: 32 */
 };
-_Static_assert(sizeof(struct record_header) == 104, "record_header is a disk format");
+_Static_assert(sizeof(struct record_header) == 120, "record_header is a disk format");
 
 /* A segment: its head, then records. */
 #define SEGMENT_MAGIC 0x314745534c4f4853ull /* "SHOLSEG1" */
-/* The version of a segment's contents. 2: schemas are names and values (record_schema.h). */
-#define JOURNAL_VERSION 2u
+/* The version of a segment's contents. 2, of release 0.2.0, is read, too: it has no record with
+ * clock, age and width. */
+#define JOURNAL_VERSION 3u
+#define JOURNAL_VERSION_LEAST 2u
 #define SEGMENT_HEADER_BYTES 64u
 
 struct segment_header {
@@ -127,14 +134,21 @@ uint64_t record_segment_checksum(const struct segment_header *h);
 /* True when a head checks and has this generation (0: any). Its version may be any. */
 bool record_segment_good(const struct segment_header *h, uint64_t generation);
 
-/* Bytes of a record in a segment, with padding. */
+/* Bytes of a record that this release writes, with padding. */
 size_t record_bytes(size_t payload_bytes);
+/* Copies the head of a record from at most `available` bytes; what a head of 0.2.0 lacks is 0.
+ * False: there is none. */
+bool record_head(const void *at, size_t available, struct record_header *h);
+/* Bytes of a head in a segment, and of its record with padding. */
+size_t record_head_bytes(const struct record_header *h);
+size_t record_length(const struct record_header *h);
 /* Fills in magic, payload_bytes and checksum; the caller fills the other fields. */
 void record_seal(struct record_header *h, const struct record_payload *payload);
-bool record_known(uint32_t kind);
+/* False: the record is a later release's, by its kind or by values that this one does not set. */
+bool record_known(const struct record_header *h);
 /* Reads the record of this segment generation at `at`, at most `available` bytes long. 0: *h is
  * filled, and *payload points into `at`. END: there is none (no record, another generation's, a
- * torn or damaged one). VERSION: its kind is unknown. Only the cursor calls it (cursor.h). */
+ * torn or damaged one). VERSION: it is not known. Only the cursor calls it (cursor.h). */
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
                 const void **payload);
 

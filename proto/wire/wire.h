@@ -65,7 +65,9 @@
  * the gradient, then with statistics the key's shows and clicks). A push of zero keys is a tick.
  * lr_scale multiplies the table's learning rate for this push. worker, task: the source of the
  * push, only for messages and the quarantine. event_time: seconds since 1970, the median of the
- * batch's examples; 0: not known.
+ * batch's examples; 0: not known. clock: time step of the sender; age: age of the examples, in
+ * seconds; width: bits of a gradient, 0: 32. No release sets these three yet: a shard refuses a
+ * push where one is not 0 (VERSION).
  *
  * Reply: how many tablets applied it and skipped it, and the lowest mark of the covered tablets.
  * Status GAP: nothing was done, send on from `mark` + 1 (GAP fills in `mark` too). FENCED, OLD_RUN,
@@ -73,7 +75,7 @@
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) \
     U32(tablet_count) F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) \
-    U32(event_time)
+    U32(event_time) U64(clock) U32(age) U32(width)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */

@@ -20,6 +20,11 @@ static int check_led(struct shard *s, const struct table_schema *schema, uint32_
 static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
 {
     const struct table_schema *schema;
+    if (w->clock != 0 || w->age != 0 || w->width != 0)
+        return err_set(e, SHOAL_E_VERSION,
+                       "push of lane %u batch %" PRIu64 " has clock %" PRIu64
+                       ", age %u and width %u, which shard %s does not know: upgrade this server",
+                       w->lane, w->to, w->clock, w->age, w->width, s->name);
     int rc = shard_schema(s, w->run, w->table, &schema, e);
     if (rc)
         return rc;

@@ -20,18 +20,15 @@ static void segment_mend(uint8_t *at, size_t size, uint64_t generation)
     head.generation = generation;
     head.checksum = record_segment_checksum(&head);
     memcpy(at, &head, sizeof head);
-    for (size_t p = sizeof head; p + sizeof h <= size; p += record_bytes(h.payload_bytes)) {
-        memcpy(&h, at + p, sizeof h);
-        if (h.payload_bytes > size - p - sizeof h || h.magic != RECORD_MAGIC)
+    for (size_t p = sizeof head; p < size && record_head(at + p, size - p, &h);
+         p += record_length(&h)) {
+        if (h.payload_bytes > size - p - record_head_bytes(&h))
             return;
-        size_t keys =
-            h.kind == RECORD_PUSH ? (size_t)h.key_count * sizeof(uint64_t) : h.payload_bytes;
-        keys = keys > h.payload_bytes ? h.payload_bytes : keys;
-        struct record_payload whole = {{at + p + sizeof h, at + p + sizeof h + keys},
-                                       {keys, h.payload_bytes - keys}};
+        if (h.kind == RECORD_PUSH && h.key_count > h.payload_bytes / sizeof(uint64_t))
+            return;
         h.segment = generation;
-        record_seal(&h, &whole);
-        memcpy(at + p, &h, sizeof h);
+        memcpy(at + p, &h, record_head_bytes(&h));
+        record_reseal(at + p);
     }
 }
 

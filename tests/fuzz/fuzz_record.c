@@ -5,23 +5,25 @@
 
 #include "embedding/journal/record.h"
 #include "embedding/journal/record_schema.h"
+#include "proto/base/minmax.h"
 
 static void record_mend(uint8_t *at, size_t size)
 {
-    struct record_header h;
-    if (size < sizeof h)
+    struct record_header h = {0};
+    memcpy(&h, at, MIN(size, sizeof h));
+    if (h.magic != RECORD_MAGIC_0_2_0)
+        h.magic = RECORD_MAGIC;
+    size_t head = record_head_bytes(&h);
+    if (size < head)
         return;
-    memcpy(&h, at, sizeof h);
-    size_t payload = size - sizeof h, keys = (size_t)h.key_count * sizeof(uint64_t);
     h.segment = 1;
     h.sequence += h.sequence == 0;
     h.kind = (uint16_t)(RECORD_PUSH + h.kind % RECORD_RESTORE);
-    keys = h.kind != RECORD_PUSH || keys > payload ? payload : keys;
-    h.key_count = h.kind == RECORD_PUSH ? (uint32_t)(keys / sizeof(uint64_t)) : h.key_count;
-    keys = h.kind == RECORD_PUSH ? h.key_count * sizeof(uint64_t) : keys;
-    struct record_payload p = {{at + sizeof h, at + sizeof h + keys}, {keys, payload - keys}};
-    record_seal(&h, &p);
-    memcpy(at, &h, sizeof h);
+    h.payload_bytes = (uint32_t)(size - head);
+    if (h.kind == RECORD_PUSH)
+        h.key_count = MIN(h.key_count, h.payload_bytes / (uint32_t)sizeof(uint64_t));
+    memcpy(at, &h, head);
+    record_reseal(at);
 }
 
 static void schema_mend(uint8_t *at, size_t size)

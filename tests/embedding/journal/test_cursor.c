@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5104, EACH = 12 }; /* EACH: records in a segment */
+enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5120, EACH = 12 }; /* EACH: records in a segment */
 
 static char dir[LIMIT_PATH];
 static char bytes[PAYLOAD];
@@ -167,7 +167,7 @@ START_TEST(damage_in_a_running_journal_is_found_without_a_sync)
     ck_assert_int_eq(s.rc, SHOAL_E_CORRUPT);
     ck_assert_uint_eq(s.last, 4);
     ck_assert_ptr_nonnull(strstr(s.err.text, "seg-0000000000000001"));
-    ck_assert_ptr_nonnull(strstr(s.err.text, "offset 20480"));
+    ck_assert_ptr_nonnull(strstr(s.err.text, "offset 20544"));
     /* A reader of heads alone passes it. */
     check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_HEADS), 1, 20);
     /* The same file after a restart: no record proves that this one was on disk. */
@@ -246,6 +246,47 @@ START_TEST(heads_alone_read_keys_and_whole_records_when_asked)
 }
 END_TEST
 
+/* Rewrites segment 1 as release 0.2.0 would have written its records. */
+static void segment_of_0_2_0(void)
+{
+    static char old[SEGMENT], new[SEGMENT];
+    char path[LIMIT_PATH + 64];
+    struct segment_header h;
+    const uint32_t magic = RECORD_MAGIC_0_2_0;
+    const size_t head = offsetof(struct record_header, clock);
+    char *to = old + sizeof h;
+    snprintf(path, sizeof path, "%s/journal/seg-%016x", dir, 1u);
+    int fd = open(path, O_RDWR);
+    ck_assert_int_eq(pread(fd, new, SEGMENT, 0), SEGMENT);
+    for (const char *from = new + sizeof h; to < old + sizeof h + EACH *(head + PAYLOAD);
+         from += RECORD, to += head + PAYLOAD) {
+        memcpy(to, from, head);
+        memcpy(to, &magic, sizeof magic);
+        memcpy(to + head, from + sizeof(struct record_header), PAYLOAD);
+        record_reseal(to);
+    }
+    memcpy(&h, new, sizeof h);
+    h.version = JOURNAL_VERSION_LEAST;
+    h.checksum = record_segment_checksum(&h);
+    memcpy(old, &h, sizeof h);
+    ck_assert_int_eq(pwrite(fd, old, SEGMENT, 0), SEGMENT);
+    ck_assert_int_eq(ftruncate(fd, to - old), 0);
+    close(fd);
+}
+
+START_TEST(a_segment_of_0_2_0_is_read)
+{
+    append(20);
+    segment_of_0_2_0();
+    reopen();
+    check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE), 1, 20);
+    check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_HEADS), 1, 20);
+    /* Its damage is found, too. */
+    change(1, "x", 1, SEGMENT_HEADER_BYTES + 4 * RECORD);
+    ck_assert_uint_eq(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE).last, 4);
+}
+END_TEST
+
 /* Segment 1 holds 12 records; the version of segment 2 becomes `version`. */
 static void segment_version(uint32_t version)
 {
@@ -264,12 +305,13 @@ static void segment_version(uint32_t version)
 START_TEST(a_segment_of_an_earlier_version_is_an_error_that_names_it)
 {
     append(20);
-    segment_version(JOURNAL_VERSION - 1);
+    segment_version(JOURNAL_VERSION_LEAST - 1);
     struct seen s = read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE);
     ck_assert_int_eq(s.rc, SHOAL_E_VERSION);
     ck_assert_uint_eq(s.last, EACH);
-    ck_assert_ptr_nonnull(strstr(s.err.text, "has version 1, this Shoal reads 2: it was written by "
-                                             "a release before 0.2.0; start that one"));
+    ck_assert_ptr_nonnull(strstr(s.err.text,
+                                 "has version 1, this Shoal reads 2 to 3: it was written "
+                                 "by a release before 0.2.0; start that one"));
 }
 END_TEST
 
@@ -281,7 +323,7 @@ START_TEST(a_segment_of_a_later_version_is_an_error_that_names_it)
         struct seen s = read_all(NULL, 0, UINT64_MAX, reads);
         ck_assert_int_eq(s.rc, SHOAL_E_VERSION);
         ck_assert_uint_eq(s.last, EACH);
-        ck_assert_ptr_nonnull(strstr(s.err.text, "seg-0000000000000002 has version 3"));
+        ck_assert_ptr_nonnull(strstr(s.err.text, "seg-0000000000000002 has version 4"));
     }
     reopen();
     ck_assert_int_eq(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE).rc, SHOAL_E_VERSION);
@@ -302,12 +344,34 @@ START_TEST(a_record_of_an_unknown_kind_is_an_error_that_names_it)
             struct seen s = read_all(NULL, 0, UINT64_MAX, reads);
             ck_assert_int_eq(s.rc, SHOAL_E_VERSION);
             ck_assert_uint_eq(s.last, 3);
-            ck_assert_ptr_nonnull(strstr(s.err.text, "offset 15376 record 4 of kind 8"));
+            ck_assert_ptr_nonnull(strstr(s.err.text, "offset 15424 record 4 of kind 8"));
         }
     check_seen(read_all(NULL, 0, 3, CURSOR_WHOLE), 1, 3);
     /* A torn one is a torn tail like any other. */
     change(1, "x", 1, SEGMENT_HEADER_BYTES + 3 * RECORD + 200);
     check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE), 1, 3);
+}
+END_TEST
+
+/* _i: clock, age, width */
+START_TEST(a_record_with_values_of_a_later_release_is_an_error_that_names_them)
+{
+    static const char *const text[] = {"record 2 of kind 4 (clock 5, age 0, width 0), which",
+                                       "record 2 of kind 4 (clock 0, age 5, width 0), which",
+                                       "record 2 of kind 4 (clock 0, age 0, width 16), which"};
+    struct record_header h = {.kind = RECORD_RUN_DROP,
+                              .clock = _i == 0 ? 5 : 0,
+                              .age = _i == 1 ? 5 : 0,
+                              .width = _i == 2 ? 16 : 0};
+    append(1);
+    ck_assert_int_eq(journal_append(j, &h, &(struct record_payload){0}, NULL), 0);
+    append(1);
+    for (enum cursor_reads reads = CURSOR_WHOLE; reads <= CURSOR_HEADS; reads++) {
+        struct seen s = read_all(NULL, 0, UINT64_MAX, reads);
+        ck_assert_int_eq(s.rc, SHOAL_E_VERSION);
+        ck_assert_uint_eq(s.last, 1);
+        ck_assert_ptr_nonnull(strstr(s.err.text, text[_i]));
+    }
 }
 END_TEST
 
@@ -323,9 +387,12 @@ int main(void)
     tcase_add_test(t, damage_in_a_running_journal_is_found_without_a_sync);
     tcase_add_loop_test(t, a_record_taken_out_is_damage, 0, 2);
     tcase_add_test(t, heads_alone_read_keys_and_whole_records_when_asked);
+    tcase_add_test(t, a_segment_of_0_2_0_is_read);
     tcase_add_test(t, a_segment_of_an_earlier_version_is_an_error_that_names_it);
     tcase_add_test(t, a_segment_of_a_later_version_is_an_error_that_names_it);
     tcase_add_test(t, a_record_of_an_unknown_kind_is_an_error_that_names_it);
+    tcase_add_loop_test(t, a_record_with_values_of_a_later_release_is_an_error_that_names_them, 0,
+                        3);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

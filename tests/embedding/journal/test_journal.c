@@ -208,7 +208,7 @@ START_TEST(a_torn_tail_ends_the_journal)
     append(j, 5);
     journal_close(j);
     ck_assert_int_eq(files("seg-", path), 1);
-    flip(path, 64 + 4 * (104 + PAYLOAD) + 200);
+    flip(path, 64 + 4 * (120 + PAYLOAD) + 200);
     j = open_good(4);
     append(j, 2); /* numbers 5 and 6, in a segment of their own */
     journal_close(j);
@@ -224,7 +224,7 @@ START_TEST(what_follows_a_torn_record_is_never_taken_up_again)
     journal_close(j);
     files("seg-", path);
     /* record 3; none was synced: a tail that the power took */
-    flip(path, 64 + 2 * (104 + PAYLOAD) + 200);
+    flip(path, 64 + 2 * (120 + PAYLOAD) + 200);
     j = open_good(2);
     append(j, 1); /* a new record 3; the old 4 must not follow it */
     journal_close(j);
@@ -241,7 +241,7 @@ START_TEST(damage_to_synced_records_is_refused)
     append(j, 2);
     journal_close(j);
     files("seg-", path);
-    flip(path, 64 + 2 * (104 + PAYLOAD) + 200);
+    flip(path, 64 + 2 * (120 + PAYLOAD) + 200);
     struct seen seen;
     struct err e = {0};
     uint64_t last;
@@ -249,7 +249,7 @@ START_TEST(damage_to_synced_records_is_refused)
     j = opened(&seen, &last, &rc, &e);
     ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, path));
-    ck_assert_ptr_nonnull(strstr(e.text, "10272")); /* 64 + 2 * 5104 */
+    ck_assert_ptr_nonnull(strstr(e.text, "10304")); /* 64 + 2 * 5120 */
     journal_close(j);
 }
 END_TEST
@@ -263,7 +263,7 @@ START_TEST(damage_in_an_earlier_segment_is_refused)
     append(j, 20);
     journal_close(j);
     ck_assert_int_gt(files("seg-", path), 2);
-    flip(path, 64 + 5 * (104 + PAYLOAD) + 200);
+    flip(path, 64 + 5 * (120 + PAYLOAD) + 200);
     struct seen seen;
     struct err e = {0};
     uint64_t last;
@@ -303,7 +303,7 @@ START_TEST(an_unsynced_gap_is_given_up_with_what_follows)
     append(j, 40);
     journal_close(j);
     files("seg-", path);
-    flip(path, 64 + 5 * (104 + PAYLOAD) + 200);
+    flip(path, 64 + 5 * (120 + PAYLOAD) + 200);
     j = open_good(5);
     append(j, 3);
     journal_close(j);

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5104, EACH = 12 }; /* EACH: records in a segment */
+enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5120, EACH = 12 }; /* EACH: records in a segment */
 
 static char root[LIMIT_PATH], dir[LIMIT_PATH];
 static struct disk *disk;

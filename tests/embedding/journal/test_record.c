@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUSH_SEAL 0x4b9102b0a24957c5ull
-#define FENCE_SEAL 0xb27bafef53fe3a88ull
+#define PUSH_SEAL 0x4df89fb5a7ec7af7ull
+#define FENCE_SEAL 0x685347bfaf60c1eeull
+#define PUSH_SEAL_0_2_0 0x4b9102b0a24957c5ull
+#define FENCE_SEAL_0_2_0 0xb27bafef53fe3a88ull
 #define SEGMENT_SEAL 0x34966be426b885baull
 
 static struct push_record push_of(uint64_t *keys, float *gradients)
@@ -43,15 +45,31 @@ static size_t lay_out(char *out, uint64_t segment)
     return sizeof h + sizeof keys + sizeof gradients;
 }
 
+/* Makes it a record of release 0.2.0, whose head is shorter; returns its bytes. */
+static size_t of_0_2_0(char *record, size_t count)
+{
+    const uint32_t magic = RECORD_MAGIC_0_2_0;
+    const size_t head = offsetof(struct record_header, clock), more = sizeof(struct record_header);
+    memcpy(record, &magic, sizeof magic);
+    memmove(record + head, record + more, count - more);
+    record_reseal(record);
+    return count - (more - head);
+}
+
+/* _i 1: of release 0.2.0. */
 START_TEST(push_comes_back_as_it_was)
 {
     _Alignas(8) char bytes[512];
     size_t count = lay_out(bytes, 1);
+    if (_i == 1)
+        count = of_0_2_0(bytes, count);
     struct record_header h;
     const void *payload;
     struct push_record r;
     ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
-    ck_assert_uint_eq(record_bytes(h.payload_bytes), count);
+    ck_assert_uint_eq(record_length(&h), count);
+    ck_assert(_i == 1 || record_bytes(h.payload_bytes) == count);
+    ck_assert(h.clock == 0 && h.age == 0 && h.width == 0);
     ck_assert_int_eq(record_to_push(&h, payload, 2, &r), 0);
     ck_assert_uint_eq(r.run, 5);
     ck_assert_uint_eq(r.generation, 2);
@@ -79,11 +97,13 @@ static size_t lay_out_fence(char *out)
     return sizeof h + sizeof f;
 }
 
-/* _i 0: of a push. */
+/* _i, bit 0: a fence; bit 1: of release 0.2.0. */
 START_TEST(every_flipped_bit_is_found)
 {
     _Alignas(8) char bytes[512];
-    size_t count = _i == 0 ? lay_out(bytes, 1) : lay_out_fence(bytes);
+    size_t count = (_i & 1) == 0 ? lay_out(bytes, 1) : lay_out_fence(bytes);
+    if ((_i & 2) != 0)
+        count = of_0_2_0(bytes, count);
     struct record_header h;
     const void *payload;
     for (size_t i = 0; i < 8 * count; i++) {
@@ -124,24 +144,34 @@ START_TEST(seals_are_those_of_every_release)
     struct segment_header s = {
         .magic = SEGMENT_MAGIC, .generation = 3, .first = 10, .previous = 9, .bytes = 65536};
     struct record_header h;
-    lay_out(bytes, 1);
+    size_t count = lay_out(bytes, 1);
     memcpy(&h, bytes, sizeof h);
     ck_assert_uint_eq(h.checksum, PUSH_SEAL);
-    lay_out_fence(bytes);
+    of_0_2_0(bytes, count);
+    memcpy(&h, bytes, sizeof h);
+    ck_assert_uint_eq(h.checksum, PUSH_SEAL_0_2_0);
+    count = lay_out_fence(bytes);
     memcpy(&h, bytes, sizeof h);
     ck_assert_uint_eq(h.checksum, FENCE_SEAL);
+    of_0_2_0(bytes, count);
+    memcpy(&h, bytes, sizeof h);
+    ck_assert_uint_eq(h.checksum, FENCE_SEAL_0_2_0);
     ck_assert_uint_eq(record_segment_checksum(&s), SEGMENT_SEAL);
 }
 END_TEST
 
+/* _i 1: of release 0.2.0. */
 START_TEST(a_torn_record_is_none)
 {
     _Alignas(8) char bytes[512];
     size_t count = lay_out(bytes, 1);
+    if (_i == 1)
+        count = of_0_2_0(bytes, count);
     struct record_header h;
     const void *payload;
     for (size_t i = 0; i < count; i++)
         ck_assert_int_eq(record_read(bytes, i, 1, &h, &payload), SHOAL_E_END);
+    ck_assert_int_eq(record_read(bytes, count, 1, &h, &payload), 0);
 }
 END_TEST
 
@@ -176,11 +206,11 @@ int main(void)
 {
     Suite *s = suite_create("record");
     TCase *t = tcase_create("record");
-    tcase_add_test(t, push_comes_back_as_it_was);
-    tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 2);
+    tcase_add_loop_test(t, push_comes_back_as_it_was, 0, 2);
+    tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 4);
     tcase_add_test(t, a_push_of_no_keys_comes_back);
     tcase_add_test(t, seals_are_those_of_every_release);
-    tcase_add_test(t, a_torn_record_is_none);
+    tcase_add_loop_test(t, a_torn_record_is_none, 0, 2);
     tcase_add_test(t, a_segment_begins_behind_the_one_before);
     tcase_add_test(t, another_generation_is_none);
     suite_add_tcase(s, t);

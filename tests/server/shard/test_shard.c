@@ -111,6 +111,37 @@ START_TEST(wrong_pushes_are_refused_each_with_its_reason)
 }
 END_TEST
 
+START_TEST(a_push_with_values_of_a_later_release_is_refused)
+{
+    static const char *const text[] = {"has clock 5, age 0 and width 0, which shard",
+                                       "has clock 0, age 5 and width 0, which shard",
+                                       "has clock 0, age 0 and width 16, which shard"};
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t key = rig_key(3, 0);
+    for (int i = 0; i < 3; i++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                      .generation = 1,
+                                      .to = 1,
+                                      .tablet_count = 16,
+                                      .lr_scale = 1,
+                                      .key_count = 1,
+                                      .clock = i == 0 ? 5 : 0,
+                                      .age = i == 1 ? 5 : 0,
+                                      .width = i == 2 ? 16 : 0};
+        float two[2] = {1, 1};
+        uint64_t push = rig_send(&r, &w, 2, &key, 8, two, 8);
+        uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, push), SHOAL_E_VERSION);
+        ck_assert_ptr_nonnull(strstr(rig_reply(&r, push)->error, text[i]));
+        ck_assert(rig_value(&r, pull) == 0);
+    }
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(fence_shuts_out_the_older_generation)
 {
     struct rig r = {0};
@@ -1423,6 +1454,7 @@ int main(void)
         push_sent_again_is_skipped,
         push_past_a_gap_is_refused_with_the_mark,
         wrong_pushes_are_refused_each_with_its_reason,
+        a_push_with_values_of_a_later_release_is_refused,
         fence_shuts_out_the_older_generation,
         push_after_a_return_waits_for_the_fences,
         each_run_waits_for_its_own_fences,
