@@ -27,6 +27,7 @@ uint64_t coord_examples(const struct coord_job *j)
 {
     uint64_t examples = j->at.train_rows;
     for (uint32_t i = 0; coord_epoch_open(j) && i < j->tasks->tasks; i++)
-        examples += j->tasks->task[i].pushed ? j->tasks->task[i].rows : 0;
+        if (j->tasks->task[i].pushed)
+            examples += j->tasks->task[i].rows;
     return examples;
 }

@@ -3,6 +3,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/work/eval.h"
 #include "server/coord/work/objects.h"
@@ -26,19 +28,21 @@ static void rows_text(const struct coord_job *j, const struct coord_lane *l, uin
                       char *text, size_t bytes)
 {
     const struct coord_tasks *t = j->tasks;
-    const struct coord_task *task = l->task != COORD_NO_TASK ? &t->task[l->task] : NULL;
-    uint64_t skipped = task != NULL ? (batch - task->first_batch) * t->batch : 0;
     text[0] = '\0';
-    if (task == NULL || batch < task->first_batch || skipped >= task->rows)
+    if (l->task == COORD_NO_TASK)
         return;
-    uint64_t rows = task->rows - skipped < t->batch ? task->rows - skipped : t->batch;
+    const struct coord_task *task = &t->task[l->task];
+    uint64_t skipped = (batch - task->first_batch) * t->batch;
+    if (batch < task->first_batch || skipped >= task->rows)
+        return;
+    uint64_t rows = MIN(task->rows - skipped, t->batch);
     uint64_t first = task->position + skipped;
     const char *object = NULL;
     if (task->object != COORD_NO_OBJECT)
         object = j->objects[WIRE_TRAIN].object[task->object].line;
     (void)snprintf(text, bytes, ", rows %" PRIu64 " to %" PRIu64 " of %s%s", first,
-                   first + rows - 1, object != NULL ? object : "data.train",
-                   object == NULL && j->spec.data.shuffle != 0 ? " as they are shuffled" : "");
+                   first + rows - 1, text_or(object, "data.train"),
+                   text_if(object == NULL && j->spec.data.shuffle != 0, " as they are shuffled"));
 }
 
 bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
@@ -49,7 +53,9 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
     if (!d->open)
         return false;
     d->open = false;
-    d->count = d->count > 0 && mark <= d->mark ? d->count + 1 : 1;
+    if (mark > d->mark)
+        d->count = 0;
+    d->count++;
     d->mark = mark;
     d->ns = coord_now_ns(j);
     if (d->count < 2)
@@ -97,7 +103,7 @@ static void eval_note(struct coord_job *j, const struct coord_worker *w)
                        "%u, rows %" PRIu64 " to %" PRIu64 " of data.%s%s; the last was %s: " ADVICE,
                        task->deaths, j->at.epoch, task->position, task->position + task->rows - 1,
                        v->split == WIRE_TEST ? "test" : "valid",
-                       task->object != COORD_NO_OBJECT ? ", counted over its objects" : "",
+                       text_if(task->object != COORD_NO_OBJECT, ", counted over its objects"),
                        w->name);
         return;
     }

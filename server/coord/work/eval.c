@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ _Static_assert((uint64_t)COORD_EVAL_TASK_BYTES / (8 * (LIMIT_TASKS + LIMIT_BY + 
 static size_t row_bytes(const struct measure_options *o)
 {
     SHOAL_ASSERT(o->tasks >= 1 && o->tasks <= LIMIT_TASKS && o->by_count <= LIMIT_BY);
-    return 8ull * (o->tasks + (o->group ? 1 : 0) + o->by_count);
+    return 8ull * (o->tasks + o->group + o->by_count);
 }
 
 /* Rows of a task: four batches, within the bounds of a result; more if there would otherwise be
@@ -25,14 +26,13 @@ static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each
 {
     uint64_t most = COORD_EVAL_TASK_BYTES / bytes, least = (rows >> TASKS_BITS) + 1;
     most = MIN(most, COORD_EVAL_TASK_ROWS);
-    *each = 4ull * batch < most ? 4ull * batch : most;
-    *each = *each < least ? least : *each;
+    *each = MIN(4ull * batch, most);
+    *each = MAX(*each, least);
     if (*each > most || rows > COORD_EVAL_ROWS_MAX)
-        return err_set(
-            e, SHOAL_E_TOO_BIG,
-            "an evaluation of %" PRIu64 " rows, at most %" PRIu64 ": take a sample of the split",
-            rows,
-            (most << TASKS_BITS < COORD_EVAL_ROWS_MAX ? most << TASKS_BITS : COORD_EVAL_ROWS_MAX));
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an evaluation of %" PRIu64 " rows, at most %" PRIu64
+                       ": take a sample of the split",
+                       rows, MIN(most << TASKS_BITS, COORD_EVAL_ROWS_MAX));
     SHOAL_ASSERT(*each > 0 && (rows + *each - 1) / *each <= 1u << TASKS_BITS);
     return 0;
 }
@@ -41,7 +41,7 @@ static uint32_t window_of(uint64_t task_bytes)
 {
     SHOAL_ASSERT(task_bytes > 0 && task_bytes <= COORD_EVAL_TASK_BYTES);
     uint64_t window = COORD_EVAL_WAITING_BYTES / task_bytes;
-    return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
+    return (uint32_t)MAX(window, WINDOW_LEAST);
 }
 
 /* Cuts the pieces into tasks. The pieces form columns, and the columns take turns with a task of
@@ -77,10 +77,13 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
                     const struct coord_eval_objects *objects, const struct job *job, struct err *e)
 {
     struct measure_options o = measure_options_of(job, rows);
-    const struct coord_piece text = {.rows = rows, .object = COORD_NO_OBJECT};
-    const struct coord_piece *piece = objects->count > 0 ? objects->piece : &text;
-    uint32_t pieces = objects->count > 0 ? objects->pieces : 1, tasks = 0;
+    const struct coord_piece text = {.rows = rows, .object = COORD_NO_OBJECT}, *piece = &text;
+    uint32_t pieces = 1, tasks = 0;
     uint64_t each;
+    if (objects->count > 0) {
+        piece = objects->piece;
+        pieces = objects->pieces;
+    }
     memset(v, 0, sizeof *v);
     if (rows == 0)
         return err_set(e, SHOAL_E_DATA, "the split to evaluate has no rows");
@@ -128,7 +131,7 @@ static uint32_t suits(const struct coord_eval *v, const struct coord_eval_task *
     if (o->holder[task->object] == 0)
         return 2;
     bool begun = task->leased || task->position > 0;
-    return (o->files && v->fair == 0) || (poor && !begun) ? 1 : 0;
+    return (o->files && v->fair == 0) || (poor && !begun);
 }
 
 static uint32_t task_lease(struct coord_eval *v, uint32_t index, uint64_t worker, uint64_t now_ns)
@@ -150,7 +153,9 @@ static uint32_t fresh_find(const struct coord_eval *v, uint32_t end, uint64_t wo
     bool poor = coord_item_holds(v->objects.holder, v->objects.count, worker) < v->fair;
     uint32_t best = COORD_NO_EVAL, how = 0;
     for (uint32_t i = v->fresh; i < end && how < 3; i++) {
-        uint32_t s = v->task[i].leased ? 0 : suits(v, &v->task[i], worker, poor);
+        if (v->task[i].leased)
+            continue;
+        uint32_t s = suits(v, &v->task[i], worker, poor);
         if (s > how) {
             best = i;
             how = s;
@@ -161,8 +166,7 @@ static uint32_t fresh_find(const struct coord_eval *v, uint32_t end, uint64_t wo
 
 uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns)
 {
-    uint32_t oldest = COORD_NO_EVAL,
-             end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
+    uint32_t oldest = COORD_NO_EVAL, end = v->measured + MIN(v->tasks - v->measured, v->window);
     SHOAL_ASSERT(worker != 0); /* 0: no worker */
     SHOAL_ASSERT(v->measured <= v->tasks);
     uint32_t fresh = fresh_find(v, end, worker);
@@ -205,8 +209,8 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
     if (q->tasks != o->tasks || q->grouped != o->group || q->by_count != o->by_count)
         return err_set(e, SHOAL_E_MALFORMED,
                        "predictions of %u labels%s and %u fields, the job has %u%s and %u",
-                       q->tasks, q->grouped ? ", a group" : "", q->by_count, o->tasks,
-                       o->group ? ", a group" : "", o->by_count);
+                       q->tasks, text_if(q->grouped, ", a group"), q->by_count, o->tasks,
+                       text_if(o->group, ", a group"), o->by_count);
     if (q->examples > task->rows || q->bad_lines > task->rows - q->examples)
         return err_set(e, SHOAL_E_MALFORMED,
                        "evaluation task of %" PRIu64 " rows came back with %u examples and %" PRIu64
@@ -248,13 +252,16 @@ static int results_measure(struct coord_eval *v, struct err *e)
         struct coord_eval_task *task = &v->task[v->measured];
         size_t count = (size_t)task->examples * o->tasks;
         const float *score = task->result;
-        const uint64_t *group = (const void *)(score + 2 * count),
-                       *by = group + (o->group ? task->examples : 0);
+        const uint64_t *group = NULL, *by = (const void *)(score + 2 * count);
         int rc = 0;
         SHOAL_ASSERT(task->examples <= task->rows);
+        if (o->group) {
+            group = by;
+            by += task->examples;
+        }
         if (task->examples > 0)
-            rc = measure_add(&v->measure, score, score + count, o->group ? group : NULL,
-                             o->by_count > 0 ? by : NULL, task->examples, e);
+            rc = measure_add(&v->measure, score, score + count, group, o->by_count > 0 ? by : NULL,
+                             task->examples, e);
         if (rc != 0)
             return rc;
         free(task->result);
@@ -270,7 +277,7 @@ _Static_assert(sizeof(struct unseen_field) == sizeof(struct wire_unseen),
 static void unseen_take(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *context)
 {
     const struct measure_options *o = &v->measure.options;
-    size_t words = (size_t)q->examples * ((o->group ? 1 : 0) + o->by_count);
+    size_t words = (size_t)q->examples * (o->group + o->by_count);
     if (q->fields > 0)
         unseen_add(&v->measure.unseen,
                    (const struct unseen_field *)(const void *)((const uint64_t *)context + words),

@@ -218,10 +218,15 @@ static void lane_place(struct coord_job *j, uint32_t lane)
     for (uint32_t i = 0; i < t->lanes && l->fence_low == 0; i++) {
         const struct coord_lane *o = &t->lane[i];
         bool placed = o->placed && (o->state == LANE_GRANTING || o->state == LANE_HELD);
-        low = placed && o->clock < low ? o->clock : low;
+        if (placed && o->clock < low)
+            low = o->clock;
     }
     l->at = l->fence_mark;
-    l->clock = l->fence_low != 0 ? l->fence_low : low != UINT64_MAX ? low : l->fence_mark;
+    l->clock = l->fence_mark;
+    if (l->fence_low != 0)
+        l->clock = l->fence_low;
+    else if (low != UINT64_MAX)
+        l->clock = low;
     l->placed = true;
     lane_fence(j, lane, true);
 }
@@ -508,7 +513,9 @@ static bool next_without_lane(struct coord_job *j, struct coord_ask *a)
         (void)index_give(j, WIRE_TRAIN, a);
         return false;
     case PHASE_TRAIN:
-        return copy ? next_copy(j, a) : next_lane(j, a);
+        if (copy)
+            return next_copy(j, a);
+        return next_lane(j, a);
     case PHASE_EVAL:
     case PHASE_TEST:
         next_eval(j, a);
@@ -555,8 +562,10 @@ int coord_grant_next(struct coord_job *j, struct coord_ask *a)
     if (rc != 0) { /* frozen for longer than its lease: other workers have its lanes now */
         a->reply.u.LANE_NEXT_reply.kind = WIRE_NEXT_LEAVE;
         a->reply.u.LANE_NEXT_reply.lane = q->lane;
+    } else if (q->lane == COORD_NO_LANE) {
+        a->silent = next_without_lane(j, a);
     } else {
-        a->silent = q->lane == COORD_NO_LANE ? next_without_lane(j, a) : next_of_lane(j, a);
+        a->silent = next_of_lane(j, a);
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/work/taken_names.h"
 #include "server/coord/work/times.h"
 
@@ -40,7 +41,9 @@ static int names_compare(const char *a, const char *b)
 {
     size_t n = name_bytes(a), m = name_bytes(b);
     int order = memcmp(a, b, MIN(n, m));
-    return order != 0 ? order : n < m ? -1 : n > m;
+    if (order != 0)
+        return order;
+    return (n > m) - (n < m);
 }
 
 /* Returns the place of a name in the sorted list, or where it would be inserted. */
@@ -92,8 +95,9 @@ static int record_put(struct coord_job *j, struct err *e)
     const struct coord_grow *g = j->grow;
     char key[COORD_KEY_MAX];
     coord_grow_key(j->at.run, g->at.round, key);
-    return coord_job_put(j, key, g->record, g->record_bytes) ? 0
-                                                             : err_set(e, SHOAL_E_IO, STORE_FAILED);
+    if (!coord_job_put(j, key, g->record, g->record_bytes))
+        return err_set(e, SHOAL_E_IO, STORE_FAILED);
+    return 0;
 }
 
 bool coord_grow_run(struct coord_job *j)
@@ -145,8 +149,10 @@ int coord_grow_load(struct coord_job *j, struct err *e)
         return 0;
     coord_grow_key(j->at.run, j->at.epoch, key);
     int rc = coord_store_get(j->store, key, &value, &bytes, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return damaged(e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
+        return rc;
     rc = record_take(j, value, bytes, e);
     if (rc != 0) {
         free(value);
@@ -166,9 +172,10 @@ static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err 
     struct coord_grow *g = j->grow;
     struct coord_objects list = {0};
     uint64_t now = coord_now_ns(j), *since = NULL;
-    int rc = q->count == 0 ? 0
-                           : coord_objects_take(&list, a->m->frame[1].data, a->m->frame[1].bytes,
-                                                q->count, "", 0, e);
+    int rc = 0;
+    if (q->count > 0)
+        rc = coord_objects_take(&list, a->m->frame[1].data, a->m->frame[1].bytes, q->count, "", 0,
+                                e);
     if (rc == 0 && q->count > 0 && (since = calloc(q->count, sizeof *since)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a list of %u objects", q->count);
     if (rc != 0) {
@@ -178,11 +185,12 @@ static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err 
     for (uint32_t i = 0; i < list.count; i++) {
         bool there;
         uint32_t was = place_of(&g->list, list.object[i].line, &there);
-        if (!coord_taken_has(j, list.object[i].line))
-            since[i] = there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
-                               g->since[was] != 0
-                           ? g->since[was]
-                           : now;
+        if (coord_taken_has(j, list.object[i].line))
+            continue;
+        since[i] = now;
+        if (there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
+            g->since[was] != 0)
+            since[i] = g->since[was];
     }
     coord_objects_close(&g->list);
     free(g->since);
@@ -232,9 +240,9 @@ static int stable_take(struct coord_job *j, const void *head, size_t head_bytes,
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a list of objects");
     uint32_t count = stable_lines(j, text, &bytes);
-    int rc = count == 0 ? 0
-                        : coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head,
-                                             head_bytes, e);
+    int rc = 0;
+    if (count > 0)
+        rc = coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head, head_bytes, e);
     free(text);
     if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
         coord_objects_forget(&j->objects[WIRE_TRAIN]);
@@ -322,7 +330,9 @@ static int grow_list(struct coord_job *j, struct coord_ask *a)
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_objects *o = &j->objects[WIRE_TRAIN];
     uint64_t me = a->worker->number;
-    int rc = q->listed ? listed(j, a) : 0;
+    int rc = 0;
+    if (q->listed)
+        rc = listed(j, a);
     if (rc != 0)
         return rc;
     a->frame = "";
@@ -355,7 +365,9 @@ int coord_grow_take(struct coord_job *j, struct err *e)
 {
     struct coord_objects *o = &j->objects[WIRE_TRAIN];
     SHOAL_ASSERT(j->at.phase == PHASE_GROW);
-    return o->count > 0 || j->grow->list.count == 0 ? 0 : stable_take(j, o->head, o->head_bytes, e);
+    if (o->count > 0 || j->grow->list.count == 0)
+        return 0;
+    return stable_take(j, o->head, o->head_bytes, e);
 }
 
 /* Marks the taken objects in the list, so that they are not taken again. */
@@ -401,10 +413,14 @@ int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint3
     g->at.left_out += j->objects[WIRE_TRAIN].left_out;
     last_note(g, &j->objects[WIRE_TRAIN]);
     seen_forget(g, &j->objects[WIRE_TRAIN]);
-    int rc = whole->rows == 0 ? coord_taken_empty(j, e) : 0;
+    int rc = 0;
+    if (whole->rows == 0)
+        rc = coord_taken_empty(j, e);
     if (rc == 0)
         rc = record_make(g, &j->objects[WIRE_TRAIN], e);
-    return rc == 0 ? record_put(j, e) : rc;
+    if (rc != 0)
+        return rc;
+    return record_put(j, e);
 }
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
@@ -419,7 +435,7 @@ bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for objects: data.train lists none yet%s; is it what was "
                        "meant?",
-                       coord_taken_count(j) > 0 ? " that its tables have not learnt" : "");
+                       text_if(coord_taken_count(j) > 0, " that its tables have not learnt"));
     else
         (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s",
                        g->failed);

@@ -62,7 +62,7 @@ bool coord_lease_note(struct coord_job *j, uint32_t lane)
     if (coord_lease_find(l, j->at.run, &newest) != NULL || ring_make(l) != 0)
         return true;
     SHOAL_ASSERT(task->lane == lane);
-    uint64_t first = at->mark + 1 > task->first_batch ? at->mark + 1 : task->first_batch;
+    uint64_t first = MAX(at->mark + 1, task->first_batch);
     struct coord_lease *out = &l->entry[++l->serial % COORD_LEASES];
     *out = (struct coord_lease){.serial = l->serial,
                                 .run = j->at.run,
@@ -104,9 +104,9 @@ static int by_batches(const void *a, const void *b)
     const struct coord_lease *x = *(const struct coord_lease *const *)a,
                              *y = *(const struct coord_lease *const *)b;
     if (x->lane != y->lane)
-        return x->lane < y->lane ? -1 : 1;
+        return (x->lane > y->lane) - (x->lane < y->lane);
     if (x->generation != y->generation)
-        return x->generation < y->generation ? -1 : 1;
+        return (x->generation > y->generation) - (x->generation < y->generation);
     return (x->first > y->last) - (x->last < y->first);
 }
 
@@ -145,7 +145,7 @@ static struct json *lease_json(const struct coord_job *job, const struct coord_l
     struct json *j = json_new_object();
     uint64_t skipped = (batch - at->task_first) * at->batch;
     /* bsp pads lanes with empty batches */
-    uint64_t left = skipped < at->rows ? at->rows - skipped : 0;
+    uint64_t left = SAT_SUB(at->rows, skipped);
     json_set_int(j, "worker", (int64_t)at->worker);
     json_set_string(j, "name", at->name);
     json_set_int(j, "task", at->task);

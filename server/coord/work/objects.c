@@ -63,15 +63,17 @@ static bool line_ok(const char *line, size_t bytes, const char *before)
     for (const char *p = line; (p = text_unclean(p)) != NULL; p++)
         if (*p != '\t' || ++tabs > 2)
             return false;
-    size_t was = before != NULL ? strcspn(before, "\t") : 0;
-    return before == NULL ||
-           (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));
+    if (before == NULL)
+        return true;
+    size_t was = strcspn(before, "\t");
+    return strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0);
 }
 
 /* Splits o->text into `count` lines, each ended by a LF, or by a NUL as in the store. */
 static bool lines_take(struct coord_objects *o, uint32_t count)
 {
     size_t at = 0;
+    const char *before = NULL;
     o->object = calloc(count, sizeof *o->object);
     o->holder = calloc(count, sizeof *o->holder);
     o->piece = calloc(count, sizeof *o->piece);
@@ -82,9 +84,9 @@ static bool lines_take(struct coord_objects *o, uint32_t count)
         if (end == o->text + o->bytes)
             return false;
         *end = '\0';
-        if (!line_ok(line, (size_t)(end - line), i > 0 ? o->object[i - 1].line : NULL))
+        if (!line_ok(line, (size_t)(end - line), before))
             return false;
-        o->object[i].line = line;
+        before = o->object[i].line = line;
         at = (size_t)(end - o->text) + 1;
     }
     o->count = count;
@@ -130,7 +132,7 @@ static int by_begin(const void *a, const void *b)
 {
     const struct begun *x = a, *y = b;
     if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
+        return (x->from > y->from) - (x->from < y->from);
     return (x->object > y->object) - (x->object < y->object);
 }
 
@@ -271,11 +273,13 @@ static bool row_load(struct coord_object *of, const struct coord_object_record *
                      const void *windows)
 {
     size_t bytes = r->windows * sizeof *of->window;
-    of->window = r->windows > 0 ? malloc(bytes) : NULL;
-    if (r->windows > 0 && of->window == NULL)
-        return false;
-    if (r->windows > 0)
+    of->window = NULL;
+    if (r->windows > 0) {
+        of->window = malloc(bytes);
+        if (of->window == NULL)
+            return false;
         memcpy(of->window, windows, bytes);
+    }
     of->known = true;
     of->windows = r->windows;
     of->rows = r->rows;
@@ -337,8 +341,11 @@ static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
         return rc;
     if (o->whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
-                       split_name[split], o->count, j->warning[0] != 0 ? ": " : "", j->warning);
-    rc = train ? j->source->known(j, e) : rows_put(j, split, e);
+                       split_name[split], o->count, text_if(j->warning[0] != 0, ": "), j->warning);
+    if (train)
+        rc = j->source->known(j, e);
+    else
+        rc = rows_put(j, split, e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(j->at.split[split].known == 0); /* 2 */
@@ -492,7 +499,11 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
         return 0; /* an object of an earlier round */
     if (of->known)
         return object_again(of, a);
-    int rc = q->fail_status == 0 ? object_take(j, a, ends) : object_failed(j, a, &again, &a->e);
+    int rc;
+    if (q->fail_status == 0)
+        rc = object_take(j, a, ends);
+    else
+        rc = object_failed(j, a, &again, &a->e);
     if (rc != 0 || again) {
         *ends = *ends || q->fail_status != 0;
         return rc;
@@ -500,7 +511,9 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
     *ends = true;
     of->known = true;
     of->item.worker = 0;
-    return ++o->known == o->count ? index_complete(j, q->split, &a->e) : 0;
+    if (++o->known != o->count)
+        return 0;
+    return index_complete(j, q->split, &a->e);
 }
 
 /* ---- holders --------------------------------------------------------------------------------- */
@@ -703,9 +716,10 @@ static int list_load(struct coord_job *j, uint32_t split, struct err *e)
     bool good = bytes >= head && text <= bytes - head;
     for (size_t i = 0; good && i < text; i++)
         count += lines[i] == '\0';
-    rc = good ? coord_objects_take(&j->objects[split], lines, text, count, lines + text,
-                                   bytes - head - text, e)
-              : SHOAL_E_NOT_FOUND;
+    rc = SHOAL_E_NOT_FOUND;
+    if (good)
+        rc = coord_objects_take(&j->objects[split], lines, text, count, lines + text,
+                                bytes - head - text, e);
     if (rc == 0 && split == WIRE_TRAIN)
         rc = coord_objects_deal(j, e);
     free(value);
@@ -721,13 +735,17 @@ static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
         return rc;
     bool good = coord_objects_known(&j->objects[split], value + head, bytes - head);
     free(value);
-    return good ? 0 : SHOAL_E_NOT_FOUND;
+    if (!good)
+        return SHOAL_E_NOT_FOUND;
+    return 0;
 }
 
 static int stored_load(struct coord_job *j, uint32_t split, struct err *e)
 {
     int rc = list_load(j, split, e);
-    return rc == 0 ? rows_load(j, split, e) : rc;
+    if (rc != 0)
+        return rc;
+    return rows_load(j, split, e);
 }
 
 int coord_objects_stored(struct coord_job *j, struct err *e)
@@ -738,12 +756,12 @@ int coord_objects_stored(struct coord_job *j, struct err *e)
 static int split_load(struct coord_job *j, uint32_t split, struct err *e)
 {
     int rc = split == WIRE_TRAIN ? j->source->load(j, e) : stored_load(j, split, e);
-    return rc != SHOAL_E_NOT_FOUND
-               ? rc
-               : err_set(e, SHOAL_E_CORRUPT,
-                         "the objects of data.%s are not in the coordinator's store: resume the "
-                         "newest checkpoint",
-                         split_name[split]);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the objects of data.%s are not in the coordinator's store: resume the "
+                       "newest checkpoint",
+                       split_name[split]);
+    return rc;
 }
 
 int coord_objects_load(struct coord_job *j, struct err *e)

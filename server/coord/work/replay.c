@@ -4,6 +4,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/metric/measure.h"
 #include "server/coord/work/amount.h"
 #include "server/coord/work/objects.h"
@@ -23,7 +25,7 @@
 
 int coord_replay_open(struct coord_replay *r, const struct job *job, struct err *e)
 {
-    uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
+    uint32_t labels = MAX(job->data.label_count, 1);
     int rc = 0;
     *r = (struct coord_replay){.labels = labels};
     if (!job->replay.on)
@@ -93,7 +95,9 @@ static uint32_t day_of(const struct coord_job *j, uint32_t segment)
 /* Counts the batches; no batch spans two pieces. */
 static uint64_t segment_batches(const struct coord_segment *s, uint32_t batch)
 {
-    uint64_t sum = s->pieces > 0 ? 0 : (s->rows + batch - 1) / batch;
+    if (s->pieces == 0)
+        return (s->rows + batch - 1) / batch;
+    uint64_t sum = 0;
     for (uint32_t p = 0; p < s->pieces; p++)
         sum += (s->piece[p].rows + batch - 1) / batch;
     return sum;
@@ -127,17 +131,18 @@ int coord_replay_segments(struct coord_job *j, struct err *e)
         struct coord_segment *s = &r->segment[r->segments];
         *s = (struct coord_segment){.position = position, .rows = r->window[i].rows};
         s->pieces = pieces;
-        s->piece = pieces > 0 ? r->piece + piece : NULL;
+        if (pieces > 0)
+            s->piece = r->piece + piece;
         r->number[r->segments++] = r->window[i].number;
         r->rows += s->rows;
         r->batches += segment_batches(s, j->spec.train.batch);
     }
-    return r->segments > 0
-               ? 0
-               : err_set(e, SHOAL_E_DATA,
-                         "replay: none of the %u windows of data.train is between replay.from and "
-                         "replay.to and not left out",
-                         r->windows);
+    if (r->segments == 0)
+        return err_set(e, SHOAL_E_DATA,
+                       "replay: none of the %u windows of data.train is between replay.from and "
+                       "replay.to and not left out",
+                       r->windows);
+    return 0;
 }
 
 bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows)
@@ -182,12 +187,12 @@ int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends)
     if (copy == NULL)
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
     memcpy(copy, frame, bytes);
-    int rc = coord_replay_windows_ok(copy, q->windows, q->rows)
-                 ? 0
-                 : err_set(&a->e, SHOAL_E_MALFORMED,
-                           "%u windows cannot be those of %" PRIu64 " rows", q->windows, q->rows);
-    if (rc == 0 && j->replay->windows != 0 &&
-        (j->replay->windows != q->windows || memcmp(j->replay->window, copy, bytes) != 0))
+    int rc = 0;
+    if (!coord_replay_windows_ok(copy, q->windows, q->rows))
+        rc = err_set(&a->e, SHOAL_E_MALFORMED, "%u windows cannot be those of %" PRIu64 " rows",
+                     q->windows, q->rows);
+    else if (j->replay->windows != 0 &&
+             (j->replay->windows != q->windows || memcmp(j->replay->window, copy, bytes) != 0))
         rc = err_set(&a->e, SHOAL_E_DATA,
                      "data.train: worker %s finds other windows than the others: all workers must "
                      "see the same files",
@@ -261,8 +266,9 @@ static bool day_find(const struct coord_job *j, uint32_t day, uint32_t *first, u
 static uint32_t day_end(const struct coord_job *j, uint32_t day)
 {
     uint32_t first, next;
-    bool last = !day_find(j, day, &first, &next) || next == j->replay->segments;
-    return last ? j->tasks->tasks : j->replay->segment[next].task;
+    if (!day_find(j, day, &first, &next) || next == j->replay->segments)
+        return j->tasks->tasks;
+    return j->replay->segment[next].task;
 }
 
 static uint32_t task_batches(struct coord_job *j)
@@ -313,14 +319,20 @@ void coord_replay_gate(struct coord_job *j)
         return;
     if (r->paced_ns == 0) {
         uint32_t at = coord_task_frontier(j->tasks);
-        r->due = at < j->tasks->tasks ? segment_of(j, at) : r->segments;
+        r->due = r->segments;
         r->paced_ns = now;
-        r->paced_from = r->due < r->segments ? window_from(j, r->due) : 0;
+        r->paced_from = 0;
+        if (at < j->tasks->tasks)
+            r->due = segment_of(j, at);
+        if (r->due < r->segments)
+            r->paced_from = window_from(j, r->due);
     }
     double passed = (double)(now - r->paced_ns) * 1e-9 * j->spec.replay.pace;
     while (r->due < r->segments && window_from(j, r->due) <= r->paced_from + passed)
         r->due++;
-    j->tasks->gate = r->due < r->segments ? r->segment[r->due].task : j->tasks->tasks;
+    j->tasks->gate = j->tasks->tasks;
+    if (r->due < r->segments)
+        j->tasks->gate = r->segment[r->due].task;
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -431,7 +443,7 @@ static char *day_text(const struct coord_job *j, uint32_t n)
 static void day_shorten(struct coord_replay *r, struct json *day)
 {
     char *text = json_text(day, 0);
-    uint64_t bytes = text != NULL ? strlen(text) : 0;
+    uint64_t bytes = strlen(text_or(text, ""));
     free(text);
     if (r->bytes + bytes > COORD_DAYS_BYTES) {
         if (!r->shortened)
@@ -466,7 +478,7 @@ static int day_load(struct coord_job *j, uint32_t n, struct json **day, struct e
     *day = NULL;
     int rc = coord_store_get(j->store, coord_row_key("day", n).text, &text, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     if (json_parse(text, bytes, &stored, NULL) == 0 &&
         json_as_int(json_get(stored, "job"), -1) == (int64_t)j->at.number)
         *day = json_hold(json_get(stored, "day"));
@@ -483,7 +495,7 @@ int coord_replay_windows_load(struct coord_job *j, struct err *e)
     size_t bytes, head = sizeof j->at.number;
     int rc = coord_job_get(j, WINDOWS_KEY, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     size_t count = (bytes - head) / sizeof(struct wire_window);
     if (count > 0 && count <= WIRE_WINDOWS_MAX)
         rc = windows_take(j, value + head, (uint32_t)count, e);
@@ -504,12 +516,11 @@ int coord_replay_load(struct coord_job *j, struct err *e)
         json_append(r->days, day);
         r->ended++;
     }
-    r->made = r->ended > 0 ? r->ended - 1
-                           : 0; /* at most one checkpoint is being made, whatever is stored */
+    r->made = SAT_SUB(r->ended, 1); /* at most one checkpoint is being made, whatever is stored */
     if (rc == 0)
         rc = coord_store_get_fixed(j->store, RECORD_KEY, &record, sizeof record, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     if (record.job != j->at.number)
         return 0;
     if (record.made >= r->ended)
@@ -537,8 +548,7 @@ void coord_replay_made(struct coord_job *j, bool made)
 {
     struct coord_replay *r = j->replay;
     SHOAL_ASSERT(r->made + 1 == r->ended);
-    r->failed = made ? 0 : r->failed + 1;
-    if (!made && r->failed < DAY_TRIES)
+    if (!made && ++r->failed < DAY_TRIES)
         return;
     if (!made)
         log_warn("replay: the checkpoint of a day's end could not be made; the next day begins");
@@ -571,10 +581,12 @@ bool coord_replay_end(struct coord_job *j)
 uint64_t coord_replay_until(const struct coord_job *j)
 {
     const struct coord_replay *r = j->replay;
-    uint32_t begun = r->segments > 0 ? coord_replay_record_of(j, false).begun : 0;
-    return begun == 0
-               ? 0
-               : zone_end(&j->spec.data.zone, j->spec.replay.window, window_from(j, begun - 1));
+    uint32_t begun = 0;
+    if (r->segments > 0)
+        begun = coord_replay_record_of(j, false).begun;
+    if (begun == 0)
+        return 0;
+    return zone_end(&j->spec.data.zone, j->spec.replay.window, window_from(j, begun - 1));
 }
 
 /* ---- as a source ----------------------------------------------------------------------------- */

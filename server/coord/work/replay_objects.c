@@ -19,9 +19,9 @@ static int less(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
     if (x->number != y->number)
-        return x->number < y->number ? -1 : 1;
+        return (x->number > y->number) - (x->number < y->number);
     if (x->first != y->first)
-        return x->first < y->first ? -1 : 1;
+        return (x->first > y->first) - (x->first < y->first);
     return (x->object > y->object) - (x->object < y->object); /* objects are listed by name */
 }
 
@@ -89,13 +89,17 @@ static int windows_make(struct coord_job *j, struct err *e)
 static int known(struct coord_job *j, struct err *e)
 {
     int rc = windows_make(j, e);
-    return rc == 0 ? coord_objects_put_rows(j, e) : rc;
+    if (rc != 0)
+        return rc;
+    return coord_objects_put_rows(j, e);
 }
 
 static int load(struct coord_job *j, struct err *e)
 {
     int rc = coord_objects_stored(j, e);
-    return rc == 0 ? windows_make(j, e) : rc;
+    if (rc != 0)
+        return rc;
+    return windows_make(j, e);
 }
 
 const struct coord_source coord_replay_objects_source = {.list = coord_objects_list,

@@ -91,16 +91,16 @@ void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker
                           size_t bytes)
 {
     const struct coord_shard *s = &f->members.shard[w->figures.late_shard];
+    const char *advice = "see the network between the two (firewall, routes), and `advertise` in "
+                         "the server's file";
     SHOAL_ASSERT(w->figures.late_shard < f->members.shards);
+    if (w->figures.unnamed)
+        advice = "the name has no address on the worker's machine; see `advertise` in the "
+                 "server's file, or that machine's DNS";
     (void)snprintf(text, bytes,
                    "worker %s gets no answer from server %s (%s) for %u s, and the server is heard "
                    "here: %s",
-                   w->name, s->server, s->endpoint, w->figures.late_ms / 1000,
-                   w->figures.unnamed
-                       ? "the name has no address on the worker's machine; see `advertise` in the "
-                         "server's file, or that machine's DNS"
-                       : "see the network between the two (firewall, routes), and `advertise` in "
-                         "the server's file");
+                   w->name, s->server, s->endpoint, w->figures.late_ms / 1000, advice);
 }
 
 /* True when all its lanes wait only for answers of shards that it reaches: those shards make them
@@ -214,18 +214,22 @@ uint64_t coord_stall_ns(const struct coord_job *j)
     bool any = false;
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
-        any = any || has_work(j, w->number);
-        newest = has_work(j, w->number) && w->moved_ns > newest ? w->moved_ns : newest;
+        if (!has_work(j, w->number))
+            continue;
+        any = true;
+        newest = MAX(newest, w->moved_ns);
     }
-    return any ? now - newest : 0;
+    if (!any)
+        return 0;
+    return now - newest;
 }
 
 bool coord_stall_waits(const struct coord_job *j, char *text, size_t bytes)
 {
     uint64_t stands = coord_stall_ns(j);
-    const struct coord_worker *w = stands > coord_lease_ns(j) ? culprit(j) : NULL;
     if (stands <= coord_lease_ns(j))
         return false;
+    const struct coord_worker *w = culprit(j);
     if (w == NULL)
         (void)snprintf(text, bytes,
                        "waits: no worker has got on for %" PRIu64 " s, all their lanes wait for "

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/work/grow.h"
 #include "server/coord/work/task.h"
@@ -38,18 +39,18 @@ int coord_taken_open(struct coord_fleet *f, struct err *e)
     uint64_t version = 0;
     int rc = coord_store_get(f->store, COORD_TAKEN_KEY, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     if (bytes >= sizeof version)
         memcpy(&version, value, sizeof version);
-    rc = version == 0 || version >= VERSION_MOST
-             ? SHOAL_E_CORRUPT
-             : coord_taken_record_take(&f->taken->is, (char *)value + sizeof version,
-                                       bytes - sizeof version, e);
+    rc = SHOAL_E_CORRUPT;
+    if (version > 0 && version < VERSION_MOST)
+        rc = coord_taken_record_take(&f->taken->is, (char *)value + sizeof version,
+                                     bytes - sizeof version, e);
     free(value);
     f->taken->version = version;
-    return rc == SHOAL_E_CORRUPT
-               ? err_set(e, rc, "the stored names of learnt objects cannot be" ADVICE)
-               : rc;
+    if (rc == SHOAL_E_CORRUPT)
+        return err_set(e, rc, "the stored names of learnt objects cannot be" ADVICE);
+    return rc;
 }
 
 static int begin_put(struct coord_job *j, const struct coord_taken_list *l, struct err *e)
@@ -60,7 +61,9 @@ static int begin_put(struct coord_job *j, const struct coord_taken_list *l, stru
         return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
     bool good = coord_job_put(j, BEGIN_KEY, record, bytes);
     free(record);
-    return good ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
+    if (!good)
+        return err_set(e, SHOAL_E_IO, STORE_FAILED);
+    return 0;
 }
 
 static int begin_get(struct coord_job *j, struct err *e)
@@ -69,7 +72,7 @@ static int begin_get(struct coord_job *j, struct err *e)
     size_t bytes;
     int rc = coord_store_get(j->store, BEGIN_KEY, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     rc = coord_taken_record_take(j->taken, value, bytes, e);
     free(value);
     if (rc == 0 && j->taken->at.job != j->at.number)
@@ -84,7 +87,9 @@ int coord_taken_load(struct coord_job *j, struct err *e)
     bool ahead = at->job == j->at.number && at->round > j->at.epoch;
     if (rc != 0 || coord_taken_begins(j) || !ahead)
         return rc;
-    return coord_taken_undo(j) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED); /* 2 */
+    if (!coord_taken_undo(j)) /* 2 */
+        return err_set(e, SHOAL_E_IO, STORE_FAILED);
+    return 0;
 }
 
 /* ---- a job that is submitted ----------------------------------------------------------------- */
@@ -112,7 +117,7 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
                        "saved, before it was through with them: go on at the very batch with "
                        "--resume CHECKPOINT%s, its newest (checkpoint.at_end makes one when it is "
                        "stopped), or begin with one of another moment; " ALL_NEW,
-                       from, at->hand, fleet ? " --set fresh=all" : "");
+                       from, at->hand, text_if(fleet, " --set fresh=all"));
     return 0;
 }
 
@@ -164,7 +169,9 @@ int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, boo
                       struct err *e)
 {
     coord_taken_list_close(j->taken);
-    int rc = record == NULL ? 0 : coord_taken_record_take(j->taken, record, bytes, e);
+    int rc = 0;
+    if (record != NULL)
+        rc = coord_taken_record_take(j->taken, record, bytes, e);
     if (rc == SHOAL_E_CORRUPT)
         rc = err_wrap(e, rc, "coordinator.state");
     if (rc != 0)
@@ -187,7 +194,9 @@ static int take_over(struct coord_job *j, struct err *e)
     static const struct coord_taken_list none;
     bool learns = !j->spec.train.skip && !coord_from_resumes(&j->at);
     bool objects = j->spec.data.objects.of[WIRE_TRAIN].on;
-    int rc = learns && objects ? coord_taken_objects_add(j, l, e) : 0;
+    int rc = 0;
+    if (learns && objects)
+        rc = coord_taken_objects_add(j, l, e);
     if (rc != 0)
         return rc;
     if (learns && !objects && (l->at.flags & COORD_TAKEN_NAMED) == 0)
@@ -202,7 +211,9 @@ static int take_over(struct coord_job *j, struct err *e)
     j->fleet->taken->is = *l;
     *l = none;
     rc = coord_taken_changed(j->fleet, e);
-    return rc == 0 ? begin_put(j, &none, e) : rc;
+    if (rc != 0)
+        return rc;
+    return begin_put(j, &none, e);
 }
 
 static bool told(const struct coord_fleet *f)
@@ -214,7 +225,9 @@ bool coord_taken_settled(struct coord_job *j)
 {
     struct err e = {0};
     SHOAL_ASSERT(j->at.phase == PHASE_SETUP);
-    int rc = coord_taken_begins(j) ? take_over(j, &e) : 0;
+    int rc = 0;
+    if (coord_taken_begins(j))
+        rc = take_over(j, &e);
     if (rc != 0)
         return coord_end_fail(j, rc, "%s", e.text);
     coord_taken_step(j->fleet);
@@ -289,9 +302,12 @@ int coord_taken_ask(struct coord_job *j, struct coord_ask *a)
     uint64_t digest = nameset_digest(names);
     bool same = digest == a->request->u.TAKEN.digest;
     a->reply.u.TAKEN_reply.digest = digest;
-    a->reply.u.TAKEN_reply.count = same ? 0 : names->count;
-    a->frame = same || names->count == 0 ? "" : (const void *)names->item;
-    a->frame_bytes = a->reply.u.TAKEN_reply.count * sizeof names->item[0];
+    a->frame = "";
+    if (!same && names->count > 0) {
+        a->reply.u.TAKEN_reply.count = names->count;
+        a->frame = names->item;
+        a->frame_bytes = names->count * sizeof names->item[0];
+    }
     j->fleet->taken->counted = true;
     return 0;
 }
@@ -304,8 +320,9 @@ int coord_taken_files(struct coord_job *j, struct coord_ask *a)
         return 0; /* the tables are there: the request is a repeated one */
     if ((l->at.flags & COORD_TAKEN_NAMED) != 0)
         return 0;
-    int rc =
-        coord_from_resumes(&j->at) ? 0 : nameset_add_all(&l->names, a->m->frame[1].data, q->count);
+    int rc = 0;
+    if (!coord_from_resumes(&j->at))
+        rc = nameset_add_all(&l->names, a->m->frame[1].data, q->count);
     if (rc == SHOAL_E_NOMEM)
         return err_set(&a->e, rc, NO_MEMORY);
     if (rc != 0 || q->unknown)

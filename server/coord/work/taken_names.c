@@ -80,14 +80,15 @@ void *coord_taken_record(const struct coord_job *j, size_t *bytes)
 {
     struct coord_taken_list l = j->fleet->taken->is;
     bool ahead = l.at.job == j->at.number && l.at.round > j->at.epoch;
+    uint32_t without = 0;
     if (j->fleet->taken->version == 0)
         return NULL;
     if (ahead) { /* the checkpoint leaves out a round that has not begun */
         l.at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
         l.at.round = j->at.epoch;
+        without = l.at.hand;
+        l.at.hand = 0;
     }
-    uint32_t without = ahead ? l.at.hand : 0;
-    l.at.hand = ahead ? 0 : l.at.hand;
     return coord_taken_record_make(&l, 0, without, bytes);
 }
 
@@ -116,7 +117,9 @@ int coord_taken_changed(struct coord_fleet *f, struct err *e)
 {
     struct coord_taken *t = f->taken;
     uint64_t known = MAX(t->newest, t->version);
-    return coord_taken_put(f, known + 1, &t->is, e) ? 0 : e->code;
+    if (!coord_taken_put(f, known + 1, &t->is, e))
+        return e->code;
+    return 0;
 }
 
 void coord_taken_moved(struct coord_fleet *f)
@@ -156,14 +159,18 @@ int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, str
         l->at.flags |= COORD_TAKEN_UNSURE; /* a log that grows later begins with its own list */
         return 0;
     }
-    return rc == 0 ? 0 : err_set(e, rc, "no room for the names of %u objects more", o->count);
+    if (rc != 0)
+        return err_set(e, rc, "no room for the names of %u objects more", o->count);
+    return 0;
 }
 
 int coord_taken_empty(struct coord_job *j, struct err *e)
 {
     int rc = coord_taken_objects_add(j, &j->fleet->taken->is, e);
     j->fleet->taken->is.at.hand = 0;
-    return rc == 0 ? coord_taken_changed(j->fleet, e) : rc;
+    if (rc != 0)
+        return rc;
+    return coord_taken_changed(j->fleet, e);
 }
 
 bool coord_taken_has(const struct coord_job *j, const char *line)
@@ -194,5 +201,5 @@ void coord_taken_gone(struct coord_job *j, const void *bits, size_t bytes)
     if (!counted || bytes == 0 || bytes > (count + 7u) / 8 || (t->gone = malloc(bytes)) == NULL)
         return;
     memcpy(t->gone, bits, bytes);
-    t->gone_count = 8 * bytes < count ? (uint32_t)(8 * bytes) : count;
+    t->gone_count = (uint32_t)MIN(8 * bytes, count);
 }

@@ -52,9 +52,9 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
     uint64_t k = wanted != 0 ? wanted : batches / lanes / 8;
     if (wanted == 0 && k > 64)
         k = 64;
-    if (k < least)
-        k = least;
-    return k < 1 ? 1 : k > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)k;
+    k = MAX(k, least);
+    k = MAX(k, 1);
+    return (uint32_t)MIN(k, UINT32_MAX / 2);
 }
 
 /* The rows that tasks are cut from: a segment, or a piece of one. */
@@ -73,7 +73,7 @@ static struct cut cut_of(const struct coord_segment *s, uint32_t piece)
 
 static uint32_t cuts_of(const struct coord_segment *s)
 {
-    return s->pieces == 0 ? 1 : s->pieces;
+    return MAX(s->pieces, 1);
 }
 
 /* Cuts the next task: batches [first, first + count), clipped to the end. NULL: no room. */
@@ -165,9 +165,13 @@ static bool pieces_deal(struct coord_tasks *t, const struct coord_segment *s, ui
     memset(queue, 0, t->lanes * sizeof *queue);
     while ((each = round_length(t, s, task_batches, queue)) > 0)
         for (uint32_t l = 0; l < t->lanes; l++) {
-            bool has = queue[l].piece < s->pieces;
-            struct cut of = has ? cut_of(s, queue[l].piece) : (struct cut){0, 0, COORD_NO_OBJECT};
-            if (!round_cut(t, &of, has ? queue[l].done : 0, each, l))
+            struct cut of = {0, 0, COORD_NO_OBJECT};
+            uint64_t first = 0;
+            if (queue[l].piece < s->pieces) {
+                of = cut_of(s, queue[l].piece);
+                first = queue[l].done;
+            }
+            if (!round_cut(t, &of, first, each, l))
                 return false;
             queue[l].done += each;
         }
@@ -177,9 +181,10 @@ static bool pieces_deal(struct coord_tasks *t, const struct coord_segment *s, ui
 static bool segment_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
                         struct queue *queue)
 {
+    if (t->mode == WIRE_BSP && s->pieces > 0)
+        return pieces_deal(t, s, task_batches, queue);
     if (t->mode == WIRE_BSP)
-        return s->pieces > 0 ? pieces_deal(t, s, task_batches, queue)
-                             : rounds_cut(t, s, task_batches);
+        return rounds_cut(t, s, task_batches);
     for (uint32_t p = 0; p < cuts_of(s); p++) {
         const struct cut of = cut_of(s, p);
         for (uint64_t first = 0; first < ceil_div(of.rows, t->batch); first += task_batches)
@@ -313,7 +318,9 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
         return nobodys;
     if (worker >= t->late && coord_item_holds(t->holder, t->objects, worker) < t->fair)
         return others;
-    return t->segments > 1 ? task_spared(t, end) : COORD_NO_TASK;
+    if (t->segments > 1)
+        return task_spared(t, end);
+    return COORD_NO_TASK;
 }
 
 /* Returns the task that this lane would get while this worker holds it. */
@@ -354,7 +361,7 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     SHOAL_ASSERT(t->task[index].lane == (t->mode == WIRE_BSP ? lane : COORD_NO_LANE));
     t->task[index].lane = lane;
     t->task[index].first_batch = l->next_batch;
-    t->frontier = index < t->frontier ? t->frontier : index + 1;
+    t->frontier = MAX(t->frontier, index + 1);
     object_hold(t, index, l->worker);
     l->task = index;
     l->next_batch += t->task[index].batch_count;
@@ -450,7 +457,9 @@ static uint32_t lane_suits(const struct coord_tasks *t, uint32_t lane, uint64_t 
         return 0;
     if (t->mode != WIRE_BSP || t->holder == NULL || l->owner == worker)
         return 3;
-    return l->owner == 0 ? 2 : any ? 1 : 0;
+    if (l->owner == 0)
+        return 2;
+    return any;
 }
 
 uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t share)
@@ -541,7 +550,7 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
     task->lane = in->lane;
     task->first_batch = in->first_batch;
     task->stored = true;
-    t->frontier = index < t->frontier ? t->frontier : index + 1;
+    t->frontier = MAX(t->frontier, index + 1);
     if (in->reported)
         (void)coord_task_report(t, index, &in->sum);
     return true;

@@ -19,7 +19,9 @@ enum { CLAMPED_OF = 1000 }; /* in a log without an end, fewer examples decide no
 static uint32_t limit_by_calendar(const struct coord_fleet *f)
 {
     uint64_t now = env_wall_s(f->env);
-    return now == 0 || now > UINT32_MAX - GRACE_S ? 0 : (uint32_t)now + GRACE_S;
+    if (now == 0 || now > UINT32_MAX - GRACE_S)
+        return 0;
+    return (uint32_t)now + GRACE_S;
 }
 
 uint32_t coord_times_limit(const struct coord_fleet *f, const struct job *job, uint32_t was)
@@ -47,7 +49,7 @@ int coord_times_load(struct coord_job *j, struct err *e)
     t->apart[LIMIT_NAME - 1] = 0;
     if (rc != 0 || t->job != j->at.number)
         *t = (struct coord_times){.job = j->at.number};
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an earlier release stored none */
+    return coord_store_optional(rc); /* an earlier release stored none */
 }
 
 /* True when too many examples were clamped. In a log with an end they are too many in any case,
