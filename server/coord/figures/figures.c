@@ -1,6 +1,8 @@
 /* figures.c: limits of figures, and sentences about figures beyond them. */
 #include "server/coord/figures/figures.h"
 
+#include "proto/base/text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,11 +30,12 @@ static void too_good(const struct metric *m, const char *where, const struct jso
                        "the label: leave it out unless it is known before the label is",
                        where, m->auc, tells);
     else
-        (void)snprintf(text, sizeof text,
-                       "%s: an AUC of %.4f is hardly ever true: look for a column that is known "
-                       "only after the label%s, and for rows of it in data.train",
-                       where, m->auc,
-                       profile != NULL ? " (no column alone tells it in the rows looked at)" : "");
+        (void)snprintf(
+            text, sizeof text,
+            "%s: an AUC of %.4f is hardly ever true: look for a column that is known "
+            "only after the label%s, and for rows of it in data.train",
+            where, m->auc,
+            text_if(profile != NULL, " (no column alone tells it in the rows looked at)"));
     json_append_string(list, text);
 }
 

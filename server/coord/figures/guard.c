@@ -3,6 +3,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/work/amount.h"
 #include "server/coord/work/source.h"
@@ -54,8 +56,8 @@ static void count_add(struct coord_guard_count *to, const struct json *item)
 {
     int64_t refused = json_as_int(json_get(item, "refused"), 0),
             clipped = json_as_int(json_get(item, "clipped"), 0);
-    to->refused += refused > 0 ? (uint64_t)refused : 0;
-    to->clipped += clipped > 0 ? (uint64_t)clipped : 0;
+    to->refused += (uint64_t)MAX(refused, 0);
+    to->clipped += (uint64_t)MAX(clipped, 0);
 }
 
 /* Adds `gradients` of a shard's SHARD_STATUS, unless they are of a run before `run`. */
@@ -66,7 +68,7 @@ static void guard_add(struct coord_guard_sums *s, const struct json *gradients, 
     int64_t lost = json_as_int(json_get(gradients, "lost"), 0);
     if (json_as_int(json_get(gradients, "run"), 0) < (int64_t)run)
         return; /* an earlier job's */
-    s->lost += lost > 0 ? (uint64_t)lost : 0;
+    s->lost += (uint64_t)MAX(lost, 0);
     for (size_t i = 0; i < json_count(fields); i++) {
         const struct json *item = json_array_at(fields, i);
         count_add(field_of(s, json_as_string(json_get(item, "table"), NULL),
@@ -104,10 +106,12 @@ static void rules_add(struct coord_rules *r, const struct json *tables)
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *item = json_array_at(tables, i);
         const char *table = json_as_string(json_get(item, "name"), NULL);
-        uint64_t *count = table == NULL ? NULL : counts_of(r, table);
+        uint64_t *count = NULL;
+        if (table != NULL)
+            count = counts_of(r, table);
         for (uint32_t n = 0; count != NULL && n < COORD_RULES_COUNTS; n++) {
             int64_t more = json_as_int(json_get(item, names[n]), 0);
-            count[n] += more > 0 ? (uint64_t)more : 0;
+            count[n] += (uint64_t)MAX(more, 0);
         }
     }
 }
@@ -192,7 +196,12 @@ uint64_t coord_guard_refused(const struct coord_job *j, uint64_t *batches)
     bool open = coord_epoch_open(j);
     uint64_t refused = coord_epoch_losses(j).refused;
     const struct coord_amount is = coord_epoch_amount(j);
-    *batches = j->at.epoch > 0 ? is.batches_before + (open ? 0 : is.batches) : 0;
+    *batches = 0;
+    if (j->at.epoch > 0) {
+        *batches = is.batches_before;
+        if (!open)
+            *batches += is.batches;
+    }
     bool planned = open && j->tasks->epoch == j->at.epoch;
     for (uint32_t i = 0; planned && i < j->tasks->tasks; i++)
         if (j->tasks->task[i].reported) {
@@ -215,7 +224,7 @@ void coord_guard_look(struct coord_job *j, const char *where)
                    "%" PRIu64 " of %" PRIu64
                    " batches were refused for their gradients (train.max_refused: %g): look at the "
                    "rows, or lower the learning rate. The last: %s",
-                   refused, batches, share, where[0] != 0 ? where : "(not named)");
+                   refused, batches, share, text_unless_empty(where, "(not named)"));
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -230,7 +239,9 @@ static void item_append(struct json *list, struct json *item, const struct coord
 struct json *coord_guard_rules_json(const struct coord_job *j, const char *table)
 {
     const struct coord_guard_sums *s = j->guard->told;
-    return s == NULL ? NULL : rules_json(&s->rules, table);
+    if (s == NULL)
+        return NULL;
+    return rules_json(&s->rules, table);
 }
 
 struct json *coord_guard_json(const struct coord_job *job)

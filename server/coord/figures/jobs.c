@@ -3,6 +3,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/progressive.h"
@@ -68,7 +70,7 @@ static void measure_set(struct json *line, const char *split, const struct metri
 /* The newest figures of each kind; a figure that is not known has no key. */
 static void figures_set(struct json *line, const struct coord_job *j)
 {
-    uint32_t labels = j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count;
+    uint32_t labels = MAX(j->spec.data.label_count, 1);
     struct metric of[LIMIT_TASKS], mean;
     json_set_int(line, "epoch", j->at.epoch);
     json_set_int(line, "examples", (int64_t)coord_trace_trained(j));
@@ -134,7 +136,9 @@ int coord_jobs_open(struct coord_fleet *f, struct err *e)
         json_free(j->list);
         j->list = json_new_array();
     }
-    return j->list != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the list of jobs");
+    if (j->list == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of jobs");
+    return 0;
 }
 
 /* Returns the report without indentation, which halves it. The caller frees it; NULL: no memory. */
@@ -153,7 +157,7 @@ static char *shortened(const char *report)
 static struct json *list_with(struct coord_fleet *f, struct json *line)
 {
     const struct json *old = f->jobs->list;
-    size_t count = json_count(old), from = count >= COORD_JOBS_MAX ? count - COORD_JOBS_MAX + 1 : 0;
+    size_t count = json_count(old), from = SAT_SUB(count + 1, COORD_JOBS_MAX);
     struct json *list = json_new_array();
     int64_t sum = bytes_of(line);
     size_t whole = count; /* the reports from here on stay */
@@ -185,10 +189,13 @@ bool coord_jobs_keep(struct coord_job *j)
     uint64_t number = j->at.number;
     SHOAL_ASSERT(number != 0 && !coord_phase_running(j) && j->report != NULL);
     char *report = shortened(j->report);
-    struct json *line = report == NULL ? NULL : line_make(j);
-    if (line != NULL)
+    struct json *line = NULL, *list = NULL;
+    if (report != NULL)
+        line = line_make(j);
+    if (line != NULL) {
         json_set_int(line, "report_bytes", (int64_t)strlen(report));
-    struct json *list = line == NULL ? NULL : list_with(j->fleet, line);
+        list = list_with(j->fleet, line);
+    }
     char *text = json_text(list, 0);
     report_key(number, key);
     bool good = text != NULL && coord_put(j->fleet, key, report, strlen(report)) &&
@@ -216,7 +223,9 @@ int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, s
         return rc;
     *text = strndup(value, bytes);
     free(value);
-    return *text != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the report");
+    if (*text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the report");
+    return 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -277,7 +286,7 @@ int coord_jobs_report(struct coord_job *j, struct coord_ask *a)
     a->reply.u.REPORT_reply.state = coord_phase_state(j);
     a->reply.u.REPORT_reply.job_status = j->at.status;
     memcpy(a->reply.u.REPORT_reply.job_text, j->at.text, sizeof a->reply.u.REPORT_reply.job_text);
-    a->frame = j->report == NULL ? "{}" : j->report;
+    a->frame = text_or(j->report, "{}");
     a->frame_bytes = strlen(a->frame);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/work/amount.h"
@@ -17,7 +18,9 @@
 
 static struct coord_evaluation *newest(const struct coord_job *j)
 {
-    return j->valid->count == 0 ? NULL : &j->valid->item[j->valid->count - 1];
+    if (j->valid->count == 0)
+        return NULL;
+    return &j->valid->item[j->valid->count - 1];
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -65,8 +68,7 @@ bool coord_judge_mean(const struct coord_job *j, uint32_t n, struct metric *mean
     const struct metric *of = j->valid->item[n - 1].of;
     if (of[0].examples == 0)
         return false;
-    metric_mean(of, j->spec.model.task_weight,
-                j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count, mean);
+    metric_mean(of, j->spec.model.task_weight, MAX(j->spec.data.label_count, 1), mean);
     return true;
 }
 
@@ -92,7 +94,9 @@ bool coord_judge_undefined(const struct coord_job *j, uint32_t n)
 uint32_t coord_judge_final(const struct coord_job *j)
 {
     bool kept = j->spec.train.early_stop.patience > 0 && j->at.kept != 0;
-    return kept && j->at.kept <= j->valid->count ? j->at.kept : j->valid->count;
+    if (!kept)
+        return j->valid->count;
+    return MIN(j->at.kept, j->valid->count);
 }
 
 const struct coord_evaluation *coord_judge_of_epoch(const struct coord_job *j, uint32_t epoch)
@@ -109,8 +113,9 @@ const struct coord_evaluation *coord_judge_of_epoch(const struct coord_job *j, u
 
 const char *coord_judge_name(const struct coord_job *j, uint32_t n, char out[COORD_JUDGE_NAME])
 {
-    const struct coord_evaluation *v =
-        n >= 1 && n <= j->valid->count ? &j->valid->item[n - 1] : NULL;
+    const struct coord_evaluation *v = NULL;
+    if (n >= 1 && n <= j->valid->count)
+        v = &j->valid->item[n - 1];
     if (v == NULL)
         (void)snprintf(out, COORD_JUDGE_NAME, "evaluation %u", n);
     else if (v->end != 0)
@@ -136,8 +141,10 @@ uint64_t coord_judge_batches(const struct coord_job *j)
     uint64_t batch = j->spec.train.batch, rows = j->at.train_rows;
     if (coord_epoch_open(j))
         return is.batches_before + coord_task_before(j->tasks, coord_task_frontier(j->tasks));
-    uint64_t done = rows > is.rows_before ? rows - is.rows_before : 0;
-    return is.batches_before + (done < is.rows ? (done + batch - 1) / batch : is.batches);
+    uint64_t done = SAT_SUB(rows, is.rows_before);
+    if (done >= is.rows)
+        return is.batches_before + is.batches;
+    return is.batches_before + (done + batch - 1) / batch;
 }
 
 bool coord_judge_made(const struct coord_job *j)
@@ -155,7 +162,9 @@ void coord_judge_stop(struct coord_job *j)
     coord_task_stop(t, t->tasks);
     if (every == 0 || j->at.split[WIRE_VALID].used == 0 || !has_room(j))
         return;
-    uint64_t done = last != NULL && last->batches > begun ? last->batches - begun : 0;
+    uint64_t done = 0;
+    if (last != NULL)
+        done = SAT_SUB(last->batches, begun);
     if (every > all || done > all - every) /* none is due before the epoch's end */
         return;
     uint32_t index = coord_task_after(t, (done / every + 1) * every);
@@ -177,9 +186,11 @@ static bool time_over(const struct coord_job *j)
 static bool time_due(const struct coord_job *j)
 {
     const struct coord_evaluation *last = newest(j);
-    double every = j->spec.evaluate.every_minutes * 60;
+    double every = j->spec.evaluate.every_minutes * 60, since = 0;
+    if (last != NULL)
+        since = last->seconds;
     return every > 0 && j->at.split[WIRE_VALID].used != 0 && has_room(j) &&
-           trained_s(j) - (last == NULL ? 0 : last->seconds) >= every && !coord_judge_made(j);
+           trained_s(j) - since >= every && !coord_judge_made(j);
 }
 
 void coord_judge_time(struct coord_job *j)
@@ -206,8 +217,8 @@ static bool older_forget(struct coord_job *j)
     for (uint32_t n = 1; good && n <= j->valid->count + gone; n++)
         good = coord_job_note(j, coord_row_key("valid", n).text,
                               n <= j->valid->count ? &j->valid->item[n - 1] : &none, sizeof none);
-    j->at.best = j->at.best > gone ? j->at.best - gone : 0;
-    j->at.kept = j->at.kept > gone ? j->at.kept - gone : 0;
+    j->at.best = SAT_SUB(j->at.best, gone);
+    j->at.kept = SAT_SUB(j->at.kept, gone);
     return good;
 }
 
@@ -243,8 +254,9 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t n, do
     if (n == 0)
         return true;
     double least = j->spec.train.early_stop.min_delta;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - least
-                                                             : value > than + least;
+    if (j->spec.train.early_stop.metric == METRIC_LOGLOSS)
+        return value < than - least;
+    return value > than + least;
 }
 
 /* Gains and misses are judged against the best evaluation of all; the kept one is the best of those
@@ -256,7 +268,9 @@ bool coord_judge_keeps(struct coord_job *j)
     /* evaluated again, because the coordinator died at the cut: it is already judged */
     if (j->at.kept == n)
         return true;
-    double value = coord_judge_mean(j, n, &mean) ? coord_judge_value(j, &mean) : (double)NAN;
+    double value = (double)NAN;
+    if (coord_judge_mean(j, n, &mean))
+        value = coord_judge_value(j, &mean);
     bool gain = metric_gains(j, value, j->at.best, j->at.best_value);
     /* One kept since a checkpoint may be better than the best of all, by less than a gain. */
     bool keep = gain || metric_gains(j, value, j->at.kept, j->at.kept_value);
@@ -286,8 +300,9 @@ void coord_judge_missed(struct coord_job *j, const char *why)
              coord_judge_name(j, j->valid->count, now), why,
              older == 0 ? "none" : coord_judge_name(j, older, then));
     j->at.kept = older;
-    j->at.kept_value =
-        older != 0 && coord_judge_mean(j, older, &mean) ? coord_judge_value(j, &mean) : 0;
+    j->at.kept_value = 0;
+    if (older != 0 && coord_judge_mean(j, older, &mean))
+        j->at.kept_value = coord_judge_value(j, &mean);
 }
 
 static bool patience_over(const struct coord_job *j)
@@ -307,9 +322,10 @@ const char *coord_judge_ended(const struct coord_job *j)
     if (patience_over(j))
         return "early_stop";
     double most = j->spec.train.max_minutes * 60;
-    if (coord_grow_on(j)) /* a job resumed from its end does not know that the end was asked for */
-        return j->stop.asked || most <= 0 || (double)j->at.train_ns * 1e-9 < most ? "stop"
-                                                                                  : "max_minutes";
-    return j->at.train_rows < j->spec.train.epochs * coord_epoch_amount(j).rows ? "max_minutes"
-                                                                                : "epochs";
+    /* a job resumed from its end does not know that the end was asked for */
+    if (coord_grow_on(j) && (j->stop.asked || most <= 0 || (double)j->at.train_ns * 1e-9 < most))
+        return "stop";
+    if (coord_grow_on(j) || j->at.train_rows < j->spec.train.epochs * coord_epoch_amount(j).rows)
+        return "max_minutes";
+    return "epochs";
 }

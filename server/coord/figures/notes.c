@@ -1,6 +1,8 @@
 /* notes.c: sentences on how a job ended. */
 #include "server/coord/figures/notes.h"
 
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/figures/figures.h"
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/progressive.h"
@@ -201,7 +203,9 @@ static uint32_t passes_made(const struct coord_job *j, uint32_t final)
 {
     if (coord_grow_on(j))
         return 1;
-    return final > 0 ? j->valid->item[final - 1].epoch : j->at.epoch;
+    if (final == 0)
+        return j->at.epoch;
+    return j->valid->item[final - 1].epoch;
 }
 
 /* Notes on one evaluation: that of data.test when there is one. */
@@ -209,7 +213,11 @@ static void evaluation_notes(const struct coord_job *j, struct json *list)
 {
     uint32_t final = coord_judge_final(j), tasks = j->spec.data.label_count;
     bool test = j->at.test[0].examples > 0;
-    const struct metric *of = test ? j->at.test : final > 0 ? j->valid->item[final - 1].of : NULL;
+    const struct metric *of = NULL;
+    if (test)
+        of = j->at.test;
+    else if (final > 0)
+        of = j->valid->item[final - 1].of;
     const char *split = test ? "data.test" : "data.valid";
     uint32_t passes = passes_made(j, final);
     char where[LIMIT_NAME + 32];
@@ -218,9 +226,9 @@ static void evaluation_notes(const struct coord_job *j, struct json *list)
         coord_figures_diverged(coord_losses_mean(&all), list);
         return;
     }
-    for (uint32_t t = 0; t < (tasks == 0 ? 1 : tasks); t++) {
-        (void)snprintf(where, sizeof where, "%s%s%s", split, tasks > 1 ? ", label " : "",
-                       tasks > 1 ? j->spec.data.label[t] : "");
+    for (uint32_t t = 0; t < MAX(tasks, 1); t++) {
+        (void)snprintf(where, sizeof where, "%s%s%s", split, text_if(tasks > 1, ", label "),
+                       text_if(tasks > 1, j->spec.data.label[t]));
         coord_figures_note(&of[t], where, passes, j->profile, list);
     }
 }

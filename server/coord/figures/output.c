@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/core/core.h"
 #include "server/coord/figures/trace.h"
 
@@ -22,7 +23,7 @@ struct coord_output_batch {
 /* Sets the errand's folder to the file's, for messages to people. */
 static void folder_set(struct coord_errand *r, const char *what, const char *path)
 {
-    const char *slash = strrchr(path == NULL ? "" : path, '/');
+    const char *slash = strrchr(text_or(path, ""), '/');
     r->what = what;
     if (slash != NULL)
         (void)snprintf(r->folder, sizeof r->folder, "%.*s", (int)(slash - path), path);
@@ -204,8 +205,7 @@ static void figures_begin(struct coord_job *j)
     f->head = batches_take(j);
     f->errand.what = "TensorBoard folder";
     (void)snprintf(f->errand.folder, sizeof f->errand.folder, "%s",
-                   j->fleet->options.scalars_path == NULL ? f->errand.what
-                                                          : j->fleet->options.scalars_path);
+                   text_or(j->fleet->options.scalars_path, f->errand.what));
     int rc = coord_errand_start(j->fleet, &f->errand, j, figures_written, &e);
     if (rc != 0)
         figures_failed(j, j->at.number, rc, &e);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core/core.h"
 #include "server/coord/work/task.h"
@@ -33,7 +34,7 @@ static struct metric_tally *tally_new(uint32_t labels)
 int coord_progressive_open(struct coord_progressive *w, const struct job *job, uint32_t epochs,
                            struct err *e)
 {
-    uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
+    uint32_t labels = MAX(job->data.label_count, 1);
     int rc = 0;
     *w = (struct coord_progressive){.labels = labels, .stride = 1};
     w->epoch = tally_new(labels);
@@ -89,8 +90,12 @@ static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
 {
     const struct coord_progressive *w = j->windows;
     const struct metric_tally *tally = n == COORD_WINDOW_EPOCH ? w->epoch : w->window[n];
-    uint64_t examples = tally == NULL ? 0 : metric_tally_examples(&tally[0]);
-    char *record = examples == 0 ? NULL : malloc(COORD_WINDOW_BYTES_MAX);
+    if (tally == NULL)
+        return NULL;
+    uint64_t examples = metric_tally_examples(&tally[0]);
+    if (examples == 0)
+        return NULL;
+    char *record = malloc(COORD_WINDOW_BYTES_MAX);
     if (record == NULL)
         return NULL;
     size_t sums = w->labels * sizeof(struct metric_tally_sums);
@@ -112,8 +117,9 @@ static bool window_note(struct coord_job *j, uint32_t n)
     size_t bytes;
     struct coord_row_key key = coord_row_key("window", n);
     void *record = record_of(j, n, &bytes);
-    bool good = record != NULL ? coord_job_note(j, key.text, record, bytes)
-                               : coord_job_note(j, key.text, &none, sizeof none);
+    if (record == NULL)
+        return coord_job_note(j, key.text, &none, sizeof none);
+    bool good = coord_job_note(j, key.text, record, bytes);
     free(record);
     return good;
 }
@@ -141,7 +147,9 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
         if (n > 0 && head.stride != w->stride)
             return false;
         w->stride = head.stride;
-        tally = w->window[n] = w->window[n] == NULL ? tally_new(w->labels) : w->window[n];
+        if (w->window[n] == NULL)
+            w->window[n] = tally_new(w->labels);
+        tally = w->window[n];
     }
     return tally != NULL && metric_tally_take(tally, w->labels, head.examples, record + sizeof head,
                                               record + sizeof head + sums, head.cells);
@@ -157,7 +165,7 @@ static int trained_load(struct coord_job *j, struct err *e)
                                    sizeof stored, e);
         if (rc == 0 && stored.job == j->at.number)
             j->windows->trained[slot] = stored;
-        rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        rc = coord_store_optional(rc);
     }
     return rc;
 }
@@ -239,8 +247,10 @@ static bool windows_join(struct coord_job *j)
         w->window[2 * i] = w->window[2 * i + 1] = NULL;
         if (a != NULL && b != NULL)
             sum(w, a, b);
-        w->window[i] = a != NULL ? a : b;
-        if (a != NULL)
+        w->window[i] = a;
+        if (a == NULL)
+            w->window[i] = b;
+        else
             free(b);
     }
     w->stride *= 2;
@@ -255,7 +265,9 @@ bool coord_progressive_count(struct coord_job *j, uint32_t task)
     const struct coord_tasks *t = j->tasks;
     /* a round has a number of tasks of its own, as has each drawn order of objects under bsp */
     bool own = coord_grow_on(j) || (t->mode == WIRE_BSP && j->spec.data.objects.of[WIRE_TRAIN].on);
-    uint64_t serial = own ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
+    uint64_t serial = w->serial;
+    if (!own)
+        serial = (uint64_t)(t->epoch - 1) * t->tasks + task;
     SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
     if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
         return true;

@@ -91,7 +91,9 @@ int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64
     struct event_scalar list[EVENT_SCALARS_MAX];
     unsigned char record[EVENT_BYTES_MAX];
     SHOAL_ASSERT(run[0] != '\0' && (t->file == NULL) == (t->run[0] == '\0'));
-    int rc = t->file == NULL || strcmp(t->run, run) != 0 ? run_begin(t, run, e) : 0;
+    int rc = 0;
+    if (t->file == NULL || strcmp(t->run, run) != 0)
+        rc = run_begin(t, run, e);
     if (rc != 0)
         return rc;
     if (count > EVENT_SCALARS_MAX)

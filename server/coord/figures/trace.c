@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/output.h"
 #include "server/coord/figures/progressive.h"
@@ -135,9 +136,11 @@ static void curve_put(struct coord_job *j, const struct coord_point *report)
 {
     struct coord_curve *curve = &j->trace->curve;
     enum coord_curve_change change = coord_curve_add(curve, report);
-    uint32_t from = change == COORD_CURVE_JOINED  ? 0
-                    : change == COORD_CURVE_POINT ? curve->count - 1
-                                                  : curve->count;
+    uint32_t from = curve->count;
+    if (change == COORD_CURVE_JOINED)
+        from = 0;
+    else if (change == COORD_CURVE_POINT)
+        from--;
     for (uint32_t i = from; i < curve->count && point_note(j, i); i++)
         continue;
 }
@@ -199,16 +202,19 @@ void coord_trace_epoch(struct coord_job *j)
 
 uint64_t coord_trace_seen(const struct coord_job *j)
 {
-    return j->trace->before + (coord_epoch_open(j) ? j->tasks->examples : 0);
+    if (!coord_epoch_open(j))
+        return j->trace->before;
+    return j->trace->before + j->tasks->examples;
 }
 
 uint64_t coord_trace_trained(const struct coord_job *j)
 {
-    uint64_t examples = coord_examples(j), bad = coord_epoch_open(j) ? j->tasks->bad_lines : 0;
     if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1)
         return coord_trace_seen(j);
-    bad += coord_epoch_losses(j).bad_lines;
-    return examples > bad ? examples - bad : 0;
+    uint64_t examples = coord_examples(j), bad = coord_epoch_losses(j).bad_lines;
+    if (coord_epoch_open(j))
+        bad += j->tasks->bad_lines;
+    return SAT_SUB(examples, bad);
 }
 
 /* Counts the epochs whose training is over: all before the one at hand, and that one too once it is
@@ -223,11 +229,13 @@ static void before_load(struct coord_job *j)
 static uint64_t point_spent_ns(const struct coord_job *j)
 {
     const struct coord_curve *curve = &j->trace->curve;
-    const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
-    if (last == NULL || last->epoch != j->at.epoch || !(last->seconds >= 0 && last->seconds < 1e9))
+    if (curve->count == 0)
+        return 0;
+    const struct coord_point *last = &curve->point[curve->count - 1];
+    if (last->epoch != j->at.epoch || !(last->seconds >= 0 && last->seconds < 1e9))
         return 0;
     uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
-    return until_ns > j->at.train_ns ? until_ns - j->at.train_ns : 0; /* 0: that epoch was over */
+    return SAT_SUB(until_ns, j->at.train_ns); /* 0: that epoch was over */
 }
 
 /* The time of the epoch at hand goes on from its last stored point, or from its record. Later
@@ -291,7 +299,7 @@ void coord_trace_eval(struct coord_job *j, uint32_t split, const struct metric *
     char where[LIMIT_NAME + 8];
     struct scalars s = {.count = 0};
     struct metric mean;
-    metric_mean(metric, j->spec.model.task_weight, labels == 0 ? 1 : labels, &mean);
+    metric_mean(metric, j->spec.model.task_weight, MAX(labels, 1), &mean);
     metric_add(&s, name, &mean);
     for (uint32_t t = 0; labels > 1 && t < labels; t++) {
         (void)snprintf(where, sizeof where, "%s/%s", name, j->spec.data.label[t]);
@@ -309,7 +317,9 @@ int coord_curve_open(struct coord_curve *c, struct err *e)
     memset(c, 0, sizeof *c);
     c->stride = 1;
     c->point = calloc(COORD_CURVE_MAX, sizeof *c->point);
-    return c->point == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the training curve") : 0;
+    if (c->point == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the training curve");
+    return 0;
 }
 
 void coord_curve_close(struct coord_curve *c)
