@@ -45,6 +45,8 @@
 #define LIMIT_KEYS_LISTED 8192u     /* keys in an allow-list */
 #define LIMIT_KEYS_BYTES (1u << 20) /* bytes of the file of an allow-list */
 #define LIMIT_WAITING 4096u         /* pulls and held pushes waiting in a shard */
+#define LIMIT_HELD 65536u           /* messages that wait for the coordinator's store */
+#define LIMIT_HELD_BYTES (256u << 20)
 
 _Static_assert((uint64_t)LIMIT_TABLES *LIMIT_TABLETS <= UINT32_MAX,
                "global tablet numbers fit 32 bits");

@@ -379,7 +379,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
             coord_send(&c->fleet, from, wire_refusal(&w, rc, "%s", e.text));
     } else if (c->fleet.fatal == 0 && w.reply) {
         on_reply(c, from, &w, m);
-    } else if (c->fleet.fatal == 0) {
+    } else if (c->fleet.fatal == 0 && !c->fleet.stopping) {
         on_request(c, from, &w, m);
     }
     msg_free(m);

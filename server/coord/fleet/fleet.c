@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +46,27 @@ bool coord_fleet_waits(const struct coord_fleet *f)
     return coord_store_newest(f->store) > coord_store_complete(f->store);
 }
 
-static void hold(struct coord_fleet *f, peer_t to, struct msg *m)
+/* The reply to the STOP that ends this process is the last one, and it is held in any case. */
+static bool held_full(const struct coord_fleet *f, uint64_t bytes)
 {
-    struct coord_held *h = malloc(sizeof *h);
+    return !f->stopping &&
+           (f->held_count >= LIMIT_HELD || bytes > LIMIT_HELD_BYTES - f->held_bytes);
+}
+
+static bool hold(struct coord_fleet *f, peer_t to, struct msg *m)
+{
+    uint64_t bytes = msg_bytes(m);
+    bool full = held_full(f, bytes);
+    struct coord_held *h = full ? NULL : malloc(sizeof *h);
+    if (full && !f->shedding)
+        log_warn("the store has not answered while %u messages (%" PRIu64 " bytes) came to wait "
+                 "for it: further ones are dropped until it answers, and are asked for again; see "
+                 "to the disk of the coordinator",
+                 f->held_count, f->held_bytes);
+    f->shedding |= full;
     if (h == NULL) {
         msg_free(m); /* the peer asks again */
-        return;
+        return false;
     }
     *h = (struct coord_held){.after = coord_store_newest(f->store), .to = to, .m = m};
     if (f->held == NULL)
@@ -58,18 +74,28 @@ static void hold(struct coord_fleet *f, peer_t to, struct msg *m)
     else
         f->held_last->next = h;
     f->held_last = h;
+    f->held_count++;
+    f->held_bytes += bytes;
+    return true;
+}
+
+/* False: the message is dropped. */
+static bool send_or_hold(struct coord_fleet *f, peer_t to, struct msg *m)
+{
+    if (m == NULL)
+        return false;
+    if (f->fatal != 0) { /* the message may tell of a value that is not stored */
+        msg_free(m);
+        return false;
+    }
+    if (coord_fleet_waits(f))
+        return hold(f, to, m);
+    return env_send(f->env, to, m) == 0;
 }
 
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m)
 {
-    if (m == NULL)
-        return;
-    if (f->fatal != 0) /* the message may tell of a value that is not stored */
-        msg_free(m);
-    else if (coord_fleet_waits(f))
-        hold(f, to, m);
-    else
-        (void)env_send(f->env, to, m);
+    (void)send_or_hold(f, to, m);
 }
 
 /* Sends the held messages whose transactions are complete. */
@@ -79,9 +105,12 @@ static void release(struct coord_fleet *f)
     while (f->held != NULL && f->held->after <= complete) {
         struct coord_held *h = f->held;
         f->held = h->next;
+        f->held_count--;
+        f->held_bytes -= msg_bytes(h->m);
         (void)env_send(f->env, h->to, h->m);
         free(h);
     }
+    f->shedding &= f->held != NULL;
     if (coord_fleet_waits(f))
         return;
     coord_errand_begin(f);
@@ -119,9 +148,7 @@ struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
 bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,
                       size_t count)
 {
-    struct msg *m = coord_framed(w, bytes, count);
-    coord_send(f, to, m);
-    return m != NULL;
+    return send_or_hold(f, to, coord_framed(w, bytes, count));
 }
 
 uint64_t coord_fleet_lease_ns(const struct coord_fleet *f)

@@ -7,6 +7,15 @@
  * change until that transaction is complete, messages are held back, in order, no errand begins,
  * and the coordinator does not end.
  *
+ * A store may stand still, so at most LIMIT_HELD messages of LIMIT_HELD_BYTES are held. Further
+ * ones are dropped, as env_send drops them for a peer that does not read. Nothing is lost:
+ *
+ *     reply               the peer repeats its request, and gets the same reply
+ *     request of a call   call.h repeats it until the shard has answered, allowed.h the allow-list
+ *     early map           coord_send_frame returns false, so the next beat causes another try
+ *     reply to the STOP   always held, since no coordinator is left to be asked again. After it no
+ *                         request is taken, so nothing more comes to be held
+ *
  * The fleet holds no job. A job reaches the fleet as job->fleet. Where a shard knows more than the
  * store, the fleet returns that, and the caller ends the job (older.h). */
 #ifndef SERVER_COORD_FLEET_FLEET_H
@@ -61,6 +70,9 @@ struct coord_fleet {
     struct coord_fresh *fresh;
     struct coord_fresh_fields *fresh_fields;
     struct coord_held *held, *held_last; /* in order; owned */
+    uint32_t held_count;
+    uint64_t held_bytes;
+    bool shedding; /* messages were dropped since `held` was last empty */
     int fatal;     /* the store failed: the coordinator promises nothing more */
     bool stopping; /* ends when all changes are complete */
 };
@@ -96,12 +108,12 @@ bool coord_fleet_waits(const struct coord_fleet *f);
 /* Puts into the fleet's own store, synced. */
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes);
 bool coord_remove(struct coord_fleet *f, const char *key);
-/* Sends a message once all changes so far are complete; m may be NULL (out of memory: the peer asks
- * again). */
+/* Sends a message once all changes so far are complete. It may be dropped, and m may be NULL (out
+ * of memory): the peer asks again. */
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m);
 /* Returns the message followed by a frame of bytes; NULL: out of memory. */
 struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);
-/* Sends such a message; false: out of memory. */
+/* Sends such a message; false: out of memory, or it is dropped. */
 bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
 /* BUSY: a field is being dropped (drop.h). */

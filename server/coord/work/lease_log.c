@@ -178,7 +178,9 @@ int coord_lease_who(struct coord_job *j, struct coord_ask *a)
         (void)json_append(list, lease_json(j, at != NULL ? *at : NULL, of.batch));
     }
     char *text = sorted != NULL ? json_text(list, 0) : NULL;
-    a->silent = text != NULL && coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
+    a->silent = text != NULL;
+    if (text != NULL) /* when it is dropped, the client asks again */
+        (void)coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
     free(text);
     json_free(list);
     free(sorted);

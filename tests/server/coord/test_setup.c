@@ -182,6 +182,21 @@ START_TEST(shard_that_is_not_ready_has_the_map_once)
 }
 END_TEST
 
+START_TEST(shard_whose_early_map_is_dropped_is_sent_it_again)
+{
+    job_make("ssp");
+    shard->ready = false;
+    shard->peer = 0; /* no such peer: the message is dropped */
+    for (uint32_t again = 1; again < 3; again++) {
+        coord_setup_map_early(&c->slot[0], 1);
+        ck_assert(sent == again && shard->map_told == 0);
+    }
+    ck_assert_int_eq(env_connect(c->fleet.env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
+    coord_setup_map_early(&c->slot[0], 1);
+    ck_assert(sent == 3 && shard->map_told == 3);
+}
+END_TEST
+
 /* ---- a job ----------------------------------------------------------------------------------- */
 
 START_TEST(shard_is_set_up_in_order)
@@ -395,6 +410,7 @@ int main(void)
     TCase *t = suite_case(s, "setup", 60, setup, NULL);
     tcase_add_loop_test(t, shard_that_comes_is_told_map_names_and_cuts, 0, 5);
     tcase_add_loop_test(t, shard_that_is_not_ready_has_the_map_once, 0, 3);
+    tcase_add_test(t, shard_whose_early_map_is_dropped_is_sent_it_again);
     tcase_add_loop_test(t, shard_is_set_up_in_order, 0, 3);
     tcase_add_loop_test(t, shard_drops_what_is_to_go_first, 0, 2);
     tcase_add_loop_test(t, shard_loads_in_place_of_opening, 0, 2);
