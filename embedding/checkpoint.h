@@ -77,17 +77,13 @@ int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e);
  * arena. CORRUPT, CHECKSUM, NOMEM. */
 int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
                           struct table **out, struct err *e);
-/* Bytes of a row that visit gets: table_row_bytes. */
+/* Bytes of a row of the table that is read: table_row_bytes. */
 size_t checkpoint_row_bytes(const struct table_schema *s);
 /* Calls use for each tablet of the i-th table that has rows. One part of the table is in memory at
  * a time. use returns 0 or a status, which ends the walk. */
 int checkpoint_tablets(struct checkpoint *c, uint32_t i,
                        int (*use)(void *context, const struct table *t, uint32_t tablet),
                        void *context, struct err *e);
-/* Visits every row of the i-th table, in the layout of table.h in no particular order within a
- * part. */
-int checkpoint_visit(struct checkpoint *c, uint32_t i,
-                     void (*visit)(void *context, const void *row), void *context, struct err *e);
 /* Gives the digest of each tablet (2^tablet_bits of them), as table_digest does, and the number of
  * rows. The cluster's digest of the table is hash_bytes over these digests, seed 0. */
 int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,

@@ -118,6 +118,12 @@ static void held_visit(void *context, const void *row)
         bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
 }
 
+static int held_use(void *context, const struct table *t, uint32_t tablet)
+{
+    table_visit(t, tablet, held_visit, context);
+    return 0;
+}
+
 /* Skips a folder that is no checkpoint; lists one that cannot be read with the reason. */
 static void checkpoint_look(const char *path, const char *table, const struct keys *k,
                             struct json *list)
@@ -130,7 +136,7 @@ static void checkpoint_look(const char *path, const char *table, const struct ke
         return;
     uint32_t i = rc == 0 ? checkpoint_find(c, table) : UINT32_MAX;
     if (rc == 0 && i != UINT32_MAX)
-        rc = checkpoint_visit(c, i, held_visit, &h, &e);
+        rc = checkpoint_tablets(c, i, held_use, &h, &e);
     if (c != NULL)
         checkpoint_close(c);
     if (rc == 0 && h.count == 0)

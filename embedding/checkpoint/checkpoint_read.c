@@ -179,25 +179,6 @@ int checkpoint_tablets(struct checkpoint *c, uint32_t i,
     return rc;
 }
 
-struct visiting {
-    void (*visit)(void *context, const void *row);
-    void *context;
-};
-
-static int visit_use(void *context, const struct table *t, uint32_t tablet)
-{
-    const struct visiting *v = context;
-    table_visit(t, tablet, v->visit, v->context);
-    return 0;
-}
-
-int checkpoint_visit(struct checkpoint *c, uint32_t i,
-                     void (*visit)(void *context, const void *row), void *context, struct err *e)
-{
-    struct visiting v = {visit, context};
-    return checkpoint_tablets(c, i, visit_use, &v, e);
-}
-
 struct digesting {
     uint64_t *digest, rows;
 };
