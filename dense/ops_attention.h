@@ -1,6 +1,6 @@
 /* ops_attention.h: kernels of attention, gates, layer norm and products of two streams (AutoInt,
- * DIN, FinalMLP). Part of struct backend_ops (backend.h): its words on memory, streams, layout and
- * order hold here too. */
+ * DIN, FinalMLP). Part of struct backend_ops (backend_ops.h): its words on memory, streams, layout
+ * and order hold here too. */
 #ifndef DENSE_OPS_ATTENTION_H
 #define DENSE_OPS_ATTENTION_H
 

@@ -1,5 +1,6 @@
 /* ops_interact.h: kernels of products of field vectors (FwFM, IPNN, DLRM, DCNv2, xDeepFM). Part of
- * struct backend_ops (backend.h): its words on memory, streams, layout and order hold here too. */
+ * struct backend_ops (backend_ops.h): its words on memory, streams, layout and order hold here
+ * too. */
 #ifndef DENSE_OPS_INTERACT_H
 #define DENSE_OPS_INTERACT_H
 

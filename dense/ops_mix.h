@@ -1,5 +1,5 @@
 /* ops_mix.h: kernels of experts and gates of several tasks (MMoE, PLE). Part of struct backend_ops
- * (backend.h): its words on memory, streams, layout and order hold here too.
+ * (backend_ops.h): its words on memory, streams, layout and order hold here too.
  *
  * Experts' outputs are blocks of `width` columns of one matrix: first those that all tasks share,
  * then each task's own. A task's gate chooses among the shared ones and its own, in this order. */

@@ -47,8 +47,8 @@ struct shards_bench {
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* Returns the end of the keys, of `count`, that shard `shard` leads by the map of
- * part_server_lead. */
+/* Returns the end of the keys, of `count`, that shard `shard` leads by the map that
+ * lead (part_server.c) sets. */
 static uint32_t stretch_end(const struct shards_bench *b, const uint64_t *keys, uint32_t count,
                             uint32_t at, uint32_t shard)
 {

@@ -8,7 +8,7 @@
 correctness: smoke, the tests of dense on the module, every model at its real width, jobs that learn, compute-sanitizer.
 speed: smoke, the dense step beside PyTorch's, copies, the whole way with a sweep.
 results: RESULTS.md from results.json of several calls.
-profile: PROFILE.md, a step's time by kernel, beside that of other builds (profile.py).
+profile: PROFILE.md, a step's time by kernel, beside that of other builds (profile_step.py).
 
 In the output folder (--out, else $OUT, else build/gpu of the tree or results/ of the archive): RESULTS.md, results.json (both halves: what an
 earlier call left there is kept) and logs-HALF.tar.gz. A half is complete when each of its figures has a number and nothing failed. Exit status 0

@@ -22,7 +22,8 @@
  * time divided by the number of a lane's batches that it may work on at once: reading
  * lane_base.readers, pull 1 + prefetch, push 3 + prefetch (bsp: 1), compute 1.
  *
- * The report's bottleneck is computed from the sums over all workers (server/coord/bottleneck.c):
+ * The report's bottleneck is computed from the sums over all workers (coord_bottleneck_find in
+ * server/coord/job/report.c):
  *   worked   = read + pull + compute + push + held: lane time with a task
  *   stage    the one of read, pull, compute, push, bound with the largest charge (bound: held);
  *            read is reported as `parse` where parse has more busy time than file

@@ -1,6 +1,6 @@
 /* epoch.h: the steps from one epoch to the next, and the pauses of training within one: planning,
- * the barrier, evaluation, the kept tables (judge.h). Part of coord_flow: these functions change
- * the phase through coord_phase_enter. */
+ * the barrier, evaluation, the kept tables (judge.h). coord_flow_step (flow.h) calls these
+ * functions, and they change the phase through coord_phase_enter. */
 #ifndef SERVER_COORD_JOB_EPOCH_H
 #define SERVER_COORD_JOB_EPOCH_H
 
