@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const coord_split_name[JOB_SPLITS] = {"train", "valid", "test"};
+
 struct coord_row_key coord_row_key(const char *series, uint32_t n)
 {
     struct coord_row_key key;

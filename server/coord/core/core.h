@@ -61,6 +61,7 @@ struct coord_split {
     uint64_t rows, digest;
     uint32_t used, known; /* 1: the job has the split; 1: its index is reported */
 };
+extern const char *const coord_split_name[JOB_SPLITS];
 
 /* The job's state as stored under "progress", one put for each change of phase. */
 struct coord_progress {

@@ -18,6 +18,7 @@
 #include "server/coord/work/grant.h"
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
+#include "server/coord/work/objects_index.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/source.h"
 #include "server/coord/work/stall.h"
@@ -294,23 +295,22 @@ void coord_handle_expire(struct coord_job *j)
 static int index_take(struct coord_job *j, struct coord_ask *a, uint32_t number, uint64_t rows,
                       uint64_t digest, const char *warning)
 {
-    static const char *const name[] = {"train", "valid", "test"};
     struct coord_split *split = &j->at.split[number];
     j->objects[number].item.worker = 0;
     if (split->known == 0) {
         *split = (struct coord_split){.rows = rows, .digest = digest, .used = 1, .known = 1};
-        log_info("data.%s: %" PRIu64 " rows", name[number], rows);
+        log_info("data.%s: %" PRIu64 " rows", coord_split_name[number], rows);
     }
     if (warning[0] != 0 && j->warning[0] == 0) {
         (void)snprintf(j->warning, sizeof j->warning, "%s", warning);
-        log_warn("data.%s: %s", name[number], warning);
+        log_warn("data.%s: %s", coord_split_name[number], warning);
     }
     if (split->rows != rows || split->digest != digest)
-        return err_set(&a->e, SHOAL_E_DATA,
-                       "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
-                       "), the others %" PRIu64 " (%016" PRIx64
-                       "): all workers must see the same files",
-                       name[number], a->worker->name, rows, digest, split->rows, split->digest);
+        return err_set(
+            &a->e, SHOAL_E_DATA,
+            "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
+            " (%016" PRIx64 "): all workers must see the same files",
+            coord_split_name[number], a->worker->name, rows, digest, split->rows, split->digest);
     return 0;
 }
 

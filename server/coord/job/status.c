@@ -18,6 +18,7 @@
 #include "server/coord/work/amount.h"
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
+#include "server/coord/work/objects_index.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"

@@ -17,6 +17,7 @@
 #include "server/coord/work/item.h"
 #include "server/coord/work/lease_log.h"
 #include "server/coord/work/objects.h"
+#include "server/coord/work/objects_index.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"

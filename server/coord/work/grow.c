@@ -6,6 +6,7 @@
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
+#include "server/coord/work/objects_index.h"
 #include "server/coord/work/taken_names.h"
 #include "server/coord/work/times.h"
 

@@ -1,22 +1,14 @@
 /* objects.h: a split of objects (data.objects, or {object: ..} in job.yaml): the list of objects,
- * the number of rows of each, and the worker that holds each.
+ * and the pieces of an epoch that it makes. objects_index.h has the rows of each object, and the
+ * worker that holds it.
  *
  * Before workers make their models, one of them lists the objects for all (OBJECTS), because the
- * first line of an object names the columns. Then each object is given to one worker, which opens
- * it and reports how many rows it has (LANE_NEXT: INDEX; OBJECT_DONE). That worker holds the
- * object: tasks of it go to lanes of that worker as long as it lives, so that no other worker opens
- * it; the same holds for tasks of an evaluation (eval.h). Under bsp, objects of data.train are
- * dealt to lanes beforehand, as they are listed or by the begin of their partitions, independently
- * of the workers; the worker that indexes the first object of a lane owns the lane, and gets its
- * other objects. For a while, lanes over a worker's share are kept for workers that have not asked
- * yet.
+ * first line of an object names the columns. Under bsp, objects of data.train are dealt to lanes
+ * beforehand, as they are listed or by the begin of their partitions, independently of the workers.
  *
- *   listed --given--> asked --OBJECT_DONE--> known (or left out)
- *
- * Invariants:
+ * Invariant:
  *  1. A list that was told stands: the index is of it, and the epoch is cut from it. [test:
  *     coord_objects_the_first_list_stands]
- *  2. Rows are stored before the split is known to have them. [assert: index_complete]
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_OBJECTS_H
@@ -36,8 +28,6 @@
 struct coord_ask;
 struct coord_job;
 
-#define COORD_OBJECT_WINDOWS_MAX (1u << 19) /* over all objects: stored as one value */
-
 struct coord_object {
     const char *line; /* borrowed, in coord_objects.text */
     /* owned (windows): a replay's, in order, of the object's own rows */
@@ -48,13 +38,6 @@ struct coord_object {
     uint64_t rows, digest, base; /* base: rows of the objects listed before it */
     bool known, left_out;
 };
-
-/* The stored record of an object. */
-struct coord_object_record {
-    uint64_t rows, digest;
-    uint32_t left_out, windows;
-};
-_Static_assert(sizeof(struct coord_object_record) == 24, "coord_object_record is stored");
 
 struct coord_objects {
     char *text; /* owned: lines, each ended by a NUL */
@@ -84,29 +67,14 @@ int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes,
 /* Deals the objects to lanes under bsp: a function of job and list, independent of the workers.
  * NOMEM; CONFIG: a name does not match data.partition. */
 int coord_objects_deal(struct coord_job *j, struct err *e);
-/* Writes the records of all objects, then their windows, as stored, and reads them back from an
- * untrusted source; false: the bytes are no valid records. */
-size_t coord_objects_records_bytes(const struct coord_objects *o);
-void coord_objects_records(const struct coord_objects *o, void *to);
-bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes);
 /* The worker has opened the first object. */
 void coord_objects_opened(struct coord_job *j, uint64_t worker);
 /* Loads the objects after a restart of a job whose index was complete. CORRUPT. */
 int coord_objects_load(struct coord_job *j, struct err *e);
 
-/* Handlers of OBJECTS and OBJECT_DONE for a split of objects. *ends: true when the job cannot go
- * on. */
+/* Handler of OBJECTS for a split of objects. */
 int coord_objects_list(struct coord_job *j, struct coord_ask *a);
-int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends);
 
-/* Returns the object that the worker is to index next, and makes the worker its holder;
- * COORD_NO_OBJECT: all are given. */
-uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker);
-/* True: the worker has a split to list or to index, or an object to index. */
-bool coord_objects_asked(const struct coord_job *j, uint64_t worker);
-void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
-/* True while an unreadable object waits for a worker that is not there; the text says so. */
-bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes);
 /* Fills in the object for a task's reply, or for INDEX. */
 void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
                        struct wire_LANE_NEXT_reply *reply);
@@ -128,7 +96,6 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
 void coord_objects_json(const struct coord_job *j, struct json *to);
 
 /* Operations of sources of objects (source.h). */
-int coord_objects_put_rows(struct coord_job *j, struct err *e);
 int coord_objects_stored(struct coord_job *j, struct err *e);
 int coord_objects_plan(struct coord_job *j, struct coord_plan *p, struct err *e);
 extern const struct coord_source coord_objects_source;

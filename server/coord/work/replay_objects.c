@@ -3,6 +3,7 @@
 #include "proto/base/log.h"
 #include "server/coord/core/core.h"
 #include "server/coord/work/objects.h"
+#include "server/coord/work/objects_index.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/source.h"
 #include "server/coord/work/task.h"

@@ -1,7 +1,7 @@
 /* source.h: where the rows that a job trains come from, as one table of operations for each kind:
  *
  *   text.c             files, streams, joined logs: one index of data.train
- *   objects.c          a log of objects: listed once, each indexed by itself
+ *   objects.c          a log of objects: listed once, each indexed by itself (objects_index.h)
  *   grow.c             a log of objects that grows: trained in rounds of new objects
  *   replay.c           text in windows of time, in order
  *   replay_objects.c   a log of objects in windows of time

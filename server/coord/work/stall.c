@@ -8,7 +8,7 @@
 #include "server/coord/core/core.h"
 #include "server/coord/work/eval.h"
 #include "server/coord/work/grant.h"
-#include "server/coord/work/objects.h"
+#include "server/coord/work/objects_index.h"
 #include "server/coord/work/task.h"
 
 #include <inttypes.h>

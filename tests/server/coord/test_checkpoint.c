@@ -10,6 +10,7 @@
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
 #include "server/coord/keep/newest.h"
+#include "server/coord/work/objects_index.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>

@@ -2,6 +2,7 @@
  * objects that make up an epoch. */
 #include "proto/base/hash.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/work/objects_index.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "proto/base/hash.h"
 #include "server/coord/job/epoch.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/work/objects_index.h"
 
 #include <check.h>
 #include <stdlib.h>
