@@ -375,7 +375,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
         env_known(c->fleet.env, from);
     if (rc != 0) {
         log_debug("a message is refused: %s", e.text);
-        if (w.type != WIRE_TYPE_NONE && !w.reply)
+        if (w.type != WIRE_TYPE_NONE && !w.reply && !c->fleet.stopping)
             coord_send(&c->fleet, from, wire_refusal(&w, rc, "%s", e.text));
     } else if (c->fleet.fatal == 0 && w.reply) {
         on_reply(c, from, &w, m);

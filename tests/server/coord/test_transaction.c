@@ -272,6 +272,7 @@ START_TEST(coord_whose_store_stands_still_answers_a_stop)
     memset(other, 0, sizeof *other);
     asker_start(other, "sim://first");
     ask(other, WIRE_TYPE_STOP, 2);
+    ask(other, WIRE_TYPE_PULL, 1); /* lacks its frame of keys */
     ck_assert_uint_eq(held(l), LIMIT_HELD + 1);
 
     go_on(l);
