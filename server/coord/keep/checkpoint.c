@@ -4,6 +4,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
@@ -166,7 +168,7 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
     }
     SHOAL_ASSERT(status != 0);
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
-              status == SHOAL_E_STOPPED || coord_phase_over(j) ? "" : "; training goes on");
+              text_if(status != SHOAL_E_STOPPED && !coord_phase_over(j), "; training goes on"));
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state >= CHECKPOINT_EXPORTING)
         coord_cut_drop(j, k->cut);
@@ -406,7 +408,9 @@ static int begin(struct coord_job *j, const char *name, enum coord_checkpoint_re
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
     made_answer(j, true);
     int rc = coord_checkpoint_ready(j, &tables, e);
-    k->reason = rc == 0 && tables ? CHECKPOINT_OF_TABLES : reason;
+    k->reason = reason;
+    if (rc == 0 && tables)
+        k->reason = CHECKPOINT_OF_TABLES;
     const struct job *spec = coord_checkpoint_spec(j);
     if (rc == 0 && j->fleet->options.folder == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
@@ -419,7 +423,7 @@ static int begin(struct coord_job *j, const char *name, enum coord_checkpoint_re
         rc = coord_checkpoint_make(j, name, made, e);
     if (rc != 0)
         return rc;
-    (void)snprintf(k->name, sizeof k->name, "%s", name[0] != 0 ? name : "of the next number");
+    (void)snprintf(k->name, sizeof k->name, "%s", text_unless_empty(name, "of the next number"));
     k->begun_ns = env_now_ns(j->fleet->env);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_MAKING);
@@ -491,15 +495,15 @@ bool coord_checkpoint_end_due(const struct coord_job *j)
 void coord_checkpoint_missed(struct coord_job *j)
 {
     const struct coord_checkpoint *k = j->checkpoint;
-    bool memory = j->spec.durability == DURABLE_MEMORY;
+    const char *kept = "; `shoal checkpoint create` makes one of the tables that are kept";
+    if (j->spec.durability == DURABLE_MEMORY)
+        kept = ", and its tables were in memory alone (durability: memory)";
     if (j->spec.checkpoint.at_end && !j->spec.train.skip && !k->end_made)
         coord_missed(
             j, k->end_why.status != 0 ? k->end_why.status : SHOAL_E_IO,
             "the job is done, but its checkpoint of the end (checkpoint.at_end) could not be "
             "made%s: %s",
-            memory ? ", and its tables were in memory alone (durability: memory)"
-                   : "; `shoal checkpoint create` makes one of the tables that are kept",
-            k->end_why.text);
+            kept, k->end_why.text);
     coord_checkpoint_publish_missed(j);
 }
 
@@ -546,7 +550,7 @@ static void automatic_step(struct coord_job *j)
         uint64_t now = env_now_ns(j->fleet->env), age_ns;
         if (!coord_checkpoint_age(j, &age_ns))
             age_ns = 0;
-        k->last_ns = now > age_ns ? now - age_ns : 1;
+        k->last_ns = MAX(SAT_SUB(now, age_ns), 1);
         k->last_batches = coord_checkpoint_batches(j);
     }
     if (waits && k->last_batches == coord_checkpoint_batches(j))
@@ -674,10 +678,9 @@ int coord_checkpoint_check(const struct coord_fleet *f, const struct job *spec, 
         return err_set(e, SHOAL_E_CONFIG,
                        "replay: a checkpoint at each day's end needs checkpoint.dir, a folder that "
                        "coordinator and servers share; replay.checkpoint: false goes without");
-    return spec->checkpoint.dir[0] == 0 || f->options.folder != NULL
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG,
-                         "checkpoint.dir: this coordinator keeps no checkpoints");
+    if (spec->checkpoint.dir[0] != 0 && f->options.folder == NULL)
+        return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
+    return 0;
 }
 
 void coord_checkpoint_job(struct coord_job *j)

@@ -6,6 +6,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 
@@ -23,7 +24,7 @@ bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char pat
 {
     const struct coord_checkpoint_record *r = coord_checkpoint_record(j, older);
     /* after a restart the folder may take long to open: until then the job's own path stands */
-    const char *dir = j->checkpoint->dir[0] != 0 ? j->checkpoint->dir : j->spec.checkpoint.dir;
+    const char *dir = text_unless_empty(j->checkpoint->dir, j->spec.checkpoint.dir);
     if (r == NULL || dir[0] == 0)
         return false;
     (void)snprintf(path, LIMIT_PATH, "%.900s/%s", dir, r->name);
@@ -78,7 +79,7 @@ int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *d
     struct coord_checkpoint_names n = {.collect = true};
     int rc = coord_checkpoint_names(ops, dir, &n, e);
     for (size_t i = 0; i < n.count; i++)
-        *number = n.number[i] > *number ? n.number[i] : *number;
+        *number = MAX(n.number[i], *number);
     free(n.number);
     number_name(++*number, name);
     SHOAL_ASSERT(rc != 0 || manifest_name_ok(name));
@@ -92,7 +93,9 @@ bool coord_checkpoint_of_tables(const struct coord_job *j)
 
 const struct job *coord_checkpoint_spec(const struct coord_job *j)
 {
-    return coord_checkpoint_of_tables(j) ? &j->made.spec : &j->spec;
+    if (coord_checkpoint_of_tables(j))
+        return &j->made.spec;
+    return &j->spec;
 }
 
 /* ---- its folder ------------------------------------------------------------------------------ */
@@ -101,8 +104,11 @@ int coord_checkpoint_dir(const struct coord_folder_ops *ops, const char *root, c
                          struct err *e)
 {
     char absolute[LIMIT_PATH];
-    int rc = root[0] == 0 ? 0 : ops->below(root, dir, e); /* checked before the folder is made */
-    rc = rc == 0 ? ops->open(dir, absolute, e) : rc;
+    int rc = 0;
+    if (root[0] != 0)
+        rc = ops->below(root, dir, e); /* checked before the folder is made */
+    if (rc == 0)
+        rc = ops->open(dir, absolute, e);
     if (rc == 0)
         memcpy(dir, absolute, sizeof absolute);
     return rc;
@@ -195,9 +201,9 @@ static int kept_compare(const void *a, const void *b)
 /* A job that keeps all shares the claim on its checkpoints with others that keep all. */
 static int claim_take(struct keeping *p, struct err *e)
 {
-    return p->claim.path[0] != 0
-               ? 0
-               : p->ops->claim(p->dir, p->job, p->keep + p->keep_named != 0, &p->claim, e);
+    if (p->claim.path[0] != 0)
+        return 0;
+    return p->ops->claim(p->dir, p->job, p->keep + p->keep_named != 0, &p->claim, e);
 }
 
 static void prune_one(struct keeping *p, const char *name)
@@ -296,21 +302,27 @@ static void keeper_done(void *context, struct coord_errand *r, int rc, const str
 void coord_checkpoint_keeper(struct coord_job *j, bool open)
 {
     struct coord_checkpoint *k = j->checkpoint;
-    const struct job *spec = open ? &j->spec : coord_checkpoint_spec(j);
-    const char *dir = open ? spec->checkpoint.dir : k->dir;
+    const struct job *spec = &j->spec;
+    const char *dir = spec->checkpoint.dir;
+    if (!open) {
+        spec = coord_checkpoint_spec(j);
+        dir = k->dir;
+    }
     struct err e = {0};
     SHOAL_ASSERT(k->keeper == NULL);
     if (spec != &j->spec && coord_phase_running(j))
         return; /* the claim belongs to the waiting job */
     /* checked first: an errand that is refused later would lose the claim of the folder */
     int rc = coord_errand_check(j->fleet, dir, &e);
-    struct keeping *p = rc == 0 ? keeping_new(j->fleet) : NULL;
-    if (rc != 0)
+    struct keeping *p = NULL;
+    if (rc == 0)
+        p = keeping_new(j->fleet);
+    else
         log_warn("%s; old checkpoints stay", e.text);
     if (p == NULL)
         return; /* the next checkpoint prunes again */
     p->open = open;
-    p->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
+    p->root = text_or(j->fleet->options.checkpoint_root, "");
     (void)snprintf(p->dir, sizeof p->dir, "%s", dir);
     memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);
     (void)snprintf(p->job, sizeof p->job, "%s", spec->name);
@@ -328,7 +340,9 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
 bool coord_checkpoint_disclaim(struct coord_job *j)
 {
     struct coord_checkpoint *k = j->checkpoint;
-    struct keeping *p = k->keeper == NULL && k->claim.path[0] != 0 ? keeping_new(j->fleet) : NULL;
+    struct keeping *p = NULL;
+    if (k->keeper == NULL && k->claim.path[0] != 0)
+        p = keeping_new(j->fleet);
     if (p == NULL)
         return k->keeper == NULL && k->claim.path[0] == 0;
     (void)snprintf(p->errand.folder, LIMIT_PATH, "%.*s",
@@ -493,9 +507,11 @@ void coord_checkpoint_publish_step(struct coord_job *j)
     if (!k->hook.foreign) {
         SHOAL_ASSERT(k->hook.record < COORD_CHECKPOINTS_MAX);
         struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
-        r->published = exit_status == 0            ? PUBLISH_DONE
-                       : k->hook.stop != HOOK_FREE ? PUBLISH_OVER
-                                                   : PUBLISH_FAILED;
+        r->published = PUBLISH_FAILED;
+        if (exit_status == 0)
+            r->published = PUBLISH_DONE;
+        else if (k->hook.stop != HOOK_FREE)
+            r->published = PUBLISH_OVER;
         r->publish_status = exit_status;
     }
     if (exit_status == 0)
@@ -571,7 +587,9 @@ struct json *coord_checkpoint_publish_json(const struct coord_job *j)
 
 uint64_t coord_checkpoint_cut(const struct coord_job *j)
 {
-    return j->checkpoint->state == CHECKPOINT_EXPORTING ? j->checkpoint->cut : 0;
+    if (j->checkpoint->state != CHECKPOINT_EXPORTING)
+        return 0;
+    return j->checkpoint->cut;
 }
 
 bool coord_checkpoint_busy(const struct coord_job *j)

@@ -72,7 +72,8 @@ int coord_checkpoint_ready(const struct coord_job *j, bool *tables, struct err *
     if (*tables || j->at.phase == PHASE_DONE)
         return kept_check(j, e);
     const struct coord_shard *away = coord_server_away(j);
-    return away == NULL ? 0
-                        : err_set(e, SHOAL_E_UNAVAILABLE,
-                                  "server %s is away: ask again when it is back", away->server);
+    if (away != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
+                       away->server);
+    return 0;
 }

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/folder.h"
@@ -67,12 +68,13 @@ static int from_check(const struct coord_removing *m, const void *manifest, size
                        "checkpoint %s is being loaded by the servers for job %s: remove it when "
                        "the job trains (shoal status tells)",
                        m->name, m->job);
-    return !same ? 0
-                 : err_set(e, SHOAL_E_DENIED,
-                           "checkpoint %s stays: job %s went on from %.200s, goes back there when "
-                           "rows are lost, and has made no other one: make one first (shoal "
-                           "checkpoint create), or wait for the job's end",
-                           m->name, m->job, m->from);
+    if (same)
+        return err_set(e, SHOAL_E_DENIED,
+                       "checkpoint %s stays: job %s went on from %.200s, goes back there when "
+                       "rows are lost, and has made no other one: make one first (shoal "
+                       "checkpoint create), or wait for the job's end",
+                       m->name, m->job, m->from);
+    return 0;
 }
 
 static int published_check(const struct coord_removing *m, struct err *e)
@@ -92,9 +94,13 @@ static int job_of(const void *manifest, size_t bytes, char job[LIMIT_NAME], stru
 {
     struct json *m = NULL;
     int rc = manifest_parse(manifest, bytes, &m, e);
-    (void)snprintf(job, LIMIT_NAME, "%s", rc == 0 ? json_as_string(json_get(m, "job"), "") : "");
+    job[0] = 0;
+    if (rc == 0)
+        (void)snprintf(job, LIMIT_NAME, "%s", json_as_string(json_get(m, "job"), ""));
     json_free(m);
-    return rc == SHOAL_E_CHECKSUM || rc == SHOAL_E_CORRUPT ? 0 : rc;
+    if (rc == SHOAL_E_CHECKSUM || rc == SHOAL_E_CORRUPT)
+        return 0;
+    return rc;
 }
 
 static int claim_take(const struct coord_removing *m, const char *job,
@@ -103,13 +109,13 @@ static int claim_take(const struct coord_removing *m, const char *job,
     if (job[0] == 0 || (strcmp(job, m->claimed) == 0 && !m->of_tables))
         return 0;
     int rc = m->ops->claim(m->dir, job, true, claim, e);
-    return rc != SHOAL_E_CANTCREATE
-               ? rc
-               : err_set(e, SHOAL_E_DENIED,
-                         "checkpoint %s stays: it is of job %s, which another coordinator trains "
-                         "with checkpoints in %.200s: have that coordinator remove it "
-                         "(--coordinator EP), or wait for its job's end",
-                         m->name, job, m->dir);
+    if (rc == SHOAL_E_CANTCREATE)
+        return err_set(e, SHOAL_E_DENIED,
+                       "checkpoint %s stays: it is of job %s, which another coordinator trains "
+                       "with checkpoints in %.200s: have that coordinator remove it "
+                       "(--coordinator EP), or wait for its job's end",
+                       m->name, job, m->dir);
+    return rc;
 }
 
 static int folder_remove(struct coord_removing *m, struct err *e)
@@ -123,7 +129,9 @@ static int folder_remove(struct coord_removing *m, struct err *e)
             "verify, sign, diff or a copy; wait for the end of that: `fuser -v "
             "%.250s/" MANIFEST_FILE "`, as root on the reader's machine, names it",
             m->name, m->path);
-    return m->more ? 0 : rc;
+    if (m->more)
+        return 0;
+    return rc;
 }
 
 static int remove_run(struct coord_errand *r, struct err *e)
@@ -211,7 +219,7 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     const char *dir = j->spec.checkpoint.dir, *tables_dir = j->made.spec.checkpoint.dir;
     SHOAL_ASSERT(k->removing == NULL); /* 3 */
     int rc = name_check(j, name, e);
-    dir = dir[0] != 0 ? dir : tables_dir;
+    dir = text_unless_empty(dir, tables_dir);
     if (rc == 0)
         rc = coord_errand_check(j->fleet, dir, e);
     if (rc == 0 && k->keeper != NULL) /* the keeper has the claim */
@@ -226,7 +234,7 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     m->errand.free = remove_free;
     (void)snprintf(m->errand.folder, sizeof m->errand.folder, "%s", dir);
     m->ops = j->fleet->options.folder;
-    m->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
+    m->root = text_or(j->fleet->options.checkpoint_root, "");
     (void)snprintf(m->name, sizeof m->name, "%s", name);
     (void)snprintf(m->dir, sizeof m->dir, "%s", dir);
     if (strcmp(dir, tables_dir) != 0)
@@ -242,7 +250,8 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     m->who = a->who;
     m->request = *a->request;
     rc = coord_errand_start(j->fleet, &m->errand, context, removed, e);
-    k->removing = rc == 0 ? m : NULL;
+    if (rc == 0)
+        k->removing = m;
     return rc;
 }
 
@@ -353,5 +362,7 @@ int coord_checkpoint_remove(struct coord_job *j, struct coord_ask *a, void *cont
                          "checkpoint %s is being removed: ask again in a moment", m->name);
         a->later = rc == 0;
     }
-    return rc == SHOAL_E_BUSY ? busy(j, a) : rc;
+    if (rc == SHOAL_E_BUSY)
+        return busy(j, a);
+    return rc;
 }

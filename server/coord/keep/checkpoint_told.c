@@ -42,8 +42,10 @@ int coord_checkpoint_told_open(struct coord_job *j, struct err *e)
     t->failure[sizeof t->failure - 1] = 0;
     if (t->made != k->list->made) /* the coordinator died between the two writes */
         t->newest_s = 0;
-    uint64_t wall_s = j->fleet->options.folder == NULL ? 0 : j->fleet->options.folder->wall_s();
-    k->age_ns = wall_s > t->newest_s ? (wall_s - t->newest_s) * UINT64_C(1000000000) : 0;
+    uint64_t wall_s = 0;
+    if (j->fleet->options.folder != NULL)
+        wall_s = j->fleet->options.folder->wall_s();
+    k->age_ns = SAT_SUB(wall_s, t->newest_s) * UINT64_C(1000000000);
     k->aged_ns = env_now_ns(j->fleet->env);
     return 0;
 }
@@ -104,9 +106,9 @@ static const char *const published[] = {"",       "running",     "done",
 
 const char *coord_checkpoint_published(const struct coord_checkpoint_record *r)
 {
-    return r->published > 0 && r->published < sizeof published / sizeof published[0]
-               ? published[r->published]
-               : NULL;
+    if (r->published > 0 && r->published < sizeof published / sizeof published[0])
+        return published[r->published];
+    return NULL;
 }
 
 struct json *coord_checkpoint_json(const struct coord_job *j)
@@ -178,10 +180,10 @@ bool coord_checkpoint_late(const struct coord_job *j, char *text, size_t bytes)
                        spec->checkpoint.every_batches, done - k->last_batches);
     if (every[0] == 0)
         return false;
+    const char *why = "the coordinator's log says what it waits for";
+    if (k->told.failure[0] != 0)
+        why = "the last one that failed: ";
     (void)snprintf(text, bytes, "job %s has made no checkpoint for %.0f s: %s; %s%s", spec->name,
-                   (double)since_ns * NS, every,
-                   k->told.failure[0] != 0 ? "the last one that failed: "
-                                           : "the coordinator's log says what it waits for",
-                   k->told.failure);
+                   (double)since_ns * NS, every, why, k->told.failure);
     return true;
 }

@@ -3,6 +3,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/folder.h"
@@ -83,12 +84,15 @@ static struct json *lanes_json(const struct coord_job *j)
 /* Adds the position of the job in its training. */
 static void place_set(struct json *m, const struct coord_job *j)
 {
-    bool tables = coord_checkpoint_of_tables(j); /* the position is unknown then */
-    json_set_int(m, "run", (int64_t)(tables ? j->made.number : j->at.run));
-    json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
-    json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
-    if (tables)
+    if (coord_checkpoint_of_tables(j)) { /* the position is unknown */
+        json_set_int(m, "run", (int64_t)j->made.number);
+        json_set_int(m, "epoch", 0);
+        json_set_int(m, "examples", 0);
         return;
+    }
+    json_set_int(m, "run", (int64_t)j->at.run);
+    json_set_int(m, "epoch", j->at.epoch);
+    json_set_int(m, "examples", (int64_t)coord_examples(j));
     /* for a growing log the phase does not tell it */
     if (j->checkpoint->reason >= CHECKPOINT_OF_END)
         json_set_bool(m, "end", true);
@@ -107,8 +111,7 @@ struct json *coord_checkpoint_facts(struct coord_job *j)
     if (gmtime_r(&now, &t) != NULL)
         (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &t);
     json_set_int(m, "format", MANIFEST_FORMAT);
-    json_set_string(m, "version",
-                    j->fleet->options.version == NULL ? "" : j->fleet->options.version);
+    json_set_string(m, "version", text_or(j->fleet->options.version, ""));
     json_set_string(m, "name", j->checkpoint->name);
     json_set_int(m, "number", (int64_t)j->checkpoint->number);
     json_set_string(m, "job", coord_checkpoint_spec(j)->name);
@@ -158,7 +161,9 @@ static void tables_count(const struct json *tables, const struct json *part)
     for (size_t i = 0; i < json_count(of_part); i++) {
         const struct json *from = json_array_at(of_part, i);
         int64_t number = json_as_int(json_get(from, "table"), -1);
-        struct json *to = number < 0 ? NULL : json_array_at(tables, (size_t)number);
+        if (number < 0)
+            continue;
+        struct json *to = json_array_at(tables, (size_t)number);
         for (size_t k = 0; to != NULL && k < sizeof keys / sizeof *keys; k++)
             json_set_int(to, keys[k],
                          json_as_int(json_get(to, keys[k]), 0) +
@@ -194,7 +199,9 @@ static int name_run(struct coord_errand *r, struct err *e)
 {
     struct coord_making *m = making_of(r);
     int rc = parts_seal(m, e);
-    char *text = rc == 0 ? manifest_text(m->manifest) : NULL;
+    char *text = NULL;
+    if (rc == 0)
+        text = manifest_text(m->manifest);
     if (rc == 0 && text == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
     if (rc == 0)
@@ -248,7 +255,7 @@ int coord_checkpoint_make(struct coord_job *j, const char *name, coord_errand_do
     m->errand.free = making_free;
     (void)snprintf(m->errand.folder, LIMIT_PATH, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
     m->ops = j->fleet->options.folder;
-    m->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
+    m->root = text_or(j->fleet->options.checkpoint_root, "");
     (void)snprintf(m->dir, sizeof m->dir, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
     (void)snprintf(m->name, sizeof m->name, "%s", name);
     m->number = coord_checkpoint_last(j);
@@ -324,6 +331,7 @@ int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *
     m->errand.run = name_run;
     k->making = NULL;
     rc = coord_errand_start(j->fleet, &m->errand, j, named, e);
-    k->making = rc == 0 ? m : NULL;
+    if (rc == 0)
+        k->making = m;
     return rc;
 }

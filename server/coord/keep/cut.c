@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/keep/checkpoint.h"
 
@@ -87,7 +88,8 @@ static void hold_begin(struct coord_job *j)
     sm_move(&coord_cut_moves, &j->cut->state, CUT_HOLDING);
     j->cut->since_ns = env_now_ns(j->fleet->env);
     w.u.HOLD.cut = j->cut->cut;
-    w.u.HOLD.run = j->cut->order.tables ? 0 : j->at.run;
+    if (!j->cut->order.tables)
+        w.u.HOLD.run = j->at.run;
     if (!cut_call(j, &w, j->cut->cut, held))
         cut_end(j, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
@@ -108,7 +110,8 @@ static void ahead_begin(struct coord_job *j)
     sm_move(&coord_cut_moves, &j->cut->state, CUT_WRITING);
     j->cut->since_ns = env_now_ns(j->fleet->env);
     w.u.HOLD.cut = j->cut->cut;
-    w.u.HOLD.run = j->cut->order.tables ? 0 : j->at.run;
+    if (!j->cut->order.tables)
+        w.u.HOLD.run = j->at.run;
     w.u.HOLD.ahead = true;
     if (!cut_call(j, &w, j->cut->cut, ahead_done))
         hold_begin(j);
@@ -174,7 +177,8 @@ static void held(void *context, const struct coord_call *call, int status, const
         return;
     }
     struct err e = {0};
-    status = j->cut->order.held != NULL ? j->cut->order.held(j, &e) : 0;
+    if (j->cut->order.held != NULL)
+        status = j->cut->order.held(j, &e);
     SHOAL_ASSERT(j->cut->state == CUT_HOLDING); /* 3 */
     if (status != 0) {
         coord_cut_drop(j, j->cut->cut);
@@ -261,12 +265,16 @@ uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
 {
     uint64_t below = j->fleet->counters.next_cut, exported = coord_checkpoint_cut(j);
     SHOAL_ASSERT(exported == 0 || exported < below);
-    *keep = coord_phase_running(j) ? j->at.best_cut : 0;
+    *keep = 0;
+    if (coord_phase_running(j))
+        *keep = j->at.best_cut;
     if ((j->cut->state == CUT_WRITING || j->cut->state == CUT_HOLDING ||
          j->cut->state == CUT_GOING) &&
         j->cut->cut < below)
         below = j->cut->cut;
-    return exported != 0 && exported < below ? exported : below;
+    if (exported == 0)
+        return below;
+    return MIN(exported, below);
 }
 
 /* Makes the cut again after hold_max_ns. A shard that came back between HOLD and GO does not hold
@@ -324,8 +332,10 @@ int coord_cut_open(struct coord_job *j, uint64_t kept, struct err *e)
     int rc = coord_store_get_fixed(j->store, "cut", &cut, sizeof cut, e);
     if (rc == SHOAL_E_CORRUPT) /* shards drop other cuts when they register */
         log_warn("which cut was being made is not known any more: %s", e->text);
+    if (rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT)
+        return 0;
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;
+        return rc;
     if (cut != kept)
         coord_cut_drop(j, cut);
     return 0;

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/fleet/folder.h"
 #include "server/coord/work/taken.h"
@@ -20,8 +21,8 @@ static int signed_read(const struct coord_options *o, const struct coord_from *f
                        const char *file, size_t most, void **bytes, size_t *count, struct err *e)
 {
     char path[LIMIT_PATH], name[SIGNATURE_NAME];
-    (void)snprintf(path, sizeof path, "%.1000s%s%.20s", f->path, part[0] != 0 ? "/" : "", part);
-    (void)snprintf(name, sizeof name, "%.64s%s%.40s", part, part[0] != 0 ? "/" : "", file);
+    (void)snprintf(path, sizeof path, "%.1000s%s%.20s", f->path, text_if(part[0] != 0, "/"), part);
+    (void)snprintf(name, sizeof name, "%.64s%s%.40s", part, text_if(part[0] != 0, "/"), file);
     int rc = o->folder->get(path, file, most, bytes, count, e);
     if (rc != 0 || f->signature == NULL)
         return rc;
@@ -185,14 +186,15 @@ static bool same_spans(const struct job *a, const struct job *b)
 static int replay_compare(const struct job *was, const struct job *is, uint32_t phase,
                           struct err *e)
 {
-    if (was->replay.on != is->replay.on)
+    if (was->replay.on && !is->replay.on)
         return err_set(e, SHOAL_E_CONFIG,
-                       "the checkpoint is of a %s, and this job is %s: batches already done would "
-                       "not be the same ones; %s",
-                       was->replay.on ? "replay" : "job that is none",
-                       is->replay.on ? "a replay" : "none",
-                       was->replay.on ? "go on with shoal replay, or a section replay as it had"
-                                      : "take the section replay away");
+                       "the checkpoint is of a replay, and this job is none: batches already done "
+                       "would not be the same ones; go on with shoal replay, or a section replay "
+                       "as it had");
+    if (!was->replay.on && is->replay.on)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the checkpoint is of a job that is none, and this job is a replay: batches "
+                       "already done would not be the same ones; take the section replay away");
     if (!is->replay.on)
         return 0;
     if (was->replay.window != is->replay.window)
@@ -251,7 +253,8 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
                        modes[is->train.mode], modes[was->train.mode]);
-    rc = coord_saved_tables_kept(s->at.phase) ? limits_compare(was, is, e) : 0;
+    if (coord_saved_tables_kept(s->at.phase))
+        rc = limits_compare(was, is, e);
     if (rc != 0)
         return rc;
     bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT,
@@ -313,7 +316,9 @@ static int state_read(const struct coord_options *o, struct coord_from *f, const
         return rc;
     rc = coord_saved_open(bytes, count, &f->saved, e);
     free(bytes);
-    return rc == 0 ? 0 : err_wrap(e, rc, "%s/" MANIFEST_STATE_FILE, f->path);
+    if (rc != 0)
+        return err_wrap(e, rc, "%s/" MANIFEST_STATE_FILE, f->path);
+    return 0;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -322,9 +327,9 @@ static int state_read(const struct coord_options *o, struct coord_from *f, const
 static int signature_take(const struct coord_options *o, struct coord_from *f, struct err *e)
 {
     const char *signers = o->checkpoint_signers;
-    return signers == NULL || signers[0] == 0
-               ? 0
-               : o->folder->signature(f->path, signers, &f->signature, e);
+    if (signers == NULL || signers[0] == 0)
+        return 0;
+    return o->folder->signature(f->path, signers, &f->signature, e);
 }
 
 int coord_from_open(const struct coord_options *o, const char *path, bool start,
@@ -337,8 +342,7 @@ int coord_from_open(const struct coord_options *o, const char *path, bool start,
     f->hold = COORD_FOLDER_NONE;
     if (o->folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
-    const char *root = o->checkpoint_root == NULL ? "" : o->checkpoint_root;
-    int rc = o->folder->below(root, path, e);
+    int rc = o->folder->below(text_or(o->checkpoint_root, ""), path, e);
     if (rc != 0)
         return rc;
     (void)snprintf(f->path, sizeof f->path, "%s", path);
@@ -426,9 +430,9 @@ int coord_from_begin(struct coord_job *j, const struct coord_from *f,
         return rc;
     if (!f->start) {
         progress_make(f, job, state, out);
-        return coord_saved_put(j, &f->saved, job->run)
-                   ? 0
-                   : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        if (!coord_saved_put(j, &f->saved, job->run))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return 0;
     }
     *out = *job;
     out->from = state;

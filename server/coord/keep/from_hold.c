@@ -56,7 +56,9 @@ static void held(void *context, struct coord_errand *r, int rc, const struct err
 
 void coord_from_hold(struct coord_job *j)
 {
-    struct holding *h = j->fleet->options.folder == NULL ? NULL : calloc(1, sizeof *h);
+    if (j->fleet->options.folder == NULL)
+        return;
+    struct holding *h = calloc(1, sizeof *h);
     struct err e = {0};
     if (h == NULL)
         return;

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_keep.h"
 
@@ -52,12 +53,14 @@ static bool try(struct coord_newest *n, const char *path, int rc)
 static int newest_run(struct coord_errand *r, struct err *e)
 {
     struct coord_newest *n = coord_newest_of(r);
-    const char *root = n->options.checkpoint_root == NULL ? "" : n->options.checkpoint_root;
+    const char *root = text_or(n->options.checkpoint_root, "");
     char dir[LIMIT_PATH], path[LIMIT_PATH];
     (void)e;
     SHOAL_ASSERT(n->count > 0 || n->last[0] != 0);
     memcpy(dir, n->dir, sizeof dir);
-    int rc = n->count > 0 ? coord_checkpoint_dir(n->options.folder, root, dir, &n->e) : 0;
+    int rc = 0;
+    if (n->count > 0)
+        rc = coord_checkpoint_dir(n->options.folder, root, dir, &n->e);
     for (uint32_t i = 0; i < n->count; i++) {
         (void)snprintf(path, sizeof path, "%.900s/%s", dir, n->name[i]);
         if (try(n, path, rc))

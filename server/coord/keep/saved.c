@@ -38,10 +38,14 @@ enum coord_phase coord_saved_as(const struct coord_job *j)
     if (coord_checkpoint_of_tables(j) && j->checkpoint->state != CHECKPOINT_IDLE)
         return PHASE_TABLES;
     bool ended = phase == PHASE_DONE || phase == PHASE_DIGEST || phase == PHASE_TEST;
-    uint64_t rows = coord_grow_on(j) ? j->grow->at.before_rows + j->grow->at.rows : 0;
+    uint64_t rows = 0;
+    if (coord_grow_on(j))
+        rows = j->grow->at.before_rows + j->grow->at.rows;
     if (ended && rows > 0 && j->at.train_rows == rows)
         return PHASE_GROW; /* more rows may come in a log that grows */
-    return phase == PHASE_DONE ? PHASE_DIGEST : phase;
+    if (phase == PHASE_DONE)
+        return PHASE_DIGEST;
+    return phase;
 }
 
 bool coord_saved_tables_kept(uint32_t phase)
@@ -183,7 +187,9 @@ uint64_t coord_saved_next_batch(const struct coord_job *j, uint32_t lane)
 {
     SHOAL_ASSERT(lane < j->tasks->lanes);
     bool anew = j->checkpoint->reason == CHECKPOINT_OF_DONE && coord_saved_as(j) == PHASE_GROW;
-    return anew ? 1 : j->tasks->lane[lane].next_batch;
+    if (anew)
+        return 1;
+    return j->tasks->lane[lane].next_batch;
 }
 
 static void lanes_write(struct writer *w, const struct coord_job *j)
@@ -226,7 +232,9 @@ static int row_write(void *context, const char *key, const void *value, size_t b
         return 0;
     if (owner_of(kind, value, bytes) == (kind->of_run ? j->at.run : j->at.number))
         write_pair(w, key, value, bytes);
-    return w->failed ? SHOAL_E_NOMEM : 0;
+    if (w->failed)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 /* Writes all rows except the progress and what the tables have learnt. */
@@ -366,7 +374,9 @@ static int pair_take(struct coord_saved *s, const struct pair *p, struct err *e)
         return err_set(e, SHOAL_E_CORRUPT, "'%s' has batch numbers that cannot be", p->key);
     if (strcmp(p->key, "lanes") == 0)
         s->lanes = p->bytes / (uint32_t)sizeof(struct coord_lane_record);
-    uint32_t n = strncmp(p->key, "valid/", 6) == 0 ? (uint32_t)strtoul(p->key + 6, NULL, 10) : 0;
+    uint32_t n = 0;
+    if (strncmp(p->key, "valid/", 6) == 0)
+        n = (uint32_t)strtoul(p->key + 6, NULL, 10);
     s->evaluations = MAX(n, s->evaluations);
     return coord_store_put(s->rows, p->key, p->value, p->bytes, e);
 }
@@ -445,9 +455,14 @@ static int row_forget(void *context, const char *key, const void *value, size_t 
     if (rc != SHOAL_E_NOT_FOUND)
         return rc;
     SHOAL_ASSERT(kind->bytes <= sizeof none);
-    bool good = kind->text ? coord_job_note(t->j, key, "{}", 2)
-                           : coord_job_note(t->j, key, &none, kind->bytes);
-    return good ? 0 : SHOAL_E_IO;
+    bool good;
+    if (kind->text)
+        good = coord_job_note(t->j, key, "{}", 2);
+    else
+        good = coord_job_note(t->j, key, &none, kind->bytes);
+    if (!good)
+        return SHOAL_E_IO;
+    return 0;
 }
 
 /* Puts the lanes; a generation that was granted since the checkpoint is not granted again. */
@@ -506,7 +521,9 @@ static int row_put(void *context, const char *key, const void *value, size_t byt
         good = text_put(t->j, key, value, bytes);
     else if (kind != NULL && strcmp(key, "taken/0") != 0)
         good = record_put(t, kind, key, value, bytes);
-    return good ? 0 : SHOAL_E_IO;
+    if (!good)
+        return SHOAL_E_IO;
+    return 0;
 }
 
 bool coord_saved_put(struct coord_job *j, const struct coord_saved *s, uint64_t run)
