@@ -46,7 +46,10 @@ int coord_allowed_take(struct coord_fleet *f, const char *text, size_t bytes, st
     free(k->text);
     k->text = copy;
     k->bytes = bytes;
-    k->version = k->version == 0 ? (env_random(f->env) | 1) << 32 | 1 : k->version + 1;
+    if (k->version == 0)
+        k->version = (env_random(f->env) | 1) << 32 | 1;
+    else
+        k->version++;
     for (uint32_t s = 0; s < f->members.shards; s++)
         f->members.shard[s].keys_sent_ns = 0; /* at once */
     coord_allowed_tick(f);

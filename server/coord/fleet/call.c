@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <stdio.h>
@@ -51,9 +52,11 @@ static void call_send(struct coord_calls *c, const struct coord_call *call, uint
     const struct coord_shard *s = &c->members->shard[shard];
     if (!s->seen || !s->ready || !may_ask(call, shard) || call_answered(call, shard))
         return;
-    struct msg *m = call->frame != NULL
-                        ? coord_framed(&call->request, call->frame, call->frame_bytes)
-                        : wire_encode(&call->request);
+    struct msg *m;
+    if (call->frame != NULL)
+        m = coord_framed(&call->request, call->frame, call->frame_bytes);
+    else
+        m = wire_encode(&call->request);
     /* if the peer is full or lost, the timer sends again */
     coord_send(container_of(c, struct coord_fleet, calls), s->peer, m);
 }
@@ -91,7 +94,9 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
     SHOAL_ASSERT(asked->request.type != WIRE_TYPE_NONE && c->count <= COORD_CALLS_MAX);
     SHOAL_ASSERT(!asked->present || asked->target == COORD_NOBODY);
     uint32_t most = asked->set_up == NULL ? COORD_CALLS_MAX : COORD_CALLS_MAX - LIMIT_SHARDS;
-    struct coord_call *call = c->count >= most ? NULL : malloc(sizeof *call);
+    if (c->count >= most)
+        return false;
+    struct coord_call *call = malloc(sizeof *call);
     if (call == NULL)
         return false;
     *call = *asked;
@@ -163,15 +168,18 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     struct coord_call *call = c->head;
     while (call != NULL && (call->request.id != reply->id || call->request.type != reply->type))
         call = call->next;
-    uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
+    uint32_t shard = COORD_NOBODY;
+    if (call != NULL)
+        shard = coord_member_shard_of(c->members, from);
     if (shard == COORD_NOBODY || call_answered(call, shard) ||
         (call->target != COORD_NOBODY && call->target != shard))
         return; /* a late or repeated reply, or one of a shard that was not asked */
     if (status_waits(reply->status)) {
-        call->waits_ns = call->waits_ns == 0 ? env_now_ns(c->env) : call->waits_ns;
+        if (call->waits_ns == 0)
+            call->waits_ns = env_now_ns(c->env);
         c->waits.shard = shard;
         (void)snprintf(c->waits.text, sizeof c->waits.text, "%s",
-                       reply->error[0] != 0 ? reply->error : err_text(reply->status));
+                       text_unless_empty(reply->error, err_text(reply->status)));
         log_debug("%s of shard %u: %s, asked again later", wire_type_name(reply->type), shard,
                   err_text(reply->status));
         return;

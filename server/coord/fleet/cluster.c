@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 #include "server/coord/fleet/lost.h"
 
@@ -94,7 +95,7 @@ static int map_load(struct coord_fleet *f, struct err *e)
     size_t bytes;
     int rc = coord_store_get(f->store, MAP_KEY, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     if (bytes >= sizeof r)
         memcpy(&r, value, sizeof r);
     if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *cl->shard_of) {
@@ -120,11 +121,13 @@ int coord_cluster_open(struct coord_fleet *f, struct err *e)
     SHOAL_ASSERT(!coord_cluster_known(cl));
     int rc = coord_store_get_fixed(f->store, ID_KEY, cl->id, sizeof cl->id, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     if (!coord_cluster_known(cl))
         return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name" ADVICE);
     rc = coord_store_get_fixed(f->store, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over, e);
-    return rc == 0 || rc == SHOAL_E_NOT_FOUND ? map_load(f, e) : rc;
+    if (coord_store_optional(rc) != 0)
+        return rc;
+    return map_load(f, e);
 }
 
 void coord_cluster_close(struct coord_cluster *cl)
@@ -234,7 +237,7 @@ static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
                            b->shards, b->cluster_high);
         else
             (void)snprintf(what, sizeof what, "%s", b->holds ? "tables of no cluster" : "empty");
-        n += (size_t)snprintf(out + n, bytes - n, "%s%s/%u: %s", i > 0 ? "; " : "", b->server,
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s/%u: %s", text_if(i > 0, "; "), b->server,
                               b->shard_index, what);
     }
 }
@@ -306,9 +309,11 @@ static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
                        "`shards: %u`: set `shards: %u` there",
                        b->shards, f->members.shards, b->shards);
     int rc = claim_note(f, b, from, e);
-    if (rc == 0 && f->cluster.claims == f->members.shards)
+    if (rc != 0)
+        return rc;
+    if (f->cluster.claims == f->members.shards)
         return claims_judge(f, e);
-    return rc == 0 ? SHOAL_E_AGAIN : rc;
+    return SHOAL_E_AGAIN;
 }
 
 /* ---- a known one ---- */
@@ -358,8 +363,10 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
 {
     const struct coord_cluster *cl = &f->cluster;
     uint32_t number = coord_member_number(&f->members, b);
+    if (!coord_member_belongs(b) && number == COORD_NOBODY)
+        return 0;
     if (!coord_member_belongs(b))
-        return number == COORD_NOBODY ? 0 : empty_check(&f->members.shard[number], b, number, e);
+        return empty_check(&f->members.shard[number], b, number, e);
     if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s has rows of cluster %016" PRIx64 "%016" PRIx64
@@ -380,7 +387,9 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        "the two runs on a copy of the other's folder; see `data_dir` in its file",
                        b->server, b->number, owner->server);
     int rc = copy_check(f, owner, b, e);
-    return rc == 0 ? older_check(owner, b, e) : rc;
+    if (rc != 0)
+        return rc;
+    return older_check(owner, b, e);
 }
 
 /* True when the endpoint is SCHEME:// and only printable bytes after it. Workers are told it, one
@@ -405,9 +414,14 @@ int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *bea
     if (!endpoint_fits(beat->endpoint))
         return err_set(e, SHOAL_E_MALFORMED,
                        "server %s beats with no endpoint that workers could use", beat->server);
-    int rc = coord_cluster_known(&f->cluster) ? claim_known(f, beat, e)
-                                              : claim_unknown(f, beat, from, e);
-    return rc == 0 ? coord_names_claim(f, beat, e) : rc;
+    int rc;
+    if (coord_cluster_known(&f->cluster))
+        rc = claim_known(f, beat, e);
+    else
+        rc = claim_unknown(f, beat, from, e);
+    if (rc != 0)
+        return rc;
+    return coord_names_claim(f, beat, e);
 }
 
 /* ---- what shards know more of ---- */
@@ -482,8 +496,8 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
     if (b->newest_run < f->counters.next_run && b->newest_cut < f->counters.next_cut)
         return false;
     uint64_t run = f->counters.next_run, cut = f->counters.next_cut;
-    f->counters.next_run = b->newest_run >= run ? b->newest_run + 1 : run;
-    f->counters.next_cut = b->newest_cut >= cut ? b->newest_cut + 1 : cut;
+    f->counters.next_run = MAX(b->newest_run + 1, run);
+    f->counters.next_cut = MAX(b->newest_cut + 1, cut);
     if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
         return false;
     log_warn("shard %u knows run %" PRIu64 " and cut %" PRIu64
@@ -560,12 +574,15 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     }
     for (uint32_t t = 0; t < tables; t++)
         r.bits[t] = (uint8_t)table[t].tablet_bits;
-    uint32_t same =
-        kept == 0 ? 0 : table[kept - 1].tablet_first + (1u << table[kept - 1].tablet_bits);
+    uint32_t same = 0;
+    if (kept > 0)
+        same = table[kept - 1].tablet_first + (1u << table[kept - 1].tablet_bits);
     SHOAL_ASSERT(same <= cl->tablets); /* 1 */
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
-    return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (!map_put(f, &r, shard_of))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return 0;
 }
 
 /* Chooses numbers for tables beside those of other jobs: first the numbers of the previous job in
@@ -631,7 +648,9 @@ static int map_beside(struct coord_fleet *f, uint64_t others, const struct table
         r.tablets += count;
     }
     free(dealt);
-    return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (!map_put(f, &r, shard_of))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return 0;
 }
 
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
@@ -640,8 +659,11 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
     struct coord_cluster *cl = &f->cluster;
     uint64_t others = cl->held & ~*numbers, now = *numbers;
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
-    int rc = others != 0 ? map_beside(f, others, table, tables, &now, e)
-                         : map_alone(f, table, tables, fresh, &now, e);
+    int rc;
+    if (others != 0)
+        rc = map_beside(f, others, table, tables, &now, e);
+    else
+        rc = map_alone(f, table, tables, fresh, &now, e);
     if (rc != 0)
         return rc;
     cl->held = others | now;
@@ -680,7 +702,7 @@ struct json *coord_cluster_json(const struct coord_fleet *f)
     struct json *j = json_new_object(), *come = json_new_array(), *strangers = json_new_array();
     char id[40];
     (void)snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, cl->id[0], cl->id[1]);
-    json_set_string(j, "id", coord_cluster_known(cl) ? id : "");
+    json_set_string(j, "id", text_if(coord_cluster_known(cl), id));
     json_set_int(j, "shards", f->members.shards);
     json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
     json_set_int(j, "tablets", cl->tablets);

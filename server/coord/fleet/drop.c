@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <inttypes.h>
@@ -57,9 +58,10 @@ static void gone_say(const struct legend *n, char out[ERR_TEXT_MAX / 2])
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
         for (uint32_t i = 0; i < n->count[l]; i++) {
             const struct legend_name *x = &n->name[l][i];
-            int said = x->here ? 0
-                               : snprintf(out + at, most - at, "%s%s/%s", at > 0 ? ", " : "",
-                                          table_of((enum legend_list)l, x), x->name);
+            if (x->here)
+                continue;
+            int said = snprintf(out + at, most - at, "%s%s/%s", text_if(at > 0, ", "),
+                                table_of((enum legend_list)l, x), x->name);
             if (at + (size_t)said >= most) {
                 out[at] = 0;
                 return;
@@ -74,8 +76,10 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
     char gone[ERR_TEXT_MAX / 2];
     for (uint32_t l = 0; l < LEGEND_LISTS; l++) {
         uint32_t at = legend_find(n, (enum legend_list)l, w->field);
-        const struct legend_name *x = at == LEGEND_NONE ? NULL : &n->name[l][at];
-        if (x == NULL || strcmp(table_of((enum legend_list)l, x), w->table) != 0)
+        if (at == LEGEND_NONE)
+            continue;
+        const struct legend_name *x = &n->name[l][at];
+        if (strcmp(table_of((enum legend_list)l, x), w->table) != 0)
             continue;
         if (x->here)
             return err_set(e, SHOAL_E_EXISTS,
@@ -88,9 +92,10 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
         return 0;
     }
     gone_say(n, gone);
-    return err_set(e, SHOAL_E_NOT_FOUND, "there is no %s/%s here: %s%s", w->table, w->field,
-                   gone[0] == 0 ? "the last job has all fields that there are"
-                                : "what it does not have any more is ",
+    const char *say = "what it does not have any more is ";
+    if (gone[0] == 0)
+        say = "the last job has all fields that there are";
+    return err_set(e, SHOAL_E_NOT_FOUND, "there is no %s/%s here: %s%s", w->table, w->field, say,
                    gone);
 }
 
@@ -206,7 +211,9 @@ int coord_drop_request(struct coord_fleet *f, struct coord_ask *a, const struct 
 
 void coord_drop_step(struct coord_fleet *f)
 {
-    const struct coord_shard *silent = f->drop.asker == 0 ? NULL : away(f);
+    if (f->drop.asker == 0)
+        return;
+    const struct coord_shard *silent = away(f);
     char why[ERR_TEXT_MAX];
     if (silent == NULL)
         return;
@@ -214,5 +221,5 @@ void coord_drop_step(struct coord_fleet *f)
     coord_call_cancel(&f->calls, f, rows ? WIRE_TYPE_ROWS_GO : WIRE_TYPE_NAMES_SET, COORD_NOBODY);
     (void)snprintf(why, sizeof why, "server %s is not heard any more: say it again when it is back",
                    silent->server);
-    answer(f, rows ? SHOAL_E_UNAVAILABLE : 0, rows ? why : "");
+    answer(f, rows ? SHOAL_E_UNAVAILABLE : 0, text_if(rows, why));
 }

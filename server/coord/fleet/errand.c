@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 #include "server/coord/fleet/folder.h"
 
@@ -57,7 +58,7 @@ static const struct coord_errand *hanging(const struct coord_fleet *f, const cha
 
 static const char *what_of(const struct coord_errand *r)
 {
-    return r->what == NULL ? "checkpoint folder" : r->what;
+    return text_or(r->what, "checkpoint folder");
 }
 
 static void hang_text(const struct coord_fleet *f, const struct coord_errand *r, char *text,
@@ -169,12 +170,12 @@ int coord_errand_check(const struct coord_fleet *f, const char *folder, struct e
 {
     char text[ERR_TEXT_MAX];
     bool full = f->errands.count >= COORD_ERRAND_LIST;
-    const struct coord_errand *h = hanging(f, full ? "" : folder);
+    const struct coord_errand *h = hanging(f, text_if(!full, folder));
+    if (h == NULL && full)
+        return err_set(e, SHOAL_E_BUSY,
+                       "too much is being done in folders of checkpoints: ask again in a moment");
     if (h == NULL)
-        return full ? err_set(e, SHOAL_E_BUSY,
-                              "too much is being done in folders of checkpoints: ask "
-                              "again in a moment")
-                    : 0;
+        return 0;
     hang_text(f, h, text, sizeof text);
     return err_set(e, SHOAL_E_UNAVAILABLE, "%s: look at its file system, and ask again", text);
 }
@@ -205,7 +206,8 @@ static void errand_late(struct coord_fleet *f, struct coord_errand *r)
     struct err e;
     const struct coord_errand *h = hanging(f, r->folder);
     coord_errand_done done = r->done;
-    h = h != NULL ? h : hanging(f, "");
+    if (h == NULL)
+        h = hanging(f, "");
     if (h != NULL)
         hang_text(f, h, text, sizeof text);
     else
@@ -267,10 +269,11 @@ static void letting_free(struct coord_errand *r)
 
 void coord_errand_let_go(struct coord_fleet *f, const char *folder, int *hold)
 {
-    struct letting *l = *hold == COORD_FOLDER_NONE ? NULL : calloc(1, sizeof *l);
-    if (l == NULL) { /* nothing to do; or without memory: closed on this thread */
-        if (*hold != COORD_FOLDER_NONE)
-            f->options.folder->let_go(hold);
+    if (*hold == COORD_FOLDER_NONE)
+        return;
+    struct letting *l = calloc(1, sizeof *l);
+    if (l == NULL) { /* without memory: closed on this thread */
+        f->options.folder->let_go(hold);
         return;
     }
     l->errand.undo = letting_undo;

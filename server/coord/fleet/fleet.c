@@ -24,10 +24,12 @@ bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const c
     struct err e = {0};
     if (f->fatal != 0)
         return false;
-    return stored(f,
-                  sync ? coord_store_put(store, key, value, bytes, &e)
-                       : coord_store_note(store, key, value, bytes, &e),
-                  &e);
+    int rc;
+    if (sync)
+        rc = coord_store_put(store, key, value, bytes, &e);
+    else
+        rc = coord_store_note(store, key, value, bytes, &e);
+    return stored(f, rc, &e);
 }
 
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
@@ -135,7 +137,9 @@ void coord_fleet_told(void *context, int rc, const struct err *e)
 struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
 {
     struct msg *m = wire_encode(w);
-    void *at = m == NULL ? NULL : msg_add(m, count);
+    void *at = NULL;
+    if (m != NULL)
+        at = msg_add(m, count);
     if (at == NULL) {
         msg_free(m);
         return NULL;
@@ -158,9 +162,10 @@ uint64_t coord_fleet_lease_ns(const struct coord_fleet *f)
 
 int coord_drop_check(const struct coord_fleet *f, struct err *e)
 {
-    return f->drop.asker == 0 ? 0
-                              : err_set(e, SHOAL_E_BUSY,
-                                        "%s is being dropped from all servers (shoal drop): ask "
-                                        "again when it is done",
-                                        f->drop.name);
+    if (f->drop.asker != 0)
+        return err_set(e, SHOAL_E_BUSY,
+                       "%s is being dropped from all servers (shoal drop): ask again when it is "
+                       "done",
+                       f->drop.name);
+    return 0;
 }

@@ -28,12 +28,15 @@ enum { AT_ONCE = 64 };
 
 static int failed(struct err *e, const char *what, const char *path)
 {
-    int why = errno;
-    int code = why == ENOENT                                     ? SHOAL_E_NOINPUT
-               : why == EEXIST || why == ENOTEMPTY               ? SHOAL_E_EXISTS
-               : why == ENOSPC || why == EDQUOT                  ? SHOAL_E_NO_SPACE
-               : why == EACCES || why == EROFS || why == ENOTDIR ? SHOAL_E_CANTCREATE
-                                                                 : SHOAL_E_IO;
+    int why = errno, code = SHOAL_E_IO;
+    if (why == ENOENT)
+        code = SHOAL_E_NOINPUT;
+    else if (why == EEXIST || why == ENOTEMPTY)
+        code = SHOAL_E_EXISTS;
+    else if (why == ENOSPC || why == EDQUOT)
+        code = SHOAL_E_NO_SPACE;
+    else if (why == EACCES || why == EROFS || why == ENOTDIR)
+        code = SHOAL_E_CANTCREATE;
     return err_set(e, code, "cannot %s %s: %s", what, path, strerror(why));
 }
 
@@ -44,7 +47,9 @@ static bool path_join(char out[LIMIT_PATH], const char *a, const char *b)
 
 static int folder_sync(const char *path, struct err *e)
 {
-    return file_sync_folder(path) == 0 ? 0 : failed(e, "sync", path);
+    if (file_sync_folder(path) != 0)
+        return failed(e, "sync", path);
+    return 0;
 }
 
 /* ---- locks ----------------------------------------------------------------------------------- */
@@ -55,8 +60,11 @@ static int folder_lock(const char *path, int *hold, struct err *e)
     if (fd < 0)
         return failed(e, "open", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        int rc = errno == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is in use", path)
-                                      : failed(e, "lock", path);
+        int rc;
+        if (errno == EWOULDBLOCK)
+            rc = err_set(e, SHOAL_E_BUSY, "%s is in use", path);
+        else
+            rc = failed(e, "lock", path);
         close(fd);
         return rc;
     }
@@ -86,8 +94,10 @@ static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
     int fd = file_open(claim->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
     if (fd < 0 && errno == EACCES) /* another user's file: it can be locked all the same */
         fd = file_open(claim->path, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0 && errno == EACCES)
+        return claim_without(claim, errno);
     if (fd < 0)
-        return errno == EACCES ? claim_without(claim, errno) : -1;
+        return -1;
     bool held = flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0;
     int why = errno;
     *gone = held && fstat(fd, &is) == 0 && is.st_nlink == 0;
@@ -127,13 +137,15 @@ static int disk_claim(const char *dir, const char *job, bool alone,
             errno = EWOULDBLOCK;
         }
     }
-    int rc = errno == EWOULDBLOCK
-                 ? err_set(e, SHOAL_E_CANTCREATE,
-                           "another coordinator trains a job named %s with checkpoints in %s, and "
-                           "each would remove the other's (checkpoint.keep): name another folder, "
-                           "or another job",
-                           job, dir)
-                 : failed(e, "lock", claim->path);
+    int rc;
+    if (errno == EWOULDBLOCK)
+        rc = err_set(e, SHOAL_E_CANTCREATE,
+                     "another coordinator trains a job named %s with checkpoints in %s, and "
+                     "each would remove the other's (checkpoint.keep): name another folder, "
+                     "or another job",
+                     job, dir);
+    else
+        rc = failed(e, "lock", claim->path);
     claim->path[0] = 0;
     return rc;
 }
@@ -202,7 +214,9 @@ static ssize_t mark_bytes(const char *path)
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
     bool ours = n >= 0 && n < (ssize_t)sizeof mark_text && memcmp(text, mark_text, (size_t)n) == 0;
-    return ours ? n : -1;
+    if (!ours)
+        return -1;
+    return n;
 }
 
 static bool marked(const char *path)
@@ -224,13 +238,17 @@ static int emptied_remove(const char *path, uint64_t *left, struct err *e)
     const char *entry;
     char file[LIMIT_PATH];
     SHOAL_ASSERT(unfinished(path)); /* a folder with its final name is whole */
-    int rc = file_walk_open(&walk, path) ? 0 : failed(e, "read", path);
+    int rc = 0;
+    if (!file_walk_open(&walk, path))
+        rc = failed(e, "read", path);
     while (rc != SHOAL_E_AGAIN && (entry = file_walk_next(&walk)) != NULL)
         if (strcmp(entry, COORD_FOLDER_MARK) != 0 &&
-            (!path_join(file, path, entry) || file_remove_some(file, left) != 0))
-            rc = errno == EAGAIN ? err_set(e, SHOAL_E_AGAIN, "%s has more files", path)
-                                 /* the other entries are still removed */
-                                 : failed(e, "remove", file);
+            (!path_join(file, path, entry) || file_remove_some(file, left) != 0)) {
+            if (errno == EAGAIN)
+                rc = err_set(e, SHOAL_E_AGAIN, "%s has more files", path);
+            else /* the other entries are still removed */
+                rc = failed(e, "remove", file);
+        }
     file_walk_close(&walk);
     if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && file_unlink(file) != 0 &&
         errno != ENOENT)
@@ -414,12 +432,14 @@ static int disk_get(const char *path, const char *file, size_t most, void **byte
     SHOAL_ASSERT(strchr(file, '/') == NULL);
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
-    if (file_read_whole(whole, most, &text, count) != 0)
-        return errno == EFBIG
-                   ? err_set(e, SHOAL_E_TOO_BIG, "%s has %zu bytes, at most %zu are read", whole,
-                             *count, most)
-               : errno == ENOMEM ? err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole)
-                                 : failed(e, "read", whole);
+    if (file_read_whole(whole, most, &text, count) != 0) {
+        if (errno == EFBIG)
+            return err_set(e, SHOAL_E_TOO_BIG, "%s has %zu bytes, at most %zu are read", whole,
+                           *count, most);
+        if (errno == ENOMEM)
+            return err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole);
+        return failed(e, "read", whole);
+    }
     *bytes = text;
     return 0;
 }
@@ -462,13 +482,13 @@ static int disk_below(const char *root, const char *path, struct err *e)
                        "coordinator's coordinator.yaml names, for servers and coordinator to write "
                        "in, or take the line out",
                        root);
-    return errno == EINVAL
-               ? err_set(e, SHOAL_E_USAGE,
-                         "'%.300s' is not named by an absolute path without '.' and '..'", path)
-               : err_set(e, SHOAL_E_DENIED,
-                         "%.400s is not below %.300s, or by a link (%s): this coordinator takes "
-                         "checkpoints there alone (checkpoint_root in its coordinator.yaml)",
-                         path, root, strerror(errno));
+    if (errno == EINVAL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "'%.300s' is not named by an absolute path without '.' and '..'", path);
+    return err_set(e, SHOAL_E_DENIED,
+                   "%.400s is not below %.300s, or by a link (%s): this coordinator takes "
+                   "checkpoints there alone (checkpoint_root in its coordinator.yaml)",
+                   path, root, strerror(errno));
 }
 
 const struct coord_folder_ops coord_folder_disk = {
@@ -497,11 +517,12 @@ int coord_hook_start(struct coord_hook *h, const struct string_list *words, cons
     int rc = process_start(&h->process, argv, &options, e);
     int why = errno;
     free(argv);
-    return rc == 0 ? 0
-                   : err_set(e, SHOAL_E_UNAVAILABLE,
-                             "the command of checkpoint.publish cannot be started: %s; its first "
-                             "word is the program, each further one an argument of its own",
-                             strerror(why));
+    if (rc != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the command of checkpoint.publish cannot be started: %s; its first "
+                       "word is the program, each further one an argument of its own",
+                       strerror(why));
+    return 0;
 }
 
 bool coord_hook_poll(struct coord_hook *h, int *exit_status)

@@ -45,7 +45,7 @@ static int made_load(struct coord_shard *s, uint32_t shard, struct coord_store *
     char key[COORD_KEY_MAX];
     made_key(shard, key);
     int rc = coord_store_get_fixed(store, key, &s->made, sizeof s->made, e);
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return coord_store_optional(rc);
 }
 
 static int synced_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
@@ -55,7 +55,7 @@ static int synced_load(struct coord_shard *s, uint32_t shard, struct coord_store
     synced_key(shard, key);
     int rc = coord_store_get_fixed(store, key, &s->synced, sizeof s->synced, e);
     s->noted = s->synced;
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return coord_store_optional(rc);
 }
 
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
@@ -89,7 +89,7 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
             return rc;
     }
     int rc = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return coord_store_optional(rc);
 }
 
 int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
@@ -152,7 +152,8 @@ static int made_forget(struct coord_shard *s, uint32_t shard, struct coord_store
     char key[COORD_KEY_MAX];
     made_key(shard, key);
     int rc = coord_store_put(store, key, &none, sizeof none, e);
-    s->made = rc == 0 ? 0 : s->made;
+    if (rc == 0)
+        s->made = 0;
     return rc;
 }
 
@@ -274,7 +275,9 @@ int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct c
 
 bool coord_shard_in_memory(const struct coord_shard *s)
 {
-    return s->seen ? s->figures.in_memory : s->made != 0;
+    if (s->seen)
+        return s->figures.in_memory;
+    return s->made != 0;
 }
 
 /* Returns the shard's durability; a shard that does not tell it keeps a journal at least. */
@@ -360,7 +363,9 @@ bool coord_shard_there(const struct coord_shard *s, bool set_up, uint64_t now_ns
 
 uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns)
 {
-    return now_ns - then_ns < gap_ns ? now_ns : then_ns + gap_ns;
+    if (now_ns - then_ns < gap_ns)
+        return now_ns;
+    return then_ns + gap_ns;
 }
 
 void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns)

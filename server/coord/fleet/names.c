@@ -56,8 +56,9 @@ static int names_put(struct coord_fleet *f, uint64_t version, const char *line, 
     if (good)
         return take(&f->names, version, copy, bytes, e);
     free(copy);
-    return made ? err_set(e, SHOAL_E_IO, "the coordinator's store failed")
-                : err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
+    if (!made)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
+    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
 int coord_names_open(struct coord_fleet *f, struct err *e)
@@ -67,7 +68,7 @@ int coord_names_open(struct coord_fleet *f, struct err *e)
     uint64_t version;
     int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     if (bytes <= sizeof version) {
         free(value);
         return err_set(e, SHOAL_E_CORRUPT, "the stored names have %zu bytes" ADVICE, bytes);
@@ -105,7 +106,7 @@ int coord_names_store(struct coord_fleet *f, const struct legend *legend, uint64
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
     uint64_t known = MAX(n->newest, n->version); /* perhaps a shard's version */
-    uint64_t next = known + 1 > number ? known + 1 : number;
+    uint64_t next = MAX(known + 1, number);
     if (n->version < known || n->version == 0 || n->bytes != bytes ||
         memcmp(n->line, text, bytes) != 0)
         rc = names_put(f, next, text, bytes, e);
