@@ -77,7 +77,7 @@ int coord_back_load(struct coord_job *j, struct err *e)
         rc = coord_store_get_fixed(j->store, "back_to", &to, sizeof to, e);
     if (rc == 0 && to.number == at->number && to.run > at->run)
         coord_back_want(j, "the coordinator died while the job went back"); /* 2 */
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return coord_store_optional(rc);
 }
 
 /* ---- what the store says --------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns
     struct coord_passed p = j->passed;
     uint64_t since = MAX(p.back_ns, made_ns);
     p.number = j->at.number;
-    p.vain_ns += now_ns > since ? now_ns - since : 0;
+    p.vain_ns += SAT_SUB(now_ns, since);
     p.back_ns = now_ns;
     return p;
 }
@@ -172,9 +172,10 @@ static uint64_t batches_done(const struct coord_tasks *t)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->lanes; i++) {
         const struct coord_lane *l = &t->lane[i];
-        uint64_t before =
-            l->task == COORD_NO_TASK ? l->next_batch - 1 : t->task[l->task].first_batch - 1;
-        sum += MAX(l->mark, before);
+        uint64_t next = l->next_batch;
+        if (l->task != COORD_NO_TASK)
+            next = t->task[l->task].first_batch;
+        sum += MAX(l->mark, next - 1);
     }
     return sum;
 }

@@ -116,5 +116,7 @@ int coord_beat_shard(struct coord *c, struct coord_ask *a)
     else if (rc == 0)
         rc = beat_take(c, beat, a->from, a->request->id, &a->e);
     coord_cluster_note(&c->fleet, beat, waits || rc == 0 ? NULL : a->e.text);
-    return waits ? 0 : rc;
+    if (waits)
+        return 0;
+    return rc;
 }

@@ -45,8 +45,9 @@ bool coord_course_enter(struct coord_job *j, enum coord_phase phase)
 
 void coord_course_take_back(struct coord_job *j, const char *why)
 {
-    uint64_t unfinished =
-        j->cut->state == CUT_HOLDING || j->cut->state == CUT_GOING ? j->cut->cut : 0;
+    uint64_t unfinished = 0;
+    if (j->cut->state == CUT_HOLDING || j->cut->state == CUT_GOING)
+        unfinished = j->cut->cut;
     coord_cut_cancel(j); /* first: a waiting order would begin, and could end the job again */
     coord_checkpoint_give_up(j, SHOAL_E_STOPPED, why);
     coord_call_cancel_all(&j->fleet->calls);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/bad_lines.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core/phase.h"
@@ -79,7 +80,7 @@ static int details_load(struct coord_job *j, uint32_t split, struct err *e)
     size_t bytes;
     int rc = coord_store_get(j->store, details_key[split], &text, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     rc = json_parse(text, bytes, &stored, &damage);
     free(text);
     if (rc != 0) {
@@ -130,7 +131,9 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
         rc = coord_replay_load(j, e);
     if (rc == 0)
         rc = details_load(j, WIRE_VALID, e);
-    return rc != 0 ? rc : details_load(j, WIRE_TEST, e);
+    if (rc == 0)
+        rc = details_load(j, WIRE_TEST, e);
+    return rc;
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -145,8 +148,9 @@ static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
     uint64_t near = LIMIT_NEAR_ROWS / ((uint64_t)lanes * batch) + 1;
     bool grouped = said == 0 && job->data.format == DATA_EVENTS && job->data.shuffle &&
                    job->data.shuffle_within == 0;
-    return grouped && batches > near ? coord_task_batches(rows, batch, lanes, (uint32_t)near)
-                                     : batches;
+    if (grouped && batches > near)
+        return coord_task_batches(rows, batch, lanes, (uint32_t)near);
+    return batches;
 }
 
 int coord_epoch_cut(struct coord_job *j, struct err *e)
@@ -213,7 +217,8 @@ static bool bad_lines_fail(struct coord_job *j, uint64_t bad, uint64_t lines, co
     struct err e;
     char what[32];
     (void)snprintf(what, sizeof what, "data.%s: ", split);
-    int rc = bad_lines_refuse(&e, what, bad, lines, limit, j->bad_told > 0 ? j->bad_where[0] : "");
+    int rc =
+        bad_lines_refuse(&e, what, bad, lines, limit, text_if(j->bad_told > 0, j->bad_where[0]));
     coord_end_fail(j, rc, "%s", e.text);
     return true;
 }
@@ -239,7 +244,8 @@ static bool epoch_close(struct coord_job *j)
                                   .seconds = (double)coord_phase_trained_ns(j) * 1e-9};
     for (uint32_t i = 0; i < t->tasks; i++) {
         coord_losses_add(&epoch->train, &t->task[i].sum);
-        j->at.train_rows += t->task[i].pushed ? t->task[i].rows : 0;
+        if (t->task[i].pushed)
+            j->at.train_rows += t->task[i].rows;
     }
     if (coord_epoch_bad_train(j, &epoch->train, 0))
         return false;
@@ -287,9 +293,9 @@ static bool step_train(struct coord_job *j)
         epoch_pause(j);
     else if (!epoch_close(j))
         return false;
-    return j->at.split[WIRE_VALID].used != 0 && !coord_judge_made(j)
-               ? coord_epoch_resume(j, PHASE_EVAL)
-               : evaluated(j);
+    if (j->at.split[WIRE_VALID].used != 0 && !coord_judge_made(j))
+        return coord_epoch_resume(j, PHASE_EVAL);
+    return evaluated(j);
 }
 
 static bool epoch_next(struct coord_job *j)
@@ -396,7 +402,9 @@ static bool evaluated(struct coord_job *j)
         return coord_epoch_resume(j, PHASE_GROW);
     if (coord_judge_over(j) && !end_waits(j))
         return training_ended(j);
-    return coord_epoch_open(j) ? epoch_goes_on(j) : epoch_next(j);
+    if (coord_epoch_open(j))
+        return epoch_goes_on(j);
+    return epoch_next(j);
 }
 
 /* Clears the figures of the round that had the same slot. */
@@ -417,7 +425,9 @@ static bool round_next(struct coord_job *j)
     const struct coord_split whole = j->objects[WIRE_TRAIN].whole;
     struct err e = {0};
     bool told = true;
-    int rc = whole.rows > 0 ? coord_taken_round(j, j->at.epoch + 1, &told, &e) : 0;
+    int rc = 0;
+    if (whole.rows > 0)
+        rc = coord_taken_round(j, j->at.epoch + 1, &told, &e);
     if (rc == 0 && told)
         rc = coord_grow_round(j, &whole, j->at.epoch + 1, &e);
     if (rc != 0)
@@ -556,5 +566,7 @@ bool coord_epoch_step(struct coord_job *j)
         return false; /* the marks are checked: power loss may have taken some */
     if (phase == PHASE_CUT)
         return j->cut_over && step_cut(j);
-    return phase == PHASE_GROW ? step_grow(j) : step_eval(j);
+    if (phase == PHASE_GROW)
+        return step_grow(j);
+    return step_eval(j);
 }

@@ -48,7 +48,9 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     if (rc == 0)
         rc = coord_fresh_open(f, e);
     coord_store_watch(store, coord_fleet_told, f);
-    return rc == 0 ? coord_store_own(store, e) : rc;
+    if (rc != 0)
+        return rc;
+    return coord_store_own(store, e);
 }
 
 void coord_fleet_close(struct coord_fleet *f)

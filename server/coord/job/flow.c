@@ -57,10 +57,14 @@ static int lanes_load(struct coord_job *j, struct err *e)
  * resumes from. */
 static int past_load(struct coord_job *j, struct err *e)
 {
-    int rc = j->spec.train.skip ? 0 : lanes_load(j, e);
+    int rc = 0;
+    if (!j->spec.train.skip)
+        rc = lanes_load(j, e);
     if (rc == 0)
         rc = coord_epoch_load(j, e);
-    return rc == 0 ? coord_trace_load(j, e) : rc;
+    if (rc == 0)
+        rc = coord_trace_load(j, e);
+    return rc;
 }
 
 static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_phase was)
@@ -76,7 +80,9 @@ static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_
     case PHASE_GROW:
         return was;
     case PHASE_DIGEST: /* a checkpoint does not hold the job's test figures */
-        return coord_from_loading(&j->at) && j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : was;
+        if (coord_from_loading(&j->at) && j->at.split[WIRE_TEST].used != 0)
+            return PHASE_TEST;
+        return was;
     case PHASE_FINISH:
         return PHASE_DIGEST;
     default:
@@ -107,13 +113,13 @@ static int job_load_stored(struct coord_job *j, struct err *e)
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
         rc = coord_store_get_fixed(j->store, "translated", j->translated, sizeof j->translated, e);
     j->translated[sizeof j->translated - 1] = 0;
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an older coordinator stored none */
+    return coord_store_optional(rc); /* an older coordinator stored none */
 }
 
 static int laned_load(struct coord_job *j, struct err *e)
 {
     int rc = coord_store_get_fixed(j->store, "laned", &j->laned, sizeof j->laned, e);
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an older coordinator stored none */
+    return coord_store_optional(rc); /* an older coordinator stored none */
 }
 
 int coord_flow_resume(struct coord_job *j, struct err *e)
@@ -162,8 +168,9 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
         rc = coord_objects_load(j, e);
     if (rc == 0)
         rc = past_load(j, e);
-    j->resume =
-        phase_after_setup(j, coord_from_loading(&at) ? (enum coord_phase)at.from_phase : was);
+    if (coord_from_loading(&at))
+        was = (enum coord_phase)at.from_phase;
+    j->resume = phase_after_setup(j, was);
     coord_phase_restart(j, PHASE_SETUP);
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch,
              coord_phase_text(j->resume));
@@ -232,7 +239,8 @@ int coord_flow_open(struct coord_job *j, struct err *e)
     rc = coord_cut_open(j, j->at.best_cut, e);
     if (rc != 0)
         return rc;
-    rc = coord_phase_running(j) ? resume_or_fail(j, e) : 0;
+    if (coord_phase_running(j))
+        rc = resume_or_fail(j, e);
     if (rc != 0 || coord_phase_running(j))
         return rc;
     if (j->at.run != 0)
@@ -303,9 +311,9 @@ static bool step_tables(struct coord_job *j)
         return false; /* a server came back with a newer map than the store's */
     if (j->checkpoint->state != CHECKPOINT_IDLE)
         return false; /* a checkpoint of the previous tables is being made (checkpoint.h) */
-    int rc = coord_fresh_due(j)
-                 ? 0
-                 : coord_member_made_check(&j->fleet->members, j->at.from == FROM_FLEET, &e);
+    int rc = 0;
+    if (!coord_fresh_due(j))
+        rc = coord_member_made_check(&j->fleet->members, j->at.from == FROM_FLEET, &e);
     if (rc == 0 && !coord_fresh_begin(j)) /* first, as the new map may not fit the old rows */
         return false;
     if (rc == 0)
@@ -400,7 +408,9 @@ static bool step_finish(struct coord_job *j)
         coord_checkpoint_missed(j);
         /* after a restart in a phase behind training the tasks are not planned yet */
         bool planned = j->spec.train.skip || coord_grow_on(j) || j->tasks->epoch == j->at.epoch;
-        int rc = planned ? 0 : coord_epoch_cut(j, &e);
+        int rc = 0;
+        if (!planned)
+            rc = coord_epoch_cut(j, &e);
         if (rc == 0)
             rc = coord_report_make(j, &e);
         if (rc != 0)

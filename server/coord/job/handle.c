@@ -3,6 +3,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/bad_lines.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
@@ -81,7 +83,7 @@ int coord_handle_kernel_load(struct coord_job *j, struct err *e)
     size_t bytes, head = sizeof j->at.number;
     int rc = coord_job_get(j, KERNEL_KEY, &value, &bytes, e);
     if (rc != 0) /* an earlier release stored none */
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     (void)snprintf(j->kernel, sizeof j->kernel, "%.*s", (int)(bytes - head), value + head);
     free(value);
     return 0;
@@ -100,7 +102,7 @@ static void worker_computes(struct coord_job *j, struct coord_worker *w,
     w->by = by;
     j->at.workers_wanted += coord_roll_note(&j->roll, w->name, &by);
     log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", w->number, q->name, q->pid,
-             q->backend, q->kernel, q->why[0] != 0 ? "; " : "", q->why);
+             q->backend, q->kernel, text_if(q->why[0] != 0, "; "), q->why);
 }
 
 int coord_handle_join(struct coord_job *j, struct coord_ask *a)
@@ -357,8 +359,10 @@ int coord_handle_windows(struct coord_job *j, struct coord_ask *a)
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
     bool over = false;
     int rc = coord_replay_windows(j, a, &over);
+    if (rc != 0 && over)
+        return ends(j, a, rc);
     if (rc != 0)
-        return over ? ends(j, a, rc) : rc;
+        return rc;
     return index_take(j, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
@@ -377,10 +381,14 @@ int coord_handle_objects(struct coord_job *j, struct coord_ask *a)
 {
     uint32_t split = a->request->u.OBJECTS.split;
     int rc = objects_check(j, a, split);
-    if (rc == 0)
-        rc = split == WIRE_TRAIN ? j->source->list(j, a) : coord_objects_list(j, a);
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = j->source->list(j, a);
+    else if (rc == 0)
+        rc = coord_objects_list(j, a);
     /* a job cannot go on with a list that is not stored */
-    return rc == SHOAL_E_NOMEM ? ends(j, a, rc) : rc;
+    if (rc == SHOAL_E_NOMEM)
+        return ends(j, a, rc);
+    return rc;
 }
 
 int coord_handle_object(struct coord_job *j, struct coord_ask *a)
@@ -389,7 +397,9 @@ int coord_handle_object(struct coord_job *j, struct coord_ask *a)
     int rc = objects_check(j, a, a->request->u.OBJECT_DONE.split);
     if (rc == 0)
         rc = coord_objects_done(j, a, &over);
-    return rc != 0 && over ? ends(j, a, rc) : rc;
+    if (rc != 0 && over)
+        return ends(j, a, rc);
+    return rc;
 }
 
 /* Replaces the text that the job began with by the text with all names. */
@@ -399,7 +409,9 @@ static int legend_take(struct coord_job *j, const struct legend *is, struct err 
     if (rc != 0)
         return rc;
     j->told = true;
-    return coord_job_put(j, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
+    if (!coord_job_put(j, "job", j->yaml, j->yaml_bytes))
+        return SHOAL_E_IO;
+    return 0;
 }
 
 /* `fresh: [all]` may be meant for a field called all: refuses it before anything is dropped. */
@@ -501,7 +513,7 @@ static void bad_lines_look(struct coord_job *j)
     const struct coord_tasks *t = j->tasks;
     const struct coord_losses so_far = {.bad_lines = t->bad_lines, .drawn = t->drawn};
     uint64_t rows = coord_epoch_amount(j).rows;
-    (void)coord_epoch_bad_train(j, &so_far, rows > t->drawn ? rows - t->drawn : 0);
+    (void)coord_epoch_bad_train(j, &so_far, SAT_SUB(rows, t->drawn));
 }
 
 /* Keeps the first few different places in file order: every epoch meets the same lines again. */
@@ -513,7 +525,9 @@ static void bad_where_note(struct coord_job *j, const char *where)
     for (uint32_t i = 0; i < j->bad_told; i++)
         if (strcmp(j->bad_where[i], where) == 0)
             return;
-    uint32_t at = full ? j->bad_told - 1 : j->bad_told++;
+    if (!full)
+        j->bad_told++;
+    uint32_t at = j->bad_told - 1;
     for (; at > 0 && bad_lines_before(where, j->bad_where[at - 1]); at--)
         memcpy(j->bad_where[at], j->bad_where[at - 1], sizeof j->bad_where[0]);
     (void)snprintf(j->bad_where[at], sizeof j->bad_where[0], "%s", where);
@@ -526,7 +540,7 @@ static void bad_where_note(struct coord_job *j, const char *where)
 static bool losses_take(const struct coord_job *j, const struct wire_TASK_DONE *q,
                         const double *loss_task, struct coord_losses *out)
 {
-    uint32_t labels = j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count;
+    uint32_t labels = MAX(j->spec.data.label_count, 1);
     bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 &&
                 isfinite(q->weight_sum) && !(q->dense_norm_sum < 0) && !(q->row_norm_sum < 0) &&
                 isfinite(q->lr_scale) && q->skipped <= q->batches && q->measured <= q->batches;
@@ -549,7 +563,9 @@ int coord_handle_task(struct coord_job *j, struct coord_ask *a)
     const struct wire_TASK_DONE *q = &a->request->u.TASK_DONE;
     struct coord_tasks *t = j->tasks;
     struct coord_losses sum;
-    const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
+    const struct coord_lane *lane = NULL;
+    if (q->lane < t->lanes)
+        lane = &t->lane[q->lane];
     uint32_t index = coord_task_index(t, q->task);
     if (lane == NULL || lane->worker != a->worker->number || lane->generation != q->generation ||
         index == COORD_NO_TASK || j->at.phase != PHASE_TRAIN || t->task[index].lane != q->lane ||

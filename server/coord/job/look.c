@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/text.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/keep/checkpoint_keep.h"
 
@@ -51,7 +52,7 @@ static int probe(const struct coord_look *l, const char *dir, struct err *e)
 static int dir_look(struct coord_look *l, struct err *e)
 {
     const struct coord_folder_ops *ops = l->options.folder;
-    const char *root = l->options.checkpoint_root == NULL ? "" : l->options.checkpoint_root;
+    const char *root = text_or(l->options.checkpoint_root, "");
     char dir[LIMIT_PATH];
     (void)snprintf(dir, sizeof dir, "%s", l->spec.checkpoint.dir);
     int rc = coord_checkpoint_dir(ops, root, dir, e);
@@ -60,7 +61,9 @@ static int dir_look(struct coord_look *l, struct err *e)
                         l->spec.checkpoint.keep + l->spec.checkpoint.keep_named != 0, &l->claim, e);
     if (rc == 0 && !l->spec.train.skip)
         rc = probe(l, dir, e);
-    return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
+    if (rc != 0)
+        return err_wrap(e, rc, "checkpoint.dir");
+    return 0;
 }
 
 /* Always returns 0: a failure here is the job's, not the errand's, and the claim belongs to the
@@ -69,7 +72,9 @@ static int look_run(struct coord_errand *r, struct err *e)
 {
     struct coord_look *l = look_of(r);
     (void)e;
-    l->rc = l->makes ? dir_look(l, &l->e) : 0;
+    l->rc = 0;
+    if (l->makes)
+        l->rc = dir_look(l, &l->e);
     if (l->rc == 0 && l->reads)
         l->rc = coord_from_open(&l->options, l->path, l->start, &l->spec, &l->from, &l->e);
     return 0;
@@ -137,7 +142,8 @@ int coord_look_begin(struct coord *c, struct coord_job *former, struct coord_ask
     l->begun_ns = l->asked_ns = env_now_ns(c->fleet.env);
     former_end(former);
     rc = coord_errand_start(&c->fleet, &l->errand, c, looked, e);
-    c->look = rc == 0 ? l : NULL;
+    if (rc == 0)
+        c->look = l;
     return rc;
 }
 
@@ -159,7 +165,7 @@ int coord_look_asked(struct coord *c, struct coord_ask *a, const struct coord_su
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the folders of another job that is submitted are looked at%s%.350s: submit "
                        "again in a moment",
-                       hangs ? ", and " : "", hangs ? hang : "");
+                       text_if(hangs, ", and "), text_if(hangs, hang));
     l->request = *a->request; /* a client that asks again under another id is answered under that
                                * id */
     l->asked_ns = now;
@@ -173,7 +179,9 @@ int coord_look_asked(struct coord *c, struct coord_ask *a, const struct coord_su
 int coord_look_result(const struct coord_look *l, struct err *e)
 {
     SHOAL_ASSERT(l->over);
-    return l->rc == 0 ? 0 : err_set(e, l->rc, "%s", l->e.text);
+    if (l->rc != 0)
+        return err_set(e, l->rc, "%s", l->e.text);
+    return 0;
 }
 
 bool coord_look_wanted(const struct coord *c)

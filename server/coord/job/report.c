@@ -40,8 +40,7 @@ static struct json *figures_json(const struct metric *metric, const struct job *
         return measure_json_report(metric, job, NULL, false);
     struct json *j = json_new_object();
     struct metric mean;
-    metric_mean(metric, job->model.task_weight,
-                job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
+    metric_mean(metric, job->model.task_weight, MAX(job->data.label_count, 1), &mean);
     json_set_number(j, "auc", mean.auc);
     json_set_number(j, "logloss", mean.logloss);
     return j;
@@ -313,14 +312,19 @@ static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
 static uint64_t bad_lines_once(const struct coord_job *j)
 {
     uint32_t count = j->valid->count;
-    uint64_t most = coord_grow_on(j) ? coord_epoch_losses(j).bad_lines : 0;
+    uint64_t most = 0, open = 0;
+    if (coord_epoch_open(j))
+        open = j->tasks->bad_lines; /* the job failed within it */
     for (uint32_t n = 1; !coord_grow_on(j) && n <= j->at.epoch; n++) {
         uint64_t bad = j->epoch[coord_epoch_slot(j, n)].train.bad_lines;
         most = MAX(bad, most);
     }
-    uint64_t open = coord_epoch_open(j) ? j->tasks->bad_lines : 0; /* the job failed within it */
-    most = coord_grow_on(j) ? most + open : open > most ? open : most;
-    return most + (count > 0 ? j->valid->item[count - 1].bad_lines : 0) + j->at.test_bad_lines;
+    most = MAX(open, most);
+    if (coord_grow_on(j))
+        most = coord_epoch_losses(j).bad_lines + open;
+    if (count > 0)
+        most += j->valid->item[count - 1].bad_lines;
+    return most + j->at.test_bad_lines;
 }
 
 static uint32_t servers_of(const struct coord_members *m)
@@ -334,9 +338,9 @@ static uint32_t servers_of(const struct coord_members *m)
 /* Returns the epoch of evaluation n; when n is 0 (there was none), the last epoch. */
 static uint32_t epoch_of(const struct coord_job *j, uint32_t n)
 {
-    return n >= 1 && n <= j->valid->count && j->valid->item[n - 1].epoch != 0
-               ? j->valid->item[n - 1].epoch
-               : j->at.epoch;
+    if (n >= 1 && n <= j->valid->count && j->valid->item[n - 1].epoch != 0)
+        return j->valid->item[n - 1].epoch;
+    return j->at.epoch;
 }
 
 static void report_settings(const struct coord_job *j, struct json *r)
@@ -390,8 +394,12 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
 static void input_set(struct json *to, const struct coord_job *j)
 {
     static const char *const key[] = {"rows", "whole", "fields"};
-    struct json *input = j->profile == NULL ? json_new_null() : json_new_object();
-    for (int i = 0; i < 3 && j->profile != NULL; i++)
+    if (j->profile == NULL) {
+        json_set_null(to, "input");
+        return;
+    }
+    struct json *input = json_new_object();
+    for (int i = 0; i < 3; i++)
         if (json_get(j->profile, key[i]) != NULL)
             json_set(input, key[i], json_hold(json_get(j->profile, key[i])));
     json_set(to, "input", input);
@@ -493,7 +501,9 @@ static void list_cut(struct json *r, const char *key)
 {
     const struct json *all = json_get(r, key);
     size_t count = json_count(all);
-    struct json *last = count > EPOCHS_WHOLE ? json_new_array() : NULL;
+    struct json *last = NULL;
+    if (count > EPOCHS_WHOLE)
+        last = json_new_array();
     if (last == NULL)
         return;
     for (size_t i = count - EPOCHS_WHOLE; i < count; i++)
@@ -562,13 +572,13 @@ int coord_report_load(struct coord_job *j, struct err *e)
     size_t bytes;
     if (j->at.phase == PHASE_FAILED) {
         int rc = coord_jobs_text(j->fleet, j->at.number, &j->report, e);
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     }
     if (j->at.phase != PHASE_DONE)
         return 0;
     int rc = coord_store_get(j->store, "report", &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return coord_store_optional(rc);
     j->report = malloc(bytes + 1);
     if (j->report == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the report");
@@ -628,5 +638,7 @@ void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bott
     out->stage = stage[first].name;
     out->next = stage[next].name;
     out->share = stage[first].charge / worked;
-    out->speedup_if_free = rest > 0 ? larger(1.0, worked / rest) : (double)INFINITY;
+    out->speedup_if_free = (double)INFINITY;
+    if (rest > 0)
+        out->speedup_if_free = larger(1.0, worked / rest);
 }

@@ -47,7 +47,9 @@ int coord_setup_map(struct coord_job *j, struct err *e)
         return rc;
     bool good = coord_job_put(j, "numbers", &j->numbers, sizeof j->numbers) &&
                 coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table);
-    return good ? 0 : SHOAL_E_IO;
+    if (!good)
+        return SHOAL_E_IO;
+    return 0;
 }
 
 int coord_setup_open(struct coord_job *j, struct err *e)
@@ -55,7 +57,9 @@ int coord_setup_open(struct coord_job *j, struct err *e)
     int rc = coord_store_get_fixed(j->store, "numbers", &j->numbers, sizeof j->numbers, e);
     j->fleet->cluster.held |= j->numbers;
     /* a damaged value ends a job that goes on with it, not the coordinator (coord_setup_load) */
-    return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;
+    if (rc == SHOAL_E_CORRUPT)
+        return 0;
+    return coord_store_optional(rc);
 }
 
 /* Release 0.2.0 stored no numbers: the tables of its only job have the first ones. */
@@ -246,7 +250,11 @@ static uint32_t fences_take(const struct coord_job *j, struct wire_lane_fence *o
         const struct coord_lane *l = &t->lane[i];
         bool live = t->mode == WIRE_BSP || l->state == LANE_HELD ||
                     (l->state == LANE_GRANTING && l->placed);
-        uint32_t how = (live ? WIRE_LIVE : 0) | (live && l->placed ? WIRE_PLACED : 0);
+        uint32_t how = 0;
+        if (live)
+            how |= WIRE_LIVE;
+        if (live && l->placed)
+            how |= WIRE_PLACED;
         if (l->generation != 0)
             out[count++] = (struct wire_lane_fence){l->generation, i, how, l->at, l->clock};
         SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* grant.c, 1 */
@@ -323,9 +331,11 @@ static void step_next(struct coord_job *j, uint32_t shard)
 {
     struct coord_setup_shard *at = &j->setup.shard[shard];
     /* RESTORE and LOAD open the new run themselves, and the new run has no fences yet */
-    uint32_t opens = j->at.phase == PHASE_RESTORE                            ? 1
-                     : coord_from_loading(&j->at) || !coord_phase_running(j) ? 2
-                                                                             : 3;
+    uint32_t opens = 3;
+    if (j->at.phase == PHASE_RESTORE)
+        opens = 1;
+    else if (coord_from_loading(&j->at) || !coord_phase_running(j))
+        opens = 2;
     uint32_t steps =
         j->at.tables + opens + coord_fresh_due(j) + (coord_fresh_fields_due(j) != NULL);
     SHOAL_ASSERT(!at->busy && !at->done);

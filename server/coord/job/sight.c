@@ -2,6 +2,7 @@
 #include "server/coord/job/sight.h"
 
 #include "proto/base/array.h"
+#include "proto/base/text.h"
 #include "server/coord/core/awaited.h"
 #include "server/coord/core/core.h"
 #include "server/coord/keep/checkpoint.h"
@@ -104,7 +105,9 @@ uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_shard *s = &f->members.shard[shard];
     uint64_t passed = env_now_ns(f->env) - s->hang_ns;
-    return s->hang_ns == 0 || passed > HANG_TOLD_NS ? 0 : s->hang_s + passed / SECOND_NS;
+    if (s->hang_ns == 0 || passed > HANG_TOLD_NS)
+        return 0;
+    return s->hang_s + passed / SECOND_NS;
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */
@@ -143,7 +146,7 @@ static void servers_say(const struct coord_job *j, struct json *list)
                 s->server, i, hangs);
         else if (coord_awaited_silent(j, s))
             say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again",
-                s->server, i, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
+                s->server, i, text_unless_empty(s->endpoint, "not seen yet"),
                 coord_awaited_silent_ns(j, s) / SECOND_NS);
         else if (s->short_ns != 0)
             say(list,
@@ -210,12 +213,13 @@ static void slow_servers_say(const struct coord_job *j, struct json *list)
                 name = j->workers.worker[i].name;
             }
         }
+        const char *see = ": see the network between the two";
+        if (found > 1)
+            see = "; more workers find it slow: see its machine and network";
         if (worst != NULL)
             say(list, "server %s (shard %u) answers worker %s in %u ms, the others in %.1f ms%s",
                 j->fleet->members.shard[s].server, s, name, worst->slow_us / 1000,
-                (double)worst->usual_us * 1e-3,
-                found > 1 ? "; more workers find it slow: see its machine and network"
-                          : ": see the network between the two");
+                (double)worst->usual_us * 1e-3, see);
     }
 }
 
@@ -223,7 +227,9 @@ static void slow_servers_say(const struct coord_job *j, struct json *list)
  * others. */
 static uint32_t usual_us(const struct coord_worker *w)
 {
-    return w->figures.usual_us != 0 ? w->figures.usual_us : w->figures.slow_us;
+    if (w->figures.usual_us != 0)
+        return w->figures.usual_us;
+    return w->figures.slow_us;
 }
 
 /* Reports each worker that finds all servers slower than any other worker does. */

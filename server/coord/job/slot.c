@@ -51,8 +51,9 @@ static int slot_make(struct coord *c, struct coord_job *j, struct err *e)
     j->watch.begun_ns = j->watch.worker_ns = c->ticked_ns;
     (void)snprintf(prefix, sizeof prefix, "job%u/", (uint32_t)(j - c->slot) + 1);
     j->store = j == c->slot ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
-    return j->store != NULL ? 0
-                            : err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
+    if (j->store == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
+    return 0;
 }
 
 int coord_slot_open(struct coord *c, uint32_t slots, struct err *e)
@@ -107,8 +108,8 @@ struct coord_job *coord_slot_for(struct coord *c, peer_t from, const struct coor
 struct coord_job *coord_slot_of(struct coord *c, peer_t from, const uint64_t *pass, const char *key)
 {
     COORD_EACH_JOB (c, j)
-        if (pass != NULL ? coord_worker_of_pass(&j->workers, *pass, key) != NULL
-                         : coord_worker_of_peer(&j->workers, from) != NULL)
+        if ((pass != NULL && coord_worker_of_pass(&j->workers, *pass, key) != NULL) ||
+            (pass == NULL && coord_worker_of_peer(&j->workers, from) != NULL))
             return j;
     return coord_slot_newest(c);
 }

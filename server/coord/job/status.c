@@ -5,6 +5,7 @@
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/core/awaited.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
@@ -83,9 +84,10 @@ static struct json *servers_json(const struct coord_job *j)
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
         tier_json(item, &shard->figures);
         json_set_bool(item, "ready", shard->ready && !coord_awaited_silent(j, shard));
-        json_set_int(item, "silent_ms",
-                     shard->seen ? (int64_t)((env_now_ns(j->fleet->env) - shard->beat_ns) / 1000000)
-                                 : -1);
+        int64_t silent_ms = -1;
+        if (shard->seen)
+            silent_ms = (int64_t)((env_now_ns(j->fleet->env) - shard->beat_ns) / 1000000);
+        json_set_int(item, "silent_ms", silent_ms);
         json_append(list, item);
     }
     return list;
@@ -144,7 +146,9 @@ static double rate_of(const struct coord_job *j)
         rate += w->rate;
         known = known || w->rated;
     }
-    return trains && j->workers.count > 0 && !known ? NAN : rate;
+    if (trains && j->workers.count > 0 && !known)
+        return NAN;
+    return rate;
 }
 
 /* A replay's days: how many are over, and the last of them, in short. */
@@ -154,7 +158,7 @@ static struct json *days_json(const struct coord_job *j)
     static const char *const figure[] = {"auc", "logloss", "calibration"};
     struct json *days = json_new_object(), *last = json_new_array();
     size_t count = json_count(j->replay->days);
-    for (size_t i = count > DAYS_TOLD ? count - DAYS_TOLD : 0; i < count; i++) {
+    for (size_t i = SAT_SUB(count, DAYS_TOLD); i < count; i++) {
         const struct json *day = json_array_at(j->replay->days, i), *of = json_get(day, "figures");
         struct json *told = json_new_object(), *figures = json_new_object();
         json_set_string(told, "from", json_as_string(json_get(day, "from"), ""));
@@ -221,11 +225,11 @@ char *coord_status_text(struct coord_job *j)
     if (j->spec.replay.on)
         json_set(s, "days", days_json(j));
     coord_objects_json(j, s);
+    double listed = NAN;
+    if (grows && j->grow->listed_ns != 0)
+        listed = (double)(env_now_ns(j->fleet->env) - j->grow->listed_ns) * 1e-9;
     if (grows)
-        json_set_number(json_get(s, "objects"), "listed_seconds",
-                        j->grow->listed_ns == 0
-                            ? NAN
-                            : (double)(env_now_ns(j->fleet->env) - j->grow->listed_ns) * 1e-9);
+        json_set_number(json_get(s, "objects"), "listed_seconds", listed);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)
@@ -262,12 +266,12 @@ void coord_status_line(struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "job %s: %s, epoch %u%s, %" PRIu64 " examples,%s %u workers%s%s",
                        j->spec.name, coord_phase_name(j), j->at.epoch, of, coord_examples(j), rate,
-                       j->workers.count, waits ? "; " : "", waits ? missing : "");
+                       j->workers.count, text_if(waits, "; "), text_if(waits, missing));
     else
         (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
-                       j->fleet->members.shards, j->parsed ? "; the last, " : "",
-                       j->parsed ? j->spec.name : "", j->parsed ? ": " : "",
-                       j->parsed ? coord_phase_name(j) : "");
+                       j->fleet->members.shards, text_if(j->parsed, "; the last, "),
+                       text_if(j->parsed, j->spec.name), text_if(j->parsed, ": "),
+                       text_if(j->parsed, coord_phase_name(j)));
 }
 
 /* ---- watch ---- */
@@ -313,7 +317,9 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
         return true;
     }
     const struct coord_shard *s = coord_awaited_missing(j);
-    const char *refused = s == NULL ? NULL : coord_cluster_refused(j->fleet, s->server, s->index);
+    const char *refused = NULL;
+    if (s != NULL)
+        refused = coord_cluster_refused(j->fleet, s->server, s->index);
     if (refused != NULL)
         (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.380s",
                        s->server, refused);
@@ -326,7 +332,7 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
     else if (s != NULL && s->server[0] != 0)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s), not heard for %" PRIu64 " s: start it again",
-                       s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
+                       s->server, text_unless_empty(s->endpoint, "not seen yet"),
                        (coord_awaited_silent_ns(j, s) / UINT64_C(1000000000)));
     else if (s != NULL)
         came_text(j->fleet, text, bytes);
@@ -338,7 +344,7 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for disk: %s takes no pushes, too little is free; free some, or "
                        "lower its disk_free%s",
-                       s->server, s->figures.disk_max > 0 ? ", or raise its disk" : "");
+                       s->server, text_if(s->figures.disk_max > 0, ", or raise its disk"));
     else if (coord_call_put_off_ns(&j->fleet->calls) > COORD_SHORT_NS)
         (void)snprintf(text, bytes, "waits for server %s: %.400s",
                        j->fleet->members.shard[j->fleet->calls.waits.shard].server,
@@ -346,7 +352,7 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
     else if (j->workers.count == 0 &&
              env_now_ns(j->fleet->env) - j->watch.worker_ns > coord_lease_ns(j))
         (void)snprintf(text, bytes, "waits for a worker: none is there%s%.400s",
-                       j->watch.failed[0] != 0 ? "; the last one left, " : "", j->watch.failed);
+                       text_if(j->watch.failed[0] != 0, "; the last one left, "), j->watch.failed);
     else if (j->at.phase == PHASE_WAITING && j->workers.count < j->at.workers_wanted &&
              env_now_ns(j->fleet->env) - j->phase_ns > coord_lease_ns(j))
         (void)snprintf(text, bytes,

@@ -22,7 +22,7 @@ int coord_stop_load(struct coord_job *j, struct err *e)
                              .since_ns = env_now_ns(j->fleet->env)};
     if (s->asked)
         rc = coord_store_get_fixed(j->store, STOP_ID_KEY, &s->id, sizeof s->id, e);
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return coord_store_optional(rc);
 }
 
 /* True when the job has begun to train. That holds in SETUP too, after a restart of the coordinator
@@ -90,10 +90,12 @@ bool coord_stop_waits(const struct coord_job *j, char *text, size_t bytes)
 {
     if (!j->stop.asked || !coord_phase_running(j))
         return false;
+    const char *first = "its last checkpoint is made first";
+    if (coord_grow_on(j))
+        first = "batches that are given out are trained first";
     (void)snprintf(text, bytes,
                    "waits for its end: shoal stop asked for it, and %s; a second "
                    "shoal stop ends it at once",
-                   coord_grow_on(j) ? "batches that are given out are trained first"
-                                    : "its last checkpoint is made first");
+                   first);
     return true;
 }

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/given.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/names_job.h"
@@ -155,14 +156,16 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
     if (!coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     int rc = 0;
-    if (from == NULL)
-        rc = fleet ? coord_taken_fleet(j, e) : coord_taken_none(j, e);
+    if (from == NULL && fleet)
+        rc = coord_taken_fleet(j, e);
+    else if (from == NULL)
+        rc = coord_taken_none(j, e);
     if (rc != 0)
         return rc;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
-        !coord_fresh_want(job->fleet, run, j->spec.fresh_all, fleet ? j->without : "") ||
+        !coord_fresh_want(job->fleet, run, j->spec.fresh_all, text_if(fleet, j->without)) ||
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
         !coord_report_job_begin(j))
@@ -220,7 +223,7 @@ static bool without_add(struct coord_job *j, const char *word)
         if ((p == j->without || p[-1] == ' ') && (p[bytes] == 0 || p[bytes] == ' '))
             return true;
     size_t at = strlen(j->without), most = sizeof j->without - at;
-    int n = snprintf(j->without + at, most, "%s%s", at > 0 ? " " : "", word);
+    int n = snprintf(j->without + at, most, "%s%s", text_if(at > 0, " "), word);
     return n >= 0 && (size_t)n < most;
 }
 
@@ -290,9 +293,13 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
                         struct err *e)
 {
     static const struct legend none;
-    const struct legend *was = from != NULL ? &from->legend : &none;
+    const struct legend *was = &none;
     bool begins = from != NULL && from->start;
-    int rc = fleet ? coord_names_of_fleet(j, &was, e) : 0;
+    if (from != NULL)
+        was = &from->legend;
+    int rc = 0;
+    if (fleet)
+        rc = coord_names_of_fleet(j, &was, e);
     if (rc != 0)
         return rc;
     if (j->spec.fresh.count > 0 && from == NULL && !fleet)
@@ -304,11 +311,14 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
         return err_set(e, SHOAL_E_CONFIG,
                        "fresh: %s: the %s of a release that kept no names; take the key away",
                        j->spec.fresh.item[0], fleet ? "tables are" : "checkpoint is");
-    const char *half = fleet ? coord_fresh_fields_half(j->fleet) : "";
-    rc = begins || fleet ? without_make(j, was, half, e) : 0;
+    const char *half = text_if(fleet, coord_fresh_fields_half(j->fleet));
+    bool learnt = was->learnt;
+    if (begins || fleet) {
+        rc = without_make(j, was, half, e);
+        learnt = network_goes_on(&j->spec.fresh, was, half);
+    }
     if (fleet && !legend_known(was))
         rc = older_check(j, e);
-    bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
     if (rc != 0)
         return rc;
     return coord_submit_name(j, was, learnt, e);
@@ -327,8 +337,14 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
     if (goes_on && strcmp(from->zone.name, spec->data.zone.name) == 0)
         spec->data.zone = from->zone;
     bool says = spec->data.time_limit != 0 && !given_limit(j->yaml, j->yaml_bytes);
-    given.limit = says ? 0 : coord_times_limit(j->fleet, spec, goes_on ? from->time_limit : 0);
-    int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &given.within, e);
+    uint32_t limit = 0, within = 0;
+    if (goes_on) {
+        limit = from->time_limit;
+        within = from->within;
+    }
+    if (!says)
+        given.limit = coord_times_limit(j->fleet, spec, limit);
+    int rc = given_within(spec, goes_on, within, &given.within, e);
     if (rc == 0)
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
     if (rc != 0)
@@ -336,13 +352,13 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
     free(j->yaml);
     j->yaml = text;
     j->yaml_bytes = bytes;
-    uint32_t within = given.within;
-    spec->data.time_limit = given.limit != 0 ? given.limit : spec->data.time_limit;
-    if (within == 0)
+    if (given.limit != 0)
+        spec->data.time_limit = given.limit;
+    if (given.within == 0)
         return 0;
-    spec->data.shuffle_within = within;
+    spec->data.shuffle_within = given.within;
     log_info("job %s: each epoch is drawn within windows of %u s of event time%s", spec->name,
-             within, goes_on ? ", as in the checkpoint" : "");
+             given.within, text_if(goes_on, ", as in the checkpoint"));
     return 0;
 }
 
@@ -402,18 +418,20 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
         return err_set(
             e, SHOAL_E_UNAVAILABLE,
             "the servers know of tables that this coordinator is still learning of" AGAIN);
+    if (spec->fresh_all && fleet)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "fresh: all drops what the servers hold, and start_from: fleet goes "
+                       "on with it: take one of the two away");
     if (spec->fresh_all)
-        return !fleet
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG,
-                             "fresh: all drops what the servers hold, and start_from: fleet goes "
-                             "on with it: take one of the two away");
+        return 0;
     if (coord_fresh_half(j->fleet))
         return err_set(e, SHOAL_E_EXISTS,
                        "job %s was to drop what the servers hold, and ended before all had: say "
                        "--set fresh=all, which drops the rest",
                        j->spec.name);
-    int rc = fleet ? coord_names_of_fleet(j, &was, e) : 0;
+    int rc = 0;
+    if (fleet)
+        rc = coord_names_of_fleet(j, &was, e);
     if (rc != 0)
         return rc;
     if (fleet && j->fleet->cluster.map_epoch == 0)
@@ -437,7 +455,7 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
                    "--set fresh=all drops them, and whatever else is there, for good, unless a "
                    "checkpoint has it, and begins with none",
                    j->made.number != 0 ? "job " : "jobs that this coordinator does not know",
-                   j->made.number != 0 ? j->made.spec.name : "");
+                   text_if(j->made.number != 0, j->made.spec.name));
 }
 
 /* The optimizer must suit a network that begins anew; an existing network goes on as it began. */
@@ -475,7 +493,9 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
         rc = err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
     if (rc == 0 && coord_look_needed(&j->spec, submit))
         rc = look == NULL ? SHOAL_E_AGAIN : coord_look_result(look, e);
-    struct coord_from *from = rc == 0 && goes_on ? &look->from : NULL;
+    struct coord_from *from = NULL;
+    if (rc == 0 && goes_on)
+        from = &look->from;
     if (rc == 0)
         rc = order_begin(j, from, e);
     if (rc == 0)
@@ -566,7 +586,9 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
         struct coord_parts parts;
     };
     bool again = coord_submit_again(job, from, submit);
-    const struct coord_shard *doubtful = again ? rows_doubtful(job) : NULL;
+    const struct coord_shard *doubtful = NULL;
+    if (again)
+        doubtful = rows_doubtful(job);
     if (doubtful != NULL)
         return awaited_set(job->fleet, doubtful, e,
                            "has rows of this job in its memory, and has not been heard of since "
