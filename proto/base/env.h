@@ -43,8 +43,12 @@ struct env_who {
 
 /* The callbacks of a core; each gets the pointer that the env was given as `core`. on_message owns
  * m. on_drained follows a batch of on_message calls (at least one, at most a budget): a shard
- * commits its journal there, once, and then replies. on_peer_gone is only a hint: a dead peer may
- * stay silent. A peer_t is never used again. */
+ * commits its journal there, once, and then replies. A peer_t is never used again.
+ *
+ * on_peer_gone: the connection has closed. It is only a hint: a peer whose machine or cable fails
+ * stays silent. After it a connection in is no more, and the same program is a new peer when it
+ * connects again. A connection out stays: it reconnects by itself, its peer_t is the same, and the
+ * hint may come again, with each try to connect that fails. */
 struct env_handler {
     void (*on_message)(void *core, peer_t from, struct msg *m);
     void (*on_drained)(void *core);

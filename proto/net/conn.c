@@ -13,6 +13,7 @@
  *    unfinished message has ended. [test: net_unfinished_messages_are_bounded] */
 #include "proto/net/conn.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <arpa/inet.h>
@@ -43,6 +44,7 @@ struct conn {
     uint64_t taken;       /* bytes that ZeroMQ had taken at the last look */
     uint64_t unfinished;  /* a lower bound of the unfinished part of `taken` */
     uint64_t since_ns;    /* since when bytes are outstanding without a delivery; 0: none are */
+    peer_t peer;          /* who sends on it; 0: not known */
 };
 
 struct conns {
@@ -55,6 +57,8 @@ struct conns {
     uint32_t busy_count;
     uint64_t turn, looked_turn;
     bool drained; /* since the last look */
+    peer_t *left; /* owned: peers whose connections closed */
+    uint32_t left_count, left_capacity;
 };
 
 struct conns *conns_new(const struct conn_bounds *bounds)
@@ -79,6 +83,7 @@ void conns_free(struct conns *cs)
     close(cs->news);
     free(cs->at);
     free(cs->busy);
+    free(cs->left);
     free(cs);
 }
 
@@ -135,7 +140,7 @@ void conns_opened(struct conns *cs, int fd)
         return;
     cs->count++;
     struct conn *c = &cs->at[fd];
-    *c = (struct conn){.open = true, .busy = c->busy};
+    *c = (struct conn){.open = true, .busy = c->busy, .peer = c->peer};
     address_read(fd, c->address);
     /* Edge-triggered. If ZeroMQ reads faster than this thread, EPOLLIN finds nothing, but EPOLLOUT
      * still reports the edge. The call fails where fd was closed meanwhile. */
@@ -143,11 +148,36 @@ void conns_opened(struct conns *cs, int fd)
     (void)epoll_ctl(cs->news, EPOLL_CTL_ADD, fd, &e);
 }
 
+/* Without memory the notice is lost: it is only a hint. */
+static void peer_leaves(struct conns *cs, struct conn *c)
+{
+    if (c->peer != 0 && array_room(&cs->left, cs->left_count, &cs->left_capacity, 16) == 0)
+        cs->left[cs->left_count++] = c->peer;
+    c->peer = 0;
+}
+
+peer_t conns_left(struct conns *cs)
+{
+    return cs->left_count > 0 ? cs->left[--cs->left_count] : 0;
+}
+
+/* A name may come before the connection (several I/O threads report in any order) or after its
+ * end; the next name or end at that descriptor then ends it. */
+void conns_name(struct conns *cs, int fd, peer_t name)
+{
+    if (fd < 0 || !room_make(cs, (uint32_t)fd))
+        return;
+    if (cs->at[fd].peer != name)
+        peer_leaves(cs, &cs->at[fd]);
+    cs->at[fd].peer = name;
+}
+
 void conns_closed(struct conns *cs, int fd)
 {
     struct conn *c = conn_of(cs, fd);
     if (c == NULL)
         return;
+    peer_leaves(cs, c);
     SHOAL_ASSERT(cs->count > 0);
     cs->count--;
     c->open = false; /* the next look removes it from busy */

@@ -16,6 +16,8 @@
 #ifndef PROTO_NET_CONN_H
 #define PROTO_NET_CONN_H
 
+#include "proto/base/env.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,6 +38,10 @@ uint32_t conns_count(const struct conns *cs);
 /* The peer's address: "10.0.0.7"; empty: not known. */
 const char *conns_address(const struct conns *cs, int fd);
 bool conns_has(const struct conns *cs, int fd);
+/* Names the peer that sends on the connection at fd. */
+void conns_name(struct conns *cs, int fd, peer_t name);
+/* The next peer whose connection has closed; 0: none. Each is returned once. */
+peer_t conns_left(struct conns *cs);
 
 /* Reports a whole message from fd. bytes: its size on the line, with ZeroMQ's framing. */
 void conns_delivered(struct conns *cs, int fd, uint64_t bytes);

@@ -9,9 +9,12 @@
  *    queues of peers. [assert: drain, prepare_cb]
  * 3. After env_stop no message is delivered; the loop goes on while messages wait to be sent, for 1
  *    s at most. [assert: line_drain] [test: net_stop_sends_what_waits_first]
- * 4. on_peer_gone is called in the check step, never from inside env_send. [assert: check_cb] */
+ * 4. on_peer_gone is called in the check step, never from inside env_send, and only for a peer that
+ *    the core has not disconnected. The loop does not sleep before. [assert: check_cb, prepare_cb]
+ *    [test: net_tells_of_every_connection_that_closes] */
 #include "proto/net/net.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -37,7 +40,6 @@
 #define SHAKE_MS 250
 #define STOP_NS UINT64_C(1000000000)
 #define RETRY_MS 2 /* retry interval of a full pipe, in case its own signal was consumed */
-#define GONE_MAX 64
 /* Interval of checks for new connections and unfinished messages, while bytes come. An excess is
  * found within two checks, so the bounds below may be exceeded by what a line of 2 GB/s brings in
  * that time. */
@@ -51,6 +53,8 @@
 
 struct line { /* a socket on the loop */
     uv_poll_t poll;
+    uv_poll_t watch;  /* a DEALER's: its connection */
+    uint32_t handles; /* of these, open in the loop */
     struct net *net;
     struct sock *sock; /* owned; NULL once closed */
     struct peer *peer; /* a DEALER's; NULL on the ROUTER */
@@ -94,8 +98,8 @@ struct net {
         uint64_t cut_ns;
     } watch;
     struct line *touched, **touched_end; /* a queue */
-    peer_t gone[GONE_MAX];
-    uint32_t gone_count;
+    peer_t *gone;                        /* owned: to be told to the core; 0: no more */
+    uint32_t gone_count, gone_capacity;
     bool stopping, sending; /* env_stop was called; env_send is being called */
     uint64_t stop_by_ns;
 };
@@ -139,8 +143,60 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 static void line_closed_cb(uv_handle_t *handle)
 {
     struct line *l = handle->data;
+    if (--l->handles > 0)
+        return;
     free(l->endpoint);
     free(l);
+}
+
+static void gone(struct net *n, peer_t name)
+{
+    /* without memory it is lost: it is only a hint */
+    if (name != 0 && array_room(&n->gone, n->gone_count, &n->gone_capacity, 16) == 0)
+        n->gone[n->gone_count++] = name;
+}
+
+/* The core has disconnected it. */
+static void gone_forget(struct net *n, peer_t name)
+{
+    for (uint32_t i = 0; i < n->gone_count; i++)
+        if (n->gone[i] == name)
+            n->gone[i] = 0;
+}
+
+static void out_cb(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct line *l = poll->data;
+    if (sock_out_step(l->sock))
+        gone(l->net, l->peer->name);
+}
+
+static int line_poll(struct line *l, uv_poll_t *poll, int descriptor, uv_poll_cb call,
+                     struct err *e)
+{
+    int rc = uv_poll_init(&l->net->loop, poll, descriptor);
+    if (rc != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "cannot watch a socket: %s", uv_strerror(rc));
+    l->handles++;
+    poll->data = l;
+    rc = uv_poll_start(poll, UV_READABLE, call);
+    SHOAL_ASSERT(rc == 0);
+    return 0;
+}
+
+/* The struct is freed once libuv has closed its handles, at the end of this turn of the loop. */
+static void line_free(struct line *l)
+{
+    if (l->handles > 1)
+        uv_close((uv_handle_t *)&l->watch, line_closed_cb);
+    if (l->handles > 0)
+        uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor is closed */
+    sock_close(l->sock);
+    l->sock = NULL;
+    if (l->handles == 0)
+        free(l);
 }
 
 static struct line *line_open(struct net *n, bool router, struct err *e)
@@ -150,22 +206,20 @@ static struct line *line_open(struct net *n, bool router, struct err *e)
         err_set(e, SHOAL_E_NOMEM, "out of memory for a socket");
         return NULL;
     }
-    int rc = sock_open(router, &l->sock, e);
-    if (rc != 0) {
-        free(l);
-        return NULL;
-    }
-    rc = uv_poll_init(&n->loop, &l->poll, sock_descriptor(l->sock));
-    if (rc != 0) {
-        err_set(e, SHOAL_E_UNAVAILABLE, "cannot watch a socket: %s", uv_strerror(rc));
-        sock_close(l->sock);
-        free(l);
-        return NULL;
-    }
     l->net = n;
-    l->poll.data = l;
-    rc = uv_poll_start(&l->poll, UV_READABLE, poll_cb);
-    SHOAL_ASSERT(rc == 0);
+    int rc = sock_open(router, &l->sock, e);
+    if (rc == 0)
+        rc = line_poll(l, &l->poll, sock_descriptor(l->sock), poll_cb, e);
+    if (rc == 0 && !router)
+        rc = sock_out_watch(l->sock, e);
+    if (rc == 0 && !router)
+        rc = line_poll(l, &l->watch, sock_watch_descriptor(l->sock), out_cb, e);
+    if (rc != 0) {
+        line_free(l);
+        return NULL;
+    }
+    if (!router)
+        (void)sock_out_step(l->sock); /* its descriptor reports nothing before */
     l->next = n->lines;
     if (n->lines != NULL)
         n->lines->prev = l;
@@ -174,11 +228,11 @@ static struct line *line_open(struct net *n, bool router, struct err *e)
     return l;
 }
 
-/* The struct is freed once libuv has closed its handle, at the end of this turn of the loop. */
 static void line_close(struct line *l)
 {
     struct net *n = l->net;
     if (l->peer != NULL) {
+        gone_forget(n, l->peer->name);
         peers_remove(n->peers, l->peer);
         l->peer = NULL;
     }
@@ -194,18 +248,18 @@ static void line_close(struct line *l)
         n->lines = l->next;
     if (l->next != NULL)
         l->next->prev = l->prev;
-    uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor is closed */
-    sock_close(l->sock);
-    l->sock = NULL;
+    line_free(l);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static void gone(struct net *n, peer_t name)
+/* Asks for a report of the end of the connection on which a peer now sends. Ends of earlier
+ * connections of that descriptor are taken first. */
+static void peer_watch(struct net *n, struct peer *p, int connection)
 {
-    /* only a hint, so names beyond GONE_MAX are dropped */
-    if (name != 0 && n->gone_count < GONE_MAX)
-        n->gone[n->gone_count++] = name;
+    p->watched = connection;
+    sock_watch_step(n->router->sock);
+    sock_watch_name(n->router->sock, connection, p->name);
 }
 
 /* Delivers the line's messages within *budget. True when the line has no more input. */
@@ -233,6 +287,8 @@ static bool line_drain(struct line *l, uint32_t *budget, bool *delivered)
                 continue;
             }
             from->owner = l;
+            if (n->watch.on && from->watched != id.connection)
+                peer_watch(n, from, id.connection);
         }
         SHOAL_ASSERT(!n->stopping); /* 3 */
         *delivered = true;
@@ -273,6 +329,16 @@ static void peer_left(void *context, struct peer *p)
     }
 }
 
+static void left_take(struct net *n)
+{
+    peer_t name;
+    while (n->watch.on && (name = sock_watch_left(n->router->sock)) != 0) {
+        struct peer *p = peers_find(n->peers, name);
+        if (p != NULL)
+            peer_left(n, p);
+    }
+}
+
 static void flush(struct net *n)
 {
     for (struct peer *p = peers_waiting(n->peers); p != NULL; p = p->next_waiting)
@@ -300,9 +366,11 @@ static void check_cb(uv_check_t *check)
         drain(n);
     if (peers_waiting(n->peers) != NULL)
         flush(n);
+    left_take(n);
     SHOAL_ASSERT(!n->sending); /* 4 */
     for (uint32_t i = 0; i < n->gone_count; i++)
-        if (n->handler != NULL && n->handler->on_peer_gone != NULL && !n->stopping)
+        if (n->gone[i] != 0 && n->handler != NULL && n->handler->on_peer_gone != NULL &&
+            !n->stopping)
             n->handler->on_peer_gone(n->core, n->gone[i]);
     n->gone_count = 0;
     stop_if_done(n);
@@ -323,13 +391,13 @@ static void prepare_cb(uv_prepare_t *prepare)
             link = &(*link)->next_touched;
         else
             untouch(n, link);
-    if (n->touched != NULL && n->handler != NULL && !n->stopping)
+    bool input = (n->touched != NULL || n->gone_count > 0) && n->handler != NULL && !n->stopping;
+    if (input)
         uv_idle_start(&n->idle, idle_cb);
     else
         uv_idle_stop(&n->idle);
-    /* the loop never sleeps on input, but may sleep while no core can take it (1, 2) */
-    SHOAL_ASSERT((n->touched != NULL && n->handler != NULL && !n->stopping) ==
-                 (uv_is_active((uv_handle_t *)&n->idle) != 0));
+    /* the loop never sleeps on input, but may sleep while no core can take it (1, 2, 4) */
+    SHOAL_ASSERT(input == (uv_is_active((uv_handle_t *)&n->idle) != 0));
     if (peers_waiting(n->peers) != NULL)
         uv_timer_start(&n->retry, retry_cb, RETRY_MS, 0);
 }
@@ -425,9 +493,6 @@ static void shake_cb(uv_timer_t *timer)
 /* Watches the handshakes of a line that shows keys to the coordinator. */
 static int shake_watch(struct net *n, struct line *l, const char *endpoint, struct err *e)
 {
-    int rc = sock_shake_watch(l->sock, e);
-    if (rc != 0)
-        return rc;
     l->endpoint = strdup(endpoint);
     if (l->endpoint == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory for a connection");
@@ -668,6 +733,7 @@ void net_free(struct net *n)
     peers_free(n->peers);
     zap_domain_free(n->domain);
     sock_context_release();
+    free(n->gone);
     free(n);
 }
 
@@ -724,6 +790,7 @@ static void look_cb(uv_timer_t *timer)
     bool cut = false;
     touch(n->router); /* it queries the socket, which consumes edges (1) */
     bool more = sock_unfinished_step(n->router->sock, now_ns, &cut);
+    left_take(n);
     trim(n, now_ns);
     if (cut && !n->watch.cut) {
         n->watch.cut = true;

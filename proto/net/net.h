@@ -9,8 +9,10 @@
  *
  * A ROUTER peer is identified by its routing id. There are at most LIMIT_PEERS of them. A new one
  * replaces the one that has been silent longest, a stranger before a known peer (env_known).
- * on_peer_gone is called when a send finds that an incoming peer has left, when a peer was
- * replaced, or when its queue did not move for 30 s; never for a connection out.
+ * on_peer_gone is called, for an incoming peer, when its connection has closed (where connections
+ * are watched: connections_max) or a send finds that it has left, when it was replaced, or when its
+ * queue did not move for 30 s; for a connection out, when it has closed or a try to connect has
+ * failed (every 0.1 to 1 s).
  *
  * A net belongs to one thread at a time. All nets of a process share its ZeroMQ context. */
 #ifndef PROTO_NET_NET_H

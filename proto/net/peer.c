@@ -219,6 +219,7 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
     p->name = (++ps->names << SLOT_BITS) | slot;
     p->incoming = incoming;
     p->known = false;
+    p->watched = -1;
     p->sock = sock;
     p->owner = NULL;
     p->next = NULL;

@@ -27,6 +27,7 @@ struct peer {
     bool incoming;
     bool known;         /* it has sent a valid message */
     struct sock_id id;  /* an incoming peer's */
+    int watched;        /* the connection whose end is reported; -1: none */
     struct env_who who; /* an incoming peer's, by the list of who_version (zap.h) */
     uint64_t who_version;
     struct sock *sock; /* borrowed */

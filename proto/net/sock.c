@@ -71,7 +71,9 @@ struct sock {
         uint64_t unfinished; /* connections cut for unfinished messages */
         const char *why;     /* the reason of a failed handshake, whose connection ends next */
         struct recent told;
-        bool shaken; /* on a DEALER: the last handshake succeeded, and its connection stands */
+        /* on a DEALER: the last handshake succeeded, and its connection stands */
+        bool shaken;
+        bool shake_done, shake_failed; /* since the last sock_shake_step */
     } watch;
 };
 
@@ -327,28 +329,49 @@ static bool event_take(struct sock *s)
     return true;
 }
 
-int sock_shake_watch(struct sock *s, struct err *e)
+void sock_watch_name(struct sock *s, int connection, peer_t name)
+{
+    conns_name(s->watch.conns, connection, name);
+}
+
+peer_t sock_watch_left(struct sock *s)
+{
+    return conns_left(s->watch.conns);
+}
+
+int sock_out_watch(struct sock *s, struct err *e)
 {
     SHOAL_ASSERT(!s->router);
     return monitor_start(s,
-                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                             ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+                             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                              ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH,
                          e);
 }
 
-enum sock_shake sock_shake_step(struct sock *s)
+bool sock_out_step(struct sock *s)
 {
     uint16_t number;
     uint32_t value;
-    bool failed = false, done = false;
+    bool closed = false;
     while (event_read(s, &number, &value))
-        if (number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-            done = s->watch.shaken = true;
-        else if (number == ZMQ_EVENT_DISCONNECTED)
+        if (number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+            s->watch.shake_done = s->watch.shaken = true;
+        } else if (number == ZMQ_EVENT_DISCONNECTED) {
             s->watch.shaken = false;
-        else
-            failed = failed || !s->watch.shaken;
+            closed = true;
+        } else if (number == ZMQ_EVENT_CONNECT_RETRIED) {
+            closed = true;
+        } else {
+            s->watch.shake_failed = s->watch.shake_failed || !s->watch.shaken;
+        }
+    return closed;
+}
+
+enum sock_shake sock_shake_step(struct sock *s)
+{
+    bool done = s->watch.shake_done, failed = s->watch.shake_failed;
+    s->watch.shake_done = s->watch.shake_failed = false;
     if (s->watch.shaken && done)
         return SOCK_SHAKE_DONE;
     if (failed && !s->watch.shaken)

@@ -60,9 +60,17 @@ int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bo
  * before the first step. */
 int sock_watch_descriptor(const struct sock *s);
 void sock_watch_step(struct sock *s);
-/* Watches the handshakes of a DEALER; called before it connects. UNAVAILABLE. */
-int sock_shake_watch(struct sock *s, struct err *e);
-/* The result of handshakes since the last step: a failure counts when none has succeeded. */
+/* Names the peer of a watched connection: sock_watch_left returns it, once, when that has closed.
+ * Both act on the events of the last step. 0: none has. */
+void sock_watch_name(struct sock *s, int connection, peer_t name);
+peer_t sock_watch_left(struct sock *s);
+/* Watches the connection of a DEALER; called before it connects. Its descriptor is as above.
+ * UNAVAILABLE. */
+int sock_out_watch(struct sock *s, struct err *e);
+/* True: since the last step the connection has closed, or a try to connect has failed. */
+bool sock_out_step(struct sock *s);
+/* The result of handshakes up to the last sock_out_step: a failure counts when none has succeeded.
+ * The next call looks only at later ones. */
 enum sock_shake { SOCK_SHAKE_NONE, SOCK_SHAKE_DONE, SOCK_SHAKE_FAILED };
 enum sock_shake sock_shake_step(struct sock *s);
 /* Connects again, and now expects the key `server` there. Messages that wait to be sent are

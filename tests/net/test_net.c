@@ -29,6 +29,7 @@
 /* The loops' clock is ahead of the machine's by this much. */
 static _Atomic uint64_t ahead_ns;
 static unsigned gone_told;
+static peer_t gone_peer;
 uint64_t __real_uv_hrtime(void);
 uint64_t __wrap_uv_hrtime(void);
 
@@ -198,6 +199,7 @@ static void client_open(struct client *c, const char *endpoint)
 
 static void client_run(struct client *c, uint64_t most_ns)
 {
+    c->timed_out = false;
     env_timer_start(c->env, &c->guard, most_ns);
     net_run(c->net);
     env_timer_stop(c->env, &c->guard);
@@ -558,15 +560,16 @@ END_TEST
 static void client_gone(void *core, peer_t peer)
 {
     (void)core;
-    (void)peer;
+    gone_peer = peer;
     gone_told++;
 }
+
+static const struct env_handler told_handler = {client_message, no_drained, client_gone};
 
 /* An outgoing connection whose server takes nothing for a long time loses its waiting messages, and
  * stays: it reaches the server once that is back. An incoming one would be removed. */
 START_TEST(net_connection_out_stays_when_what_waits_is_dropped)
 {
-    static const struct env_handler handler = {client_message, no_drained, client_gone};
     struct server s;
     struct client c;
     char endpoint[256];
@@ -574,11 +577,9 @@ START_TEST(net_connection_out_stays_when_what_waits_is_dropped)
     memcpy(endpoint, s.bound, sizeof endpoint);
     server_stop(&s);
     client_open(&c, endpoint);
-    net_set_handler(c.net, &handler, &c);
     uint32_t accepted = fill(&c);
     ahead_ns += PEER_STALL_NS + 1;
     client_run(&c, SECOND / 20);
-    ck_assert_uint_eq(gone_told, 0);
     struct msg *m = msg_new();
     memset(msg_add(m, 16), 1, 16);
     ck_assert_int_eq(env_send(c.env, c.server, m), 0); /* there is room again */
@@ -693,6 +694,100 @@ START_TEST(net_tells_of_who_left_before_the_answer)
     ck_assert_uint_eq(s.unsendable, 1);
     ck_assert_uint_eq(s.gone, 1);
     server_stop(&s);
+}
+END_TEST
+
+static void gone_wait(struct server *s, unsigned count)
+{
+    for (int ms = 0; ms < 1000 && s->gone < count; ms++)
+        usleep(1000);
+    ck_assert_uint_eq(s->gone, count);
+}
+
+/* Nothing is sent to a peer whose connection closes: the end of the connection tells of it, once.
+ * The second round has the descriptors of the first. */
+START_TEST(net_tells_of_every_connection_that_closes)
+{
+    enum { MANY = 100 };
+    struct server s;
+    int fd[MANY];
+    server_start(&s, (struct net_options){.connections_max = 2 * MANY}, "tcp://127.0.0.1:0");
+    s.quiet = true;
+    int stays = raw_dealer(s.bound);
+    ck_assert(raw_write(stays, "\0\10 a word", 10));
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            fd[i] = raw_dealer(s.bound);
+            ck_assert(raw_write(fd[i], "\0\10 a word", 10));
+        }
+        seen_wait(&s, (round + 1) * MANY + 1);
+        gone_wait(&s, round * MANY);
+        for (unsigned i = 0; i < MANY; i++)
+            close(fd[i]);
+        gone_wait(&s, (round + 1) * MANY);
+    }
+    ck_assert(raw_write(stays, "\0\10 a word", 10));
+    seen_wait(&s, 2 * MANY + 2);
+    usleep(20000);
+    ck_assert_uint_eq(s.gone, 2 * MANY);
+    close(stays);
+    gone_wait(&s, 2 * MANY + 1);
+    server_stop(&s);
+}
+END_TEST
+
+/* A connection out that closes is told of, with every try that fails; it keeps its name and reaches
+ * the next server at the address. Over tcp and ipc. */
+START_TEST(net_tells_when_a_connection_out_closes)
+{
+    static const char *const listen_at[] = {"tcp://127.0.0.1:0", "ipc:///tmp/shoal-net-out.sock"};
+    struct server s;
+    struct client c;
+    char endpoint[256];
+    server_start(&s, (struct net_options){0}, listen_at[_i]);
+    memcpy(endpoint, s.bound, sizeof endpoint);
+    client_open(&c, endpoint);
+    net_set_handler(c.net, &told_handler, &c);
+    client_exchange(&c, 50, 2, 100);
+    client_run(&c, SECOND / 5);
+    ck_assert_uint_eq(gone_told, 0);
+    server_stop(&s);
+    client_run(&c, SECOND / 20);
+    ck_assert_uint_ge(gone_told, 1);
+    ck_assert_uint_eq(gone_peer, c.server);
+    client_run(&c, SECOND);
+    ck_assert_uint_ge(gone_told, 3);
+    ck_assert_uint_le(gone_told, 20);
+    server_start(&s, (struct net_options){0}, endpoint);
+    client_run(&c, SECOND + SECOND / 2);
+    unsigned told = gone_told;
+    client_exchange(&c, 50, 2, 100);
+    ck_assert_uint_eq(gone_told, told);
+    net_free(c.net);
+    server_stop(&s);
+}
+END_TEST
+
+static void hang_up_gone(void *core, peer_t peer)
+{
+    struct client *c = core;
+    ck_assert_uint_eq(gone_peer, 0); /* not told again after its end */
+    gone_peer = peer;
+    env_disconnect(c->env, peer);
+    env_stop(c->env);
+}
+
+/* The core may disconnect it there. */
+START_TEST(net_disconnects_what_is_gone)
+{
+    static const struct env_handler handler = {client_message, no_drained, hang_up_gone};
+    struct client c;
+    client_open(&c, "tcp://127.0.0.1:1");
+    net_set_handler(c.net, &handler, &c);
+    net_run(c.net);
+    ck_assert_uint_eq(gone_peer, c.server);
+    client_run(&c, SECOND / 2);
+    net_free(c.net);
 }
 END_TEST
 
@@ -1405,6 +1500,9 @@ int main(void)
     tcase_add_test(t, net_connection_out_stays_when_what_waits_is_dropped);
     tcase_add_test(t, net_old_connection_reaches_a_new_server);
     tcase_add_test(t, net_tells_of_who_left_before_the_answer);
+    tcase_add_test(t, net_tells_of_every_connection_that_closes);
+    tcase_add_loop_test(t, net_tells_when_a_connection_out_closes, 0, 2);
+    tcase_add_test(t, net_disconnects_what_is_gone);
     tcase_add_test(t, net_connection_that_cannot_be_leaves_nothing);
     tcase_add_test(t, net_peer_that_left_is_unavailable);
     tcase_add_test(t, net_disconnects_inside_a_message);

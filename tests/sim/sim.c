@@ -98,6 +98,8 @@ static void events_purge(struct sim *s, const struct sim_node *n)
 static void op_stop(struct env *env)
 {
     struct sim_node *n = sim_node_of(env);
+    if (sim_running(n))
+        sim_hang_up(n);
     n->stopped = true;
     events_purge(n->sim, n);
 }
@@ -133,6 +135,22 @@ static void messages_deliver(struct sim *s, struct event *e)
         n->handler->on_drained(n->core);
 }
 
+/* An end that the node has disconnected meanwhile is not told; an outgoing one stays. */
+static void peer_gone(struct sim *s, struct sim_node *n, peer_t peer)
+{
+    struct end *end = &s->ends[peer - 1];
+    if (end->owner != n || (end->up && end->link->closed))
+        return;
+    if (n->handler != NULL && n->handler->on_peer_gone != NULL)
+        n->handler->on_peer_gone(n->core, peer);
+    end = &s->ends[peer - 1]; /* the call may have grown them */
+    if (end->up)
+        return;
+    end->owner = NULL;
+    if (end->link->server_name == peer)
+        end->link->server = NULL; /* what is still under way comes from a new peer */
+}
+
 static void event_run(struct sim *s, struct event *e)
 {
     struct sim_node *n = e->node;
@@ -154,9 +172,7 @@ static void event_run(struct sim *s, struct event *e)
         copy.work->done(copy.work);
         break;
     case EVENT_GONE:
-        if (n->handler != NULL && n->handler->on_peer_gone != NULL)
-            n->handler->on_peer_gone(n->core, copy.from);
-        s->ends[copy.from - 1].owner = NULL;
+        peer_gone(s, n, copy.from);
         break;
     case EVENT_MESSAGE:
     case EVENT_KILL:
@@ -247,6 +263,8 @@ void sim_kill(struct sim_node *n)
 {
     if (n->dead)
         return;
+    if (!n->stopped)
+        sim_hang_up(n);
     n->dead = true;
     sim_trace_add(n->sim, n->sim->now_ns, n->index << 8 | EVENT_KILL, 0);
     events_purge(n->sim, n);

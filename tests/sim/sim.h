@@ -3,10 +3,12 @@
  * is an env with a handler and addresses ("sim://name"). The network drops, duplicates, delays and
  * reorders messages.
  *
- * A node can be killed: its timers, work and messages are lost, and its peers see silence. A new
- * node may listen at its address: old connections to the address reach it under a new peer_t. A
- * message is lost if no node listens when it is sent, or if the node that listened is dead when it
- * arrives. After env_disconnect of an outgoing connection the other end gets on_peer_gone. As in
+ * A node can be killed: its timers, work and messages are lost. Its peers get on_peer_gone after a
+ * message's delay, as after env_stop, except where the line to them is cut: they see silence, as
+ * with a machine that is gone. A new node may listen at its address: old connections to the address
+ * reach it under a new peer_t. A message is lost if no node listens when it is sent, or if the node
+ * that listened is dead when it arrives. After env_disconnect of an outgoing connection the other
+ * end gets on_peer_gone. As in
  * the real net a connection holds a limited number of messages; beyond it env_send returns BUSY.
  * on_drained is called after the messages for one node at one instant. A line can be cut, one way
  * or both; a node can be paused, or wedged. After sim_kill or env_stop the env's calls do

@@ -210,6 +210,13 @@ int sim_connect(struct env *env, const char *endpoint, const char *key, peer_t *
     return 0;
 }
 
+static void gone_start(struct sim *s, struct channel *c, struct sim_node *node, peer_t from)
+{
+    struct event *e = heap_take(&s->heap, EVENT_GONE, node, arrival(s, c));
+    e->from = from;
+    heap_push(&s->heap, e);
+}
+
 void sim_disconnect(struct env *env, peer_t peer)
 {
     struct sim_node *n = sim_node_of(env);
@@ -224,10 +231,23 @@ void sim_disconnect(struct env *env, peer_t peer)
         return;
     }
     l->closed = true;
-    if (sim_running(l->server)) {
-        struct event *e = heap_take(&s->heap, EVENT_GONE, l->server, arrival(s, &l->up));
-        e->from = l->server_name;
-        heap_push(&s->heap, e);
+    if (sim_running(l->server))
+        gone_start(s, &l->up, l->server, l->server_name);
+}
+
+/* The client of a link is told even if it has sent nothing yet: it is connected. */
+void sim_hang_up(struct sim_node *n)
+{
+    struct sim *s = n->sim;
+    for (size_t i = 0; i < s->link_count; i++) {
+        struct link *l = s->links[i];
+        if (l->closed)
+            continue;
+        if (l->client == n && sim_running(l->server) && !is_cut(s, n, l->server))
+            gone_start(s, &l->up, l->server, l->server_name);
+        else if (sim_running(l->client) && listener(s, l->endpoint) == n &&
+                 !is_cut(s, n, l->client))
+            gone_start(s, &l->down, l->client, l->client_name);
     }
 }
 

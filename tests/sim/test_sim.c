@@ -18,6 +18,8 @@ struct node {
     struct env *env;
     bool echo, stop_on_message, hang_up;
     uint32_t heard, drained, gone, fired, worked;
+    peer_t gone_peer;
+    uint64_t gone_ns;
     uint64_t value[LOG_MAX];
     peer_t from[LOG_MAX];
     uint64_t at_ns[LOG_MAX];
@@ -63,8 +65,9 @@ static void on_drained(void *core)
 static void on_peer_gone(void *core, peer_t peer)
 {
     struct node *n = core;
-    (void)peer;
     n->gone++;
+    n->gone_peer = peer;
+    n->gone_ns = env_now_ns(n->env);
 }
 
 static const struct env_handler handler = {on_message, on_drained, on_peer_gone};
@@ -432,6 +435,71 @@ START_TEST(sim_disconnect_is_told_and_final)
 }
 END_TEST
 
+/* A process that ends closes its connections, whether it was killed or has stopped: the other end
+ * of each is told once, a message's delay later. */
+START_TEST(sim_end_of_a_node_is_told_to_its_peers)
+{
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 12, .delay_min_ns = MS, .delay_max_ns = MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL), *idle = node_new(s, "idle", NULL);
+    peer_t peer = connect_to(client, "sim://server"), unused = connect_to(idle, "sim://server");
+    peer_t closed = connect_to(client, "sim://server");
+    env_disconnect(client->env, closed);
+    env_send(client->env, peer, message(1, 0));
+    sim_run(s, 10 * MS, NULL, NULL);
+    if (_i == 0) {
+        sim_kill(server->sim);
+    } else {
+        env_stop(server->env);
+        sim_kill(server->sim); /* as a test does with a node that has stopped */
+    }
+    ck_assert_uint_eq(client->gone, 0);
+    sim_run(s, 20 * MS, NULL, NULL);
+    ck_assert_uint_eq(client->gone, 1);
+    ck_assert_uint_eq(client->gone_peer, peer);
+    ck_assert_uint_eq(client->gone_ns, 11 * MS);
+    ck_assert_uint_eq(idle->gone, 1); /* connected, though it has sent nothing */
+    ck_assert_uint_eq(idle->gone_peer, unused);
+    struct node *again = node_new(s, "server", "sim://server"); /* a connection out stays */
+    env_send(client->env, peer, message(2, 0));
+    sim_run(s, 30 * MS, NULL, NULL);
+    ck_assert_uint_eq(again->heard, 1);
+    sim_kill(client->sim);
+    sim_run(s, 40 * MS, NULL, NULL);
+    ck_assert_uint_eq(again->gone, 1);
+    ck_assert_uint_eq(again->gone_peer, again->from[0]);
+    ck_assert_int_eq(env_send(again->env, again->from[0], message(3, 0)), SHOAL_E_UNAVAILABLE);
+    sim_free(s);
+    free(server);
+    free(again);
+    free(client);
+    free(idle);
+}
+END_TEST
+
+/* A machine that is gone, or a pause, tells nothing. */
+START_TEST(sim_end_behind_a_cut_line_is_silent)
+{
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 13, .delay_min_ns = MS, .delay_max_ns = MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
+    peer_t peer = connect_to(client, "sim://server");
+    env_send(client->env, peer, message(1, 0));
+    sim_run(s, 10 * MS, NULL, NULL);
+    sim_pause(server->sim, 50 * MS);
+    sim_run(s, 60 * MS, NULL, NULL);
+    sim_cut(server->sim, client->sim, SECOND);
+    sim_kill(server->sim);
+    sim_run(s, 2 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(client->gone, 0);
+    sim_free(s);
+    free(server);
+    free(client);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sim");
@@ -447,6 +515,8 @@ int main(void)
     tcase_add_test(t, sim_paused_node_gets_all_at_once_and_in_order);
     tcase_add_test(t, sim_stop_ends_a_node_and_a_condition_ends_a_run);
     tcase_add_test(t, sim_disconnect_is_told_and_final);
+    tcase_add_loop_test(t, sim_end_of_a_node_is_told_to_its_peers, 0, 2);
+    tcase_add_test(t, sim_end_behind_a_cut_line_is_silent);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
