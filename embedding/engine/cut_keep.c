@@ -6,6 +6,7 @@
  *    images). [test: a_damaged_cut_is_refused_and_nothing_is_changed] */
 #include "embedding/engine/cut.h"
 
+#include "embedding/engine/copy_inner.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -266,6 +267,7 @@ void cut_clean(struct engine *g)
         cut_path(g, cut, "/dropped", inner);
         bool dropped = tail[0] == '\0' && stat(inner, &st) == 0 && !cut_referenced(g, cut);
         cut_path(g, cut, unfinished ? ".tmp" : "", inner);
+        dropped |= tail[0] == '\0' && copy_private(cut);
         if ((unfinished || dropped) && file_remove_tree(inner) != 0)
             log_warn("cannot remove %s", inner);
     }

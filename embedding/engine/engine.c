@@ -1,12 +1,14 @@
 /* engine.c: tables, reading, opening and closing. Invariants: engine.h. */
 #include "embedding/engine.h"
 
+#include "embedding/engine/copy_inner.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/identity.h"
 #include "embedding/engine/reload.h"
+#include "embedding/engine/seed.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/cold.h"
@@ -295,6 +297,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         else
             rc = lock_dir(g, e);
         if (rc == 0)
+            rc = seed_settle(g->dir, e);
+        if (rc == 0)
             rc = identity_open(g, e);
         if (rc == 0 && options->durability == DURABLE_MEMORY)
             rc = open_memory(g, e);
@@ -357,6 +361,7 @@ int engine_close(struct engine *g, bool flush)
             give_back(g);
     }
     offload_drain(&g->works); /* work that closing began */
+    copy_free(g);
     cut_free(g);
     flush_free(g);
     space_free(g);

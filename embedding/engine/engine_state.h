@@ -227,6 +227,9 @@ struct engine {
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
     uint32_t mem_cut_count;
 
+    struct copy *copies; /* owned; copies that followers read (copy.c) */
+    uint64_t copies_made;
+
     uint64_t exporting;                /* the cut that is exported to a checkpoint; 0: none */
     bool export_drop;                  /* its dropping was requested meanwhile */
     struct engine_job *job[JOB_KINDS]; /* owned by the code that began them; NULL: none */

@@ -9,6 +9,7 @@
  *
  * A scrub waits for a cut that is held or being made; flushing pauses while the store is rewritten.
  * Thread: the shard's. */
+#include "embedding/engine/copy_inner.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
 #include "embedding/journal/archive.h"
@@ -230,7 +231,8 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
     char path[LIMIT_PATH];
     uint32_t count = 0;
     for (uint32_t i = 0; i < g->mem_cut_count && count < most; i++)
-        out[count++] = g->mem_cut[i].facts.cut;
+        if (!copy_private(g->mem_cut[i].facts.cut))
+            out[count++] = g->mem_cut[i].facts.cut;
     if (g->dir == NULL)
         return count;
     snprintf(path, sizeof path, "%s/cuts", g->dir);
@@ -240,7 +242,7 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
     while (count < most && (entry = file_walk_next(&walk)) != NULL) {
         char *end;
         uint64_t cut = strtoull(entry, &end, 10);
-        if (end != entry && *end == '\0')
+        if (end != entry && *end == '\0' && !copy_private(cut))
             out[count++] = cut;
     }
     file_walk_close(&walk);

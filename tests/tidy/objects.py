@@ -14,7 +14,7 @@ DEFINES = "TDBRCVWG"
 # Asked for by name and not through a header: the system's main, a module's door (dlsym), what RocksDB's own code calls.
 ASKED = re.compile(r"main|shoal_backend_v\d+|shoal_cuda_\w+|_ZN7rocksdb\w+")
 CARD = re.compile(r"dense/cuda/device_(?!host)")  # built where there is nvcc, and so not everywhere
-PREFIXED = {"dense/cuda": "cuda", **{f"server/coord{room}": "coord" for room in ("", "/store", "/fleet", "/core", "/work", "/keep", "/figures", "/job")}}  # their names may begin with the folder's word: coord_flow_step, cuda_copy
+PREFIXED = {"dense/cuda": "cuda", "embedding": "engine", **{f"server/coord{room}": "coord" for room in ("", "/store", "/fleet", "/core", "/work", "/keep", "/figures", "/job")}}  # their names may begin with the folder's word: coord_flow_step, cuda_copy, engine_copy_read
 
 
 class Object:
