@@ -33,6 +33,18 @@ struct env_work {
     void *impl; /* owned by the env */
 };
 
+enum env_probe_answer {
+    ENV_PROBE_UNKNOWN, /* no answer within a second, no route, a name without an address */
+    ENV_PROBE_REFUSED, /* no process listens there: its machine says so */
+    ENV_PROBE_ANSWERS, /* a process listens there; it may be paused or hang */
+};
+
+struct env_probe {
+    void (*done)(struct env_probe *p); /* set by the owner before env_probe_start; called once */
+    enum env_probe_answer answer;      /* set by env before done */
+    void *impl;                        /* owned by the env; NULL when not running */
+};
+
 /* The identity of a peer, as proved by its key and not by what it claims. */
 struct env_who {
     enum role role;
@@ -69,6 +81,8 @@ struct env_ops {
     void (*known)(struct env *env, peer_t peer);                /* NULL: all peers are equal */
     const struct env_who *(*who)(struct env *env, peer_t peer); /* NULL: the env has no keys */
     void (*work)(struct env *env, struct env_work *w);
+    void (*probe_start)(struct env *env, struct env_probe *p, const char *endpoint);
+    void (*probe_stop)(struct env *env, struct env_probe *p);
     /* the loop returns after the current callbacks; it first sends queued messages, for 1 s at
      * most */
     void (*stop)(struct env *env);
@@ -140,6 +154,17 @@ static inline const struct env_who *env_who(struct env *e, peer_t peer)
 static inline void env_work_start(struct env *e, struct env_work *w)
 {
     e->ops->work(e, w);
+}
+/* Asks whether a process listens at an endpoint, without keys and without a message to it. The
+ * answer comes within a second, never from inside the call. p is not running. */
+static inline void env_probe_start(struct env *e, struct env_probe *p, const char *endpoint)
+{
+    e->ops->probe_start(e, p, endpoint);
+}
+/* No `done` is called any more; allowed when p is not running. */
+static inline void env_probe_stop(struct env *e, struct env_probe *p)
+{
+    e->ops->probe_stop(e, p);
 }
 static inline void env_stop(struct env *e)
 {

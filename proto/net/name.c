@@ -42,6 +42,20 @@ bool name_in(const char *endpoint)
            if_nametoindex(host) == 0;
 }
 
+int name_address(const char *numeric, struct sockaddr_storage *out, socklen_t *bytes)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    char host[256], port[16];
+    struct addrinfo *list;
+    if (!parts(numeric, host, port) || getaddrinfo(host, port, &hints, &list) != 0)
+        return SHOAL_E_CONFIG;
+    memcpy(out, list->ai_addr, list->ai_addrlen);
+    *bytes = list->ai_addrlen;
+    freeaddrinfo(list);
+    return 0;
+}
+
 bool name_any(const char *endpoint)
 {
     char host[256], port[16];

@@ -22,6 +22,7 @@
 #include "proto/net/later.h"
 #include "proto/net/local.h"
 #include "proto/net/peer.h"
+#include "proto/net/probe.h"
 #include "proto/net/recent.h"
 #include "proto/net/shake.h"
 #include "proto/net/sock.h"
@@ -77,6 +78,7 @@ struct net {
     struct recent shakes; /* failed handshakes that were logged */
     uv_signal_t terminated, interrupted, hung_up;
     struct later later;
+    struct probes probes;
     struct net_options options;
     struct rng rng;
 
@@ -439,6 +441,16 @@ static void op_work(struct env *env, struct env_work *w)
     later_work(&net_of(env)->later, w);
 }
 
+static void op_probe_start(struct env *env, struct env_probe *p, const char *endpoint)
+{
+    probes_start(&net_of(env)->probes, p, endpoint);
+}
+
+static void op_probe_stop(struct env *env, struct env_probe *p)
+{
+    probes_stop(&net_of(env)->probes, p);
+}
+
 /* A process with keys shows its own over tcp, and demands the other side's. */
 static int keys_show(struct net *n, struct sock *s, const char *endpoint, const char *key,
                      struct err *e)
@@ -634,6 +646,8 @@ static const struct env_ops net_ops = {
     .known = op_known,
     .who = op_who,
     .work = op_work,
+    .probe_start = op_probe_start,
+    .probe_stop = op_probe_stop,
     .stop = op_stop,
 };
 
@@ -669,6 +683,7 @@ static int loop_open(struct net *n, struct err *e)
     uv_prepare_start(&n->prepare, prepare_cb);
     uv_check_start(&n->check, check_cb);
     later_init(&n->later, &n->loop);
+    probes_init(&n->probes, &n->later);
     return 0;
 }
 
@@ -712,7 +727,9 @@ void net_free(struct net *n)
     if (n == NULL)
         return;
     n->handler = NULL;
+    probes_close(&n->probes);
     later_close(&n->later);
+    probes_free(&n->probes);
     if (n->watch.on) { /* before its socket is closed */
         uv_close((uv_handle_t *)&n->watch.connections, NULL);
         uv_close((uv_handle_t *)&n->watch.unfinished, NULL);

@@ -438,20 +438,27 @@ void sock_known(struct sock *s, const struct sock_id *from)
         conns_known(s->watch.conns, from->connection);
 }
 
-bool sock_ipc_answers(const char *endpoint)
+int sock_ipc_connect(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = endpoint + strlen("ipc://");
     if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(path) >= sizeof(address.sun_path))
-        return false;
+        return EINVAL;
     memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return false;
-    bool answers = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
-                   errno == EAGAIN; /* its backlog is full */
+        return errno;
+    int rc = 0;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        rc = errno;
     close(fd);
-    return answers;
+    return rc;
+}
+
+bool sock_ipc_answers(const char *endpoint)
+{
+    int rc = sock_ipc_connect(endpoint);
+    return rc == 0 || rc == EAGAIN;
 }
 
 static int bind_error(const char *endpoint, int error, struct err *e)

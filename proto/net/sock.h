@@ -104,6 +104,9 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
  * tcp, loopback too, without keys, unless `plain`. */
 int sock_endpoint_check(const char *endpoint, bool plain, struct err *e);
 bool sock_endpoint_tcp(const char *endpoint);
+/* Connects to an ipc path and closes again: 0, or the errno; EAGAIN: a process listens there, but
+ * too many wait to be let in. EINVAL: it is another endpoint. */
+int sock_ipc_connect(const char *endpoint);
 /* True when a process listens at an ipc path; false for any other endpoint. */
 bool sock_ipc_answers(const char *endpoint);
 

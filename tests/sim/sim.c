@@ -115,6 +115,8 @@ static const struct env_ops sim_ops = {
     .send = sim_send,
     .who = sim_who,
     .work = op_work,
+    .probe_start = sim_probe_start,
+    .probe_stop = sim_probe_stop,
     .stop = op_stop,
 };
 
@@ -170,6 +172,10 @@ static void event_run(struct sim *s, struct event *e)
     case EVENT_WORK:
         copy.work->run(copy.work);
         copy.work->done(copy.work);
+        break;
+    case EVENT_PROBE:
+        copy.probe->impl = NULL;
+        copy.probe->done(copy.probe);
         break;
     case EVENT_GONE:
         peer_gone(s, n, copy.from);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum event_kind { EVENT_MESSAGE = 1, EVENT_GONE, EVENT_TIMER, EVENT_WORK, EVENT_KILL };
+enum event_kind { EVENT_MESSAGE = 1, EVENT_GONE, EVENT_TIMER, EVENT_WORK, EVENT_KILL, EVENT_PROBE };
 
 struct channel;
 struct sim_node;
@@ -25,6 +25,7 @@ struct event {
     struct msg *m;           /* owned */
     struct env_timer *timer;
     struct env_work *work;
+    struct env_probe *probe;
     struct event *next_free;
 };
 

@@ -112,6 +112,8 @@ int sim_send(struct env *env, peer_t to, struct msg *m);
 int sim_connect(struct env *env, const char *endpoint, const char *key, peer_t *out);
 const struct env_who *sim_who(struct env *env, peer_t peer);
 void sim_disconnect(struct env *env, peer_t peer);
+void sim_probe_start(struct env *env, struct env_probe *p, const char *endpoint);
+void sim_probe_stop(struct env *env, struct env_probe *p);
 /* Closes the connections of a node that ends now. */
 void sim_hang_up(struct sim_node *n);
 /* Delivers e's message and frees the event. Returns true if the core got the message. */

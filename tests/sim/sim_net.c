@@ -16,6 +16,8 @@
  * pipe */
 #define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u)
 
+#define PROBE_NS UINT64_C(1000000000) /* the bound of a real probe */
+
 static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes)
 {
     if (count < *capacity)
@@ -249,6 +251,50 @@ void sim_hang_up(struct sim_node *n)
                  !is_cut(s, n, l->client))
             gone_start(s, &l->down, l->client, l->client_name);
     }
+}
+
+/* ---- asking who listens ---------------------------------------------------------------------- */
+
+static bool is_cut_off(const struct sim *s, const struct sim_node *n, const char *endpoint)
+{
+    for (const struct address *a = s->addresses; a != NULL; a = a->next)
+        if (strcmp(a->endpoint, endpoint) == 0)
+            return is_cut(s, n, a->node) || is_cut(s, a->node, n);
+    return false;
+}
+
+/* The state is that at the start: the answer is as old as a real one may be. */
+void sim_probe_start(struct env *env, struct env_probe *p, const char *endpoint)
+{
+    struct sim_node *n = sim_node_of(env);
+    struct sim *s = n->sim;
+    SHOAL_ASSERT(p->impl == NULL && p->done != NULL);
+    if (!sim_running(n))
+        return;
+    uint64_t delay_ns = 0;
+    for (int way = 0; way < 2; way++)
+        delay_ns += sim_draw(&s->rng, s->options.delay_min_ns, s->options.delay_max_ns);
+    p->answer = ENV_PROBE_REFUSED;
+    if (listener(s, endpoint) != NULL)
+        p->answer = ENV_PROBE_ANSWERS;
+    if (is_cut_off(s, n, endpoint) || delay_ns > PROBE_NS) {
+        p->answer = ENV_PROBE_UNKNOWN;
+        delay_ns = PROBE_NS;
+    }
+    struct event *e = heap_take(&s->heap, EVENT_PROBE, n, s->now_ns + delay_ns);
+    e->probe = p;
+    p->impl = e;
+    heap_push(&s->heap, e);
+}
+
+void sim_probe_stop(struct env *env, struct env_probe *p)
+{
+    struct sim_node *n = sim_node_of(env);
+    if (!sim_running(n) || p->impl == NULL)
+        return; /* the events of a dead node went with it */
+    heap_remove(&n->sim->heap, p->impl);
+    sim_event_drop(n->sim, p->impl);
+    p->impl = NULL;
 }
 
 /* ---- arriving -------------------------------------------------------------------------------- */

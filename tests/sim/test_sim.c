@@ -27,6 +27,9 @@ struct node {
     struct env_timer timer;
     struct env_work work;
     bool ran;
+    struct env_probe probe;
+    uint32_t probed;
+    uint64_t probed_ns;
 };
 
 static struct msg *message(uint64_t value, size_t bulk_bytes)
@@ -92,12 +95,21 @@ static void done(struct env_work *w)
     n->worked++;
 }
 
+static void probe_done(struct env_probe *p)
+{
+    struct node *n = container_of(p, struct node, probe);
+    ck_assert_ptr_null(p->impl);
+    n->probed++;
+    n->probed_ns = env_now_ns(n->env);
+}
+
 static struct node *node_new(struct sim *s, const char *name, const char *endpoint)
 {
     struct node *n = calloc(1, sizeof(*n));
     n->sim = sim_node_new(s, name, &handler, n);
     n->env = sim_node_env(n->sim);
     n->timer.fire = fire;
+    n->probe.done = probe_done;
     n->work.run = run;
     n->work.done = done;
     if (endpoint != NULL)
@@ -500,6 +512,51 @@ START_TEST(sim_end_behind_a_cut_line_is_silent)
 }
 END_TEST
 
+static enum env_probe_answer probe(struct sim *s, struct node *n, const char *endpoint)
+{
+    uint32_t before = n->probed;
+    env_probe_start(n->env, &n->probe, endpoint);
+    ck_assert_uint_eq(n->probed, before); /* not from inside the call */
+    sim_run(s, sim_now_ns(s) + SECOND, NULL, NULL);
+    ck_assert_uint_eq(n->probed, before + 1);
+    return n->probe.answer;
+}
+
+/* A paused process still listens; a cut line, either way, tells nothing within a second. */
+START_TEST(sim_probe_knows_whether_a_node_listens)
+{
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 14, .delay_min_ns = MS, .delay_max_ns = MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
+    ck_assert_int_eq(probe(s, client, "sim://nowhere"), ENV_PROBE_REFUSED);
+    ck_assert_uint_eq(client->probed_ns, 2 * MS);
+    ck_assert_int_eq(probe(s, client, "sim://server"), ENV_PROBE_ANSWERS);
+    sim_pause(server->sim, 100 * SECOND);
+    ck_assert_int_eq(probe(s, client, "sim://server"), ENV_PROBE_ANSWERS);
+    sim_cut(server->sim, client->sim, sim_now_ns(s) + 2 * SECOND);
+    uint64_t begun_ns = sim_now_ns(s);
+    ck_assert_int_eq(probe(s, client, "sim://server"), ENV_PROBE_UNKNOWN);
+    ck_assert_uint_eq(client->probed_ns, begun_ns + SECOND);
+    sim_kill(server->sim);
+    ck_assert_int_eq(probe(s, client, "sim://server"), ENV_PROBE_UNKNOWN);
+    ck_assert_int_eq(probe(s, client, "sim://server"), ENV_PROBE_REFUSED);
+    uint32_t before = client->probed;
+    env_probe_start(client->env, &client->probe, "sim://server");
+    env_probe_stop(client->env, &client->probe);
+    env_probe_stop(client->env, &client->probe);
+    ck_assert(!sim_step(s));
+    env_probe_start(client->env, &client->probe, "sim://server");
+    sim_kill(client->sim);
+    env_probe_stop(client->env, &client->probe); /* a core may still call this while it is freed */
+    sim_run(s, sim_now_ns(s) + 2 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(client->probed, before);
+    sim_free(s);
+    free(server);
+    free(client);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sim");
@@ -517,6 +574,7 @@ int main(void)
     tcase_add_test(t, sim_disconnect_is_told_and_final);
     tcase_add_loop_test(t, sim_end_of_a_node_is_told_to_its_peers, 0, 2);
     tcase_add_test(t, sim_end_behind_a_cut_line_is_silent);
+    tcase_add_test(t, sim_probe_knows_whether_a_node_listens);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
