@@ -284,8 +284,8 @@ static int prepare_seal(struct engine *g)
     all.cleared = g->runs.cleared;
     all.barrier = g->runs.barrier;
     l->control_sequence = g->sequence;
-    return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0}, &l->control,
-                                &l->control_bytes);
+    return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0, g->terms},
+                                &l->control, &l->control_bytes);
 }
 
 static void build_done(struct offload *w);

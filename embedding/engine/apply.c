@@ -416,6 +416,30 @@ static int apply_keys(struct apply *a, const struct record_header *h, const void
     return rc;
 }
 
+/* ---- followers ---- */
+
+static int apply_term(struct apply *a, const struct record_header *h, const void *payload,
+                      struct err *e)
+{
+    const struct record_term *t = payload;
+    if (a->of_cut || is_past(a, h))
+        return 0;
+    if (t->term <= term_last(&a->g->terms))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "record %" PRIu64 " begins term %" PRIu64 " behind term %" PRIu64,
+                       h->sequence, t->term, term_last(&a->g->terms));
+    term_add(&a->g->terms, t->term, h->sequence);
+    return 0;
+}
+
+/* For followers alone (follow.c). */
+static int apply_nothing(struct apply *a, const struct record_header *h, const void *payload,
+                         struct err *e)
+{
+    (void)a, (void)h, (void)payload, (void)e;
+    return 0;
+}
+
 /* ---- kinds ---- */
 
 struct kind {
@@ -434,7 +458,16 @@ static const struct kind kinds[] = {
     [RECORD_FENCE] = {"fence", sizeof(struct record_fence), false, true, apply_fence},
     [RECORD_RESTORE] = {"restore", sizeof(struct record_restore), false, true, apply_restore},
     [RECORD_KEYS] = {"keys", sizeof(struct record_keys), true, false, apply_keys},
+    [RECORD_TERM] = {"term", sizeof(struct record_term), false, true, apply_term},
+    [RECORD_BASE] = {"base", 0, false, false, apply_nothing},
+    [RECORD_CUT] = {"cut", sizeof(struct record_cut), false, false, apply_nothing},
 };
+
+bool apply_fits(const struct record_header *h)
+{
+    const struct kind *k = &kinds[h->kind];
+    return k->least ? h->payload_bytes >= k->bytes : h->payload_bytes == k->bytes;
+}
 
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
 {
@@ -447,7 +480,7 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
         return 0;
     if (k->control && !a->live && !a->of_cut && !is_past(a, h))
         a->g->control_changed = h->sequence;
-    if (k->least ? h->payload_bytes < k->bytes : h->payload_bytes != k->bytes)
+    if (!apply_fits(h))
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u (%s) has %u bytes",
                        h->sequence, h->kind, k->name, h->payload_bytes);
     return k->apply(a, h, r->payload, e);

@@ -61,6 +61,8 @@ struct apply {
 /* Applies one record. CORRUPT (it does not fit the state here), SCHEMA, NOMEM, or the error of an
  * op. */
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e);
+/* True when the payload has the size that its kind has. */
+bool apply_fits(const struct record_header *h);
 /* Makes or checks a table of a control state. SCHEMA: another one is there. */
 int apply_table(struct apply *a, const struct table_schema *s, const struct table_past *past,
                 struct err *e);

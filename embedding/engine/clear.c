@@ -225,9 +225,9 @@ static int work_begin(struct engine *g, struct err *e)
     const struct runs after = {
         .newest = g->runs.newest, .cleared = c->number, .barrier = c->sequence};
     struct clear_work *w = calloc(1, sizeof *w);
-    if (w == NULL ||
-        stored_control_write(none, &after, (struct stored_as_of){c->sequence, c->sequence},
-                             &w->control, &w->control_bytes) != 0) {
+    if (w == NULL || stored_control_write(none, &after,
+                                          (struct stored_as_of){c->sequence, c->sequence, g->terms},
+                                          &w->control, &w->control_bytes) != 0) {
         free(w);
         clear_free(g);
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop what is here");

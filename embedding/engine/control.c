@@ -4,6 +4,7 @@
 #include "embedding/engine/change.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/follow_inner.h"
 #include "embedding/engine/restore_check.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
@@ -30,7 +31,7 @@ static int sync_now(struct engine *g, struct err *e)
  * again which lanes are over. */
 static bool must_last(const struct engine *g, enum record_kind kind)
 {
-    if (g->options.durability == DURABLE_FSYNC)
+    if (g->options.durability == DURABLE_FSYNC || kind == RECORD_TERM)
         return true;
     return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP);
 }
@@ -43,12 +44,14 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
     *h = (struct record_header){.kind = (uint16_t)kind, .payload_bytes = (uint32_t)count};
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    struct record_payload payload = {{bytes, NULL}, {count, 0}};
     if (g->journal == NULL) {
         h->sequence = g->committed = g->control_changed = ++g->sequence;
+        if (g->tail != NULL)
+            follow_keep(g, h, &payload);
         return 0;
     }
     SHOAL_ASSERT(count <= journal_payload_max(g->journal)); /* otherwise it fits no segment */
-    struct record_payload payload = {{bytes, NULL}, {count, 0}};
     struct err failure = {0};
     int rc = journal_append(g->journal, h, &payload, &failure);
     if (rc == 0)
@@ -59,6 +62,8 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
         return engine_fail_with(g, &failure, e);
     SHOAL_ASSERT(h->sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = g->control_changed = h->sequence;
+    if (g->tail != NULL)
+        follow_keep(g, h, &payload);
     g->committed = journal_committed(g->journal);
     SHOAL_ASSERT(g->committed == g->sequence);
     if (g->options.durability == DURABLE_FSYNC)
@@ -100,8 +105,8 @@ static int control_apply(struct engine *g, const struct record_header *h, const 
     return engine_fail_with(g, &failure, e);
 }
 
-static int control_record(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
-                          struct err *e)
+int engine_record(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
+                  struct err *e)
 {
     struct record_header h;
     int rc = control_journal(g, kind, bytes, count, &h, e);
@@ -118,7 +123,7 @@ static int record_table(struct engine *g, const struct table_schema *s, struct e
     if (stored == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the schema of table %s", s->name);
     record_schema_write(s, stored);
-    int rc = control_record(g, RECORD_TABLE, stored, bytes, e);
+    int rc = engine_record(g, RECORD_TABLE, stored, bytes, e);
     free(stored);
     return rc;
 }
@@ -183,7 +188,7 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
     if (rc != 0)
         return rc;
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
-    return control_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
+    return engine_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
 }
 
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e)
@@ -217,7 +222,7 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
     if (cut_copy_under_way(g)) /* cut_copy.c, 1: tablets that are not copied yet have its marks */
         return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     struct record_run_drop r = {.run = run};
-    int rc = control_record(g, RECORD_RUN_DROP, &r, sizeof r, e);
+    int rc = engine_record(g, RECORD_RUN_DROP, &r, sizeof r, e);
     if (rc == 0 && g->journal == NULL)
         runs_forget(&g->runs, UINT64_MAX);
     return rc;
@@ -244,7 +249,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
             f.offset = *offset;
         else if (counts)
             f.offset = run_offset(r, lane);
-        int rc = control_record(g, RECORD_FENCE, &f, sizeof f, e);
+        int rc = engine_record(g, RECORD_FENCE, &f, sizeof f, e);
         if (rc != 0)
             return rc;
     }
@@ -455,6 +460,12 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     rc = check_room_beside(g, &r, e);
     if (rc != 0)
         return rc;
+    return engine_record_restore(g, &r, e);
+}
+
+int engine_record_restore(struct engine *g, const struct record_restore *r, struct err *e)
+{
+    int rc = 0;
     /* its rows may not all fit into memory: applying the record writes to the store */
     if (g->store != NULL)
         rc = flush_settle(g, e);
@@ -462,7 +473,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         return rc;
     SHOAL_ASSERT(g->pending == 0 && !g->flush.busy && !g->cut_busy);
     struct record_header h;
-    rc = control_journal(g, RECORD_RESTORE, &r, sizeof r, &h, e);
+    rc = control_journal(g, RECORD_RESTORE, r, sizeof *r, &h, e);
     if (rc != 0)
         return rc;
     struct err failure = {0};
@@ -472,5 +483,5 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         rc = sync_now(g, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
-    return control_apply(g, &h, &r, NULL, e);
+    return control_apply(g, &h, r, NULL, e);
 }

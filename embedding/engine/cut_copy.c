@@ -50,8 +50,9 @@ int cut_copy_new(struct engine *g, const struct cut_facts *facts, const char *pa
                            .room = flush_image_bytes(g)};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
-    int rc = stored_control_write(list, &g->runs, (struct stored_as_of){facts->sequence, 0},
-                                  &c->control, &c->control_bytes);
+    int rc =
+        stored_control_write(list, &g->runs, (struct stored_as_of){facts->sequence, 0, g->terms},
+                             &c->control, &c->control_bytes);
     if (rc == 0 && tmp == NULL)
         rc = store_mem_open(&c->to);
     if (rc != 0) {

@@ -6,6 +6,7 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/follow_inner.h"
 #include "embedding/engine/identity.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/seed.h"
@@ -153,7 +154,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .evicted_clean = g->tier.evicted_clean,
                                  .store_memory = g->store == NULL ? 0 : tier_store_memory(g)};
     SHOAL_ASSERT(out->flushed_sequence <= out->sequence);
-    out->memory_bytes += out->store_memory;
+    out->memory_bytes += out->store_memory + follow_bytes(g);
     out->disk_bytes = space_taken(g);
     out->disk_short = g->space.refusing != SPACE_ENOUGH ||
                       (g->space.stopped && g->job[JOB_CHANGE] != NULL); /* no push would ask */
@@ -284,6 +285,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
     g->env = env;
     g->lock_fd = -1;
     g->reload_rows = RELOAD_STEP_ROWS;
+    g->readers.keep = UINT64_MAX;
     tier_init(g);
     fetch_init(g);
     int rc = arena_new(&g->arena);
@@ -365,6 +367,7 @@ int engine_close(struct engine *g, bool flush)
     cut_free(g);
     flush_free(g);
     space_free(g);
+    follow_free(g);
     fetch_free(g);
     engine_whole_free(g);
     store_close(g->store);

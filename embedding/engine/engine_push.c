@@ -2,6 +2,7 @@
 #include "embedding/engine/apply.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/follow_inner.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "proto/base/assert.h"
@@ -136,20 +137,25 @@ static int check_room(struct engine *g, const struct push_record *r, const struc
 static int queue_push(struct engine *g, const struct push_record *r, const struct run *run,
                       const struct engine_table *t, struct err *e)
 {
-    if (g->journal == NULL) {
+    struct record_header h;
+    struct record_payload payload;
+    if (g->journal == NULL && g->tail == NULL) {
         g->sequence++;
         return 0;
     }
-    struct record_header h;
-    struct record_payload payload;
     record_of_push(r, schema_push_floats(table_schema_of(t->table)),
                    run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
-    int rc = journal_append(g->journal, &h, &payload, &failure);
+    int rc = 0;
+    h.sequence = g->sequence + 1;
+    if (g->journal != NULL)
+        rc = journal_append(g->journal, &h, &payload, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
     SHOAL_ASSERT(h.sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = h.sequence;
+    if (g->tail != NULL)
+        follow_keep(g, &h, &payload);
     return 0;
 }
 
@@ -188,6 +194,35 @@ static uint64_t lowest_mark(const struct run *run, const struct push_record *r)
     return lowest;
 }
 
+static void take_marks(struct engine *g, const struct push_record *r, struct run *run,
+                       const struct engine_table *t, struct push_plan *plan)
+{
+    apply_marks(run, t, r, plan);
+    plan->bsp = run->mode == RUN_BSP;
+    plan->sequence = g->sequence;
+    if (plan->all)
+        plan->mark = r->to;
+    else
+        plan->mark = lowest_mark(run, r);
+    SHOAL_ASSERT(plan->mark >= r->to); /* every covered tablet has the push now */
+    g->pending++;
+}
+
+/* Journals a push that may be taken, and moves its marks. */
+static int take_push(struct engine *g, const struct push_record *r, struct run *run,
+                     const struct engine_table *t, struct push_plan *plan, struct err *e)
+{
+    if (apply_ready(run, t, r, NULL, 0, plan) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a push of lane %u", r->lane);
+    int rc = queue_push(g, r, run, t, e);
+    if (rc != 0) {
+        apply_plan_free(plan);
+        return rc;
+    }
+    take_marks(g, r, run, t, plan);
+    return 0;
+}
+
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
                       struct err *e)
 {
@@ -209,23 +244,70 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     rc = check_content(g, r, t, e);
     if (rc == 0)
         rc = check_room(g, r, t, e);
-    if (rc == 0 && apply_ready(run, t, r, NULL, 0, plan) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a push of lane %u", r->lane);
-    if (rc == 0 && (rc = queue_push(g, r, run, t, e)) != 0)
-        apply_plan_free(plan);
+    if (rc == 0)
+        rc = take_push(g, r, run, t, plan, e);
     if (rc != 0)
         return rc;
     guard_count_clipped(g->guard, table_schema_of(t->table), r);
-    apply_marks(run, t, r, plan);
-    plan->bsp = run->mode == RUN_BSP;
-    plan->sequence = g->sequence;
-    if (plan->all)
-        plan->mark = r->to;
-    else
-        plan->mark = lowest_mark(run, r);
-    SHOAL_ASSERT(plan->mark >= r->to); /* every covered tablet has the push now */
-    g->pending++;
     return 0;
+}
+
+/* ---- admission of a leader's push ---- */
+
+static int differs(const struct push_record *r, const char *how, struct err *e)
+{
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "a push of run %" PRIu64 " lane %u generation %" PRIu64 " batches (%" PRIu64
+                   ", %" PRIu64 "] for table %u does not follow from what is here: %s",
+                   r->run, r->lane, r->generation, r->from, r->to, r->table, how);
+}
+
+/* Checks what the leader has checked in the same state. Led tablets and values are its own. */
+static int check_followed(struct engine *g, const struct push_record *r, bool bsp, struct run **run,
+                          struct engine_table **table, struct err *e)
+{
+    *run = runs_find(&g->runs, r->run);
+    *table = engine_slot(g, r->table);
+    if (*run == NULL || r->lane >= (*run)->lanes)
+        return differs(r, "there is no such lane", e);
+    if (r->generation != (*run)->lane[r->lane].generation || bsp != ((*run)->mode == RUN_BSP))
+        return differs(r, "the lane has another generation or mode", e);
+    if (*table == NULL)
+        return differs(r, "there is no such table", e);
+    uint32_t tablets = (*table)->scope.tablets;
+    if (r->tablet_count == 0 || r->tablet_first >= tablets ||
+        r->tablet_count > tablets - r->tablet_first)
+        return differs(r, "there are no such tablets", e);
+    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+        return differs(r, "it is malformed", e);
+    return 0;
+}
+
+int engine_admit_followed(struct engine *g, const struct push_record *r, bool bsp,
+                          struct push_plan *plan, struct err *e)
+{
+    struct run *run = NULL;
+    struct engine_table *t = NULL;
+    uint32_t gap;
+    *plan = (struct push_plan){0};
+    int rc = check_followed(g, r, bsp, &run, &t, e);
+    if (rc != 0)
+        return rc;
+    const struct table_schema *s = table_schema_of(t->table);
+    if (g->journal != NULL && body_bytes(s, r) > journal_payload_max(g->journal))
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "a record of the leader, of %" PRIu64
+                       " bytes, does not fit a journal segment of %u here: raise %s, and restart "
+                       "the server",
+                       body_bytes(s, r), g->segment_bytes, segment_bound(g));
+    if (apply_plan(run, r, NULL, 0, plan, &gap) != 0 || plan->applied == 0)
+        return differs(r, "its marks are others", e);
+    if (!engine_warm(g, r->table, r->keys, r->key_count))
+        return err_set(e, SHOAL_E_AGAIN, "rows of a push come from the store; ask again");
+    struct err why;
+    if (check_room(g, r, t, &why) != 0)
+        return err_set(e, SHOAL_E_BUSY, "%s", why.text);
+    return take_push(g, r, run, t, plan, e);
 }
 
 /* ---- commit, apply ---- */

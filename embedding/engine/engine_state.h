@@ -8,6 +8,7 @@
 #include "embedding/journal/archive.h"
 #include "embedding/journal/journal.h"
 #include "embedding/journal/record.h"
+#include "embedding/journal/term.h"
 #include "embedding/rows/mark.h"
 #include "embedding/rows/run.h"
 #include "embedding/store.h"
@@ -182,6 +183,13 @@ struct engine_job {
     const struct engine_job_ops *ops;
 };
 
+/* Readers of the journal for followers that are far behind. */
+#define ENGINE_READERS 4u
+struct engine_readers {
+    struct records_read *read[ENGINE_READERS]; /* owned; NULL: none (follow_read.c) */
+    uint64_t keep;                             /* records behind it are wanted; UINT64_MAX: none */
+};
+
 struct engine {
     struct engine_options options;
     char *dir; /* owned; NULL: all is in memory */
@@ -207,6 +215,9 @@ struct engine {
     uint64_t committed; /* last written record (without a journal: last applied) */
     uint32_t pending;   /* admitted and not applied yet */
     uint64_t control_changed, control_written, control_durable;
+    struct terms terms; /* of the records up to `sequence` */
+    struct tail *tail;  /* owned; NULL: there are no followers */
+    struct engine_readers readers;
     bool broken;  /* the disk failed: nothing is acknowledged any more */
     bool syncing; /* a journal sync is in flight */
     struct space space;
@@ -284,6 +295,17 @@ void engine_jobs_step(struct engine *g, enum engine_job_kind from, enum engine_j
 bool engine_jobs_urgent(const struct engine *g);
 uint64_t engine_jobs_bytes(const struct engine *g);
 void engine_jobs_close(struct engine *g);
+
+/* control.c: journals and applies a control record whose conditions hold; returns its status. An
+ * error after it was journalled is the engine's end (engine_fail). */
+int engine_record(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
+                  struct err *e);
+/* The same for a RESTORE, whose cut is here. */
+int engine_record_restore(struct engine *g, const struct record_restore *r, struct err *e);
+/* engine_push.c: admits a push that another engine has admitted in the same state, so that its
+ * values are not checked again. CORRUPT: the state here is another one; BUSY, AGAIN. */
+int engine_admit_followed(struct engine *g, const struct push_record *r, bool bsp,
+                          struct push_plan *plan, struct err *e);
 
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);

@@ -20,6 +20,7 @@
 
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
+#include "embedding/engine/follow_inner.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_cold.h"
@@ -130,7 +131,7 @@ void flush_trim(struct engine *g)
         spare = 0;
     else
         spare = (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
-    journal_trim(g->journal, floor, spare);
+    journal_trim(g->journal, follow_floor(g, floor), spare);
     runs_forget(&g->runs, floor);
     cut_refs_trim(g, floor);
 }

@@ -229,9 +229,9 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     struct store_item item;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
-    int rc = stored_control_write(list, &g->runs,
-                                  (struct stored_as_of){sequence, written_floor(g, sequence)},
-                                  &f->control, &item.value_bytes);
+    int rc = stored_control_write(
+        list, &g->runs, (struct stored_as_of){sequence, written_floor(g, sequence), g->terms},
+        &f->control, &item.value_bytes);
     if (rc != 0)
         return rc;
     stored_control_key(&item);

@@ -74,8 +74,10 @@ static int take_control(struct recover *r, const void *value, size_t value_bytes
     r->to.control = as_of.sequence;
     r->found_control = true;
     r->to.floor = 0; /* a cut's tablets have their own `base` */
-    if (!r->to.of_cut)
+    if (!r->to.of_cut) {
         r->to.floor = as_of.floor;
+        r->to.g->terms = as_of.terms;
+    }
     return rc;
 }
 

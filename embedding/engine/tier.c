@@ -9,6 +9,7 @@
 
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/follow_inner.h"
 #include "embedding/rows/arena_inner.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
@@ -68,7 +69,7 @@ uint64_t tier_used(struct engine *g)
             used += arena_used(g->loaded[i].arena);
     for (uint32_t i = 0; i < g->mem_cut_count; i++)
         used += g->mem_cut[i].facts.bytes;
-    used += runs_bytes(&g->runs) + engine_jobs_bytes(g);
+    used += runs_bytes(&g->runs) + engine_jobs_bytes(g) + follow_bytes(g);
     if (tier->looks++ % LOOK_EVERY == 0) {
         if (g->store == NULL)
             tier->beside = 0;

@@ -93,7 +93,7 @@ static bool split_payload(const struct record_header *h, const void *at, struct 
 
 bool record_known(const struct record_header *h)
 {
-    return h->kind >= RECORD_PUSH && h->kind <= RECORD_KEYS && h->clock == 0 && h->age == 0 &&
+    return h->kind >= RECORD_PUSH && h->kind < RECORD_KINDS && h->clock == 0 && h->age == 0 &&
            h->width == 0;
 }
 

@@ -26,7 +26,13 @@ enum record_kind {
     RECORD_RUN_DROP = 4,
     RECORD_FENCE = 5,
     RECORD_RESTORE = 6,
-    RECORD_KEYS = 7 /* keys erased, blocked, allowed; fields dropped */
+    RECORD_KEYS = 7, /* keys erased, blocked, allowed; fields dropped */
+    /* Of a shard with followers (embedding/follow.h). RECORD_BASE has no payload: the state behind
+     * it does not follow from the records before it. */
+    RECORD_TERM = 8,
+    RECORD_BASE = 9,
+    RECORD_CUT = 10,
+    RECORD_KINDS
 };
 
 /* A push. Its fixed part is on disk as struct record_header; keys and gradients follow. Points into
@@ -116,6 +122,14 @@ struct record_restore {
     uint32_t lanes, mode;
 };
 _Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk format");
+struct record_term {
+    uint64_t term;
+};
+struct record_cut { /* a cut of the records before this one was made; run 0: of no run */
+    uint64_t cut, run;
+};
+_Static_assert(sizeof(struct record_term) == 8 && sizeof(struct record_cut) == 16,
+               "records of a shard with followers are a disk format");
 
 /* A record in the reader's buffer. */
 struct journal_record {
@@ -148,7 +162,8 @@ void record_seal(struct record_header *h, const struct record_payload *payload);
 bool record_known(const struct record_header *h);
 /* Reads the record of this segment generation at `at`, at most `available` bytes long. 0: *h is
  * filled, and *payload points into `at`. END: there is none (no record, another generation's, a
- * torn or damaged one). VERSION: it is not known. Only the cursor calls it (cursor.h). */
+ * torn or damaged one). VERSION: it is not known. The cursor calls it for files (cursor.h),
+ * follow.c for a leader's records. */
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
                 const void **payload);
 

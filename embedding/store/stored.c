@@ -21,8 +21,10 @@
 /* 0.2.0 wrote this when no schema had changed and no run was cleared: it lacks the fields for
  * them */
 #define CONTROL_MAGIC_3 0x334c5254434c4853ull
-#define CONTROL_MAGIC 0x354c5254434c4853ull
-#define CONTROL_VERSION 5u
+/* the same without terms: written while no term was begun */
+#define CONTROL_MAGIC_5 0x354c5254434c4853ull
+#define CONTROL_MAGIC 0x364c5254434c4853ull
+#define CONTROL_VERSION 6u
 #define CONTROL_OLDEST 3u
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
@@ -284,13 +286,23 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
 }
 
 /* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from
- * version 5 on u64 runs.newest_of); runs with their lanes; dropped runs ---- */
+ * version 5 on u64 runs.newest_of); runs with their lanes; dropped runs; from version 6 on struct
+ * control_terms, and its terms ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
-static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
+struct control_terms {
+    uint64_t dropped, count;
+};
+_Static_assert(sizeof(struct control_terms) == 16 && sizeof(struct term_begin) == 16,
+               "the terms of a control state are a disk format");
+
+static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r,
+                            const struct terms *terms)
 {
     size_t bytes = sizeof(struct control_head);
+    if (terms->count > 0)
+        bytes += sizeof(struct control_terms) + terms->count * sizeof(struct term_begin);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) +
@@ -324,11 +336,12 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
                          struct stored_as_of as_of, void **out, size_t *bytes)
 {
     SHOAL_ASSERT(as_of.floor <= as_of.sequence); /* a reader would refuse it otherwise */
-    *bytes = control_bytes(table, r);
+    const struct terms *terms = &as_of.terms;
+    *bytes = control_bytes(table, r, terms);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = CONTROL_MAGIC,
+    struct control_head h = {.magic = terms->count > 0 ? CONTROL_MAGIC : CONTROL_MAGIC_5,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest,
@@ -369,6 +382,11 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
             continue;
         at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
         h.runs++;
+    }
+    if (terms->count > 0) {
+        at = put(at, &(struct control_terms){terms->dropped, terms->count},
+                 sizeof(struct control_terms));
+        at = put(at, terms->begin, terms->count * sizeof terms->begin[0]);
     }
     SHOAL_ASSERT((size_t)(at - value) == *bytes);
     memcpy(value, &h, sizeof h);
@@ -457,6 +475,22 @@ static int read_run(struct reader *in, struct runs *r)
     return 0;
 }
 
+static int read_terms(struct reader *in, uint64_t sequence, struct terms *t)
+{
+    struct control_terms c;
+    struct term_begin b;
+    if (!get(in, &c, sizeof c) || c.count == 0 || c.count > TERMS_KEPT)
+        return SHOAL_E_CORRUPT;
+    t->dropped = c.dropped;
+    for (uint64_t last = 0; t->count < c.count; last = b.sequence) {
+        if (!get(in, &b, sizeof b) || b.term <= term_last(t) || b.term <= c.dropped ||
+            b.sequence <= last || b.sequence > sequence)
+            return SHOAL_E_CORRUPT;
+        term_add(t, b.term, b.sequence);
+    }
+    return 0;
+}
+
 int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of,
                         stored_schema_visit visit, void *context, struct err *e)
 {
@@ -511,7 +545,9 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
         r->cleared = h.cleared;
         r->barrier = h.barrier;
     }
-    *as_of = (struct stored_as_of){h.sequence, h.floor};
+    *as_of = (struct stored_as_of){h.sequence, h.floor, {0}};
+    if (version >= 6 && read_terms(&in, h.sequence, &as_of->terms) != 0)
+        return err_set(e, SHOAL_E_CORRUPT, damaged);
 
     if (in.at == in.end)
         return 0;

@@ -7,6 +7,7 @@
 #ifndef EMBEDDING_STORE_STORED_H
 #define EMBEDDING_STORE_STORED_H
 
+#include "embedding/journal/term.h"
 #include "embedding/rows/run.h"
 #include "embedding/store.h"
 #include "embedding/table.h"
@@ -57,9 +58,10 @@ bool stored_is_load(const void *key, size_t key_bytes);
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e);
 
 /* `sequence`: the control state includes records up to it; `floor`: the images stored with it or
- * before it do. */
+ * before it do; `terms`: those that begin up to it. */
 struct stored_as_of {
     uint64_t sequence, floor;
+    struct terms terms;
 };
 /* table[number]: NULL: there is none. *out: the caller frees it. */
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,

@@ -45,6 +45,7 @@ ROOMS = {
 }
 OWNERS = {
     "embedding/engine.h": "embedding/engine",
+    "embedding/follow.h": "embedding/engine",
     "embedding/store.h": "embedding/store",
     "embedding/table.h": "embedding/rows",
     "embedding/arena.h": "embedding/rows",

@@ -4,9 +4,9 @@
 APPLY = "embedding/engine/apply.c"
 LOAD = ("embedding/checkpoint/load.c", "embedding/checkpoint/load_build.c")  # a load fills tables without a record
 CALLERS = {
-    "record_read": ("embedding/journal/cursor.c",),
+    "record_read": ("embedding/journal/cursor.c", "embedding/engine/follow.c"),  # follow: a leader's records
     "record_reseal": ("embedding/journal/cursor.c",),
-    "record_to_push": (APPLY,),
+    "record_to_push": (APPLY, "embedding/engine/follow.c"),
     "table_push": (APPLY,),
     "table_keys": (APPLY,),
     "table_undo_drop": (APPLY, LOAD[1]),  # of a run that begins with rows of another

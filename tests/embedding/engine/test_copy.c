@@ -84,9 +84,10 @@ static uint64_t state_of(struct rig *s)
         for (uint32_t k = 0; list[t] != NULL && k < g->table[t].scope.tablets; k++)
             sum = tablet_state(s, t, k, sum);
     }
-    ck_assert_int_eq(
-        stored_control_write(list, &g->runs, (struct stored_as_of){g->sequence, 0}, &value, &bytes),
-        0);
+    ck_assert_int_eq(stored_control_write(list, &g->runs,
+                                          (struct stored_as_of){g->sequence, 0, g->terms}, &value,
+                                          &bytes),
+                     0);
     sum = hash_bytes(value, bytes, sum);
     free(value);
     return sum;

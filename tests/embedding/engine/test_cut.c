@@ -520,7 +520,8 @@ static void forget_floor(void)
     struct err e = {0};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = s.g->table[i].table;
-    ck_assert_int_eq(stored_control_write(list, &s.g->runs, (struct stored_as_of){s.g->sequence, 0},
+    ck_assert_int_eq(stored_control_write(list, &s.g->runs,
+                                          (struct stored_as_of){s.g->sequence, 0, s.g->terms},
                                           &control, &item.value_bytes),
                      0);
     stored_control_key(&item);

@@ -122,8 +122,8 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
         ck_assert_int_eq(rc, whole ? SHOAL_E_VERSION : SHOAL_E_CORRUPT);
         static const char *const words[] = {
             "is damaged",
-            "version 7, this Shoal reads 3 to 5: it was written by a later one; start that one",
-            "version 2, this Shoal reads 3 to 5: it was written by a release before 0.2.0; start"};
+            "version 7, this Shoal reads 3 to 6: it was written by a later one; start that one",
+            "version 2, this Shoal reads 3 to 6: it was written by a release before 0.2.0; start"};
         ck_assert_ptr_nonnull(strstr(e.text, words[i]));
     }
     free(value);
@@ -253,6 +253,35 @@ START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
 }
 END_TEST
 
+/* Terms come back; without one the state has the bytes of version 5. */
+START_TEST(terms_come_back_from_the_control_state)
+{
+    struct runs r = {0};
+    struct stored_as_of as_of = {.sequence = 90, .floor = 80}, read;
+    control_make(&r, as_of);
+    size_t least = value_bytes;
+    ck_assert_int_eq(value[7], '5');
+    ck_assert_int_eq(control_read(NULL, &read), 0);
+    ck_assert_uint_eq(read.terms.count, 0);
+    as_of.terms.dropped = 2;
+    term_add(&as_of.terms, 5, 30);
+    term_add(&as_of.terms, 9, 90);
+    control_make(&r, as_of);
+    ck_assert_int_eq(value[7], '6');
+    ck_assert_uint_eq(value_bytes, least + 16 + 2 * 16);
+    ck_assert_int_eq(control_read(NULL, &read), 0);
+    ck_assert_mem_eq(&read.terms, &as_of.terms, sizeof read.terms);
+    static const uint64_t bad[][2] = {{8, 0},  {8, 3},   {8, TERMS_KEPT + 1},
+                                      {0, 5},  {16, 9},  {24, 90},
+                                      {32, 5}, {40, 30}, {40, 91}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        control_make(&r, as_of);
+        word_put(least + bad[i][0], bad[i][1]);
+        ck_assert_int_eq(control_read(NULL, &read), SHOAL_E_CORRUPT);
+    }
+}
+END_TEST
+
 /* The records of runs and loads have the same bytes in every release: otherwise a release could not
  * read those of an earlier one. */
 START_TEST(runs_and_loads_are_stored_as_in_every_release)
@@ -309,6 +338,7 @@ int main(void)
     tcase_add_test(t, a_key_tells_what_it_names);
     tcase_add_test(t, control_state_of_a_later_version_is_refused_by_name);
     tcase_add_test(t, runs_come_back_from_the_control_state);
+    tcase_add_test(t, terms_come_back_from_the_control_state);
     tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
     tcase_add_test(t, a_word_about_a_load_that_cannot_be_is_damaged);
     tcase_add_test(t, runs_and_loads_are_stored_as_in_every_release);
