@@ -14,6 +14,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,6 +496,53 @@ START_TEST(a_part_beyond_limits_is_refused)
 }
 END_TEST
 
+/* Changed bytes under a right checksum: a part is refused, or the engine says what is wrong, or it
+ * opens. */
+START_TEST(a_changed_part_never_crashes)
+{
+    const char *seeds = getenv("SHOAL_SEEDS");
+    const uint64_t most = seeds == NULL ? 60 : strtoull(seeds, NULL, 10);
+    uint64_t refused = 0, opened = 0;
+    lead_kind(_i);
+    copy_begin(&leader, &parts);
+    parts_read(&leader, &parts, 60000);
+    struct engine_options o = leader.options;
+    o.dir = where(_i);
+    for (uint64_t n = 0; n < most; n++) {
+        struct rng r = rng_of(n, (uint64_t)_i, 3);
+        struct engine_seed *seed = seed_of(&o);
+        struct err e = {0};
+        int rc = 0;
+        for (uint32_t i = 0; i < parts.count && rc == 0; i++) {
+            char *bad = malloc(parts.bytes[i]);
+            memcpy(bad, parts.part[i], parts.bytes[i]);
+            struct copy_head *h = (void *)bad;
+            size_t first = sizeof *h, span = 48;
+            if (rng_below(&r, 2) == 0)
+                span = parts.bytes[i] - first;
+            if (parts.bytes[i] >= first + span && rng_below(&r, parts.count) == 0)
+                bad[first + rng_below(&r, span)] ^= (char)(1u << rng_below(&r, 8));
+            h->checksum = copy_checksum(bad, parts.bytes[i]);
+            rc = engine_seed_take(seed, bad, parts.bytes[i], &e);
+            free(bad);
+        }
+        if (rc == 0)
+            rc = seed_open(seed, where(_i), &e);
+        else
+            engine_seed_free(seed);
+        ck_assert(rc == 0 || e.text[0] != '\0');
+        refused += rc != 0;
+        opened += rc == 0;
+        if (rc == 0)
+            rig_close(&copy, false);
+    }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_gt(opened, 0);
+    rig_close(&leader, false);
+    parts_free(&parts);
+}
+END_TEST
+
 START_TEST(a_part_too_early_is_refused)
 {
     struct err e = {0};
@@ -820,6 +868,90 @@ START_TEST(power_leaves_the_old_rows_or_the_new_ones)
 }
 END_TEST
 
+START_TEST(power_leaves_all_or_nothing_of_a_wiped_folder)
+{
+    bool off = true;
+    uint64_t emptied = 0, kept = 0;
+    char base[LIMIT_PATH];
+    snprintf(base, sizeof base, "%.900s/disk", root);
+    snprintf(other, sizeof other, "%.900s/disk/copy", root);
+    for (uint64_t at = 1; off; at++) {
+        struct err e = {0};
+        ck_assert_int_eq(mkdir(base, 0700), 0);
+        rig_open(&copy, other, DURABLE_JOURNAL);
+        rig_table(&copy, 5);
+        uint64_t state = state_of(&copy);
+        rig_close(&copy, at % 2 == 0);
+        struct disk *d = disk_watch(base);
+        disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = at});
+        (void)engine_wipe(other, &e);
+        off = disk_is_off(d);
+        if (!off)
+            disk_off(d, at);
+        disk_on(d);
+        disk_free(d);
+        rig_open(&copy, other, DURABLE_JOURNAL);
+        bool empty = copy.g->sequence == 0 && engine_table(copy.g, 5) == NULL;
+        ck_assert_msg(empty || state_of(&copy) == state, "call %" PRIu64, at);
+        ck_assert(off || empty);
+        emptied += empty;
+        kept += !empty;
+        rig_close(&copy, false);
+        rig_remove_dir(base);
+    }
+    ck_assert_uint_gt(emptied, 1);
+    ck_assert_uint_gt(kept, 1);
+}
+END_TEST
+
+/* A disk that fails while parts are taken: the seed takes no more, and a new one does. */
+START_TEST(a_seed_whose_disk_fails_begins_anew)
+{
+    uint64_t failed = 0;
+    bool came_then = true;
+    char base[LIMIT_PATH];
+    lead_some(DURABLE_JOURNAL, dir);
+    uint64_t state = state_of(&leader);
+    copy_begin(&leader, &parts);
+    parts_read(&leader, &parts, 200000);
+    snprintf(base, sizeof base, "%.900s/disk", root);
+    snprintf(other, sizeof other, "%.900s/disk/copy", root);
+    struct engine_options o = leader.options;
+    o.dir = other;
+    for (uint64_t at = 1; came_then; at += 11) {
+        struct engine_seed *seed;
+        struct err e = {0};
+        ck_assert_int_eq(mkdir(base, 0700), 0);
+        struct disk *d = disk_watch(base);
+        disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_ERROR, .why = ENOSPC});
+        int rc = engine_seed_begin(&o, &seed, &e);
+        for (uint32_t i = 0; rc == 0 && i < parts.count; i++) {
+            rc = engine_seed_take(seed, parts.part[i], parts.bytes[i], &e);
+            if (rc == 0)
+                continue;
+            ck_assert_int_ne(engine_seed_take(seed, parts.part[i], parts.bytes[i], &e), 0);
+            engine_seed_free(seed);
+        }
+        if (rc == 0)
+            rc = seed_open(seed, other, &e);
+        came_then = disk_failed(d);
+        ck_assert(rc == 0 || (came_then && e.text[0] != '\0'));
+        failed += rc != 0;
+        if (rc == 0)
+            rig_close(&copy, false);
+        disk_fail(d, &(struct disk_fault){0});
+        plant(other, &parts);
+        ck_assert_uint_eq(state_of(&copy), state);
+        rig_close(&copy, false);
+        disk_free(d);
+        rig_remove_dir(base);
+    }
+    ck_assert_uint_gt(failed, 3);
+    rig_close(&leader, false);
+    parts_free(&parts);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("copy");
@@ -831,6 +963,7 @@ int main(void)
     tcase_add_test(t, a_copy_right_after_a_restore);
     tcase_add_loop_test(t, a_flipped_bit_is_refused, 0, KINDS);
     tcase_add_test(t, a_part_beyond_limits_is_refused);
+    tcase_add_loop_test(t, a_changed_part_never_crashes, 0, KINDS);
     tcase_add_loop_test(t, a_part_too_early_is_refused, 0, KINDS);
     tcase_add_loop_test(t, a_part_may_be_read_and_taken_again, 0, KINDS);
     tcase_add_loop_test(t, a_position_of_another_copy_is_refused, 0, KINDS);
@@ -842,5 +975,7 @@ int main(void)
     tcase_add_loop_test(t, a_wiped_folder_is_an_empty_engine, 0, 1);
     tcase_add_loop_test(t, a_wiped_folder_is_an_empty_engine, 2, 3);
     tcase_add_loop_test(t, power_leaves_the_old_rows_or_the_new_ones, 0, 3);
+    tcase_add_test(t, power_leaves_all_or_nothing_of_a_wiped_folder);
+    tcase_add_test(t, a_seed_whose_disk_fails_begins_anew);
     return suite_main(suite);
 }
