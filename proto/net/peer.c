@@ -219,8 +219,8 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
     p->name = (++ps->names << SLOT_BITS) | slot;
     p->incoming = incoming;
     p->known = false;
-    p->watched = -1;
     p->sock = sock;
+    p->watched = -1;
     p->owner = NULL;
     p->next = NULL;
     SHOAL_ASSERT(p->head == NULL && p->waiting == 0 && p->next_waiting == NULL);

@@ -5,7 +5,9 @@
  *    [test: client_sends_again_with_the_same_id]
  * 2. A reply counts only if its id and type are those of a request in flight and it comes from the
  *    peer that the request is for. [test: client_is_not_fooled_by_another_type]
- * 3. The request leaves the table before `reply` is called, so that its owner may start, change or
+ * 3. A shard that is sought is asked for at a bounded rate, and its requests follow it.
+ *    [test: client_finds_a_shard_at_its_new_place, client_asks_seldom_for_what_stays_away]
+ * 4. The request leaves the table before `reply` is called, so that its owner may start, change or
  *    free it, but not start it and also return LATER or NOW. [assert: request_answer] */
 #include "worker/train/client.h"
 
@@ -25,7 +27,10 @@ enum {
     PAUSE_LAST_MS = 1000,
     MAP_PAUSE_MS = 200,
     PAUSES_SAID = 20,
-    TRIES_SAID = 8
+    TRIES_SAID = 8,
+    SEEK_FIRST_MS = 50,
+    SEEK_FAST = 40, /* questions at that interval; then it doubles, up to: */
+    SEEK_LAST_MS = 1000
 };
 #define MS UINT64_C(1000000)
 
@@ -39,6 +44,11 @@ struct connection {
         uint64_t round_ns;          /* smoothed time from sending to answer; 0: no answer yet */
         bool unnamed;
     } ping;
+    struct seek {       /* where the shard is looked for */
+        bool closed;    /* until it answers a ping */
+        bool refused;   /* NOT_LEADER, until it answers in another way */
+        uint64_t order; /* requests sent up to here may be lost with the connection */
+    } seek;
 };
 
 struct client {
@@ -50,7 +60,8 @@ struct client {
     struct map map; /* the newest complete map */
     struct request *chain[CHAINS];
     uint64_t last_id, last_order;
-    struct env_timer timer;
+    struct env_timer timer, seek_timer;
+    uint32_t seek_tries; /* questions of this search */
     struct request map_get;
     uint64_t heard_ns;
     uint32_t resend_ms;
@@ -101,6 +112,7 @@ static int connection_open(struct client *c, struct connection *to, const char *
         return rc;
     }
     to->ping = (struct ping){0};
+    to->seek = (struct seek){0};
     connection_hello(c, to->peer, 0);
     return 0;
 }
@@ -220,6 +232,17 @@ void client_cancel(struct client *c, struct request *r)
     r->id = 0;
 }
 
+/* Sends a shard's requests, those last sent up to `order`, at the next turn of the loop. */
+static void requests_hasten(struct client *c, uint32_t shard, uint64_t order)
+{
+    for (uint32_t i = 0; i < CHAINS; i++)
+        for (struct request *r = c->chain[i]; r != NULL; r = r->next)
+            if (r->target == shard && r->order <= order) {
+                r->pauses = 0;
+                request_due(c, r, 0);
+            }
+}
+
 /* Visits the table once: sends due requests, then sets the timer for the next due time (1). */
 static void client_fire(struct env_timer *t)
 {
@@ -240,8 +263,7 @@ static void client_fire(struct env_timer *t)
         env_timer_start(c->env, &c->timer, next > now ? next - now : 1);
 }
 
-/* ---- pings
- * ------------------------------------------------------------------------------------ */
+/* ---- pings ----------------------------------------------------------------------------------- */
 
 static void look_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -305,6 +327,9 @@ static void ping_answer(struct client *c, peer_t from, uint64_t id)
 
         p->id = 0;
         p->unnamed = false;
+        if (c->shard[s].seek.closed)
+            requests_hasten(c, s, c->shard[s].seek.order);
+        c->shard[s].seek.closed = false;
     }
 }
 
@@ -338,6 +363,76 @@ void client_reach(const struct client *c, struct client_reach *out)
     }
 }
 
+/* ---- a shard that is sought ------------------------------------------------------------------ */
+
+static uint32_t seek_ms(const struct client *c)
+{
+    uint32_t slow = 0;
+    if (c->seek_tries > SEEK_FAST)
+        slow = MIN(c->seek_tries - SEEK_FAST, 5);
+    return MIN((uint32_t)SEEK_FIRST_MS << slow, SEEK_LAST_MS);
+}
+
+/* Asks the coordinator, and once a second the shard itself: a ping may be lost. */
+static void seek_ask(struct client *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    c->seek_tries++;
+    c->map_get.pause_ms = seek_ms(c);
+    client_map_refresh(c);
+    for (uint32_t s = 0; s < c->shard_count; s++) {
+        struct connection *to = &c->shard[s];
+        if (to->peer == 0 || !to->seek.closed || now - to->ping.sent_ns < SEEK_LAST_MS * MS)
+            continue;
+        to->ping.sent_ns = now;
+        connection_hello(c, to->peer, to->ping.id);
+    }
+    env_timer_start(c->env, &c->seek_timer, seek_ms(c) * MS);
+}
+
+static void seek_fire(struct env_timer *t)
+{
+    struct client *c = container_of(t, struct client, seek_timer);
+    for (uint32_t s = 0; s < c->shard_count; s++)
+        if (c->shard[s].seek.closed || c->shard[s].seek.refused) {
+            seek_ask(c);
+            return;
+        }
+    c->map_get.pause_ms = MAP_PAUSE_MS;
+}
+
+static void seek_begin(struct client *c)
+{
+    c->seek_tries = 0;
+    seek_ask(c);
+}
+
+/* The ping has a new number: an answer from before the end of the connection counts for nothing. */
+void client_peer_gone(struct client *c, peer_t peer)
+{
+    for (uint32_t s = 0; s < c->shard_count; s++) {
+        struct connection *to = &c->shard[s];
+        if (to->peer != peer || to->seek.closed)
+            continue;
+        to->seek.closed = true;
+        to->seek.order = c->last_order;
+        to->ping.sent_ns = env_now_ns(c->env);
+        if (to->ping.id == 0)
+            to->ping.begun_ns = to->ping.sent_ns;
+        to->ping.id = ++c->last_id;
+        connection_hello(c, to->peer, to->ping.id);
+        seek_begin(c);
+    }
+}
+
+static void seek_heard(struct client *c, struct seek *seek, int status)
+{
+    bool before = seek->refused;
+    seek->refused = status == SHOAL_E_NOT_LEADER;
+    if (seek->refused && !before)
+        seek_begin(c);
+}
+
 /* ---- replies --------------------------------------------------------------------------------- */
 
 static struct request *request_find(struct client *c, peer_t from, const struct wire *w)
@@ -354,12 +449,12 @@ static void request_answer(struct client *c, struct request *r, const struct wir
                            const struct msg *m)
 {
     uint64_t id = r->id;
-    request_unlink(r); /* (3) */
+    request_unlink(r); /* (4) */
     r->id = 0;
     enum request_verdict verdict = r->reply(r, w, m);
     if (verdict == REQUEST_DONE)
         return;
-    SHOAL_ASSERT(r->id == 0); /* 3 */
+    SHOAL_ASSERT(r->id == 0); /* 4 */
     r->id = id;
     r->tries = 0; /* it was answered */
     request_link(c, r);
@@ -388,6 +483,8 @@ void client_message(struct client *c, peer_t from, struct msg *m)
             c->heard_ns = env_now_ns(c->env);
         if (w.reply && w.type == WIRE_TYPE_HELLO)
             ping_answer(c, from, w.id);
+        if (r != NULL && r->target != CLIENT_COORDINATOR)
+            seek_heard(c, &c->shard[r->target].seek, w.status);
         if (r != NULL)
             request_answer(c, r, &w, m);
         else if (w.reply && w.status == SHOAL_E_VERSION)
@@ -447,7 +544,10 @@ static int shards_connect(struct client *c, const struct map *m)
     SHOAL_ASSERT(m->shard_count <= c->shard_count);
     for (uint32_t s = 0; s < m->shard_count; s++)
         if (m->endpoint[s][0] != '\0') {
+            peer_t before = c->shard[s].peer;
             int rc = connection_open(c, &c->shard[s], m->endpoint[s], m->key[s]);
+            if (rc == 0 && c->shard[s].peer != before)
+                requests_hasten(c, s, c->last_order);
             if (rc != 0)
                 log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s], err_text(rc));
         }
@@ -510,6 +610,7 @@ int client_new(struct env *env, const struct client_options *options, struct cli
     c->options = *options;
     c->resend_ms = 1000;
     c->timer.fire = client_fire;
+    c->seek_timer.fire = seek_fire;
     c->look.work.run = look_run;
     c->look.work.done = look_done;
     c->map_get = (struct request){.type = WIRE_TYPE_MAP_GET,
@@ -537,6 +638,7 @@ void client_free(struct client *c)
     if (c == NULL)
         return;
     env_timer_stop(c->env, &c->timer);
+    env_timer_stop(c->env, &c->seek_timer);
     for (uint32_t s = 0; s < c->shard_count; s++)
         if (c->shard[s].peer != 0)
             env_disconnect(c->env, c->shard[s].peer);

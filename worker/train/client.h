@@ -12,6 +12,12 @@
  * become known or change. When a shard stays silent the client refreshes the map by itself, because
  * the server may have restarted elsewhere.
  *
+ * A shard is sought when its connection closes, or it answers NOT_LEADER: the client fetches the
+ * map at once, then every 50 ms, and after 2 s less often, down to every second. The search ends
+ * when the map has another endpoint or key for the shard, when a closed connection answers a ping,
+ * or when the shard answers a request in another way. The shard's requests in flight are then sent
+ * at once, with the ids that they had.
+ *
  * A request needs no allocation; messages come from the pool. Thread: the worker's loop. */
 #ifndef WORKER_TRAIN_CLIENT_H
 #define WORKER_TRAIN_CLIENT_H
@@ -103,6 +109,8 @@ void client_set_resend(struct client *c, uint32_t resend_ms);
 /* on_message of the worker's core: takes m and finds its request. Messages without one (late
  * copies, strangers) are dropped. */
 void client_message(struct client *c, peer_t from, struct msg *m);
+/* on_peer_gone of the worker's core. */
+void client_peer_gone(struct client *c, peer_t peer);
 
 void client_start(struct client *c, struct request *r); /* sends it; r must not be in flight */
 void client_again(struct client *c, struct request *r); /* sends it again at once; r is in flight */

@@ -370,6 +370,11 @@ static void evaluator_on_message(void *core, peer_t from, struct msg *m)
     client_message(((struct evaluator *)core)->client, from, m);
 }
 
+static void evaluator_on_peer_gone(void *core, peer_t peer)
+{
+    client_peer_gone(((struct evaluator *)core)->client, peer);
+}
+
 static void evaluator_on_drained(void *core)
 {
     (void)core;
@@ -378,7 +383,8 @@ static void evaluator_on_drained(void *core)
 const struct env_handler *evaluator_handler(void)
 {
     static const struct env_handler handler = {.on_message = evaluator_on_message,
-                                               .on_drained = evaluator_on_drained};
+                                               .on_drained = evaluator_on_drained,
+                                               .on_peer_gone = evaluator_on_peer_gone};
     return &handler;
 }
 

@@ -656,6 +656,12 @@ static void trainer_on_message(void *core, peer_t from, struct msg *m)
     client_message(t->client, from, m);
 }
 
+static void trainer_on_peer_gone(void *core, peer_t peer)
+{
+    struct trainer *t = core;
+    client_peer_gone(t->client, peer);
+}
+
 static void trainer_on_drained(void *core)
 {
     lease_check(core);
@@ -664,7 +670,8 @@ static void trainer_on_drained(void *core)
 const struct env_handler *trainer_handler(void)
 {
     static const struct env_handler handler = {.on_message = trainer_on_message,
-                                               .on_drained = trainer_on_drained};
+                                               .on_drained = trainer_on_drained,
+                                               .on_peer_gone = trainer_on_peer_gone};
     return &handler;
 }
 

@@ -15,6 +15,7 @@ struct transfer_part {
     struct request request;
     struct transfer *transfer;
     struct part part;
+    bool moved;    /* a shard that led no more may have passed it on */
     uint32_t gaps; /* GAP answers so far */
     uint32_t lost; /* ... while no earlier push was in flight */
 };
@@ -109,8 +110,8 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
     struct err e = {0};
     if (client_passing(w->status))
         return REQUEST_LATER;
-    if (w->status == SHOAL_E_NOT_LEADER) {
-        client_map_refresh(t->client);
+    if (w->status == SHOAL_E_NOT_LEADER) { /* the client seeks the shard that leads */
+        p->moved = true;
         return REQUEST_LATER;
     }
     err_set(&e, w->status, "shard %u refused the %s of lane %d batch %" PRIu64 ", table %s: %s",
@@ -193,7 +194,7 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
         return part_refused(p, w);
     if (w->u.PUSH_reply.skipped > 0) {
         t->skipped = true;
-        t->recomputed = t->recomputed || r->tries == 1;
+        t->recomputed = t->recomputed || (r->tries == 1 && !p->moved);
     }
     part_answered(p);
     return REQUEST_DONE;

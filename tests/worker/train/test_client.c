@@ -98,8 +98,14 @@ static void client_on_message(void *core, peer_t from, struct msg *m)
     client_message(world.client, from, m);
 }
 
-static const struct env_handler client_handler = {.on_message = client_on_message,
-                                                  .on_drained = nothing};
+static void client_on_gone(void *core, peer_t peer)
+{
+    (void)core;
+    client_peer_gone(world.client, peer);
+}
+
+static const struct env_handler client_handler = {
+    .on_message = client_on_message, .on_drained = nothing, .on_peer_gone = client_on_gone};
 
 static void map_changed(void *context)
 {
@@ -598,6 +604,147 @@ START_TEST(client_knows_which_shard_owes_a_sign_of_life)
 }
 END_TEST
 
+/* ---- a shard that moves ---------------------------------------------------------------------- */
+
+static struct place {
+    struct sim_node *node;
+    const char *endpoint;
+    bool answers;
+    int status;
+    uint32_t seen, pings;
+    uint64_t id[64], at_ns[64];
+} old_place, new_place;
+
+static void place_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct place *p = core;
+    struct err e;
+    ck_assert_int_eq(wire_decode(m, &in, &e), 0);
+    msg_free(m);
+    bool ping = in.type == WIRE_TYPE_HELLO;
+    if (ping) {
+        p->pings += in.id != 0;
+    } else {
+        ck_assert_uint_lt(p->seen, 64);
+        p->at_ns[p->seen] = sim_now_ns(world.sim);
+        p->id[p->seen++] = in.id;
+    }
+    if (p->answers)
+        env_send(sim_node_env(p->node), from, wire_refusal(&in, ping ? 0 : p->status, "%s", ""));
+}
+
+static void place_open(struct place *p, const char *endpoint)
+{
+    static const struct env_handler handler = {.on_message = place_on_message,
+                                               .on_drained = nothing};
+    memset(p, 0, sizeof *p);
+    p->endpoint = endpoint;
+    p->node = sim_node_new(world.sim, "place", &handler, p);
+    sim_listen(p->node, endpoint);
+}
+
+/* Two requests are in flight to shard 1 at its old place, which does not answer them. */
+static void places_open(void)
+{
+    world.map_lines = "sim://peer\nsim://old\n";
+    place_open(&old_place, "sim://old");
+    place_open(&new_place, "sim://new");
+    client_map_refresh(world.client);
+    run_ms(10);
+    question.request.target = other.request.target = 1;
+}
+
+/* From the death of a server to the first request at the shard's new place, which the coordinator
+ * names 100 ms later: below 200 ms. The same when the server still runs and leads no more. */
+START_TEST(client_finds_a_shard_at_its_new_place)
+{
+    places_open();
+    if (_i == 1) {
+        old_place.answers = true;
+        old_place.status = SHOAL_E_NOT_LEADER;
+    }
+    client_start(world.client, &question.request);
+    client_start(world.client, &other.request);
+    uint64_t lost_ns = sim_now_ns(world.sim), id[2] = {question.request.id, other.request.id};
+    run_ms(1);
+    ck_assert_uint_eq(old_place.seen, 2);
+    uint32_t maps = world.maps_seen;
+    if (_i == 0) {
+        lost_ns = sim_now_ns(world.sim);
+        sim_kill(old_place.node);
+    }
+    run_ms(99);
+    ck_assert_uint_eq(new_place.seen, 0);
+    world.map_lines = "sim://peer\nsim://new\n";
+    new_place.answers = true;
+    run_ms(98);
+    ck_assert_uint_eq(new_place.seen, 2);
+    ck_assert_uint_lt(new_place.at_ns[0] - lost_ns, 155 * MS);
+    ck_assert_uint_lt(new_place.at_ns[1] - lost_ns, 155 * MS);
+    ck_assert(new_place.id[0] == id[0] && new_place.id[1] == id[1]);
+    ck_assert_uint_eq(question.answers, _i == 0 ? 1 : question.answers);
+    ck_assert_int_eq(question.status, 0);
+    ck_assert_int_eq(other.status, 0);
+    ck_assert_uint_le(world.maps_seen - maps, 4); /* one each 50 ms */
+    maps = world.maps_seen;
+    run_ms(5000); /* it is found */
+    ck_assert_uint_eq(world.maps_seen, maps);
+    ck_assert_uint_eq(new_place.seen, 2);
+}
+END_TEST
+
+/* A fleet that is down for hours is asked for once a second. Back at its old place, it gets at once
+ * the requests that died with it. */
+START_TEST(client_asks_seldom_for_what_stays_away)
+{
+    places_open();
+    client_set_resend(world.client, 100000000);
+    client_start(world.client, &question.request);
+    run_ms(1);
+    sim_kill(old_place.node);
+    uint32_t maps = world.maps_seen;
+    run_ms(2000);
+    ck_assert_uint_ge(world.maps_seen - maps, 38);
+    ck_assert_uint_le(world.maps_seen - maps, 42);
+    run_ms(10000);
+    maps = world.maps_seen;
+    run_ms(3600 * 1000);
+    ck_assert_uint_ge(world.maps_seen - maps, 3500);
+    ck_assert_uint_le(world.maps_seen - maps, 3600);
+    place_open(&old_place, "sim://old");
+    old_place.answers = true;
+    run_ms(1100);
+    ck_assert_uint_ge(old_place.pings, 1);
+    ck_assert_uint_eq(old_place.seen, 1);
+    ck_assert_uint_eq(question.answers, 1);
+    maps = world.maps_seen;
+    run_ms(10000);
+    ck_assert_uint_le(world.maps_seen, maps + 1);
+}
+END_TEST
+
+/* Answers from before the end of the connection, and signs of life of a shard that does not lead,
+ * do not end the search; an answer of another kind does. */
+START_TEST(client_seeks_until_the_shard_leads)
+{
+    places_open();
+    old_place.answers = true;
+    old_place.status = SHOAL_E_NOT_LEADER;
+    client_start(world.client, &question.request);
+    run_ms(1000);
+    client_ping(world.client);
+    uint32_t maps = world.maps_seen;
+    run_ms(500);
+    ck_assert_uint_ge(world.maps_seen - maps, 9);
+    old_place.status = 0;
+    run_ms(1100);
+    ck_assert_int_eq(question.status, 0);
+    maps = world.maps_seen;
+    run_ms(5000);
+    ck_assert_uint_eq(world.maps_seen, maps);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("client");
@@ -626,6 +773,9 @@ int main(void)
     tcase_add_test(c, client_waits_for_a_complete_map);
     tcase_add_test(c, map_refuses_what_does_not_fit);
     tcase_add_test(c, client_knows_which_shard_owes_a_sign_of_life);
+    tcase_add_loop_test(c, client_finds_a_shard_at_its_new_place, 0, 2);
+    tcase_add_test(c, client_asks_seldom_for_what_stays_away);
+    tcase_add_test(c, client_seeks_until_the_shard_leads);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
