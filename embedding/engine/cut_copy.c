@@ -146,6 +146,10 @@ static int gather(struct cut_copy *c)
     }
     while (next(c)) {
         const struct engine_table *t = &g->table[c->table];
+        if (g->journal != NULL && t->changed[c->tablet] == 0) { /* the store has no image either */
+            c->tablet++;
+            continue;
+        }
         size_t need = stored_tablet_bytes(t->table, &g->runs, c->tablet), so_far = flush_bytes(g);
         SHOAL_ASSERT(t->changed[c->tablet] <= c->sequence); /* 1 */
         if (so_far > 0 && so_far + need > most)

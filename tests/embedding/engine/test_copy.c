@@ -2,6 +2,7 @@
 #include "embedding/copy.h"
 #include "embedding/engine/copy_part.h"
 #include "embedding/engine/engine_state.h"
+#include "embedding/follow.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
@@ -371,6 +372,91 @@ START_TEST(a_leader_goes_on_while_it_is_copied)
 }
 END_TEST
 
+/* ---- a copy that follows ---- */
+
+static uint64_t followed;
+
+static void follow(void *context, int status, const void *records, size_t bytes, uint64_t last)
+{
+    (void)context;
+    ck_assert_int_eq(status, 0);
+    for (size_t at = 0; at < bytes;) {
+        struct engine_followed f;
+        struct err e = {0};
+        int rc = SHOAL_E_BUSY;
+        for (int tries = 0; tries < 100 && (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN); tries++) {
+            rc = engine_follow(copy.g, (const char *)records + at, bytes - at, &f, &e);
+            engine_flush_step(copy.g);
+            embedding_env_run(&copy.env);
+        }
+        ck_assert_msg(rc == 0, "%s", e.text);
+        ck_assert_int_eq(engine_commit(copy.g), 0);
+        if (f.kind == RECORD_PUSH)
+            ck_assert_int_eq(engine_apply_push(copy.g, &f.push, &f.plan), 0);
+        at += f.bytes;
+        followed++;
+    }
+    ck_assert_uint_eq(copy.g->sequence, bytes > 0 ? last : copy.g->sequence);
+}
+
+static void follow_to_end(void)
+{
+    struct err e = {0};
+    followed = 0;
+    for (int i = 0; i < 1000 && copy.g->sequence < leader.g->sequence; i++) {
+        ck_assert_int_eq(engine_records(leader.g, copy.g->sequence, 60000, follow, NULL, &e), 0);
+        embedding_env_run(&leader.env);
+    }
+    ck_assert_uint_gt(followed, 10);
+}
+
+START_TEST(a_copy_follows_its_leader)
+{
+    struct err e = {0};
+    lead_kind(_i);
+    ck_assert_int_eq(engine_tail(leader.g, 4u << 20, &e), 0);
+    ck_assert_int_eq(engine_term_begin(leader.g, 3, &e), 0);
+    push_some(&leader, 0, 0, 20, 22);
+    copy_begin(&leader, &parts);
+    uint64_t batch = 22;
+    do {
+        part_must(&leader, &parts, 100000);
+        push_some(&leader, 0, 0, batch, batch + 2);
+        batch += 2;
+    } while (parts.next_bytes > 0);
+    ck_assert_int_eq(engine_term_begin(leader.g, 4, &e), 0);
+    plant(where(_i), &parts);
+    ck_assert_uint_eq(engine_last_term(copy.g), 3);
+    follow_to_end();
+    ck_assert_uint_eq(engine_last_term(copy.g), 4);
+    ck_assert_uint_eq(state_of(&copy), state_of(&leader));
+    rig_close(&copy, false);
+    rig_close(&leader, false);
+    parts_free(&parts);
+}
+END_TEST
+
+START_TEST(a_copy_with_cold_rows_follows_its_leader)
+{
+    struct err e = {0};
+    thin_open_trained(&leader, dir, THIN_MEMORY, 80, true);
+    ck_assert_int_eq(engine_tail(leader.g, 1u << 20, &e), 0);
+    copy_begin(&leader, &parts);
+    do {
+        part_must(&leader, &parts, 1u << 20);
+        thin_train(&leader, 1, 79 + parts.count, 80 + parts.count, true);
+    } while (parts.next_bytes > 0);
+    plant(other, &parts);
+    follow_to_end();
+    ck_assert_uint_eq(thin_digest(&copy), thin_digest(&leader));
+    ck_assert_uint_eq(state_of(&copy), state_of(&leader));
+    thin_within(&copy, THIN_MOST);
+    rig_close(&copy, false);
+    rig_close(&leader, false);
+    parts_free(&parts);
+}
+END_TEST
+
 /* Most rows of leader and copy lie in their stores. */
 START_TEST(a_copy_has_the_cold_rows)
 {
@@ -408,12 +494,17 @@ START_TEST(a_copy_right_after_a_restore)
     thin_train(&leader, 1, 60, 70, false);
     thin_restore(&leader, 5, 2);
     ck_assert_uint_gt(leader.g->ref_count, 0);
+    const struct table_schema untouched = rig_schema(9);
+    struct err e = {0};
+    ck_assert_int_eq(engine_table_create(leader.g, &untouched, &e), 0);
     leader.g->loaded[leader.g->loads++] = (struct engine_loaded){.run = 1, .tables = 1};
     uint64_t state = state_of(&leader);
     copy_begin(&leader, &parts);
     parts_read(&leader, &parts, 1u << 20);
     plant(other, &parts);
     ck_assert_uint_eq(state_of(&copy), state);
+    for (uint32_t k = 0; k < copy.g->table[9].scope.tablets; k++) /* it may be loaded into */
+        ck_assert_uint_eq(copy.g->table[9].changed[k], 0);
     for (int i = 0; i < 2; i++) { /* a start knows the last load as well */
         ck_assert_uint_eq(copy.g->loads, 1);
         ck_assert_uint_eq(copy.g->loaded[0].run, 1);
@@ -959,6 +1050,8 @@ int main(void)
     tcase_add_loop_test(t, a_copy_equals_its_leader, 0, 3 * KINDS);
     tcase_add_test(t, a_copy_has_images_and_records);
     tcase_add_loop_test(t, a_leader_goes_on_while_it_is_copied, 0, KINDS);
+    tcase_add_loop_test(t, a_copy_follows_its_leader, 0, KINDS);
+    tcase_add_test(t, a_copy_with_cold_rows_follows_its_leader);
     tcase_add_loop_test(t, a_copy_has_the_cold_rows, 0, 2);
     tcase_add_test(t, a_copy_right_after_a_restore);
     tcase_add_loop_test(t, a_flipped_bit_is_refused, 0, KINDS);
