@@ -58,6 +58,10 @@ struct engine_options {
     uint32_t segment_bytes; /* 0: 64 MiB */
     /* bytes of trimmed segments that are kept in DIR/archive for blame; 0: none */
     uint64_t journal_keep;
+    /* Records behind this one, and cuts of a later instant, are given up: the leader of a later
+     * term has others (follow.h). 0: none. engine_open returns NOT_FOUND if stored rows are
+     * newer */
+    uint64_t until;
     /* pushes are refused (NO_SPACE) while fewer bytes are free; 0: min(5 %, 8 GiB) of the file
      * system */
     uint64_t disk_watermark;

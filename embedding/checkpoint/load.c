@@ -34,6 +34,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
+#include "embedding/follow.h"
 #include "embedding/rows/arena_inner.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -325,6 +326,8 @@ static void load_step(struct engine *g)
     if (l->stage == LOAD_READY) {
         SHOAL_ASSERT(!l->marked && l->done_to == 0 && l->group_to > 0);
         int rc = check_again(g, l, &e);
+        if (rc == 0 && g->tail != NULL)
+            rc = engine_base_mark(g, &e);
         if (rc != 0) {
             finish(g, rc, e.text);
             return;

@@ -21,6 +21,7 @@
  */
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/recover.h"
+#include "embedding/follow.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -238,6 +239,11 @@ static void unload_step(struct engine *g)
     if (g->job[JOB_LOAD] != NULL || g->pending > 0 || g->holding || g->cut_busy)
         return; /* a load of another job comes first: the store has one marker */
     choose(g, u);
+    struct err e = {0};
+    if (u->tables != 0 && g->tail != NULL && engine_base_mark(g, &e) != 0) {
+        finish(g, e.code, e.text);
+        return;
+    }
     if (u->tables != 0 && g->store != NULL)
         clear_start(g);
     else

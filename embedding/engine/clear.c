@@ -26,6 +26,7 @@
 #include "embedding/engine/recover.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
+#include "embedding/follow.h"
 #include "embedding/journal/archive.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -274,6 +275,8 @@ int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *c
         return 0;
     }
     int rc = check_quiet(g, job, e);
+    if (rc == 0 && g->tail != NULL)
+        rc = engine_base_mark(g, e);
     if (rc != 0)
         return rc;
     struct clear *c = calloc(1, sizeof *c);

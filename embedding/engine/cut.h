@@ -51,6 +51,8 @@ bool cut_referenced(const struct engine *g, uint64_t cut);
  * that. */
 void cut_refs_trim(struct engine *g, uint64_t trimmed);
 int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence);
+/* Before recovery: gives up cuts of an instant behind record `until`. */
+void cut_give_up(struct engine *g, uint64_t until);
 /* After recovery: removes the remains of an unfinished cut or drop. */
 void cut_clean(struct engine *g);
 void cut_free(struct engine *g);

@@ -249,6 +249,34 @@ void cut_refs_trim(struct engine *g, uint64_t trimmed)
     }
 }
 
+void cut_give_up(struct engine *g, uint64_t until)
+{
+    char path[LIMIT_PATH], dir[LIMIT_PATH], gone[LIMIT_PATH];
+    struct file_walk walk;
+    const char *entry;
+    snprintf(path, sizeof path, "%s/cuts", g->dir);
+    if (!file_walk_open(&walk, path))
+        return;
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        uint64_t cut;
+        char tail[8] = "";
+        struct part part;
+        struct err e;
+        if (sscanf(entry, "%" SCNu64 "%7s", &cut, tail) < 1 || tail[0] != '\0')
+            continue;
+        cut_path(g, cut, "", dir);
+        cut_path(g, cut, ".tmp", gone); /* cut_clean removes it */
+        bool behind = part_read_cut(dir, &part, &e) == 0 && part.facts.sequence > until;
+        part_free(&part);
+        if (behind && (file_remove_tree(gone) != 0 || file_rename(dir, gone) != 0))
+            log_warn("cut %" PRIu64 " is of a record that the leader does not have, and cannot be "
+                     "removed; drop it",
+                     cut);
+    }
+    file_walk_close(&walk);
+    (void)file_sync_folder(path);
+}
+
 void cut_clean(struct engine *g)
 {
     char path[LIMIT_PATH];

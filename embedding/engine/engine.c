@@ -257,6 +257,8 @@ static int open_durable(struct engine *g, struct err *e)
     SHOAL_ASSERT(segment >= JOURNAL_SEGMENT_MIN && segment % 4096 == 0);
     g->segment_bytes = (uint32_t)segment;
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
+    if (rc == 0 && g->options.until != 0)
+        cut_give_up(g, g->options.until);
     if (rc == 0)
         rc = engine_recover(g, e);
     if (rc != 0)

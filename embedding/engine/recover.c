@@ -276,7 +276,9 @@ static int replay_records(struct recover *r, struct journal *j, uint64_t *first,
     }
     if (rc == SHOAL_E_END) {
         rc = 0;
-        if (!r->to.of_cut)
+        if (!r->to.of_cut && c.sought && c.last == r->until)
+            rc = journal_take_until(j, &c, e);
+        else if (!r->to.of_cut)
             journal_take_end(j, &c);
     }
     r->cursor = NULL;
@@ -351,6 +353,11 @@ static int recover_stored(struct recover *r, struct err *e)
     stored_tablet_key(0, 0, &from);
     stored_tablet_key(LIMIT_TABLES, 0, &below);
     int rc = recover_head(r, r->store, e);
+    if (rc == 0 && r->to.control > r->until)
+        rc = err_set(e, SHOAL_E_NOT_FOUND,
+                     "rows are stored up to record %" PRIu64
+                     ", the leader shares those up to %" PRIu64 ": this copy begins anew",
+                     r->to.control, r->until);
     if (rc == 0 && r->load.run != 0)
         rc = clear_unfinished(r, e);
     if (rc == 0 && !r->found_control)
@@ -372,6 +379,8 @@ int engine_recover(struct engine *g, struct err *e)
     uint64_t began = env_now_ns(g->env);
     SHOAL_ASSERT(g->sequence == 0 && g->pending == 0);
     recover_init(&r, g, g->store, &g->runs, false);
+    if (g->options.until != 0)
+        r.until = g->options.until;
     int rc = recover_stored(&r, e);
     if (rc == 0)
         rc = replay_records(&r, g->journal, &first, &last, e);

@@ -19,7 +19,11 @@
  *    might come back with new contents. [assert: free_take]
  *    [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
  * 8. journal_shed deletes files only after the head that stays is on disk. Otherwise a power loss
- *    might leave no head, and a generation be used twice. [test: a_head_outlasts_what_was_shed] */
+ *    might leave no head, and a generation be used twice. [test: a_head_outlasts_what_was_shed]
+ * 9. Records that are given up go from the end on: whole segments, the last one first, then, by one
+ *    rename, the rest of the segment before them, whose file may be linked. After a failure or a
+ *    kill at any step the journal ends at a record between the two.
+ *    [test: records_behind_until_go_at_any_step] */
 #include "embedding/journal/journal.h"
 
 #include "embedding/journal/archive.h"
@@ -273,14 +277,19 @@ int journal_open_copy(const char *dir, struct journal **out, struct err *e)
     return open_dir(dir, 0, true, out, e);
 }
 
+/* The status of a write that failed with this errno. */
+static int status_of(int why)
+{
+    return why == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
+}
+
 /* Drops the segments behind `index`, the last one first, so that a crash in between finds the same
  * gap again. */
-static void give_up_behind(struct journal *j, uint32_t index)
+static void give_up_behind(struct journal *j, uint32_t index, const char *why)
 {
     while (j->count > index + 1) {
-        log_warn("journal %s: segment %016" PRIx64
-                 " follows records that a power failure took; it is given up",
-                 j->dir, j->segment[j->count - 1].generation);
+        log_warn("journal %s: segment %016" PRIx64 " follows records that %s; it is given up",
+                 j->dir, j->segment[j->count - 1].generation, why);
         segment_retire(j, j->count - 1, UINT32_MAX);
     }
 }
@@ -299,17 +308,65 @@ static void take_read(struct journal *j, const struct journal_cursor *c)
     }
 }
 
-void journal_take_end(struct journal *j, const struct journal_cursor *c)
+static void take_records(struct journal *j, const struct journal_cursor *c)
 {
-    SHOAL_ASSERT(c->ended);
-    take_read(j, c);
     j->used = 0;
     j->previous = 0;
     for (uint32_t i = 0; i < j->count && i <= c->file; i++) {
         j->used += j->segment[i].bytes;
         j->previous = j->segment[i].last;
     }
-    give_up_behind(j, c->file);
+}
+
+void journal_take_end(struct journal *j, const struct journal_cursor *c)
+{
+    SHOAL_ASSERT(c->ended);
+    take_read(j, c);
+    take_records(j, c);
+    give_up_behind(j, c->file, "a power failure took");
+}
+
+/* Replaces the segment's file by one that ends with its last record. */
+static int shorten(const struct journal *j, const struct segment *s)
+{
+    char path[LIMIT_PATH], made[LIMIT_PATH];
+    segment_path(j, s->generation, path);
+    snprintf(made, sizeof made, "%s/new-until", j->dir);
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int to = file_open(made, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int rc = -1;
+    if (from >= 0 && to >= 0)
+        rc = file_copy(from, to, s->bytes);
+    if (rc == 0)
+        rc = file_sync(to);
+    if (rc == 0)
+        rc = file_rename(made, path);
+    int why = errno;
+    if (from >= 0)
+        close(from);
+    if (to >= 0)
+        close(to);
+    errno = why;
+    return rc;
+}
+
+int journal_take_until(struct journal *j, const struct journal_cursor *c, struct err *e)
+{
+    SHOAL_ASSERT(c->ended && c->last == c->until && c->file < j->count);
+    take_read(j, c);
+    struct segment *s = &j->segment[c->file];
+    s->first = MIN(MAX(s->first, 1), c->last + 1);
+    s->last = c->last;
+    s->bytes = c->next;
+    take_records(j, c);
+    give_up_behind(j, c->file, "the leader does not have");
+    s = &j->segment[c->file];
+    if (file_sync_folder(j->dir) != 0 || shorten(j, s) != 0 || file_sync_folder(j->dir) != 0)
+        return err_set(e, status_of(errno),
+                       "cannot give up the records behind %" PRIu64 " in %s: %s", c->until, j->dir,
+                       strerror(errno));
+    s->linked = false;
+    return 0;
 }
 
 int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
@@ -378,12 +435,6 @@ static int segment_file(struct journal *j, const char *path, bool bare)
         return -1;
     }
     return fd;
-}
-
-/* The status of a write that failed with this errno. */
-static int status_of(int why)
-{
-    return why == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
 }
 
 static int begin_segment(struct journal *j, bool bare, struct err *e)

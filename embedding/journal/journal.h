@@ -34,6 +34,9 @@ struct journal_cursor;
 /* Ends the journal where a cursor over all of it found its END; drops the bytes behind a torn
  * tail. */
 void journal_take_end(struct journal *j, const struct journal_cursor *c);
+/* The same for a cursor that ended at its `until`: all records behind it are given up, and gone
+ * from the disk when this returns. IO, NO_SPACE. */
+int journal_take_until(struct journal *j, const struct journal_cursor *c, struct err *e);
 /* During a start, before the store writes durably what follows from the records that the cursor has
  * read: they are on disk when this returns, as after journal_start. IO, NO_SPACE, NOMEM. */
 int journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e);
