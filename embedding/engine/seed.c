@@ -6,17 +6,8 @@
  *    [test: a_flipped_bit_is_refused, a_part_too_early_is_refused]
  * 2. Parts have all that a seed holds, in order and once: each begins where the last one ended.
  *    [assert: engine_seed_take] [test: a_part_may_be_read_and_taken_again]
- * 3. The folder has its old rows and journal, or those of the seed. A rename of seed-rows to
- *    whole-rows decides, when both are on disk; every start completes what follows. All names are
- *    in one folder, whose changes reach the disk in their order.
- *    [test: power_leaves_the_old_rows_or_the_new_ones]
- * 4. The seed's journal is on disk as a whole before 3: a start that finds fewer records takes them
- *    for all. [assert: journal_end]
- *
- *     DIR/seed-rows, DIR/seed-journal: parts are taken        a start removes them
- *     DIR/whole-rows, DIR/seed-journal: decided               a start goes on:
- *       journal/ removed, seed-journal -> journal
- *       rows/, cuts/, archive/ removed, whole-rows -> rows */
+ * 3. The seed's journal is on disk as a whole before it takes its place (seed_place.c): a start
+ *    that finds fewer records takes them for all. [assert: journal_end] */
 #include "embedding/engine/seed.h"
 
 #include "embedding/copy.h"
@@ -27,20 +18,14 @@
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define SEGMENT_BYTES (64u << 20)
 #define FLUSH_MOST (32u << 20)
@@ -74,150 +59,6 @@ struct engine_seed {
     int status; /* not 0: it could not be written */
 };
 
-/* ---- the folder ---- */
-
-static void path_of(const char *dir, const char *name, char out[LIMIT_PATH])
-{
-    int n = snprintf(out, LIMIT_PATH, "%s/%s", dir, name);
-    SHOAL_ASSERT(n > 0 && n < (int)LIMIT_PATH); /* engine_seed_begin and engine_open check it */
-}
-
-static bool is_there(const char *dir, const char *name)
-{
-    char path[LIMIT_PATH];
-    struct stat st;
-    path_of(dir, name, path);
-    return lstat(path, &st) == 0;
-}
-
-static int remove_one(const char *dir, const char *name, struct err *e)
-{
-    char path[LIMIT_PATH];
-    path_of(dir, name, path);
-    if (file_remove_tree(path) != 0)
-        return err_set(e, SHOAL_E_IO, "cannot remove %s: %s", path, strerror(errno));
-    return 0;
-}
-
-static int rename_one(const char *dir, const char *name, const char *to, struct err *e)
-{
-    char path[LIMIT_PATH], after[LIMIT_PATH];
-    path_of(dir, name, path);
-    path_of(dir, to, after);
-    if (file_rename(path, after) != 0 || file_sync_folder(dir) != 0)
-        return err_set(e, SHOAL_E_IO, "cannot rename %s to %s: %s", path, after, strerror(errno));
-    return 0;
-}
-
-/* Completes a seed for which it was decided. Each step may be repeated. */
-static int put_in_place(const char *dir, struct err *e)
-{
-    int rc = 0;
-    if (is_there(dir, "seed-journal")) { /* else it has its place already */
-        rc = remove_one(dir, "journal", e);
-        if (rc == 0)
-            rc = rename_one(dir, "seed-journal", "journal", e);
-    }
-    if (rc == 0)
-        rc = remove_one(dir, "rows", e);
-    if (rc == 0)
-        rc = remove_one(dir, "cuts", e);
-    if (rc == 0)
-        rc = remove_one(dir, "archive", e);
-    if (rc == 0)
-        rc = rename_one(dir, "whole-rows", "rows", e);
-    return rc;
-}
-
-int seed_settle(const char *dir, struct err *e)
-{
-    if (is_there(dir, "whole-rows"))
-        return put_in_place(dir, e);
-
-    int rc = remove_one(dir, "seed-rows", e);
-    if (rc != 0)
-        return rc;
-
-    return remove_one(dir, "seed-journal", e);
-}
-
-static int folder_make(const char *dir, const char *name, struct err *e)
-{
-    char path[LIMIT_PATH];
-    path_of(dir, name, path);
-    if (file_mkdir(path, 0700) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
-    return 0;
-}
-
-static int folders_make(const char *dir, struct err *e)
-{
-    if (strlen(dir) + 64 > LIMIT_PATH)
-        return err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", dir);
-    if ((file_mkdir(dir, 0700) != 0 && errno != EEXIST) || file_sync_name(dir) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the shard's folder %s: %s", dir,
-                       strerror(errno));
-
-    int rc = seed_settle(dir, e);
-    if (rc == 0)
-        rc = folder_make(dir, "seed-rows", e);
-    if (rc == 0)
-        rc = folder_make(dir, "seed-journal", e);
-    return rc;
-}
-
-/* UNAVAILABLE: an engine is open in dir. */
-static int check_closed(const char *dir, struct err *e)
-{
-    char path[LIMIT_PATH];
-    path_of(dir, "LOCK", path);
-    int fd = file_open(path, O_RDWR | O_CREAT, 0600);
-    if (fd < 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
-    bool closed = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    close(fd);
-    if (!closed)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the folder %s is in use; its rows cannot be replaced before that engine is "
-                       "closed",
-                       dir);
-    return 0;
-}
-
-/* Both folders are complete: their names, then the decision. */
-static int decide(const char *dir, struct err *e)
-{
-    char rows[LIMIT_PATH], journal[LIMIT_PATH];
-    int rc = check_closed(dir, e);
-    if (rc != 0)
-        return rc;
-    path_of(dir, "seed-rows", rows);
-    path_of(dir, "seed-journal", journal);
-    if (file_sync_folder(rows) != 0 || file_sync_folder(journal) != 0 || file_sync_folder(dir) != 0)
-        return err_set(e, SHOAL_E_IO, "cannot sync the seed in %s: %s", dir, strerror(errno));
-    return rename_one(dir, "seed-rows", "whole-rows", e);
-}
-
-/* An empty seed takes the place of everything. Its empty folders go, too: one of rows would look
- * like a durable engine's. */
-int engine_wipe(const char *dir, struct err *e)
-{
-    char rows[LIMIT_PATH], journal[LIMIT_PATH];
-    int rc = folders_make(dir, e);
-    if (rc == 0)
-        rc = decide(dir, e);
-    if (rc == 0)
-        rc = seed_settle(dir, e);
-    if (rc != 0)
-        return rc;
-
-    path_of(dir, "rows", rows);
-    path_of(dir, "journal", journal);
-    if (file_rmdir(rows) != 0 || file_rmdir(journal) != 0 || file_sync_folder(dir) != 0)
-        return err_set(e, SHOAL_E_IO, "cannot empty %s: %s", dir, strerror(errno));
-    return 0;
-}
-
 /* ---- beginning and ending ---- */
 
 static int store_begin(struct engine_seed *s, struct err *e)
@@ -228,11 +69,11 @@ static int store_begin(struct engine_seed *s, struct err *e)
             return err_set(e, SHOAL_E_NOMEM, "no memory for a copy");
         return 0;
     }
-    int rc = folders_make(s->dir, e);
+    int rc = seed_folders_make(s->dir, e);
     if (rc != 0)
         return rc;
 
-    path_of(s->dir, "seed-rows", path);
+    seed_path(s->dir, "seed-rows", path);
     return store_rocks_open(path, s->memory / 8, &s->store, e); /* as the engine's */
 }
 
@@ -281,7 +122,7 @@ void engine_seed_free(struct engine_seed *s)
         return;
     seed_close(s);
     /* an engine may be open: what was decided waits for the next start */
-    if (s->dir != NULL && !is_there(s->dir, "whole-rows") && seed_settle(s->dir, &e) != 0)
+    if (s->dir != NULL && !seed_decided(s->dir) && seed_settle(s->dir, &e) != 0)
         log_warn("%s; it is removed at the next start", e.text);
     seed_free(s);
 }
@@ -449,7 +290,7 @@ static int journal_begin(struct engine_seed *s, uint64_t first, struct err *e)
     struct journal_files files;
     struct journal_cursor c;
     struct journal_record record;
-    path_of(s->dir, "seed-journal", path);
+    seed_path(s->dir, "seed-journal", path);
     int rc = journal_open(path, s->segment_bytes, &s->journal, e);
     if (rc != 0)
         return rc;
@@ -619,7 +460,7 @@ static int journal_end(struct engine_seed *s, struct err *e)
     }
     if (rc == 0 && journal_synced(j) != journal_committed(j))
         rc = err_set(e, SHOAL_E_IO, "cannot sync %s/seed-journal", s->dir);
-    SHOAL_ASSERT(rc != 0 || journal_synced(j) == journal_next(j) - 1); /* 4 */
+    SHOAL_ASSERT(rc != 0 || journal_synced(j) == journal_next(j) - 1); /* 3 */
     return rc;
 }
 
@@ -632,7 +473,7 @@ static int put_on_disk(struct engine_seed *s, struct err *e)
         rc = journal_end(s, e);
     seed_close(s);
     if (rc == 0)
-        rc = decide(s->dir, e); /* 3 */
+        rc = seed_decide(s->dir, e);
     return rc;
 }
 
