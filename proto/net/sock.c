@@ -52,7 +52,7 @@
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
 #define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* libzmq has it, but its header shows it only in draft builds */
 #endif
-#define SOCKETS_MAX 8192
+#define SOCKETS_MAX 24576 /* a connection out has three: itself, and the two ends of its watch */
 /* Messages that a pipe takes in each direction before our own queue fills. A pull reply may have
  * 512 KiB: 16 of them are 8 MiB a peer. */
 #define PIPE_MESSAGES 16
