@@ -3,8 +3,8 @@
  * leaves through env_work and comes back on the loop.
  *
  * A change takes the path below, live and in recovery. Only engine_load and engine_load_drop take
- * another one: they put in or take out whole tablets without a record, so a follower of the journal
- * does not see them (load.c, 4; unload.c, 2).
+ * another one: they put in or take out whole tablets without a record, so a reader of the journal
+ * does not see them (load.c, 4; unload.c, 2); for followers a RECORD_BASE precedes them (follow.h).
  *
  *     record -> engine_admit_push (checks, marks move) -> journal_append
  *            -> engine_commit -> engine_apply_push (rows change) -> reply
