@@ -1,5 +1,6 @@
 /* test_unload.c: an untrained load is dropped, at any point of it; then the same restore
  * succeeds. */
+#include "embedding/follow.h"
 #include "proto/base/log.h"
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/file_fault.h"
@@ -130,6 +131,45 @@ START_TEST(a_load_is_taken_back_and_goes_again)
     }
     check_loads(400);
     fleet_train(&to, 400, 0, 30, 33);
+    fleet_close(&to, false);
+}
+END_TEST
+
+static void on_records(void *context, int status, const void *records, size_t bytes, uint64_t last)
+{
+    (void)last;
+    *(uint32_t *)context = status == 0 ? engine_follow_kind(records, bytes) : 0;
+}
+
+/* The kind of a shard's record behind `after`. */
+static uint32_t kind_behind(uint64_t after)
+{
+    uint32_t kind = 0;
+    struct err e;
+    ck_assert_int_eq(engine_records(to.s[0].g, after, 1, on_records, &kind, &e), 0);
+    return kind;
+}
+
+static uint64_t last_record(void)
+{
+    struct engine_stats stats;
+    engine_stats_get(to.s[0].g, &stats);
+    return stats.sequence;
+}
+
+/* A follower of the records would not see the rows come and go. */
+START_TEST(a_load_and_its_end_are_bases_for_followers)
+{
+    struct err e;
+    open_empty(_i > 0 ? DURABLE_JOURNAL : DURABLE_MEMORY);
+    ck_assert_int_eq(engine_tail(to.s[0].g, 1u << 20, &e), 0);
+    uint64_t last = last_record();
+    check_loads(7);
+    ck_assert_uint_eq(kind_behind(last), RECORD_BASE);
+    last = last_record();
+    drop(&to, 7);
+    check_empty(7);
+    ck_assert_uint_eq(kind_behind(last), RECORD_BASE);
     fleet_close(&to, false);
 }
 END_TEST
@@ -285,6 +325,7 @@ int main(void)
     TCase *t = tcase_create("unload");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, a_load_and_its_end_are_bases_for_followers, 0, 2);
     tcase_add_loop_test(t, a_load_is_taken_back_and_goes_again, 0, 4);
     tcase_add_loop_test(t, a_load_under_way_is_called_off, 0, 2);
     tcase_add_test(t, taking_back_asks_for_the_journal_first);
