@@ -1,0 +1,54 @@
+/* zoo.h: the few operations of ZooKeeper that store_zookeeper.c uses. The module over libzookeeper
+ * gives the table, and so does a model of the tests. Thread: one at a time calls the operations of
+ * a session.
+ *
+ * Results beside 0:
+ *
+ *     UNAVAILABLE   the connection was lost: the outcome is not known
+ *     FENCED        a node has another version than the operation names
+ *     EXISTS        a node that was to be made is there
+ *     NOT_FOUND     a node is missing
+ *     IO, DENIED    the session has ended, or takes nothing more */
+#ifndef SERVER_COORD_STORE_ZOO_H
+#define SERVER_COORD_STORE_ZOO_H
+
+#include "proto/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ZOO_PATH_MAX 256u
+
+struct zoo; /* a session */
+
+enum zoo_kind { ZOO_CHECK, ZOO_SET, ZOO_MAKE, ZOO_REMOVE };
+
+struct zoo_step {
+    enum zoo_kind kind;
+    char path[ZOO_PATH_MAX];
+    const void *data; /* for SET and MAKE */
+    size_t bytes;
+    int32_t version; /* for CHECK and SET */
+};
+
+struct zoo_node {
+    char path[ZOO_PATH_MAX];
+    void *data; /* filled in by get; the caller frees it */
+    size_t bytes;
+    int32_t version;
+};
+
+struct zoo_ops {
+    /* Takes all steps or none. */
+    int (*multi)(struct zoo *z, const struct zoo_step *step, size_t count, struct err *e);
+    /* Reads nodes with one delay of the network for all of them. An error leaves no data. */
+    int (*get)(struct zoo *z, struct zoo_node *node, size_t count, struct err *e);
+    /* Calls visit with the name of each child. */
+    int (*children)(struct zoo *z, const char *path, int (*visit)(void *context, const char *name),
+                    void *context, struct err *e);
+    /* Keeps the session alive until wake_fd can be read. */
+    int (*wait)(struct zoo *z, int wake_fd, struct err *e);
+    void (*close)(struct zoo *z);
+};
+
+#endif
