@@ -16,6 +16,7 @@
 #define LIMIT_JOB_TABLES 32u /* tables of a job file: sparse ones */
 #define LIMIT_TABLETS 65536u /* tablets of one table */
 #define LIMIT_SHARDS 1024u
+#define LIMIT_COPIES 5u             /* of a shard, its leader among them */
 #define LIMIT_SHARD_TABLETS_MIN 16u /* tablets of a table on a shard; fewer are refused */
 #define LIMIT_LANES 1024u
 #define LIMIT_OBJECTS 65536u /* objects of a log */

@@ -57,6 +57,9 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(EVAL_DONE, "", W, 0, false) \
     X(SHARD_BEAT, "", C, 0, false) \
     X(SERVER_DISK, "", C, 0, false) \
+    X(IN_SYNC, "", C, 0, false) \
+    X(FOLLOW, "", 0, C, false) \
+    X(COPY, "", 0, C, false) \
     X(SUBMIT, "", A, 0, true) \
     X(REPORT, "", A, 0, false) \
     X(JOBS, "", M | A, 0, false) \

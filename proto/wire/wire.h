@@ -261,7 +261,14 @@
  * the XXH3 of their line (0, 0: none). The allow-list that it uses (KEYLIST's version; 0: none
  * yet), and whether it listens on tcp without keys. boot: a number of the machine's boot; when it
  * changes, power may have been lost. durability: enum durability from its file, plus 1; 0: not
- * told. The reply gives cluster and number; shard 4294967295: they are not known yet, ask again. */
+ * told. The reply gives cluster and number; shard 4294967295: they are not known yet, ask again.
+ *
+ * Copies: term is the leader's term that the sender knows, last_term that of its last record (0: no
+ * leader was ever named). The reply: the sender's place in the shard's list of copies (below
+ * LIMIT_COPIES), how many the list has (0: no followers), the term of the leader, the copies that
+ * are in sync (a bit for each place) and how many of them a push needs. leader: the endpoint of the
+ * copy that leads, and the key that it shows; empty: the sender leads, until shard_lease_ms after
+ * it sent this beat. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
     B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
@@ -270,10 +277,40 @@
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
     U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability) \
-    U64(taken_version)
+    U64(taken_version) U64(term) U64(last_term)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
+    U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards) \
+    U32(copy) U32(copies) U64(term) U32(in_sync) U32(min_in_sync) U32(shard_lease_ms) \
+    STR(leader, 256) STR(leader_key, 48)
 #define WIRE_NO_SHARD UINT32_MAX
+
+/* The leader of a shard asks that these copies be in sync (a bit for each place, its own among
+ * them), as of its term. The reply comes when that is stored: only then the leader counts on it.
+ * NOT_LEADER: the term is over. */
+#define WIRE_IN_SYNC(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(term) U32(in_sync)
+#define WIRE_IN_SYNC_REPLY(U32, U64, I32, F32, F64, B, STR) U32(in_sync)
+
+/* ---- follower -> leader of the same shard ---------------------------------------------------- */
+
+/* The records behind record `after`. The sender has all records up to it, to the degree that its
+ * durability says; last_term is the term of that record. term: the leader's, as the coordinator
+ * told it. The leader holds the request until it has such records, for a third of the lease at
+ * most. Reply frame 1: whole records (embedding/journal/record.h) in order, perhaps none; last: the
+ * newest record of the leader. back: no record is sent, because the sender's records behind `back`
+ * are not the shard's: it drops them (UINT64_MAX: all are). NOT_LEADER: the term is another one.
+ * NOT_FOUND: these records are no longer here, or the sender's do not lead to them: it begins anew
+ * with COPY. */
+#define WIRE_FOLLOW(U32, U64, I32, F32, F64, B, STR) \
+    U32(shard) U32(copy) U64(term) U64(after) U64(last_term)
+#define WIRE_FOLLOW_REPLY(U32, U64, I32, F32, F64, B, STR) U64(term) U64(last) U64(back)
+/* A part of a cut of the shard, for a copy that begins anew. number 0: the leader makes the cut;
+ * else the number that the first reply gave. frame 1: the position of this part, as the last reply
+ * gave it (empty: the first part). Reply frame 1: the part; frame 2: the position of the next one
+ * (empty: this was the last). sequence: the record that the cut is complete up to; bytes: an
+ * estimate of all parts. NOT_FOUND: the leader has given the cut up: begin again. */
+#define WIRE_COPY_POSITION 64u
+#define WIRE_COPY(U32, U64, I32, F32, F64, B, STR) U32(shard) U32(copy) U64(term) U64(number)
+#define WIRE_COPY_REPLY(U32, U64, I32, F32, F64, B, STR) U64(number) U64(sequence) U64(bytes)
 
 /* A server reports every few seconds for how many seconds the disk of its data_dir has not
  * answered, and reports 0 once when it answers again. The main thread sends it, because the shards,
@@ -608,7 +645,10 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(FILES, 57, 1, 0)                                                                             \
     X(SERVER_DISK, 58, 0, 0)                                                                       \
     X(CHECKPOINT_REMOVE, 59, 0, 0)                                                                 \
-    X(JOBS, 60, 0, 1)
+    X(JOBS, 60, 0, 1)                                                                              \
+    X(IN_SYNC, 61, 0, 0)                                                                           \
+    X(FOLLOW, 62, 0, 1)                                                                            \
+    X(COPY, 63, 1, 2)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
