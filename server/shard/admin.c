@@ -384,6 +384,8 @@ void admin_status(struct shard *s, peer_t from)
 #define X(name, number, request_frames, reply_frames) set_count(types, #name, s->dispatched.name);
     WIRE_MAP(X)
 #undef X
+    if (s->copies.role != COPIES_ALONE)
+        json_set(j, "copies", copies_json(s));
     json_set(j, "messages", types);
     json_set(j, "tables", tables(s));
     json_set(j, "cuts", cuts(s));

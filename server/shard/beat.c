@@ -5,6 +5,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/shard/admin.h"
 #include "server/shard/place.h"
 #include "server/shard/pull.h"
@@ -20,6 +21,11 @@
 /* after so long without an answer from the coordinator, a warning is logged */
 #define SILENCE_NS UINT64_C(10000000000)
 
+static uint64_t period_ns(const struct shard *s)
+{
+    return MIN((uint64_t)s->beat.lease_ms * 1000000 / 3, copies_beat_ns(s));
+}
+
 static void send_beat(struct shard *s)
 {
     struct beat *b = &s->beat;
@@ -30,7 +36,7 @@ static void send_beat(struct shard *s)
     w->type = WIRE_TYPE_SHARD_BEAT;
     w->reply = false;
     w->id = ++b->id;
-    b->sent_ns = env_now_ns(s->env);
+    b->sent_ns = b->sent_of[b->id % BEAT_TIMES] = env_now_ns(s->env);
     w->status = 0;
     w->error[0] = 0;
     struct wire_SHARD_BEAT *r = &w->u.SHARD_BEAT;
@@ -57,6 +63,8 @@ static void send_beat(struct shard *s)
         .keylist = s->keylist,
         .insecure = s->options.insecure,
         .boot = s->options.boot,
+        .term = s->copies.term,
+        .last_term = engine_last_term(s->engine),
     };
     place_beat(s, r);
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
@@ -92,7 +100,7 @@ static void beat_timer_cb(struct env_timer *t)
     silence_tell(s);
     send_beat(s);
     pull_expire(s);
-    env_timer_start(s->env, t, (uint64_t)s->beat.lease_ms * 1000000 / 3);
+    env_timer_start(s->env, t, period_ns(s));
 }
 
 void beat_init(struct shard *s)
@@ -119,7 +127,7 @@ int beat_start(struct shard *s, struct err *e)
             s->options.coordinator, err_text(rc));
     b->heard_ns = env_now_ns(s->env);
     send_beat(s);
-    env_timer_start(s->env, &b->timer, (uint64_t)b->lease_ms * 1000000 / 3);
+    env_timer_start(s->env, &b->timer, period_ns(s));
     return 0;
 }
 
@@ -142,9 +150,28 @@ static void say_refused(struct shard *s, const char *text)
 void beat_due(struct shard *s)
 {
     const struct beat *b = &s->beat;
-    uint64_t every_ns = (uint64_t)b->lease_ms * 1000000 / 3;
-    if (b->coordinator != 0 && s->engine != NULL && env_now_ns(s->env) - b->sent_ns > every_ns)
+    if (b->coordinator != 0 && s->engine != NULL && env_now_ns(s->env) - b->sent_ns > period_ns(s))
         send_beat(s);
+}
+
+static void number_take(struct shard *s, const struct wire_SHARD_BEAT_reply *r)
+{
+    struct err e = {0};
+    log_info("shard %s is number %u of cluster %016" PRIx64 "%016" PRIx64, s->name, r->shard,
+             r->cluster_high, r->cluster_low);
+    SHOAL_ASSERT(s->lead.self == LEAD_NO_SHARD); /* the folder has one number */
+    s->lead.self = r->shard;
+    if (admin_take_map(s, &e))
+        log_error("shard %s: %s", s->name, e.text);
+    send_beat(s); /* tells that the folder has the number now */
+}
+
+/* When a beat was sent; 0: unasked, or too long ago. */
+static uint64_t sent_at(const struct beat *b, uint64_t id)
+{
+    if (id == 0 || id > b->id || b->id - id >= BEAT_TIMES)
+        return 0;
+    return b->sent_of[id % BEAT_TIMES];
 }
 
 void beat_on_reply(struct shard *s, peer_t from)
@@ -170,15 +197,11 @@ void beat_on_reply(struct shard *s, peer_t from)
         return;
     }
     b->place = SHARD_TAKEN;
-    if (r->shard == s->lead.self)
-        return;
-    log_info("shard %s is number %u of cluster %016" PRIx64 "%016" PRIx64, s->name, r->shard,
-             r->cluster_high, r->cluster_low);
-    SHOAL_ASSERT(s->lead.self == LEAD_NO_SHARD); /* the folder has one number */
-    s->lead.self = r->shard;
-    if (admin_take_map(s, &e))
-        log_error("shard %s: %s", s->name, e.text);
-    send_beat(s); /* tells that the folder has the number now */
+    if (r->shard != s->lead.self)
+        number_take(s, r);
+    copies_told(s, r, s->in.id, sent_at(b, s->in.id));
+    if (s->copies.role != COPIES_ALONE && b->timer.due_ns > env_now_ns(s->env) + period_ns(s))
+        env_timer_start(s->env, &b->timer, period_ns(s)); /* the lease is shorter than it was */
 }
 
 struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id)

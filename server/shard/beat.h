@@ -17,11 +17,14 @@ struct shard;
 /* The newest reply of the coordinator. A shard without a coordinator is TAKEN. */
 enum shard_place { SHARD_UNANSWERED, SHARD_REFUSED, SHARD_TAKEN };
 
+#define BEAT_TIMES 8u
+
 struct beat {
     peer_t coordinator; /* 0: none */
     uint64_t incarnation;
-    uint64_t id, sent_ns; /* id and time of the newest beat */
-    uint64_t heard_ns;    /* time of the newest reply; silent: the lack of one is logged */
+    uint64_t id, sent_ns;         /* id and time of the newest beat */
+    uint64_t sent_of[BEAT_TIMES]; /* the times of the newest beats, by id */
+    uint64_t heard_ns;            /* time of the newest reply; silent: the lack of one is logged */
     bool silent;
     uint32_t lease_ms;
     uint64_t said; /* XXH3 of the last refusal that was logged */

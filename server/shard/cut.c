@@ -128,6 +128,7 @@ void cut_on_hold(struct shard *s, peer_t from)
             return;
         }
         h->cut = cut;
+        h->run = s->in.u.HOLD.run;
         s->newest_cut = cut > s->newest_cut ? cut : s->newest_cut;
     }
     env_timer_start(s->env, &h->timer, HOLD_NS);
@@ -161,7 +162,52 @@ static void hold_done_cb(void *context, int status, uint64_t rows, uint64_t byte
     h->last_rows = rows;
     h->last_bytes = bytes;
     h->going = 0;
-    answer_go(s, h->asker, h->asker_id);
+    if (h->asker != 0)
+        answer_go(s, h->asker, h->asker_id);
+}
+
+/* True when the cut is kept here. */
+static bool has_cut(struct shard *s, uint64_t number)
+{
+    uint64_t cut[CUTS_AT_ONCE];
+    uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
+    for (uint32_t i = 0; i < count; i++)
+        if (cut[i] == number)
+            return true;
+    return false;
+}
+
+int cut_follow(struct shard *s, uint64_t cut, uint64_t run)
+{
+    struct hold *h = &s->hold;
+    if (h->going != 0 && h->going != cut)
+        return SHOAL_E_BUSY;
+    if (h->going == cut || has_cut(s, cut))
+        return 0;
+    int rc = engine_hold(s->engine, cut, run, &h->going_sequence);
+    if (rc)
+        return rc;
+    h->going = cut;
+    h->going_tables = engine_cut_tables(s->engine, cut);
+    h->asker = 0;
+    rc = engine_go(s->engine, cut, hold_done_cb, s);
+    if (rc) {
+        h->going = 0;
+        engine_release(s->engine, cut);
+    }
+    if (rc == 0 && cut > s->newest_cut)
+        s->newest_cut = cut;
+    return rc;
+}
+
+void cut_engine_gone(struct shard *s)
+{
+    struct hold *h = &s->hold;
+    SHOAL_ASSERT(h->queue.head == NULL);
+    env_timer_stop(s->env, &h->timer);
+    h->cut = h->going = h->last = 0;
+    h->asker = 0;
+    memset(&s->checkpoints, 0, sizeof s->checkpoints);
 }
 
 void cut_on_go(struct shard *s, peer_t from)
@@ -189,12 +235,16 @@ void cut_on_go(struct shard *s, peer_t from)
     h->going_tables = engine_cut_tables(s->engine, cut);
     h->asker = from;
     h->asker_id = id;
+    uint64_t run = h->run;
+    struct err e = {0};
     int rc = engine_go(s->engine, cut, hold_done_cb, s);
     if (rc) {
         h->going = 0;
         engine_release(s->engine, cut);
         shard_refuse(s, from, WIRE_TYPE_GO, id, rc, "shard %s cannot write cut %" PRIu64 ": %s",
                      s->name, cut, err_text(rc));
+    } else if (s->copies.role == COPIES_LEADS && engine_cut_mark(s->engine, cut, run, &e) != 0) {
+        log_warn("shard %s: the other copies have no cut %" PRIu64 ": %s", s->name, cut, e.text);
     }
     let_go(s);
 }
@@ -425,7 +475,8 @@ void cut_on_keep(struct shard *s, peer_t from)
                      s->hold.going);
         return;
     }
-    if (!runs_drop_below(s, from, &r))
+    /* a follower hears of a dropped run by its record */
+    if (s->copies.role != COPIES_FOLLOWS && !runs_drop_below(s, from, &r))
         return;
     shard_reply(s, WIRE_TYPE_CUT_KEEP, id)->u.CUT_KEEP_reply.dropped = dropped;
     shard_send_reply(s, from);
@@ -502,6 +553,7 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     /* no worker has a lane of the run before all shards have loaded */
     shard_run_told(s, s->checkpoints.load.run);
     say_notes(s, text);
+    copies_base(s);
     struct wire_LOAD_reply *r = &shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply;
     r->rows = rows;
     lines_take(text, r->translated, sizeof r->translated);

@@ -23,7 +23,8 @@ struct shard;
 #define HOLD_NS UINT64_C(10000000000)
 
 struct hold {
-    uint64_t cut;      /* held now; 0: none */
+    uint64_t cut; /* held now; 0: none */
+    uint64_t run;
     uint64_t sequence; /* noted at HOLD */
     struct env_timer timer;
     struct request_list queue; /* pushes that came while a cut is held (push_on_message) */
@@ -51,6 +52,10 @@ void cut_on_keep(struct shard *s, peer_t from);
 void cut_on_drop(struct shard *s, peer_t from);
 /* The cut that is held was given up: pushes go on. Not 0: the shard ends. */
 int cut_release(struct shard *s);
+/* Makes the cut that the leader of this copy has made. 0: it is being made, or is kept here; BUSY:
+ * later. */
+int cut_follow(struct shard *s, uint64_t cut, uint64_t run);
+void cut_engine_gone(struct shard *s); /* the engine was closed */
 /* Stops the timer; the queued pushes stay in the pool. */
 void cut_close(struct shard *s);
 

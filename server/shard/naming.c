@@ -234,6 +234,12 @@ void naming_tables_gone(struct shard *s)
     name_end(s);
 }
 
+void naming_stop(struct shard *s)
+{
+    env_timer_stop(s->env, &s->naming.timer);
+    name_end(s);
+}
+
 void naming_init(struct shard *s)
 {
     s->naming = (struct naming){.step_rows = KEYS_STEP_ROWS, .timer = {.fire = name_cb}};

@@ -31,6 +31,8 @@ struct naming {
 void naming_init(struct shard *s);
 void naming_close(struct shard *s);
 void naming_on_message(struct shard *s, peer_t from);
+/* Another copy leads: the request under way is given up without an answer. */
+void naming_stop(struct shard *s);
 /* All tables go, and others may come in their place: a request under way is refused. */
 void naming_tables_gone(struct shard *s);
 

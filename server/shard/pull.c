@@ -138,7 +138,10 @@ static void try(struct shard *s, struct request *q)
     }
     uint32_t mode, lanes;
     uint64_t low;
-    if (engine_run_mode(s->engine, q->pull.run, &mode, &lanes)) {
+    if (s->copies.role == COPIES_LEADS && !copies_leased(s)) {
+        shard_refuse_request(s, q, SHOAL_E_NOT_LEADER,
+                             "its lease is over, and another copy may lead: ask for the map");
+    } else if (engine_run_mode(s->engine, q->pull.run, &mode, &lanes)) {
         shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
                              "this run is not open here: it was dropped or replaced");
     } else if (engine_clock(s->engine, q->pull.run, q->pull.lane, q->pull.batch, &q->pull.clock,

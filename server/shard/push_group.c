@@ -104,6 +104,8 @@ int push_group_settle(struct shard *s)
         shard_fatal(s, &e);
         return rc;
     }
+    if (s->copies.role == COPIES_LEADS)
+        copies_serve(s); /* the followers write and apply them while this copy applies them */
     for (struct request *q = s->group.head; q != NULL; q = q->next) {
         const uint64_t sequence = q->push.plan.sequence;
         SHOAL_ASSERT(sequence == 0 || sequence > applied); /* 2. */
@@ -135,6 +137,11 @@ int push_group_settle(struct shard *s)
 void push_group_synced(struct shard *s)
 {
     uint64_t acknowledged = engine_acknowledged(s->engine);
+    bool copies = s->copies.role == COPIES_LEADS;
+    if (copies)
+        acknowledged = copies_acknowledged(s, acknowledged);
     while (s->unsynced.head != NULL && s->unsynced.head->push.wait_sequence <= acknowledged)
         answer(s, request_pop(&s->unsynced));
+    if (copies)
+        copies_flush(s);
 }

@@ -117,6 +117,8 @@ static void unloaded_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
     park_purge_soon(s);
+    if (!status)
+        copies_base(s);
     answer(s, status, text);
 }
 
@@ -133,6 +135,7 @@ static void cleared_cb(void *context, int status, const char *text)
     survey_tables_gone(s);
     naming_tables_gone(s);
     park_tables_gone(s);
+    copies_base(s);
     int rc = admin_take_map(s, &e);
     answer(s, rc, e.text);
     if (!rc)
@@ -204,6 +207,16 @@ bool rows_go_busy(const struct shard *s, uint64_t tables)
 {
     const struct rows_go *d = &s->rows_go;
     return d->peer != 0 && d->asked.what == WIRE_ROWS_FIELDS && (d->asked.tables & tables) != 0;
+}
+
+bool rows_go_stop(struct shard *s)
+{
+    struct rows_go *d = &s->rows_go;
+    if (d->peer != 0 && d->asked.what != WIRE_ROWS_FIELDS && s->engine != NULL)
+        return false;
+    env_timer_stop(s->env, &d->timer);
+    d->peer = 0;
+    return true;
 }
 
 void rows_go_init(struct shard *s)

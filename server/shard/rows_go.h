@@ -28,6 +28,9 @@ struct rows_go {
 };
 
 void rows_go_init(struct shard *s);
+/* Another copy leads, or the engine is closed: the request is given up without an answer. False:
+ * the engine is removing rows. */
+bool rows_go_stop(struct shard *s);
 void rows_go_close(struct shard *s);
 void rows_go_on_message(struct shard *s, peer_t from);
 /* True when fields of some of these tables are being removed. */

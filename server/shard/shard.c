@@ -24,7 +24,7 @@
 #define BACK_ONLY false
 
 /* X(TYPE, settle first, when, handler): the types that a shard answers; all others belong to other
- * programs. proto/wire/allow.h has the senders that are allowed. */
+ * programs. proto/wire/allow.h has the senders that are allowed, copies.h the copies. */
 #define DISPATCH_MAP(X)                                                                            \
     X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                      \
     X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                   \
@@ -55,8 +55,9 @@
     X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
     X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
     X(KEYLIST, AS_IT_IS, AWAY_TOO, admin_keylist)                                                  \
-    X(STOP, SETTLE, AWAY_TOO, admin_stop)
-
+    X(STOP, SETTLE, AWAY_TOO, admin_stop)                                                          \
+    X(FOLLOW, AS_IT_IS, AWAY_TOO, copies_on_follow)                                                \
+    X(COPY, AS_IT_IS, AWAY_TOO, copies_on_copy)
 struct handler {
     void (*run)(struct shard *s, peer_t from); /* handles the request in s->in and s->m */
     bool settle, away;
@@ -115,6 +116,24 @@ static bool may_ask(struct shard *s, peer_t from)
     return false;
 }
 
+static void on_reply(struct shard *s, peer_t from)
+{
+    switch (s->in.type) {
+    case WIRE_TYPE_SHARD_BEAT:
+        beat_on_reply(s, from);
+        break;
+    case WIRE_TYPE_IN_SYNC:
+        copies_on_in_sync(s, from);
+        break;
+    case WIRE_TYPE_FOLLOW:
+    case WIRE_TYPE_COPY:
+        follow_on_reply(s, from);
+        break;
+    default:
+        break;
+    }
+}
+
 /* Decodes s->m into s->in and calls its handler. A message that cannot be decoded is refused, if
  * type and id are known, and has no other effect. */
 static void dispatch_message(struct shard *s, peer_t from)
@@ -134,8 +153,7 @@ static void dispatch_message(struct shard *s, peer_t from)
     }
     env_known(s->env, from);
     if (w->reply) {
-        if (w->type == WIRE_TYPE_SHARD_BEAT)
-            beat_on_reply(s, from);
+        on_reply(s, from);
         return;
     }
     struct handler h = handler_of(w->type);
@@ -143,6 +161,8 @@ static void dispatch_message(struct shard *s, peer_t from)
         shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE,
                      "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
     } else if (!may_ask(s, from)) {
+        return;
+    } else if (s->copies.role != COPIES_ALONE && copies_refuse(s, from)) {
         return;
     } else if (!h.away && !engine_back(s->engine)) {
         shard_not_back(s, from, w->type, w->id);
@@ -168,6 +188,8 @@ static void shard_tick(struct shard *s)
     if (s->park.purge_due)
         park_purge(s);
     pull_tick(s);
+    if (s->copies.role == COPIES_LEADS)
+        copies_serve(s); /* records other than pushes */
     engine_flush_step(s->engine);
     if (!s->sync.due_ns && engine_unsynced(s->engine))
         env_timer_start(s->env, &s->sync, SHARD_SYNC_NS);
@@ -177,6 +199,13 @@ static void park_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, park.timer);
     s->park.pushes_due |= s->park.short_of_room;
+    shard_tick(s);
+}
+
+static void follow_cb(struct env_timer *t)
+{
+    struct shard *s = container_of(t, struct shard, follow.timer);
+    follow_step(s);
     shard_tick(s);
 }
 
@@ -218,6 +247,7 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct request_list gone = {0};
     struct request *q;
     naming_peer_gone(s, peer);
+    copies_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)) != NULL)
@@ -235,13 +265,16 @@ const struct env_handler shard_handler = {
 static void shard_synced_cb(void *context)
 {
     struct shard *s = context;
-    if (!s->fatal.code)
-        push_group_synced(s);
+    if (s->fatal.code)
+        return;
+    push_group_synced(s);
+    follow_step(s);
 }
 
 static void shard_fetched_cb(void *context)
 {
     park_fetched(context);
+    follow_wake(context);
 }
 
 static void shard_recovered_cb(void *context)
@@ -254,6 +287,7 @@ static void shard_recovered_cb(void *context)
     }
     log_info("shard %s: all rows are back", s->name);
     beat_now(s);
+    follow_wake(s);
 }
 
 static void shard_pulse_cb(void *context, uint64_t done, uint64_t of)
@@ -275,23 +309,19 @@ static int open_parts(struct shard *s, struct err *e)
 {
     if (request_pool_init(&s->pool, s->options.waiting_max) || clock_init(&s->clock))
         return err_set(e, SHOAL_E_NOMEM, "shard %s: no memory for its request pool", s->name);
-    struct engine_options o = s->options.engine;
-    o.on_synced = shard_synced_cb;
-    o.on_fetched = shard_fetched_cb;
-    o.on_recovered = shard_recovered_cb;
-    o.on_pulse = shard_pulse_cb;
-    o.on_fatal = shard_fatal_cb;
-    o.context = s;
-    int rc = engine_open(&o, s->env, &s->engine, e);
+    struct engine_options *o = &s->options.engine;
+    o->on_synced = shard_synced_cb;
+    o->on_fetched = shard_fetched_cb;
+    o->on_recovered = shard_recovered_cb;
+    o->on_pulse = shard_pulse_cb;
+    o->on_fatal = shard_fatal_cb;
+    o->context = s;
+    int rc = engine_open(o, s->env, &s->engine, e);
     if (rc) {
         err_wrap(e, rc, "shard %s", s->name);
         return rc;
     }
-    struct engine_stats stats;
-    engine_stats_get(s->engine, &stats);
-    s->sequence = stats.sequence;
-    s->run_found = engine_newest_run(s->engine);
-    cut_find_newest(s);
+    follow_read_engine(s);
     return 0;
 }
 
@@ -312,6 +342,8 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     naming_init(s);
     rows_go_init(s);
     beat_init(s);
+    copies_init(s);
+    s->follow.timer.fire = follow_cb;
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
     int rc = open_parts(s, e);
@@ -346,6 +378,8 @@ void shard_figures(const struct shard *s, struct shard_figures *out)
 int shard_close(struct shard *s, bool flush_all)
 {
     push_group_settle(s);
+    follow_stop(s);
+    copies_close(s);
     park_close(s);
     cut_close(s);
     survey_close(s);

@@ -28,7 +28,9 @@
 #include "server/shard/beat.h"
 #include "server/shard/bsp.h"
 #include "server/shard/clock.h"
+#include "server/shard/copies.h"
 #include "server/shard/cut.h"
+#include "server/shard/follow.h"
 #include "server/shard/lead.h"
 #include "server/shard/naming.h"
 #include "server/shard/park.h"
@@ -102,6 +104,8 @@ struct shard {
     struct naming naming;
     struct rows_go rows_go;
     struct beat beat;
+    struct copies copies;
+    struct follow follow;
     uint64_t keylist; /* version of the allow-list in use; 0: none yet */
     /* journal mode: starts the next sync, SHARD_SYNC_NS after a write or a sync */
     struct env_timer sync;

@@ -46,6 +46,8 @@ void shard_send_reply(struct shard *s, peer_t to)
 void shard_send(struct shard *s, peer_t to, struct msg *m)
 {
     SHOAL_ASSERT(to != 0); /* a peer waits for it */
+    if (s->copies.role != COPIES_ALONE && copies_delay(s, to, m))
+        return;
     if (m == NULL || env_send(s->env, to, m))
         s->counts.unsent++;
 }

@@ -1,0 +1,210 @@
+/* test_copies.c: a leader with followers: pushes and replies wait for them, the in-sync list, the
+ * lease, cuts. */
+#include "tests/server/copies_rig.h"
+
+#include "proto/base/json.h"
+
+#define EVAL UINT32_MAX
+
+/* _i 0: the follower is in sync, and the push waits while it stands still; 1: it is not, and the
+ * push is answered. */
+START_TEST(a_push_waits_for_the_follower)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 3);
+    fleet_equal(&f, 0, 1);
+    if (_i == 1) {
+        fleet_cut(&f, f.copy[0].node, f.copy[1].node, 400);
+        fleet_run(&f, 390);
+        ck_assert_uint_eq(f.in_sync, 1);
+    }
+    sim_pause(f.copy[1].node, sim_now_ns(f.sim) + 100 * MS);
+    uint64_t push = fleet_push(&f, 0, 4), pull = rig_pull(fleet_worker(&f, 0), EVAL, 0, 0, 5);
+    fleet_run(&f, 90);
+    ck_assert_msg(rig_status(&f.worker, push) == (_i == 0 ? RIG_WAITING : 0), "%s",
+                  f.worker.answer[push].w.error);
+    ck_assert_int_eq(rig_status(&f.worker, pull), 0); /* a reader sees what it sees */
+    fleet_run(&f, 300);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    fleet_equal(&f, 0, 1);
+    ck_assert_uint_eq(f.in_sync, 3);
+    fleet_free(&f);
+}
+END_TEST
+
+START_TEST(a_follower_that_is_cut_off_leaves_once_that_is_stored)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    f.deaf = true;
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 1500);
+    uint64_t push = fleet_push(&f, 0, 1);
+    fleet_run(&f, 150);
+    ck_assert_uint_eq(f.in_sync_asked, 0); /* it was heard of less than half a lease ago */
+    fleet_run(&f, 850);
+    ck_assert_uint_gt(f.in_sync_asked, 1); /* and asked for again */
+    ck_assert_int_eq(rig_status(&f.worker, push), RIG_WAITING);
+    f.deaf = false;
+    fleet_run(&f, 100);
+    ck_assert_uint_eq(f.in_sync, 1);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    fleet_train(&f, 0, 2, 5);
+    fleet_run(&f, 1000); /* it is back */
+    ck_assert_uint_eq(f.in_sync, 3);
+    fleet_equal(&f, 0, 1);
+    fleet_free(&f);
+}
+END_TEST
+
+/* The list grows: the leader waits for the follower before that is stored. */
+START_TEST(a_follower_that_is_back_is_waited_for_first)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 500);
+    fleet_run(&f, 490);
+    ck_assert_uint_eq(f.in_sync, 1);
+    f.deaf = true;
+    uint32_t asked = f.in_sync_asked;
+    fleet_run(&f, 300);
+    ck_assert_uint_gt(f.in_sync_asked, asked);
+    ck_assert_uint_eq(f.in_sync, 1);
+    sim_pause(f.copy[1].node, sim_now_ns(f.sim) + 100 * MS);
+    uint64_t push = fleet_push(&f, 0, 1);
+    fleet_run(&f, 90);
+    ck_assert_int_eq(rig_status(&f.worker, push), RIG_WAITING);
+    fleet_run(&f, 50);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    fleet_free(&f);
+}
+END_TEST
+
+static struct json *status_of(struct fleet *f, uint32_t i)
+{
+    uint64_t id = rig_simple(fleet_worker(f, i), WIRE_TYPE_SHARD_STATUS);
+    fleet_run(f, 10);
+    ck_assert_int_eq(rig_status(&f->worker, id), 0);
+    const struct frame *text = &f->worker.answer[id].m->frame[1];
+    struct err e;
+    struct json *j;
+    ck_assert_int_eq(json_parse(text->data, text->bytes, &j, &e), 0);
+    return j;
+}
+
+START_TEST(pushes_wait_below_min_in_sync)
+{
+    struct fleet f = {.min_in_sync = 2};
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 2);
+    fleet_kill(&f, 1);
+    uint64_t push = fleet_push(&f, 0, 3);
+    fleet_run(&f, 900);
+    ck_assert_uint_eq(f.in_sync, 1);
+    ck_assert_int_eq(rig_status(&f.worker, push), RIG_WAITING);
+    struct json *j = status_of(&f, 0);
+    ck_assert(json_as_bool(json_get(j, "copies.short"), false));
+    json_free(j);
+    fleet_start(&f, 1); /* empty */
+    fleet_run(&f, 500);
+    ck_assert_uint_eq(f.in_sync, 3);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    fleet_equal(&f, 0, 1);
+    fleet_free(&f);
+}
+END_TEST
+
+START_TEST(the_coordinator_hears_of_a_change_when_the_copies_have_it)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    sim_pause(f.copy[1].node, sim_now_ns(f.sim) + 100 * MS);
+    uint64_t fence = rig_fence(fleet_boss(&f, 0), 0, 2, true),
+             status = rig_simple(fleet_boss(&f, 0), WIRE_TYPE_SHARD_STATUS);
+    fleet_run(&f, 90);
+    ck_assert_int_eq(rig_status(&f.boss, fence), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&f.boss, status), 0);
+    fleet_run(&f, 50);
+    ck_assert_int_eq(rig_status(&f.boss, fence), 0);
+    ck_assert_uint_eq(engine_lane_generation(f.copy[1].shard->engine, RIG_RUN, 0), 2);
+    fleet_free(&f);
+}
+END_TEST
+
+START_TEST(an_old_leader_past_its_lease_answers_nothing)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 2);
+    fleet_cut(&f, f.copy[0].node, f.coordinator, 1000);
+    fleet_run(&f, 200);
+    fleet_train(&f, 0, 3, 1); /* the lease goes on */
+    fleet_run(&f, 390);
+    uint64_t push = fleet_push(&f, 0, 4), pull = rig_pull(fleet_worker(&f, 0), 0, 4, 0, 5),
+             reader = rig_pull(fleet_worker(&f, 0), EVAL, 0, 0, 5);
+    fleet_run(&f, 100);
+    ck_assert_int_eq(rig_status(&f.worker, push), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&f.worker, pull), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&f.worker, reader), 0);
+    fleet_run(&f, 600);
+    fleet_train(&f, 0, 4, 1);
+    fleet_equal(&f, 0, 1);
+    fleet_free(&f);
+}
+END_TEST
+
+static uint64_t cut_ask(struct fleet *f, enum wire_type type, uint64_t cut)
+{
+    struct wire w = rig_wire(fleet_boss(f, 0), type);
+    w.u.HOLD = (struct wire_HOLD){.cut = cut};
+    if (type == WIRE_TYPE_HOLD)
+        w.u.HOLD.run = RIG_RUN;
+    if (type == WIRE_TYPE_GO)
+        w.u.GO = (struct wire_GO){.cut = cut};
+    return rig_send(&f->boss, &w, 0, NULL, 0, NULL, 0);
+}
+
+START_TEST(a_cut_is_made_by_both_copies)
+{
+    struct fleet f = {0};
+    uint64_t cut[4];
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 5);
+    uint64_t hold = cut_ask(&f, WIRE_TYPE_HOLD, 9);
+    fleet_run(&f, 20);
+    ck_assert_int_eq(rig_status(&f.boss, hold), 0);
+    uint64_t late = fleet_push(&f, 0, 6), go = cut_ask(&f, WIRE_TYPE_GO, 9);
+    fleet_run(&f, 100);
+    ck_assert_int_eq(rig_status(&f.worker, late), 0);
+    ck_assert_msg(rig_status(&f.boss, go) == 0, "%s", rig_reply(&f.boss, go)->error);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(engine_cuts(f.copy[i].shard->engine, cut, 4), 1);
+        ck_assert_uint_eq(cut[0], 9);
+        ck_assert_uint_eq(f.copy[i].shard->hold.last_sequence,
+                          rig_reply(&f.boss, go)->u.GO_reply.sequence);
+        ck_assert_uint_eq(f.copy[i].shard->hold.last_rows, rig_reply(&f.boss, go)->u.GO_reply.rows);
+    }
+    fleet_equal(&f, 0, 1);
+    fleet_free(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("copies");
+    TCase *c = tcase_create("copies");
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, a_push_waits_for_the_follower, 0, 2);
+    tcase_add_test(c, a_follower_that_is_cut_off_leaves_once_that_is_stored);
+    tcase_add_test(c, a_follower_that_is_back_is_waited_for_first);
+    tcase_add_test(c, pushes_wait_below_min_in_sync);
+    tcase_add_test(c, the_coordinator_hears_of_a_change_when_the_copies_have_it);
+    tcase_add_test(c, an_old_leader_past_its_lease_answers_nothing);
+    tcase_add_test(c, a_cut_is_made_by_both_copies);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
