@@ -270,6 +270,9 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                              .keys = daemon.keys,
                              .insecure_plaintext = config->insecure_plaintext};
     struct coord_options co = {.shards = config->shards,
+                               .replicas = config->replicas,
+                               .min_in_sync = config->min_in_sync,
+                               .shard_lease_ms = config->shard_lease_ms,
                                .lease_ms = config->lease_ms,
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,

@@ -308,6 +308,12 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
     out->shards = (uint32_t)config_int(c, "shards");
     out->lease_ms = (uint32_t)config_size(c, "lease");
     out->resend_ms = (uint32_t)config_size(c, "resend");
+    out->replicas = (uint32_t)config_int(c, "replicas");
+    out->min_in_sync = (uint32_t)config_int(c, "min_in_sync");
+    out->shard_lease_ms = (uint32_t)config_size(c, "shard_lease");
+    if (out->min_in_sync > out->replicas)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: min_in_sync: %u, but replicas: %u", name,
+                       config_line(c, "min_in_sync"), out->min_in_sync, out->replicas);
     SHOAL_ASSERT(out->shards > 0 && out->shards <= LIMIT_SHARDS);
     /* with 0 the core would take its own default */
     SHOAL_ASSERT(out->lease_ms > 0 && out->resend_ms > 0);

@@ -92,6 +92,9 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     listen: ipc:///run/shoal/coordinator/socket
  *     data_dir: /var/lib/shoal/coordinator
  *     shards: 1                 # of all servers together: a job waits until so many are ready
+ *     replicas: 1               # copies of each shard
+ *     min_in_sync: 1            # pushes wait while fewer copies are in sync
+ *     shard_lease: 6s           # a leader with followers stops when it is not answered
  *     lease: 10s                # a worker silent for so long is dead
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
@@ -110,6 +113,7 @@ struct coord_config {
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
     char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* may be empty */
     uint32_t shards, lease_ms, resend_ms;
+    uint32_t replicas, min_in_sync, shard_lease_ms;
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];
     char checkpoint_signers[LIMIT_PATH];

@@ -42,6 +42,11 @@
       "Server @SHOAL_SERVER@ was away and is back. The job goes on by itself; with durability "    \
       "memory it goes back to its checkpoint.",                                                    \
       "There is nothing to do; where it happens again and again look at that server's log.")       \
+    X(SHARD_TAKEN, "5d1c07ab90e34f7296cf34a1be0827d4", WARN, "SHOAL_SERVER",                       \
+      "Another copy leads a shard",                                                                \
+      "The leader of a shard is gone, and server @SHOAL_SERVER@, which was in sync, leads it "     \
+      "now. No acknowledged push is lost, unless the message says so; the job goes on by itself.", \
+      "Start the server that led before: it follows. `shoal status` shows how far it is behind.")  \
     X(JOB_WAITS, "e0e639a0dee840b48fa00cbbc78e8675", WARN, "SHOAL_JOB", "A job waits",             \
       "Job @SHOAL_JOB@ cannot go on: a server or all workers are away, or a disk is short. It "    \
       "waits as long as it takes.",                                                                \

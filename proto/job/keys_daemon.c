@@ -73,6 +73,14 @@ const struct config_key keys_coordinator[] = {
      .values = "folder", .text = "or `--tensorboard DIR`: event files of jobs, in DIR/JOB-NUMBER"},
     {"shards", CONFIG_INT, 1, LIMIT_SHARDS, NULL, .fallback = "1",
      .text = "of all servers: a job waits until so many are ready"},
+    {"replicas", CONFIG_INT, 1, LIMIT_COPIES, NULL, .fallback = "1",
+     .text = "copies of each shard, on different servers: the servers have `shards` x `replicas` "
+             "shards together; can be raised, not lowered"},
+    {"min_in_sync", CONFIG_INT, 1, LIMIT_COPIES, NULL, .fallback = "1",
+     .text = "with fewer copies in sync the pushes of a shard wait; at most `replicas`"},
+    {"shard_lease", CONFIG_SIZE, 500, 3.6e6, NULL, .unit = "ms", .fallback = "6s",
+     .text = "with `replicas` a leader that was not answered for so long stops, and a copy in sync "
+             "takes over"},
     {"lease", CONFIG_SIZE, 500, 3.6e6, NULL, .unit = "ms", .fallback = "10s",
      .text = "a worker silent for so long loses its lanes"},
     {"resend", CONFIG_SIZE, 10, 60000, NULL, .unit = "ms", .fallback = "500ms",

@@ -209,6 +209,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(HELLO, ANYBODY, COORD, on_hello)                                                             \
     X(SHARD_BEAT, ANYBODY, COORD, coord_beat_shard)                                                \
     X(SERVER_DISK, ANYBODY, FLEET, coord_sight_disk)                                               \
+    X(IN_SYNC, ANYBODY, FLEET, coord_copies_in_sync)                                               \
     X(WORKER_JOIN, ANYBODY, JOB, coord_handle_join)                                                \
     X(WORKER_BEAT, A_WORKER, JOB, coord_handle_beat)                                               \
     X(WORKER_LEAVE, ANY_PASS, JOB, coord_handle_leave)                                             \
@@ -427,6 +428,7 @@ static void time_forgive(struct coord *c)
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",
              (double)gap * 1e-9);
     coord_member_forgive(&c->fleet.members, gap, now);
+    coord_copies_forgive(&c->fleet, gap, now);
     for (uint32_t i = 0; i < c->fleet.cluster.claims; i++)
         c->fleet.cluster.claim[i].beat_ns =
             coord_later(c->fleet.cluster.claim[i].beat_ns, gap, now);
@@ -449,6 +451,8 @@ static void on_tick(struct env_timer *t)
         coord_handle_expire(j);
         coord_stall_tick(j);
     }
+    coord_copies_tick(&c->fleet);
+    coord_beat_taken(c);
     coord_sight_tick(&c->fleet);
     coord_errand_tick(&c->fleet);
     coord_call_tick(&c->fleet.calls);
@@ -469,6 +473,11 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (options->shards == 0 || options->shards > LIMIT_SHARDS)
         return err_set(e, SHOAL_E_CONFIG, "shards: %u, 1 to %u are possible", options->shards,
                        LIMIT_SHARDS);
+    if (options->replicas > LIMIT_COPIES || options->min_in_sync > MAX(options->replicas, 1u))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "replicas: %u, min_in_sync: %u: at most %u copies are possible, and "
+                       "min_in_sync counts some of them",
+                       options->replicas, options->min_in_sync, LIMIT_COPIES);
     struct coord *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");

@@ -46,6 +46,9 @@ static void shard_beat(struct env_timer *t)
                                               .map_epoch = s->map_epoch,
                                               .holds = s->tablets[0] != 0,
                                               .in_memory = s->in_memory,
+                                              .durability = s->durability,
+                                              .term = s->copies.term,
+                                              .last_term = s->last_term,
                                               .newest_run = s->newest_run,
                                               .newest_cut = s->held > s->cut ? s->held : s->cut,
                                               .sequence = s->sequence,
@@ -58,6 +61,19 @@ static void shard_beat(struct env_timer *t)
     (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
     (void)env_send(s->env, s->coordinator, wire_encode(&w));
     env_timer_start(s->env, t, 100 * MS);
+}
+
+void fake_shard_in_sync(struct fake_shard *s, uint64_t term, uint32_t in_sync)
+{
+    struct wire w = {.type = WIRE_TYPE_IN_SYNC, .id = 2};
+    w.u.IN_SYNC = (struct wire_IN_SYNC){.shard = s->number, .term = term, .in_sync = in_sync};
+    s->in_sync_status = 1;
+    (void)env_send(s->env, s->coordinator, wire_encode(&w));
+}
+
+bool fake_shard_leads(const struct fake_shard *s)
+{
+    return s->copies.copies > 1 && s->copies.leader[0] == 0;
 }
 
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation,
@@ -402,6 +418,10 @@ static void shard_told(struct fake_shard *s, const struct wire *q)
     s->refused[0] = 0;
     if (r->shard == WIRE_NO_SHARD)
         return;
+    s->copies = *r;
+    s->copies_told += q->id == 0;
+    if (fake_shard_leads(s))
+        s->last_term = r->term;
     s->number = r->shard;
     s->shards = r->shards;
     s->cluster[0] = r->cluster_high;
@@ -417,6 +437,10 @@ static void shard_message(void *core, peer_t from, struct msg *m)
         if (q.reply) {
             if (q.type == WIRE_TYPE_SHARD_BEAT)
                 shard_told(s, &q);
+            if (q.type == WIRE_TYPE_IN_SYNC) {
+                s->in_sync_status = q.status;
+                s->in_sync = q.status == 0 ? q.u.IN_SYNC_reply.in_sync : 0;
+            }
         } else {
             wire_reply_to(&q, 0, &w);
             if (q.type == WIRE_TYPE_CUT_EXPORT && s->export_how == FAKE_EXPORT_NEVER) {

@@ -53,6 +53,12 @@ struct fake_shard {
     uint64_t sequence; /* last record, as its beats report; all records are on disk */
     uint64_t digested; /* the sequence in its digests */
     bool in_memory;
+    uint32_t durability; /* as its beats report: plus 1; 0: not told */
+    uint64_t last_term;  /* of its last record; a leader begins its term by itself */
+    struct wire_SHARD_BEAT_reply copies; /* the last reply that named a shard */
+    uint32_t copies_told;                /* how many such replies came without a beat (id 0) */
+    int in_sync_status;                  /* of the last reply to IN_SYNC; 1: none yet */
+    uint32_t in_sync;                    /* of that reply */
     char refused[ERR_TEXT_MAX]; /* the last refusal of a beat */
     uint64_t map_epoch;
     uint32_t tablets[2]; /* tablets of tables 0 and 1; 0: not created */
@@ -157,6 +163,10 @@ void fake_shard_forget(struct fake_shard *s);
 void fake_shard_die(struct fake_shard *s);
 void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
                        struct fake_shard **shards, uint32_t count);
+/* Asks for a list of copies in sync, as the leader of a term. */
+void fake_shard_in_sync(struct fake_shard *s, uint64_t term, uint32_t in_sync);
+/* True when the last reply says that this copy leads its shard, of more than one copy. */
+bool fake_shard_leads(const struct fake_shard *s);
 /* Pushes a lane's batch to one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a
  * cut is held. */
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation,

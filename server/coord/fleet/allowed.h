@@ -18,10 +18,12 @@
 #include "proto/base/err.h"
 #include "proto/wire/wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct coord_fleet;
+struct coord_shard;
 
 struct coord_allowed {
     char *text; /* owned; NULL: there is no list */
@@ -41,6 +43,11 @@ int coord_allowed_claim(const struct coord_fleet *f, const char *server, const s
  * of the list that it applies. IO. */
 int coord_allowed_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint64_t version,
                         struct err *e);
+/* The same for a copy that follows; true: the name of its key is new, and is to be stored. */
+bool coord_allowed_note(struct coord_fleet *f, struct coord_shard *s, peer_t from,
+                        uint64_t version);
+/* Stores the name of the key of the shard's leader. */
+bool coord_allowed_keep(struct coord_fleet *f, uint32_t shard);
 /* A reply to KEYLIST. */
 void coord_allowed_answer(struct coord_fleet *f, peer_t from, const struct wire *reply);
 /* Sends the list to the shards that do not have it. */

@@ -204,23 +204,37 @@ static void claims_expire(struct coord_fleet *f)
             i++;
 }
 
+/* Returns how many claims are of a server. */
+static uint32_t claims_on(const struct coord_cluster *cl, const char *server)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cl->claims; i++)
+        count += strcmp(cl->claim[i].beat.server, server) == 0;
+    return count;
+}
+
 static int claim_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
                       struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
     claims_expire(f);
     struct coord_claim *at = claim_of(f, b);
-    if (at == NULL && cl->claims == f->members.shards)
+    if (at == NULL && cl->claims == coord_copies_wanted(f))
         return err_set(e, SHOAL_E_BUSY,
                        "all %u shards of the coordinator's file are there without it: see "
                        "`shards` there",
-                       f->members.shards);
+                       cl->claims);
+    if (at == NULL && f->options.replicas > 1 && claims_on(cl, b->server) == f->members.shards)
+        return err_set(e, SHOAL_E_BUSY,
+                       "server %s has a copy of each of the %u shards without it, and two copies "
+                       "of a shard lie on different servers (replicas: %u): start another server",
+                       b->server, f->members.shards, f->options.replicas);
     if (at == NULL && array_room(&cl->claim, cl->claims, &cl->claim_capacity, 8) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for one more shard");
     if (at == NULL)
         at = &cl->claim[cl->claims++];
     *at = (struct coord_claim){*b, from, env_now_ns(f->env)};
-    SHOAL_ASSERT(cl->claims <= f->members.shards);
+    SHOAL_ASSERT(cl->claims <= coord_copies_wanted(f));
     return 0;
 }
 
@@ -242,15 +256,17 @@ static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
     }
 }
 
-/* True when all shards report the same cluster, and each number once. */
-static bool claims_agree(const struct coord_cluster *cl, uint32_t shards)
+/* True when all shards report the same cluster, and each number once for each copy. */
+static bool claims_agree(const struct coord_fleet *f)
 {
+    const struct coord_cluster *cl = &f->cluster;
+    uint32_t shards = f->members.shards;
     uint8_t taken[LIMIT_SHARDS] = {0};
     for (uint32_t i = 0; i < cl->claims; i++) {
         const struct wire_SHARD_BEAT *b = &cl->claim[i].beat, *first = &cl->claim[0].beat;
         if (!coord_member_belongs(b) || b->cluster_high != first->cluster_high ||
             b->cluster_low != first->cluster_low || b->shards != shards || b->number >= shards ||
-            taken[b->number]++ != 0)
+            taken[b->number]++ == f->options.replicas)
             return false;
     }
     return true;
@@ -269,19 +285,19 @@ static int claims_judge(struct coord_fleet *f, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
     char text[ERR_TEXT_MAX / 2];
-    SHOAL_ASSERT(cl->claims == f->members.shards && !coord_cluster_known(cl));
+    SHOAL_ASSERT(cl->claims == coord_copies_wanted(f) && !coord_cluster_known(cl));
     if (claims_empty(cl)) {
         const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
-        if (!id_put(f, id))
+        if (!id_put(f, id) || !coord_copies_found(f, true))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
                  cl->claims);
         return 0;
     }
-    if (claims_agree(cl, f->members.shards)) {
+    if (claims_agree(f)) {
         const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
         const uint64_t id[2] = {b->cluster_high, b->cluster_low};
-        if (!id_put(f, id))
+        if (!id_put(f, id) || !coord_copies_found(f, false))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         cl->taken_over = 1;
         if (!coord_put(f, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
@@ -311,7 +327,7 @@ static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
     int rc = claim_note(f, b, from, e);
     if (rc != 0)
         return rc;
-    if (f->cluster.claims == f->members.shards)
+    if (f->cluster.claims == coord_copies_wanted(f))
         return claims_judge(f, e);
     return SHOAL_E_AGAIN;
 }
@@ -363,10 +379,15 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
 {
     const struct coord_cluster *cl = &f->cluster;
     uint32_t number = coord_member_number(&f->members, b);
-    if (!coord_member_belongs(b) && number == COORD_NOBODY)
+    const struct coord_shard *owner = NULL, *follower = NULL;
+    if (number == COORD_NOBODY)
+        follower = coord_copies_find(f, b, &number);
+    else
+        owner = &f->members.shard[number];
+    if (!coord_member_belongs(b) && (owner == NULL || coord_copies_others(f, number)))
         return 0;
     if (!coord_member_belongs(b))
-        return empty_check(&f->members.shard[number], b, number, e);
+        return empty_check(owner, b, number, e);
     if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s has rows of cluster %016" PRIx64 "%016" PRIx64
@@ -377,17 +398,20 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s holds shard %u of %u, the coordinator's file says `shards: %u`",
                        b->server, b->number, b->shards, f->members.shards);
-    const struct coord_shard *owner = &f->members.shard[b->number];
-    if (number == COORD_NOBODY && owner->server[0] == 0)
+    const struct coord_shard *leader = &f->members.shard[b->number];
+    if (number == COORD_NOBODY &&
+        (leader->server[0] == 0 || coord_copies_room(f, b->number, b->server)))
         /* the store is older than the server's first beat: the server takes its place again */
         return 0;
     if (number != b->number)
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s comes with the rows of shard %u, which server %s holds: one of "
                        "the two runs on a copy of the other's folder; see `data_dir` in its file",
-                       b->server, b->number, owner->server);
+                       b->server, b->number, leader->server);
+    if (follower != NULL)
+        return copy_check(f, follower, b, e);
     int rc = copy_check(f, owner, b, e);
-    if (rc != 0)
+    if (rc != 0 || coord_copies_others(f, number)) /* another copy has what this one lacks */
         return rc;
     return older_check(owner, b, e);
 }
@@ -671,6 +695,18 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
     return 0;
 }
 
+size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w)
+{
+    SHOAL_ASSERT(coord_cluster_ready(cl) && cl->map_epoch > 0);
+    memset(w, 0, sizeof *w);
+    w->type = WIRE_TYPE_MAP_SET;
+    w->u.MAP_SET = (struct wire_MAP_SET){.map_epoch = cl->map_epoch,
+                                         .tablet_count = cl->tablets,
+                                         .cluster_high = cl->id[0],
+                                         .cluster_low = cl->id[1]};
+    return cl->tablets * sizeof *cl->shard_of;
+}
+
 int coord_cluster_shards(const struct coord_fleet *f, struct err *e)
 {
     uint32_t given;
@@ -724,6 +760,9 @@ struct json *coord_cluster_json(const struct coord_fleet *f)
     }
     json_set(j, "come", come);
     json_set(j, "strangers", strangers);
+    struct json *copies = coord_copies_json(f);
+    if (copies != NULL)
+        json_set(j, "copies", copies);
     return j;
 }
 

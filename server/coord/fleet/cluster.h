@@ -1,7 +1,8 @@
 /* cluster.h: the cluster's identity, and its map of which shard owns which tablet. Both are stored
  * before a shard or worker is told.
  *
- * A cluster is founded once: when as many shards as the coordinator's file says have come, and none
+ * A cluster is founded once: when as many shards as the coordinator's file says have come (with replicas, all
+ * their copies), and none
  * of them belongs to a cluster. If the coordinator's store is empty but its shards belong to one
  * cluster, the store was lost: once all shards have come and agree, the coordinator takes over the
  * cluster and its map from them. In all other cases the shard is refused, with the reason.
@@ -90,13 +91,16 @@ void coord_cluster_step(struct coord_fleet *f);
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, struct err *e);
 
+/* Fills in MAP_SET and returns the bytes of its frame, shard_of. */
+size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
 /* Checks that the coordinator's file says as many shards as the tables are stored on: 0, or
  * CONFIG. */
 int coord_cluster_shards(const struct coord_fleet *f, struct err *e);
 /* Returns the number of the map's tablets that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until
- * all have come, "strangers": [{"name", "index", "why", "silent_ms"}]} */
+ * all have come, "strangers": [{"name", "index", "why", "silent_ms"}], "copies":
+ * coord_copies_json} */
 struct json *coord_cluster_json(const struct coord_fleet *f);
 /* Returns why a server that beats now is refused; NULL: it is not. */
 const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index);

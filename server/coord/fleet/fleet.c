@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool stored(struct coord_fleet *f, int status, const struct err *e)
+bool coord_fleet_stored(struct coord_fleet *f, int status, const struct err *e)
 {
     if (status == 0)
         return true;
@@ -29,7 +29,7 @@ bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const c
         rc = coord_store_put(store, key, value, bytes, &e);
     else
         rc = coord_store_note(store, key, value, bytes, &e);
-    return stored(f, rc, &e);
+    return coord_fleet_stored(f, rc, &e);
 }
 
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
@@ -40,7 +40,7 @@ bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t
 bool coord_remove(struct coord_fleet *f, const char *key)
 {
     struct err e = {0};
-    return f->fatal == 0 && stored(f, coord_store_remove(f->store, key, &e), &e);
+    return f->fatal == 0 && coord_fleet_stored(f, coord_store_remove(f->store, key, &e), &e);
 }
 
 bool coord_fleet_waits(const struct coord_fleet *f)
@@ -123,14 +123,14 @@ static void release(struct coord_fleet *f)
 void coord_fleet_end(struct coord_fleet *f)
 {
     struct err e = {0};
-    if (f->fatal == 0 && stored(f, coord_store_commit(f->store, &e), &e))
+    if (f->fatal == 0 && coord_fleet_stored(f, coord_store_commit(f->store, &e), &e))
         release(f);
 }
 
 void coord_fleet_told(void *context, int rc, const struct err *e)
 {
     struct coord_fleet *f = context;
-    if (f->fatal == 0 && stored(f, rc, e))
+    if (f->fatal == 0 && coord_fleet_stored(f, rc, e))
         release(f);
 }
 

@@ -26,6 +26,7 @@
 #include "server/coord/fleet/allowed.h"
 #include "server/coord/fleet/call.h"
 #include "server/coord/fleet/cluster.h"
+#include "server/coord/fleet/copies.h"
 #include "server/coord/fleet/drop.h"
 #include "server/coord/fleet/errand.h"
 #include "server/coord/fleet/map.h"
@@ -57,6 +58,7 @@ struct coord_fleet {
     struct coord_counters counters;
     struct coord_members members;
     struct coord_cluster cluster;
+    struct coord_copies copies;
     struct coord_names names;
     struct coord_allowed keys;
     struct coord_drop drop;
@@ -95,6 +97,8 @@ struct coord_ask {
     struct err e;
 };
 
+/* Handles the status of a change of the store: false, and the coordinator stops, when it failed. */
+bool coord_fleet_stored(struct coord_fleet *f, int status, const struct err *e);
 /* Puts into a store, and handles its failure in one place. False: the coordinator is stopping, and
  * nothing is answered any more. */
 bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,

@@ -328,6 +328,30 @@ int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord
     return coord_store_note(store, key, &s->made, sizeof s->made, e);
 }
 
+int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32_t shard,
+                      const struct coord_shard *copy, bool whole, struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    char key[COORD_KEY_MAX];
+    uint64_t made = s->made;
+    SHOAL_ASSERT(shard < m->shards && copy->seen);
+    *s = *copy;
+    s->former = s->map_told = s->noted_ns = 0;
+    s->rebooted = !whole;
+    s->synced = s->noted = copy->figures.synced;
+    s->made = made;
+    if (made != 0 && whole)
+        s->made = s->incarnation;
+    int rc = shard_put(store, shard, &copy->figures, e);
+    synced_key(shard, key);
+    if (rc == 0)
+        rc = coord_store_put(store, key, &s->synced, sizeof s->synced, e);
+    made_key(shard, key);
+    if (rc == 0 && made != 0)
+        rc = coord_store_put(store, key, &s->made, sizeof s->made, e);
+    return rc;
+}
+
 int coord_member_made_check(const struct coord_members *m, bool begins, struct err *e)
 {
     const struct coord_shard *lost = NULL, *kept = NULL;

@@ -104,6 +104,10 @@ enum durability coord_member_durability(const struct coord_members *m);
 /* CONFIG: the job names a durability, and a shard has another. */
 int coord_member_durability_check(const struct coord_members *m, const struct job *job,
                                   struct err *e);
+/* Another copy leads the shard now (copies.h): takes its values, and stores what is stored of a
+ * shard. whole: it has all acknowledged records. */
+int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32_t shard,
+                      const struct coord_shard *copy, bool whole, struct err *e);
 /* The shard keeps its rows in memory alone and has its tables now: notes its incarnation. */
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e);

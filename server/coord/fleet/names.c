@@ -198,14 +198,27 @@ void coord_names_step(struct coord_fleet *f)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
+static struct wire names_wire(const struct coord_fleet *f)
+{
+    struct wire w = {.type = WIRE_TYPE_NAMES_SET};
+    w.u.NAMES_SET = (struct wire_NAMES_SET){f->names.version, f->cluster.id[0], f->cluster.id[1]};
+    return w;
+}
+
+void coord_names_send(struct coord_fleet *f, const struct coord_shard *s)
+{
+    const struct coord_names *n = &f->names;
+    struct wire w = names_wire(f);
+    if (n->version != 0 && coord_names_ready(n) && s->figures.names_version != n->version)
+        (void)coord_send_frame(f, s->peer, &w, n->line, n->bytes);
+}
+
 bool coord_names_tell(struct coord_fleet *f, const struct coord_call *to)
 {
     struct coord_names *n = &f->names;
     struct coord_call call = *to;
     SHOAL_ASSERT(n->version > 0);
-    call.request.type = WIRE_TYPE_NAMES_SET;
-    call.request.u.NAMES_SET =
-        (struct wire_NAMES_SET){n->version, f->cluster.id[0], f->cluster.id[1]};
+    call.request = names_wire(f);
     call.frame = n->line;
     call.frame_bytes = n->bytes;
     return coord_call_start(&f->calls, &call);

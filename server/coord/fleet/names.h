@@ -24,6 +24,7 @@
 
 struct coord_fleet;
 struct coord_call;
+struct coord_shard;
 
 struct coord_names {
     uint64_t version; /* rises with each change; 0: none are known */
@@ -57,6 +58,8 @@ int coord_names_store(struct coord_fleet *f, const struct legend *legend, uint64
 bool coord_names_tell(struct coord_fleet *f, const struct coord_call *to);
 /* Tells one shard the names, when it registers; false: out of memory. */
 bool coord_names_greet(struct coord_fleet *f, uint32_t shard);
+/* Sends them to a copy that follows and has others; its next beat tells whether it took them. */
+void coord_names_send(struct coord_fleet *f, const struct coord_shard *s);
 /* True when every server that may know newer names has come and told its version. */
 bool coord_names_sure(const struct coord_fleet *f);
 /* Stores the names without this one, whose rows are gone, and tells all shards; calls `done` when

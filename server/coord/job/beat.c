@@ -30,24 +30,27 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
 {
     struct coord_shard *s = &c->fleet.members.shard[shard];
     SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
-    if (what == COORD_BEAT_RESTARTED)
-        log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
-                  shard);
     coord_call_forget_shard(&c->fleet.calls, NULL, shard);
     COORD_EACH_JOB (c, j)
         job_shard_came_back(j, shard, what);
 }
 
-static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)
+void coord_beat_taken(struct coord *c)
 {
-    struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true, .id = id};
-    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){.shard = shard,
-                                                          .map_epoch = c->fleet.cluster.map_epoch,
-                                                          .lease_ms = c->fleet.options.lease_ms,
-                                                          .cluster_high = c->fleet.cluster.id[0],
-                                                          .cluster_low = c->fleet.cluster.id[1],
-                                                          .shards = c->fleet.members.shards};
-    coord_send(&c->fleet, to, wire_encode(&w));
+    uint32_t shard;
+    while ((shard = coord_copies_taken(&c->fleet)) != COORD_NOBODY)
+        shard_came_back(c, shard, COORD_BEAT_RESTARTED);
+}
+
+/* The beat of a copy that follows was taken. */
+static void follower_answer(struct coord *c, peer_t from, uint64_t id, uint32_t shard,
+                            uint32_t place)
+{
+    const struct coord_shard *s = coord_copies_at(&c->fleet, shard, place);
+    coord_copies_answer(&c->fleet, from, id, shard, place);
+    coord_copies_map(&c->fleet, s);
+    coord_names_send(&c->fleet, s);
+    coord_taken_send(&c->fleet, shard, s);
 }
 
 /* The beat of a shard that belongs here. */
@@ -55,14 +58,26 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
                      struct err *e)
 {
     enum coord_beat what;
-    uint32_t shard;
+    uint32_t shard, place;
     uint64_t now = env_now_ns(c->fleet.env);
-    int rc = coord_member_shard_beat(&c->fleet.members, c->fleet.store, beat, from, now, &shard,
-                                     &what, e);
+    int rc = coord_copies_beat(&c->fleet, beat, from, &shard, &place, e);
+    coord_beat_taken(c);
+    if (rc != 0)
+        return rc;
+    if (place != COORD_NOBODY) {
+        follower_answer(c, from, id, shard, place);
+        return 0;
+    }
+    rc = coord_member_shard_beat(&c->fleet.members, c->fleet.store, beat, from, now, &shard, &what,
+                                 e);
     if (rc == 0)
         rc = coord_member_note_synced(&c->fleet.members, shard, c->fleet.store, now, e);
     if (rc != 0)
         return rc;
+    coord_copies_heard(&c->fleet, shard);
+    if (what == COORD_BEAT_RESTARTED)
+        log_event(SERVER_AGAIN, beat->server, "server %s (shard %u) has started again",
+                  beat->server, shard);
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
     /* names first: their error gives the better advice */
@@ -83,7 +98,7 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
         return rc;
     if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
-    beat_answer(c, from, id, shard); /* the answer goes before the map */
+    coord_copies_answer(&c->fleet, from, id, shard, COORD_NOBODY); /* before the map */
     COORD_EACH_JOB (c, j)
         if (!beat->ready)
             coord_setup_map_early(j, shard);
@@ -108,13 +123,13 @@ int coord_beat_shard(struct coord *c, struct coord_ask *a)
     if (rc == 0)
         rc = coord_cluster_claim(&c->fleet, beat, a->from, &a->e);
     a->silent = true;
-    bool waits = rc == SHOAL_E_AGAIN;
     if (rc == 0 && c->fleet.cluster.claims > 0)
         claims_take(c);
-    if (waits)
-        beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
-    else if (rc == 0)
+    if (rc == 0)
         rc = beat_take(c, beat, a->from, a->request->id, &a->e);
+    bool waits = rc == SHOAL_E_AGAIN;
+    if (waits)
+        coord_copies_answer(&c->fleet, a->from, a->request->id, WIRE_NO_SHARD, COORD_NOBODY);
     coord_cluster_note(&c->fleet, beat, waits || rc == 0 ? NULL : a->e.text);
     if (waits)
         return 0;

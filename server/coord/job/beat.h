@@ -9,5 +9,8 @@ struct coord_ask;
 /* Handles a SHARD_BEAT (core.h). The answer is sent at once, before the map that the shard may be
  * told. */
 int coord_beat_shard(struct coord *c, struct coord_ask *a);
+/* Tells the jobs of each shard that another copy leads now: its setup begins anew, and its rows are
+ * there. */
+void coord_beat_taken(struct coord *c);
 
 #endif

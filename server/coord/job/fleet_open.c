@@ -1,6 +1,7 @@
 /* fleet_open.c: reads the fleet from the store, and closes it. */
 #include "server/coord/job/fleet_open.h"
 
+#include "proto/base/minmax.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/figures/jobs.h"
 #include "server/coord/job/sight.h"
@@ -28,6 +29,10 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
         f->options.lease_ms = 10000;
     if (f->options.resend_ms == 0)
         f->options.resend_ms = 500;
+    f->options.replicas = MAX(options->replicas, 1u);
+    f->options.min_in_sync = MAX(options->min_in_sync, 1u);
+    if (f->options.shard_lease_ms == 0)
+        f->options.shard_lease_ms = 6000;
     f->env = env;
     f->store = store;
     coord_call_open(&f->calls, env, &f->members, f->options.resend_ms * UINT64_C(1000000),
@@ -35,6 +40,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     int rc = coord_member_open(&f->members, f->options.shards, store, e);
     if (rc == 0)
         rc = coord_cluster_open(f, e);
+    if (rc == 0)
+        rc = coord_copies_open(f, e);
     if (rc == 0)
         rc = coord_allowed_open(f, e);
     if (rc == 0)
@@ -55,6 +62,7 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
 
 void coord_fleet_close(struct coord_fleet *f)
 {
+    coord_copies_close(f);
     coord_member_close(&f->members);
     coord_cluster_close(&f->cluster);
     coord_names_close(&f->names);

@@ -169,22 +169,10 @@ static bool load_ask(struct coord_job *j, uint32_t shard, const struct wire *w)
                                                                    .on_done = step_done});
 }
 
-static size_t map_wire(const struct coord_cluster *cl, struct wire *w)
-{
-    SHOAL_ASSERT(coord_cluster_ready(cl) && cl->map_epoch > 0);
-    memset(w, 0, sizeof *w);
-    w->type = WIRE_TYPE_MAP_SET;
-    w->u.MAP_SET = (struct wire_MAP_SET){.map_epoch = cl->map_epoch,
-                                         .tablet_count = cl->tablets,
-                                         .cluster_high = cl->id[0],
-                                         .cluster_low = cl->id[1]};
-    return cl->tablets * sizeof *cl->shard_of;
-}
-
 static bool map_tell(struct coord_job *j, uint32_t shard, coord_call_done done)
 {
     struct wire w;
-    size_t bytes = map_wire(&j->fleet->cluster, &w);
+    size_t bytes = coord_cluster_map_wire(&j->fleet->cluster, &w);
     return shard_ask(j, shard, &w, j->fleet->cluster.shard_of, bytes, done);
 }
 
@@ -201,7 +189,7 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
     SHOAL_ASSERT(shard < j->fleet->members.shards && s->seen);
     if (!map_there(j->fleet) || s->map_told == j->fleet->cluster.map_epoch || coord_fresh_due(j))
         return;
-    size_t bytes = map_wire(&j->fleet->cluster, &w);
+    size_t bytes = coord_cluster_map_wire(&j->fleet->cluster, &w);
     if (coord_send_frame(j->fleet, s->peer, &w, j->fleet->cluster.shard_of, bytes))
         s->map_told = j->fleet->cluster.map_epoch;
 }

@@ -132,6 +132,14 @@ static void strangers_say(const struct coord_fleet *f, struct json *list)
     }
 }
 
+static void copies_say(const struct coord_fleet *f, struct json *list)
+{
+    char text[ERR_TEXT_MAX];
+    for (uint32_t i = 0; i < f->members.shards; i++)
+        if (coord_copies_problem(f, i, text, sizeof text))
+            json_append_string(list, text);
+}
+
 static void servers_say(const struct coord_job *j, struct json *list)
 {
     uint64_t hangs;
@@ -261,6 +269,7 @@ struct json *coord_sight_problems(const struct coord_job *j)
     if (j->fleet->options.problems != NULL)
         j->fleet->options.problems(j->fleet->options.context, list);
     servers_say(j, list);
+    copies_say(j->fleet, list);
     strangers_say(j->fleet, list);
     workers_say(j, list);
     folders_say(j, list);

@@ -127,6 +127,9 @@ static struct json *insecure_json(const struct coord_fleet *f)
         if (shard->seen && shard->figures.insecure && shard->index == 0) /* once a server */
             json_append_string(list, shard->server);
     }
+    COORD_EACH_FOLLOWER(f, s, p, follower)
+    if (follower->seen && follower->figures.insecure && follower->index == 0)
+        json_append_string(list, follower->server);
     if (json_count(list) > 0)
         return list;
     json_free(list);
@@ -298,10 +301,12 @@ static void came_text(const struct coord_fleet *f, char *text, size_t bytes)
             n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : ", of ",
                                   m->shard[i].server);
     }
+    COORD_EACH_FOLLOWER(f, s, p, follower)
+    came += follower->seen;
     (void)snprintf(text, bytes,
                    "waits for servers: %u of the %u shards of the coordinator's file have come%s; "
                    "start the others, or see in their logs why they ended",
-                   came, m->shards, names);
+                   came, coord_copies_wanted(f), names);
 }
 
 static bool waiting(const struct coord_job *j, char *text, size_t bytes)

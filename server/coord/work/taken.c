@@ -414,16 +414,36 @@ static void tell_done(void *context, const struct coord_call *call, int status, 
     }
 }
 
+static void *record_wire(const struct coord_fleet *f, struct wire *w, size_t *bytes)
+{
+    const struct coord_taken *t = f->taken;
+    *w = (struct wire){.type = WIRE_TYPE_TAKEN_SET};
+    w->u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, f->cluster.id[0], f->cluster.id[1]};
+    return coord_taken_record_make(&t->is, 0, 0, bytes);
+}
+
+void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_shard *s)
+{
+    const struct coord_taken *t = f->taken;
+    struct wire w;
+    size_t bytes;
+    if (shard != KEEPER || t->newest > t->version || s->figures.taken_version >= t->version)
+        return;
+    void *record = record_wire(f, &w, &bytes);
+    if (record != NULL)
+        (void)coord_send_frame(f, s->peer, &w, record, bytes);
+    free(record);
+}
+
 static void tell(struct coord_fleet *f, uint64_t now)
 {
     struct coord_taken *t = f->taken;
     if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_SET) ||
         (t->failed_ns != 0 && now - t->failed_ns < AGAIN_NS))
         return;
+    struct wire w;
     size_t bytes;
-    void *record = coord_taken_record_make(&t->is, 0, 0, &bytes);
-    struct wire w = {.type = WIRE_TYPE_TAKEN_SET};
-    w.u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, f->cluster.id[0], f->cluster.id[1]};
+    void *record = record_wire(f, &w, &bytes);
     if (record != NULL) /* without memory the next step tries again */
         (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                                .request = w,

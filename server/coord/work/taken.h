@@ -37,6 +37,7 @@
 
 struct coord_ask;
 struct coord_job;
+struct coord_shard;
 
 /* Reads the list back from the store. CORRUPT, IO. */
 int coord_taken_open(struct coord_fleet *f, struct err *e);
@@ -44,6 +45,9 @@ void coord_taken_close(struct coord_taken *t);
 /* Takes the version that a shard of this cluster knows. True: it is newer than the store's
  * (coord_older_taken). */
 bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+/* Sends what the tables have learnt to a copy that follows the shard which keeps it, unless the copy
+ * has it; its next beat tells whether it took it. */
+void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_shard *s);
 /* Asks a shard for a newer list, or tells shard 0 the version that it lacks. Cheap. */
 void coord_taken_step(struct coord_fleet *f);
 

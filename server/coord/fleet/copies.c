@@ -1,0 +1,650 @@
+/* copies.c: the lists of copies, their beats and who leads; copies.h has the invariants. */
+#include "server/coord/fleet/copies.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct copies_record { /* value of "copies/N" */
+    uint64_t term;
+    uint32_t count, leader, in_sync, suspect;
+    struct copy_record {
+        char server[LIMIT_NAME];
+        char holder[LIMIT_NAME];
+        uint32_t index, placed;
+        uint64_t incarnation, boot;
+    } copy[LIMIT_COPIES];
+};
+_Static_assert(sizeof(struct copies_record) == 24 + LIMIT_COPIES * (2 * LIMIT_NAME + 24),
+               "copies_record is stored");
+
+static struct coord_copies_of *of_shard(const struct coord_fleet *f, uint32_t shard)
+{
+    SHOAL_ASSERT(shard < f->members.shards);
+    return f->copies.of == NULL ? NULL : &f->copies.of[shard];
+}
+
+static uint32_t bit(uint32_t place)
+{
+    return UINT32_C(1) << place;
+}
+
+/* Returns the copy at a place of the list, the leader too. */
+static struct coord_shard *at_place(const struct coord_fleet *f, uint32_t shard, uint32_t place)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    return place == of->leader ? &f->members.shard[shard] : &of->copy[place];
+}
+
+struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard, uint32_t place)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    if (of == NULL || place >= of->count || place == of->leader)
+        return NULL;
+    return &of->copy[place];
+}
+
+bool coord_copies_others(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    return of != NULL && (of->in_sync & ~bit(of->leader)) != 0;
+}
+
+uint32_t coord_copies_wanted(const struct coord_fleet *f)
+{
+    return f->members.shards * f->options.replicas;
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+static bool of_put(struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    struct copies_record r = {.term = of->term,
+                              .count = of->count,
+                              .leader = of->leader,
+                              .in_sync = of->in_sync,
+                              .suspect = of->suspect};
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(of->leader < of->count && (of->in_sync & bit(of->leader)) != 0); /* 5 */
+    for (uint32_t p = 0; p < of->count; p++) {
+        const struct coord_shard *s = at_place(f, shard, p);
+        memcpy(r.copy[p].server, s->server, LIMIT_NAME);
+        memcpy(r.copy[p].holder, s->holder, LIMIT_NAME);
+        r.copy[p].index = s->index;
+        r.copy[p].placed = s->placed;
+        r.copy[p].incarnation = s->incarnation;
+        r.copy[p].boot = of->boot[p];
+    }
+    (void)snprintf(key, sizeof key, "copies/%u", shard);
+    return coord_put(f, key, &r, sizeof r);
+}
+
+static int store_failed(struct err *e)
+{
+    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+static void record_take(struct coord_copies_of *of, const struct copies_record *r)
+{
+    of->term = r->term;
+    of->count = r->count;
+    of->leader = r->leader;
+    of->in_sync = r->in_sync;
+    of->suspect = r->suspect;
+    for (uint32_t p = 0; p < r->count; p++) {
+        struct coord_shard *s = &of->copy[p];
+        of->boot[p] = r->copy[p].boot;
+        if (p == r->leader)
+            continue; /* "shard/N" has it */
+        (void)snprintf(s->server, sizeof s->server, "%.*s", (int)LIMIT_NAME - 1, r->copy[p].server);
+        (void)snprintf(s->holder, sizeof s->holder, "%.*s", (int)LIMIT_NAME - 1, r->copy[p].holder);
+        s->index = r->copy[p].index;
+        s->placed = r->copy[p].placed != 0;
+        s->incarnation = r->copy[p].incarnation;
+    }
+}
+
+static int of_load(struct coord_fleet *f, uint32_t shard, struct err *e)
+{
+    struct copies_record r;
+    char key[COORD_KEY_MAX];
+    (void)snprintf(key, sizeof key, "copies/%u", shard);
+    int rc = coord_store_get_fixed(f->store, key, &r, sizeof r, e);
+    if (rc != 0)
+        return coord_store_optional(rc);
+    if (r.term == 0 || r.count < 2 || r.count > LIMIT_COPIES || r.leader >= r.count ||
+        (r.in_sync & bit(r.leader)) == 0 || r.in_sync >> r.count != 0)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored copies of shard %u cannot be%s", shard,
+                       COORD_STORE_ADVICE);
+    if (r.count > f->options.replicas)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "replicas: %u, but shard %u has %u copies, which hold its rows: set "
+                       "`replicas: %u` again. For fewer take a checkpoint of a job (shoal "
+                       "checkpoint create), start a cluster with empty data_dirs, its "
+                       "coordinator's too, and go on there with shoal submit JOB --resume "
+                       "CHECKPOINT",
+                       f->options.replicas, shard, r.count, r.count);
+    record_take(of_shard(f, shard), &r);
+    return 0;
+}
+
+static int make(struct coord_fleet *f, struct err *e)
+{
+    struct coord_copies *c = &f->copies;
+    c->of = calloc(f->members.shards, sizeof *c->of);
+    bool made = c->of != NULL;
+    for (uint32_t s = 0; made && s < f->members.shards; s++) {
+        c->of[s].copy = calloc(f->options.replicas, sizeof *c->of[s].copy);
+        made = c->of[s].copy != NULL;
+    }
+    return made ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the copies of shards");
+}
+
+int coord_copies_open(struct coord_fleet *f, struct err *e)
+{
+    uint32_t replicas = f->options.replicas;
+    SHOAL_ASSERT(replicas > 0 && replicas <= LIMIT_COPIES);
+    f->copies.lease_ns = f->options.shard_lease_ms * UINT64_C(1000000);
+    f->copies.begun_ns = env_now_ns(f->env);
+    int rc = replicas > 1 ? make(f, e) : 0;
+    for (uint32_t s = 0; rc == 0 && s < f->members.shards; s++)
+        rc = of_load(f, s, e);
+    return rc;
+}
+
+void coord_copies_close(struct coord_fleet *f)
+{
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++)
+        free(f->copies.of[s].copy);
+    free(f->copies.of);
+    f->copies.of = NULL;
+}
+
+/* ---- founding -------------------------------------------------------------------------------- */
+
+static int by_server(const void *x, const void *y)
+{
+    const struct coord_claim *a = x, *b = y;
+    int order = strcmp(a->beat.server, b->beat.server);
+    return order != 0 ? order : (int)a->beat.shard_index - (int)b->beat.shard_index;
+}
+
+/* Returns a number for the server of a claim: the first claim of it. The claims are sorted. */
+static uint32_t server_of(const struct coord_cluster *cl, const struct coord_shard *s)
+{
+    uint32_t i = 0;
+    while (strcmp(cl->claim[i].beat.server, s->server) != 0)
+        i++;
+    return i;
+}
+
+/* Each leader is the copy whose server leads least so far. */
+static void leaders_spread(struct coord_fleet *f, uint32_t *leads)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_copies_of *of = of_shard(f, s);
+        for (uint32_t p = 1; p < of->count; p++)
+            if (leads[server_of(&f->cluster, &of->copy[p])] <
+                leads[server_of(&f->cluster, &of->copy[of->leader])])
+                of->leader = p;
+        leads[server_of(&f->cluster, &of->copy[of->leader])]++;
+        of->term = 1;
+    }
+}
+
+/* Returns true when a copy whose newest record is (term, sequence) has more than another one. */
+static bool has_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_BEAT *b)
+{
+    return a->last_term > b->last_term ||
+           (a->last_term == b->last_term && a->sequence > b->sequence);
+}
+
+/* All copies are there: the one with most has every acknowledged record. */
+static void leaders_find(struct coord_fleet *f)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_copies_of *of = of_shard(f, s);
+        for (uint32_t p = 0; p < of->count; p++) {
+            const struct wire_SHARD_BEAT *b = &of->copy[p].figures;
+            if (has_more(b, &of->copy[of->leader].figures))
+                of->leader = p;
+            of->term = MAX(of->term, MAX(b->term, b->last_term));
+        }
+        of->term++;
+    }
+}
+
+/* The leader's values are in members.shard from now on. */
+static bool founded(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_shard *m = &f->members.shard[shard];
+    memcpy(m->server, of->copy[of->leader].server, LIMIT_NAME);
+    m->index = of->copy[of->leader].index;
+    of->in_sync = bit(of->leader);
+    for (uint32_t p = 0; p < of->count; p++) /* until they beat again nothing is known of them */
+        of->copy[p].figures = (struct wire_SHARD_BEAT){0};
+    return of_put(f, shard);
+}
+
+bool coord_copies_found(struct coord_fleet *f, bool fresh)
+{
+    struct coord_cluster *cl = &f->cluster;
+    bool good = true;
+    if (f->copies.of == NULL)
+        return true;
+    uint32_t *leads = calloc(cl->claims, sizeof *leads);
+    if (leads == NULL)
+        return false;
+    /* No server has more than `shards` copies (coord_cluster_claim), so those of one server go to
+     * different shards. */
+    qsort(cl->claim, cl->claims, sizeof *cl->claim, by_server);
+    for (uint32_t i = 0; i < cl->claims; i++) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
+        struct coord_copies_of *of = of_shard(f, fresh ? i % f->members.shards : b->number);
+        struct coord_shard *s = &of->copy[of->count++];
+        SHOAL_ASSERT(of->count <= f->options.replicas);
+        memcpy(s->server, b->server, LIMIT_NAME);
+        s->index = b->shard_index;
+        s->figures = *b;
+    }
+    if (fresh)
+        leaders_spread(f, leads);
+    else
+        leaders_find(f);
+    for (uint32_t s = 0; good && s < f->members.shards; s++)
+        good = founded(f, s);
+    free(leads);
+    return good;
+}
+
+/* ---- places for servers that come later ------------------------------------------------------ */
+
+static bool is_of(const struct coord_shard *s, const struct wire_SHARD_BEAT *beat)
+{
+    return s->index == beat->shard_index && strcmp(s->server, beat->server) == 0;
+}
+
+/* Finds the place of a follower. */
+static bool find(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                 uint32_t *place)
+{
+    COORD_EACH_FOLLOWER(f, s, p, copy)
+    if (is_of(copy, beat)) {
+        *shard = s;
+        *place = p;
+        return true;
+    }
+    return false;
+}
+
+const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
+                                            const struct wire_SHARD_BEAT *beat, uint32_t *shard)
+{
+    uint32_t place;
+    return find(f, beat, shard, &place) ? coord_copies_at(f, *shard, place) : NULL;
+}
+
+static uint32_t copies_of(const struct coord_copies_of *of)
+{
+    return MAX(of->count, 1u); /* a shard without followers has no list */
+}
+
+bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    if (of == NULL || copies_of(of) >= f->options.replicas ||
+        strcmp(f->members.shard[shard].server, server) == 0)
+        return false;
+    for (uint32_t p = 0; p < of->count; p++)
+        if (strcmp(at_place(f, shard, p)->server, server) == 0)
+            return false;
+    return true;
+}
+
+/* True when the copy gets a shard number that no server leads yet (member.c). */
+static bool leads_new(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        if (f->members.shard[s].server[0] == 0 &&
+            (!coord_member_belongs(beat) || beat->number == s))
+            return true;
+    return false;
+}
+
+/* Gives a new copy a place: the shard with fewest copies gets it. */
+static int place_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                      uint32_t *place, struct err *e)
+{
+    struct coord_copies_of *to = NULL;
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_copies_of *of = of_shard(f, s);
+        if (!coord_copies_room(f, s, beat->server) ||
+            (coord_member_belongs(beat) && beat->number != s) ||
+            (to != NULL && copies_of(to) <= copies_of(of)))
+            continue;
+        to = of;
+        *shard = s;
+    }
+    if (to == NULL)
+        return err_set(e, SHOAL_E_BUSY,
+                       "server %s: there is no place for shard %u of it: each of the %u shards has "
+                       "its %u copies, or has one on this server, and two copies of a shard lie on "
+                       "different servers; see `shards` and `replicas` of the coordinator",
+                       beat->server, beat->shard_index, f->members.shards, f->options.replicas);
+    if (to->count == 0) {
+        to->count = 1;
+        to->in_sync = bit(0);
+        to->term = 1;
+        to->boot[0] = f->members.shard[*shard].figures.boot;
+    }
+    *place = to->count++;
+    to->copy[*place] = (struct coord_shard){.index = beat->shard_index};
+    memcpy(to->copy[*place].server, beat->server, LIMIT_NAME);
+    if (!of_put(f, *shard))
+        return store_failed(e);
+    log_info("server %s is copy %u of shard %u", beat->server, *place, *shard);
+    return 0;
+}
+
+/* ---- who leads ------------------------------------------------------------------------------- */
+
+static void told_all(struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    for (uint32_t p = 0; p < of->count; p++) {
+        const struct coord_shard *s = at_place(f, shard, p);
+        if (s->seen)
+            coord_copies_answer(f, s->peer, 0, shard, p);
+    }
+}
+
+/* Names a leader: stores it, tells all copies. whole: it has all acknowledged records, and so have
+ * the others of the list that are not suspect. */
+static bool lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool whole)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_shard *m = &f->members.shard[shard], old = *m;
+    struct err e = {0};
+    SHOAL_ASSERT(place < of->count && (of->in_sync & bit(place)) != 0); /* 2 */
+    SHOAL_ASSERT(of->term < UINT64_MAX);                                /* 4 */
+    if (place != of->leader) {
+        int rc = coord_member_lead(&f->members, f->store, shard, &of->copy[place], whole, &e);
+        if (!coord_fleet_stored(f, rc, &e))
+            return false;
+        of->in_sync &= ~bit(of->leader);
+        of->copy[of->leader] = old;
+        of->copy[of->leader].ready = false;
+        of->leader = place;
+        of->taken = true;
+        log_event(SHARD_TAKEN, m->server,
+                  "server %s leads shard %u from record %" PRIu64 " on, in term %" PRIu64
+                  ", in place of server %s%s",
+                  m->server, shard, m->figures.sequence, of->term + 1, old.server,
+                  whole ? "" : "; records may be lost: no copy in sync has kept all");
+    }
+    of->in_sync = whole ? of->in_sync & ~of->suspect : bit(place);
+    of->suspect = 0;
+    of->ended = 0;
+    of->term++;
+    if (!of_put(f, shard) || !coord_allowed_keep(f, shard))
+        return false;
+    told_all(f, shard);
+    return true;
+}
+
+static bool heard(const struct coord_fleet *f, const struct coord_shard *s)
+{
+    return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= f->copies.lease_ns;
+}
+
+/* Returns the heard copy with most of a set of places; COORD_NOBODY: none is heard. */
+static uint32_t most(const struct coord_fleet *f, uint32_t shard, uint32_t set)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    uint32_t best = COORD_NOBODY;
+    for (uint32_t p = 0; p < of->count; p++)
+        if ((set & bit(p)) != 0 && heard(f, &of->copy[p]) &&
+            (best == COORD_NOBODY || has_more(&of->copy[p].figures, &of->copy[best].figures)))
+            best = p;
+    return best;
+}
+
+/* The leader's process is gone: another copy takes over, if one in sync is heard. */
+static bool take_over(struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    uint32_t best = most(f, shard, of->in_sync & ~of->suspect & ~bit(of->leader));
+    return best != COORD_NOBODY && lead(f, shard, best, true);
+}
+
+/* True when no process but the one that beats now can lead the shard. */
+static bool lease_over(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_shard *m = &f->members.shard[shard];
+    uint64_t since = MAX(m->beat_ns, f->copies.begun_ns);
+    bool ended = m->incarnation != 0 && of_shard(f, shard)->ended == m->incarnation;
+    return ended || env_now_ns(f->env) - since >= f->copies.lease_ns; /* 3 */
+}
+
+/* True when the process that beats may lack records that the one before had acknowledged. */
+static bool loses(const struct coord_shard *known, uint64_t boot, const struct wire_SHARD_BEAT *b)
+{
+    bool synced = b->durability == DURABLE_FSYNC + 1;
+    return b->in_memory || !coord_member_belongs(b) || b->sequence < known->synced ||
+           (b->boot != boot && !synced);
+}
+
+static int waits(const struct coord_fleet *f, uint32_t shard, struct err *e)
+{
+    return err_set(e, SHOAL_E_AGAIN, "shard %u of server %s waits for another copy in sync", shard,
+                   f->members.shard[shard].server);
+}
+
+/* No copy in sync is sure to have all acknowledged records. Once all of them have come, the one
+ * with most leads. */
+static void suspects_judge(struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = of_shard(f, shard);
+    if (of->suspect != of->in_sync)
+        return;
+    for (uint32_t p = 0; p < of->count; p++)
+        if ((of->in_sync & bit(p)) != 0 && !heard(f, &of->copy[p]))
+            return;
+    (void)lead(f, shard, most(f, shard, of->in_sync), false);
+}
+
+static bool suspect_set(struct coord_fleet *f, uint32_t shard, uint32_t place)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    if ((of->suspect & bit(place)) != 0)
+        return true;
+    of->suspect |= bit(place);
+    return of_put(f, shard);
+}
+
+/* Keeps what a beat says of a copy that does not lead. */
+static void figures_take(struct coord_fleet *f, struct coord_shard *s,
+                         const struct wire_SHARD_BEAT *b, peer_t from)
+{
+    if (s->seen && s->incarnation != b->incarnation)
+        s->former = s->incarnation;
+    s->seen = true;
+    s->ready = b->ready;
+    s->incarnation = b->incarnation;
+    s->placed = coord_member_belongs(b);
+    s->synced = b->synced;
+    s->peer = from;
+    s->beat_ns = env_now_ns(f->env);
+    s->figures = *b;
+    memcpy(s->server, b->server, LIMIT_NAME);
+    s->index = b->shard_index;
+    memcpy(s->endpoint, b->endpoint, sizeof s->endpoint);
+}
+
+/* A process other than the one that led beats in its name. 0: *place is set when it follows now;
+ * else it leads, in a term of its own. */
+static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
+                       uint32_t shard, struct err *e)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_shard *m = &f->members.shard[shard];
+    uint32_t was = of->leader;
+    bool others = coord_copies_others(f, shard), lost = loses(m, of->boot[was], b);
+    /* the folder is locked by its process, so the one before has ended; an empty folder may lie on
+     * another machine */
+    if (others && !coord_member_belongs(b) && !lease_over(f, shard))
+        return waits(f, shard, e);
+    if (others && take_over(f, shard))
+        return 0;
+    if (others && lost) {
+        if (!suspect_set(f, shard, was))
+            return store_failed(e);
+        figures_take(f, &of->copy[was], b, from);
+        if (!m->placed || coord_member_belongs(b) || b->in_memory)
+            suspects_judge(f, shard);
+        return (of->suspect & bit(was)) != 0 ? waits(f, shard, e) : 0;
+    }
+    of->boot[was] = b->boot;
+    return lead(f, shard, was, !lost) ? 0 : store_failed(e);
+}
+
+/* ---- beats ----------------------------------------------------------------------------------- */
+
+static int follower_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
+                         uint32_t shard, uint32_t place, struct err *e)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_shard *s = &of->copy[place];
+    bool anew = s->incarnation != b->incarnation, listed = (of->in_sync & bit(place)) != 0;
+    bool lost = anew && s->incarnation != 0 && loses(s, of->boot[place], b);
+    bool changed = anew || s->placed != coord_member_belongs(b);
+    figures_take(f, s, b, from);
+    of->boot[place] = b->boot;
+    if (coord_allowed_note(f, s, from, b->keylist))
+        changed = true;
+    if (lost && listed && of->suspect == 0) {
+        of->in_sync &= ~bit(place);
+        changed = true;
+        log_warn("server %s has started again without all of its records: it is not in sync with "
+                 "shard %u",
+                 s->server, shard);
+    } else if (lost && listed && !suspect_set(f, shard, place)) {
+        return store_failed(e);
+    }
+    return !changed || of_put(f, shard) ? 0 : store_failed(e);
+}
+
+int coord_copies_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
+                      uint32_t *shard, uint32_t *place, struct err *e)
+{
+    int rc = 0;
+    *place = COORD_NOBODY;
+    if (f->copies.of == NULL)
+        return 0;
+    *shard = coord_member_number(&f->members, beat);
+    if (*shard != COORD_NOBODY) {
+        uint64_t led = f->members.shard[*shard].incarnation;
+        bool restarted = led != 0 && led != beat->incarnation;
+        if (of_shard(f, *shard)->count > 0 && restarted)
+            rc = leader_back(f, beat, from, *shard, e);
+        if (rc != 0 || coord_member_number(&f->members, beat) == *shard)
+            return rc;
+    }
+    if (!find(f, beat, shard, place)) {
+        if (leads_new(f, beat))
+            return 0;
+        rc = place_give(f, beat, shard, place, e);
+        if (rc != 0)
+            return rc;
+        told_all(f, *shard);
+    }
+    return follower_beat(f, beat, from, *shard, *place, e);
+}
+
+void coord_copies_heard(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_shard *m = &f->members.shard[shard];
+    if (of == NULL || of->count == 0)
+        return;
+    if (of->boot[of->leader] != m->figures.boot) { /* its first beat */
+        of->boot[of->leader] = m->figures.boot;
+        (void)of_put(f, shard);
+    }
+    if (m->figures.term == of->term && m->figures.last_term == of->term && of->led != of->term) {
+        of->led = of->term; /* it takes what it refused before it knew that it leads */
+        coord_call_shard_ready(&f->calls, shard);
+    }
+}
+
+/* ---- requests and time ----------------------------------------------------------------------- */
+
+int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
+{
+    const struct wire_IN_SYNC *q = &a->request->u.IN_SYNC;
+    struct coord_copies_of *of = q->shard < f->members.shards ? of_shard(f, q->shard) : NULL;
+    if (of == NULL || of->count == 0 || q->term != of->term ||
+        f->members.shard[q->shard].peer != a->from)
+        return err_set(&a->e, SHOAL_E_NOT_LEADER,
+                       "shard %u: the sender does not lead it in term %" PRIu64, q->shard, q->term);
+    if ((q->in_sync & bit(of->leader)) == 0 || q->in_sync >> of->count != 0)
+        return err_set(&a->e, SHOAL_E_CONFIG,
+                       "shard %u has copies 0 to %u, and its leader, copy %u, is always in sync",
+                       q->shard, of->count - 1, of->leader);
+    for (uint32_t p = 0; p < of->count; p++) {
+        const struct coord_shard *s = at_place(f, q->shard, p);
+        /* an older request of the leader must not add a copy that has lost its records since */
+        if ((q->in_sync & ~of->in_sync & bit(p)) != 0 &&
+            (!s->seen || s->figures.last_term != of->term))
+            return err_set(&a->e, SHOAL_E_AGAIN,
+                           "copy %u of shard %u has not told that it has records of term %" PRIu64,
+                           p, q->shard, of->term);
+    }
+    a->reply.u.IN_SYNC_reply.in_sync = q->in_sync;
+    if (q->in_sync == of->in_sync)
+        return 0;
+    log_info("shard %u: %d of %u copies are in sync", q->shard, __builtin_popcount(q->in_sync),
+             of->count);
+    of->in_sync = q->in_sync;
+    return of_put(f, q->shard) ? 0 : store_failed(&a->e);
+}
+
+void coord_copies_ended(struct coord_fleet *f, uint32_t shard, uint64_t incarnation)
+{
+    struct coord_copies_of *of = of_shard(f, shard);
+    if (of != NULL && incarnation != 0 && f->members.shard[shard].incarnation == incarnation)
+        of->ended = incarnation;
+}
+
+void coord_copies_tick(struct coord_fleet *f)
+{
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards && f->fatal == 0; s++)
+        if (coord_copies_others(f, s) && lease_over(f, s))
+            (void)take_over(f, s);
+}
+
+uint32_t coord_copies_taken(struct coord_fleet *f)
+{
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++)
+        if (f->copies.of[s].taken) {
+            f->copies.of[s].taken = false;
+            return s;
+        }
+    return COORD_NOBODY;
+}
+
+void coord_copies_forgive(struct coord_fleet *f, uint64_t gap_ns, uint64_t now_ns)
+{
+    COORD_EACH_FOLLOWER(f, s, p, copy)
+    if (copy->seen)
+        copy->beat_ns = coord_later(copy->beat_ns, gap_ns, now_ns);
+    f->copies.begun_ns = coord_later(f->copies.begun_ns, gap_ns, now_ns);
+}

@@ -1,0 +1,124 @@
+/* copies.h: the copies of each shard number: one leads, the others follow it. With `replicas: 1`
+ * nothing here runs, and nothing is stored.
+ *
+ * members.shard[N] (member.h) is the copy that leads shard N, so that calls and jobs see one shard
+ * for each number. The copies that follow are kept here. A copy has a place in the list of its
+ * shard, which never changes. A term numbers the leaderships of a shard. The in-sync list is the
+ * set of places whose copies have every record that was acknowledged.
+ *
+ *     founding: shards x replicas copies have come -> term 1, one leads, it alone is in sync
+ *     IN_SYNC of the leader -> stored -> answered: from then on the leader counts on the list
+ *     the leader's process has ended, or its lease is over -> term + 1, the in-sync copy with
+ *         most leads, stored -> told to all copies -> jobs set the shard up again
+ *     the old leader beats again -> it follows
+ *
+ * A leader may answer workers until shard_lease after it sent the last beat that was answered. So
+ * its lease is over, at the latest, shard_lease after that beat arrived here.
+ *
+ * A copy that starts again may have lost records that it had acknowledged: its rows were in memory,
+ * its folder is empty or older, or its machine lost power and its journal was not synced. Such a
+ * follower leaves the in-sync list. Such a leader leads on only when no other copy is in sync; else
+ * it is `suspect` and waits for one of those.
+ *
+ * Invariants:
+ *  1. No copy is told of a term, a leader or an in-sync list that is not stored. [test:
+ *     coord_copies_in_sync_is_stored_before_it_is_answered]
+ *  2. Only a copy of the in-sync list takes over. [assert: lead] [test:
+ *     coord_copies_takeover_takes_the_copy_in_sync_with_most]
+ *  3. No copy is named while the lease of another process that leads may run. [test:
+ *     coord_copies_no_second_leader_before_the_lease_is_over]
+ *  4. Terms only rise, and each leadership of a process has one of its own. [assert: lead]
+ *  5. The in-sync list has the leader in it. [assert: of_put] */
+#ifndef SERVER_COORD_FLEET_COPIES_H
+#define SERVER_COORD_FLEET_COPIES_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/base/limits.h"
+#include "proto/wire/wire.h"
+#include "server/coord/fleet/member.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord_fleet;
+struct coord_ask;
+
+struct coord_copies_of {
+    uint64_t term;             /* 0: the shard has no followers */
+    uint32_t count, leader;    /* places that are given; the leader's */
+    uint32_t in_sync, suspect; /* a bit for each place */
+    uint64_t boot[LIMIT_COPIES];
+    uint64_t ended; /* an incarnation of the leader whose process has ended; 0: none is known */
+    uint64_t led;   /* the term in which the leader has said that it leads */
+    bool taken;     /* another copy leads, and the jobs do not know it yet */
+    /* (replicas), owned; at the leader's place: its beats while it is suspect */
+    struct coord_shard *copy;
+};
+
+struct coord_copies {
+    struct coord_copies_of *of; /* (shards), owned; NULL: replicas is 1 */
+    uint64_t lease_ns;
+    uint64_t begun_ns; /* a former coordinator may have answered a beat until then */
+};
+
+/* Reads the lists back. CONFIG: `replicas` is less than the copies that there are. */
+int coord_copies_open(struct coord_fleet *f, struct err *e);
+void coord_copies_close(struct coord_fleet *f);
+/* Returns the copies that the fleet is to have: shards x replicas. */
+uint32_t coord_copies_wanted(const struct coord_fleet *f);
+/* The cluster has just become known by the beats of all its copies (cluster.claim): stores what is
+ * whose. fresh: all of them are empty; else they were taken over, and of each shard the copy with
+ * most leads. False: the store failed, or out of memory. */
+bool coord_copies_found(struct coord_fleet *f, bool fresh);
+/* True when the shard has a copy in sync besides its leader. */
+bool coord_copies_others(const struct coord_fleet *f, uint32_t shard);
+/* Returns the follower that this beat is of, and its shard; NULL: there is none. */
+const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
+                                            const struct wire_SHARD_BEAT *beat, uint32_t *shard);
+/* True when the shard has room for one more copy, and none on this server. */
+bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server);
+
+/* Takes the beat of a copy that belongs here. *place: the place of a follower, whose beat is then
+ * taken; COORD_NOBODY: the copy leads a shard, or is to lead one, so that member.h takes its beat.
+ * AGAIN: it waits, for a leader or for copies in sync. BUSY: there is no place for it. */
+int coord_copies_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
+                      uint32_t *shard, uint32_t *place, struct err *e);
+/* The leader's beat was taken. */
+void coord_copies_heard(struct coord_fleet *f, uint32_t shard);
+/* Answers a beat; id 0: no beat asks for it. place COORD_NOBODY: that of the leader. shard
+ * WIRE_NO_SHARD: ask again. */
+void coord_copies_answer(struct coord_fleet *f, peer_t to, uint64_t id, uint32_t shard,
+                         uint32_t place);
+/* Sends a follower the map, if it has another. */
+void coord_copies_map(struct coord_fleet *f, const struct coord_shard *s);
+/* The request IN_SYNC. NOT_LEADER, CONFIG; AGAIN: a copy that is to be added has not told that its
+ * records are of the leader's term. */
+int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a);
+
+/* The process of this incarnation, which leads the shard, has ended for sure. */
+void coord_copies_ended(struct coord_fleet *f, uint32_t shard, uint64_t incarnation);
+/* Names new leaders where the old ones are gone. */
+void coord_copies_tick(struct coord_fleet *f);
+/* Returns a shard that another copy leads since the last call; COORD_NOBODY: there is none. */
+uint32_t coord_copies_taken(struct coord_fleet *f);
+/* The coordinator stood still for gap_ns. */
+void coord_copies_forgive(struct coord_fleet *f, uint64_t gap_ns, uint64_t now_ns);
+
+/* Returns the follower at a place; NULL: it is free, or the leader's. */
+struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard, uint32_t place);
+
+#define COORD_EACH_FOLLOWER(f, s, p, follower)                                                     \
+    for (uint32_t s = 0; (f)->copies.of != NULL && s < (f)->members.shards; s++)                   \
+        for (uint32_t p = 0; p < (f)->copies.of[s].count; p++)                                     \
+            for (struct coord_shard *follower = coord_copies_at(f, s, p); follower != NULL;        \
+                 follower = NULL)
+
+/* Writes one sentence on what is wrong with the copies of a shard; false: nothing is. */
+bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
+/* [{"shard", "term", "leader", "in_sync", "copies": [{"name", "index", "place", "endpoint",
+ * "leads", "in_sync", "ready", "silent_ms", "sequence", "lag"}]}]; NULL: no shard has followers */
+struct json *coord_copies_json(const struct coord_fleet *f);
+
+#endif

@@ -1,0 +1,184 @@
+/* copies_told.c: what copies and people are told of the copies; copies.h. */
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/fleet/copies.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool in_sync(const struct coord_copies_of *of, uint32_t place)
+{
+    return (of->in_sync >> place & 1) != 0;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void copies_fill(const struct coord_fleet *f, uint32_t shard, uint32_t place,
+                        struct wire_SHARD_BEAT_reply *r)
+{
+    const struct coord_copies_of *of = &f->copies.of[shard];
+    const struct coord_shard *m = &f->members.shard[shard];
+    r->copy = place;
+    r->copies = of->count;
+    r->term = of->term;
+    r->in_sync = of->in_sync;
+    r->min_in_sync = f->options.min_in_sync;
+    r->shard_lease_ms = f->options.shard_lease_ms;
+    if (place == of->leader)
+        return; /* an empty leader: it leads */
+    memcpy(r->leader, m->endpoint, sizeof r->leader);
+    memcpy(r->leader_key, m->key, sizeof r->leader_key);
+}
+
+void coord_copies_answer(struct coord_fleet *f, peer_t to, uint64_t id, uint32_t shard,
+                         uint32_t place)
+{
+    const struct coord_copies_of *of = NULL;
+    struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true, .id = id};
+    struct wire_SHARD_BEAT_reply *r = &w.u.SHARD_BEAT_reply;
+    if (shard != WIRE_NO_SHARD && f->copies.of != NULL && f->copies.of[shard].count > 0)
+        of = &f->copies.of[shard];
+    if (of != NULL && place == COORD_NOBODY)
+        place = of->leader;
+    if (of != NULL && place != of->leader && f->members.shard[shard].endpoint[0] == 0)
+        shard = WIRE_NO_SHARD; /* an empty endpoint would say that this copy leads */
+    *r = (struct wire_SHARD_BEAT_reply){.shard = shard,
+                                        .map_epoch = f->cluster.map_epoch,
+                                        .lease_ms = f->options.lease_ms,
+                                        .cluster_high = f->cluster.id[0],
+                                        .cluster_low = f->cluster.id[1],
+                                        .shards = f->members.shards};
+    if (of != NULL && shard != WIRE_NO_SHARD)
+        copies_fill(f, shard, place, r);
+    coord_send(f, to, wire_encode(&w));
+}
+
+void coord_copies_map(struct coord_fleet *f, const struct coord_shard *s)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    struct wire w;
+    if (!coord_cluster_ready(cl) || cl->map_epoch == 0 || s->figures.map_epoch == cl->map_epoch)
+        return;
+    size_t bytes = coord_cluster_map_wire(cl, &w);
+    (void)coord_send_frame(f, s->peer, &w, cl->shard_of, bytes);
+}
+
+/* ---- people ---------------------------------------------------------------------------------- */
+
+static uint64_t lag_of(const struct coord_shard *leader, const struct coord_shard *s)
+{
+    return SAT_SUB(leader->figures.sequence, s->figures.sequence);
+}
+
+static uint64_t silent_ms(const struct coord_fleet *f, const struct coord_shard *s)
+{
+    return (env_now_ns(f->env) - s->beat_ns) / 1000000;
+}
+
+/* Writes e.g. "server b is 12 records behind; server c is not heard". */
+static void behind_text(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+{
+    const struct coord_copies_of *of = &f->copies.of[shard];
+    size_t n = 0;
+    text[0] = 0;
+    for (uint32_t p = 0; p < of->count && n < bytes; p++) {
+        const struct coord_shard *s = coord_copies_at(f, shard, p);
+        const char *before = n > 0 ? "; " : "";
+        if (s == NULL || (in_sync(of, p) && (of->suspect >> p & 1) == 0))
+            continue;
+        if (!s->seen || silent_ms(f, s) > f->options.lease_ms)
+            n += (size_t)snprintf(text + n, bytes - n, "%sserver %s is not heard: start it again",
+                                  before, s->server);
+        else
+            n += (size_t)snprintf(text + n, bytes - n, "%sserver %s is %" PRIu64 " records behind",
+                                  before, s->server, lag_of(&f->members.shard[shard], s));
+    }
+}
+
+/* Names the copies in sync that a suspect leader waits for. */
+static void missing_text(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+{
+    const struct coord_copies_of *of = &f->copies.of[shard];
+    size_t n = 0;
+    text[0] = 0;
+    for (uint32_t p = 0; p < of->count && n < bytes; p++) {
+        const struct coord_shard *s = coord_copies_at(f, shard, p);
+        if (s != NULL && in_sync(of, p))
+            n += (size_t)snprintf(text + n, bytes - n, "%s%s", n > 0 ? ", " : "", s->server);
+    }
+}
+
+bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+{
+    char more[ERR_TEXT_MAX / 2];
+    if (f->copies.of == NULL || f->copies.of[shard].count == 0)
+        return false;
+    const struct coord_copies_of *of = &f->copies.of[shard];
+    uint32_t now = (uint32_t)__builtin_popcount(of->in_sync);
+    if ((of->suspect >> of->leader & 1) != 0) {
+        missing_text(f, shard, more, sizeof more);
+        (void)snprintf(text, bytes,
+                       "shard %u has no leader: server %s has come back without all records that "
+                       "it had acknowledged; start the copies in sync: %s",
+                       shard, f->members.shard[shard].server, more);
+        return true;
+    }
+    behind_text(f, shard, more, sizeof more);
+    if (now < f->options.min_in_sync)
+        (void)snprintf(text, bytes,
+                       "shard %u takes no pushes: %u of its %u copies are in sync, min_in_sync "
+                       "says %u; %s",
+                       shard, now, of->count, f->options.min_in_sync, more);
+    else if (now < of->count)
+        (void)snprintf(text, bytes, "shard %u: %u of its %u copies are in sync; %s", shard, now,
+                       of->count, more);
+    return now < f->options.min_in_sync || now < of->count;
+}
+
+static struct json *copy_json(const struct coord_fleet *f, uint32_t shard, uint32_t place)
+{
+    const struct coord_copies_of *of = &f->copies.of[shard];
+    const struct coord_shard *m = &f->members.shard[shard], *s = coord_copies_at(f, shard, place);
+    struct json *item = json_new_object();
+    bool leads = s == NULL;
+    if (leads)
+        s = m;
+    json_set_string(item, "name", s->server);
+    json_set_int(item, "index", s->index);
+    json_set_int(item, "place", place);
+    json_set_string(item, "endpoint", s->endpoint);
+    json_set_bool(item, "leads", leads);
+    json_set_bool(item, "in_sync", in_sync(of, place));
+    json_set_bool(item, "ready", s->seen && s->ready && silent_ms(f, s) <= f->options.lease_ms);
+    json_set_int(item, "silent_ms", s->seen ? (int64_t)silent_ms(f, s) : -1);
+    json_set_int(item, "sequence", (int64_t)s->figures.sequence);
+    json_set_int(item, "lag", (int64_t)lag_of(m, s));
+    return item;
+}
+
+struct json *coord_copies_json(const struct coord_fleet *f)
+{
+    struct json *list = json_new_array();
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++) {
+        const struct coord_copies_of *of = &f->copies.of[s];
+        struct json *item, *copies;
+        if (of->count == 0)
+            continue;
+        item = json_new_object();
+        copies = json_new_array();
+        json_set_int(item, "shard", s);
+        json_set_int(item, "term", (int64_t)of->term);
+        json_set_string(item, "leader", f->members.shard[s].server);
+        json_set_int(item, "in_sync", __builtin_popcount(of->in_sync));
+        for (uint32_t p = 0; p < of->count; p++)
+            json_append(copies, copy_json(f, s, p));
+        json_set(item, "copies", copies);
+        json_append(list, item);
+    }
+    if (json_count(list) > 0)
+        return list;
+    json_free(list);
+    return NULL;
+}
