@@ -59,7 +59,7 @@ struct fake_shard {
     uint32_t copies_told;                /* how many such replies came without a beat (id 0) */
     int in_sync_status;                  /* of the last reply to IN_SYNC; 1: none yet */
     uint32_t in_sync;                    /* of that reply */
-    char refused[ERR_TEXT_MAX]; /* the last refusal of a beat */
+    char refused[ERR_TEXT_MAX];          /* the last refusal of a beat */
     uint64_t map_epoch;
     uint32_t tablets[2]; /* tablets of tables 0 and 1; 0: not created */
     uint16_t *shard_of;  /* owned */

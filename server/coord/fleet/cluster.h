@@ -1,11 +1,11 @@
 /* cluster.h: the cluster's identity, and its map of which shard owns which tablet. Both are stored
  * before a shard or worker is told.
  *
- * A cluster is founded once: when as many shards as the coordinator's file says have come (with replicas, all
- * their copies), and none
- * of them belongs to a cluster. If the coordinator's store is empty but its shards belong to one
- * cluster, the store was lost: once all shards have come and agree, the coordinator takes over the
- * cluster and its map from them. In all other cases the shard is refused, with the reason.
+ * A cluster is founded once: when as many shards as the coordinator's file says have come (with
+ * replicas, all their copies), and none of them belongs to a cluster. If the coordinator's store is
+ * empty but its shards belong to one cluster, the store was lost: once all shards have come and
+ * agree, the coordinator takes over the cluster and its map from them. In all other cases the shard
+ * is refused, with the reason.
  *
  *     shard beats -> coord_cluster_claim -> [unknown: waits for all] -> founded, or taken over
  *                                        -> [known: fits, or is refused] -> member.c

@@ -400,9 +400,11 @@ static bool lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool who
     return true;
 }
 
+/* A copy beats three times a lease at least. One that died together with the leader has been silent
+ * for longer than this when the lease is over. */
 static bool heard(const struct coord_fleet *f, const struct coord_shard *s)
 {
-    return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= f->copies.lease_ns;
+    return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= f->copies.lease_ns / 2;
 }
 
 /* Returns the heard copy with most of a set of places; COORD_NOBODY: none is heard. */

@@ -115,6 +115,8 @@ struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard,
             for (struct coord_shard *follower = coord_copies_at(f, s, p); follower != NULL;        \
                  follower = NULL)
 
+/* Writes one sentence on a leader that waits for another copy in sync; false: there is none. */
+bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* Writes one sentence on what is wrong with the copies of a shard; false: nothing is. */
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* [{"shard", "term", "leader", "in_sync", "copies": [{"name", "index", "place", "endpoint",

@@ -110,6 +110,20 @@ static void missing_text(const struct coord_fleet *f, uint32_t shard, char *text
     }
 }
 
+bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+{
+    char more[ERR_TEXT_MAX / 2];
+    if (f->copies.of == NULL ||
+        (f->copies.of[shard].suspect >> f->copies.of[shard].leader & 1) == 0)
+        return false;
+    missing_text(f, shard, more, sizeof more);
+    (void)snprintf(text, bytes,
+                   "shard %u has no leader: server %s has come back without all records that it "
+                   "had acknowledged; start the copies in sync: %s",
+                   shard, f->members.shard[shard].server, more);
+    return true;
+}
+
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
 {
     char more[ERR_TEXT_MAX / 2];
@@ -117,14 +131,8 @@ bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *tex
         return false;
     const struct coord_copies_of *of = &f->copies.of[shard];
     uint32_t now = (uint32_t)__builtin_popcount(of->in_sync);
-    if ((of->suspect >> of->leader & 1) != 0) {
-        missing_text(f, shard, more, sizeof more);
-        (void)snprintf(text, bytes,
-                       "shard %u has no leader: server %s has come back without all records that "
-                       "it had acknowledged; start the copies in sync: %s",
-                       shard, f->members.shard[shard].server, more);
+    if (coord_copies_leaderless(f, shard, text, bytes))
         return true;
-    }
     behind_text(f, shard, more, sizeof more);
     if (now < f->options.min_in_sync)
         (void)snprintf(text, bytes,

@@ -268,8 +268,8 @@ struct json *coord_sight_problems(const struct coord_job *j)
             j->fleet->cluster.way_back);
     if (j->fleet->options.problems != NULL)
         j->fleet->options.problems(j->fleet->options.context, list);
-    servers_say(j, list);
     copies_say(j->fleet, list);
+    servers_say(j, list);
     strangers_say(j->fleet, list);
     workers_say(j, list);
     folders_say(j, list);

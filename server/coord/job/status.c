@@ -328,6 +328,9 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
     if (refused != NULL)
         (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.380s",
                        s->server, refused);
+    else if (s != NULL && coord_copies_leaderless(j->fleet, (uint32_t)(s - j->fleet->members.shard),
+                                                  text, bytes))
+        return true;
     else if (s != NULL &&
              (hangs = coord_sight_hangs(j->fleet, (uint32_t)(s - j->fleet->members.shard))) > 0)
         (void)snprintf(text, bytes,

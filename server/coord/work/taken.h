@@ -45,8 +45,8 @@ void coord_taken_close(struct coord_taken *t);
 /* Takes the version that a shard of this cluster knows. True: it is newer than the store's
  * (coord_older_taken). */
 bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
-/* Sends what the tables have learnt to a copy that follows the shard which keeps it, unless the copy
- * has it; its next beat tells whether it took it. */
+/* Sends what the tables have learnt to a copy that follows the shard which keeps it, unless the
+ * copy has it; its next beat tells whether it took it. */
 void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_shard *s);
 /* Asks a shard for a newer list, or tells shard 0 the version that it lacks. Cheap. */
 void coord_taken_step(struct coord_fleet *f);

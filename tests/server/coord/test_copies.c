@@ -1,0 +1,728 @@
+/* test_copies.c: the copies of shards: founding, the in-sync list, takeover, copies that come back.
+ * The real coordinator with fake shards. */
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/sight.h"
+#include "server/coord/job/slot.h"
+#include "tests/lib/coord_kept.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND (1000 * MS)
+#define COPIES 8u
+#define LEASE_MS 600u
+#define DELAY (20 * MS)
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord_kept kept;
+    struct coord *coord;
+    uint32_t shards, replicas, min_in_sync;
+    struct fake_shard *copy; /* (COPIES) */
+    struct fake_worker worker;
+    struct fake_client client;
+    char yaml[512];
+} r;
+
+static int coord_try(struct err *e)
+{
+    struct coord_options o = {.shards = r.shards,
+                              .replicas = r.replicas,
+                              .min_in_sync = r.min_in_sync,
+                              .shard_lease_ms = LEASE_MS,
+                              .lease_ms = 1000,
+                              .resend_ms = 200,
+                              .version = "test"};
+    r.node = sim_node_new(r.sim, "coordinator", NULL, NULL);
+    r.store = coord_kept_open(&r.kept, sim_node_env(r.node));
+    return coord_new(&o, sim_node_env(r.node), r.store, &r.coord, e);
+}
+
+static void coord_start(void)
+{
+    struct err e = {0};
+    ck_assert_msg(coord_try(&e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void coord_kill(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_store_close(r.store);
+    r.coord = NULL;
+    r.store = NULL;
+}
+
+static void go(uint64_t ms)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + ms * MS, NULL, NULL);
+}
+
+static void setup(void)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    memset(&r, 0, sizeof r);
+    log_set_level(LOG_LEVEL_ERROR);
+    r.sim = sim_new(&calm);
+    r.kept = (struct coord_kept){.values = coord_store_memory(),
+                                 .left = COORD_KEPT_ALL,
+                                 .delay_ns = DELAY,
+                                 .rng = rng_of(1, 2, 3)};
+    r.copy = calloc(COPIES, sizeof *r.copy);
+    r.shards = 1;
+    r.replicas = 2;
+}
+
+static void teardown(void)
+{
+    if (r.coord != NULL)
+        coord_kill();
+    coord_store_close(r.kept.values);
+    sim_free(r.sim);
+    for (uint32_t i = 0; i < COPIES; i++)
+        free(r.copy[i].shard_of);
+    free(r.copy);
+}
+
+/* Starts a shard of "server-N". */
+static void copy_start(uint32_t i, uint32_t server, uint32_t index, uint64_t incarnation)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "server-%u", server);
+    fake_shard_start(&r.copy[i], r.sim, name, index, incarnation);
+}
+
+/* It has an empty folder from now on. */
+static void copy_wipe(uint32_t i)
+{
+    free(r.copy[i].shard_of);
+    memset(&r.copy[i], 0, sizeof r.copy[i]);
+}
+
+/* Founds a cluster of one shard with a copy on each server. */
+static void found(uint32_t replicas)
+{
+    r.replicas = replicas;
+    coord_start();
+    for (uint32_t i = 0; i < replicas; i++)
+        copy_start(i, i, 0, 1);
+    go(2000);
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
+}
+
+static const struct coord_copies_of *of(void)
+{
+    return &r.coord->fleet.copies.of[0];
+}
+
+/* Returns the only one of the living copies that believes to lead; COPIES: none does. */
+static uint32_t leader(uint32_t dead)
+{
+    uint32_t found_at = COPIES;
+    for (uint32_t i = 0; i < COPIES; i++)
+        if (r.copy[i].node != NULL && i != dead && fake_shard_leads(&r.copy[i])) {
+            ck_assert_uint_eq(found_at, COPIES);
+            found_at = i;
+        }
+    return found_at;
+}
+
+/* Lets these copies be in sync; all have records of the term. */
+static void in_sync(uint32_t set)
+{
+    uint32_t l = leader(COPIES);
+    ck_assert_uint_lt(l, COPIES);
+    for (uint32_t i = 0; i < COPIES; i++)
+        if ((set >> i & 1) != 0)
+            r.copy[i].last_term = of()->term;
+    go(300);
+    uint32_t places = 0;
+    for (uint32_t i = 0; i < COPIES; i++)
+        if ((set >> i & 1) != 0)
+            places |= 1u << r.copy[i].copies.copy;
+    fake_shard_in_sync(&r.copy[l], of()->term, places);
+    go(1500);
+    ck_assert_int_eq(r.copy[l].in_sync_status, 0);
+    ck_assert_uint_eq(of()->in_sync, places);
+}
+
+/* ---- founding -------------------------------------------------------------------------------- */
+
+static const struct layout {
+    uint32_t shards, replicas, servers, each;
+} layouts[] = {{1, 2, 2, 1}, {2, 2, 2, 2}, {3, 2, 3, 2}, {4, 2, 4, 2}, {2, 3, 3, 2}, {2, 2, 4, 1}};
+
+START_TEST(coord_copies_are_founded_on_different_servers)
+{
+    const struct layout *l = &layouts[_i];
+    uint32_t leads[COPIES] = {0}, most = 0, least = COPIES;
+    r.shards = l->shards;
+    r.replicas = l->replicas;
+    coord_start();
+    for (uint32_t i = 0; i < l->servers * l->each; i++) {
+        go(1500);
+        ck_assert(!coord_cluster_known(&r.coord->fleet.cluster)); /* one is missing */
+        copy_start(i, i / l->each, i % l->each, 1);
+    }
+    go(3000);
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
+    for (uint32_t s = 0; s < l->shards; s++) {
+        uint32_t copies = 0, leaders = 0, servers = 0;
+        for (uint32_t i = 0; i < l->servers * l->each; i++) {
+            const struct fake_shard *c = &r.copy[i];
+            if (c->number != s)
+                continue;
+            copies++;
+            servers |= 1u << (i / l->each);
+            leaders += fake_shard_leads(c);
+            leads[i / l->each] += fake_shard_leads(c);
+            ck_assert_uint_eq(c->copies.term, 1);
+            ck_assert_uint_eq(c->copies.copies, l->replicas);
+            ck_assert_int_eq(__builtin_popcount(c->copies.in_sync), 1);
+        }
+        ck_assert_uint_eq(copies, l->replicas);
+        ck_assert_int_eq(__builtin_popcount(servers), (int)l->replicas);
+        ck_assert_uint_eq(leaders, 1);
+    }
+    for (uint32_t i = 0; i < l->servers; i++) {
+        most = leads[i] > most ? leads[i] : most;
+        least = leads[i] < least ? leads[i] : least;
+    }
+    ck_assert_uint_le(most - least, 1);
+}
+END_TEST
+
+/* Two copies of a shard never lie on one server. */
+START_TEST(coord_copies_want_enough_servers)
+{
+    coord_start();
+    copy_start(0, 0, 0, 1);
+    copy_start(1, 0, 1, 1);
+    go(2000);
+    ck_assert(!coord_cluster_known(&r.coord->fleet.cluster));
+    const char *text = r.copy[0].refused[0] != 0 ? r.copy[0].refused : r.copy[1].refused;
+    ck_assert_msg(strstr(text, "start another server") != NULL, "%s", text);
+    copy_start(2, 1, 0, 1);
+    go(2000);
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
+    ck_assert_uint_eq(r.copy[2].number, 0);
+}
+END_TEST
+
+static int copies_key(void *context, const char *key, const void *value, size_t bytes)
+{
+    uint32_t *count = context;
+    (void)value;
+    (void)bytes;
+    *count += strncmp(key, "copies/", 7) == 0;
+    return 0;
+}
+
+/* With replicas: 1 no value is stored, and no field of a beat's reply is set. */
+START_TEST(coord_copies_of_one_are_nothing)
+{
+    uint32_t keys = 0;
+    found(1);
+    const struct wire_SHARD_BEAT_reply *a = &r.copy[0].copies;
+    ck_assert_uint_eq(a->copies | a->copy | a->in_sync | a->min_in_sync | a->shard_lease_ms, 0);
+    ck_assert_uint_eq(a->term, 0);
+    ck_assert_uint_eq(a->leader[0] | a->leader_key[0], 0);
+    (void)coord_store_visit(r.kept.values, copies_key, &keys);
+    ck_assert_uint_eq(keys, 0);
+    fake_shard_in_sync(&r.copy[0], 0, 1);
+    go(500);
+    ck_assert_int_eq(r.copy[0].in_sync_status, SHOAL_E_NOT_LEADER);
+}
+END_TEST
+
+START_TEST(coord_copies_are_told_in_beats)
+{
+    char text[80];
+    r.min_in_sync = 2;
+    found(2);
+    uint32_t l = leader(COPIES), follower = 1 - l;
+    const struct wire_SHARD_BEAT_reply *led = &r.copy[l].copies, *at = &r.copy[follower].copies;
+    ck_assert_uint_eq(led->copies, 2);
+    ck_assert_uint_eq(led->in_sync, 1u << led->copy);
+    ck_assert_uint_eq(led->min_in_sync, 2);
+    ck_assert_uint_eq(led->shard_lease_ms, LEASE_MS);
+    ck_assert_uint_ne(led->copy, at->copy);
+    ck_assert_uint_eq(at->term, led->term);
+    (void)snprintf(text, sizeof text, "sim://%s", r.copy[l].server);
+    ck_assert_str_eq(at->leader, text);
+    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    ck_assert_ptr_nonnull(
+        strstr(json_as_string(json_array_at(problems, 0), ""), "takes no pushes: 1 of its 2"));
+    json_free(problems);
+    in_sync(3);
+    problems = coord_sight_problems(&r.coord->slot[0]);
+    ck_assert_uint_eq(json_count(problems), 0);
+    json_free(problems);
+}
+END_TEST
+
+/* ---- the in-sync list ------------------------------------------------------------------------ */
+
+START_TEST(coord_copies_in_sync_only_the_leader_says)
+{
+    found(3);
+    uint32_t l = leader(COPIES), other = (l + 1) % 3;
+    struct fake_shard *s = &r.copy[l];
+    uint32_t own = 1u << s->copies.copy;
+    r.copy[0].last_term = r.copy[1].last_term = r.copy[2].last_term = 1;
+    go(300);
+    const struct {
+        struct fake_shard *from;
+        uint64_t term;
+        uint32_t set;
+        int status;
+    } asked[] = {{&r.copy[other], 1, 7, SHOAL_E_NOT_LEADER},
+                 {s, 0, 7, SHOAL_E_NOT_LEADER},
+                 {s, 2, 7, SHOAL_E_NOT_LEADER},
+                 {s, 1, 7 & ~own, SHOAL_E_CONFIG},
+                 {s, 1, 0, SHOAL_E_CONFIG},
+                 {s, 1, 15, SHOAL_E_CONFIG},
+                 {s, 1, 7, 0},
+                 {s, 1, own, 0}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        fake_shard_in_sync(asked[i].from, asked[i].term, asked[i].set);
+        go(1500);
+        ck_assert_int_eq(asked[i].from->in_sync_status, asked[i].status);
+        ck_assert_uint_eq(of()->in_sync, asked[i].status == 0 ? asked[i].set : own);
+    }
+    r.copy[other].last_term = 0; /* it has begun anew since */
+    go(300);
+    fake_shard_in_sync(s, 1, 7);
+    go(1500);
+    ck_assert_int_eq(s->in_sync_status, SHOAL_E_AGAIN);
+    ck_assert_uint_eq(of()->in_sync, own);
+}
+END_TEST
+
+static uint32_t stored_in_sync(void)
+{
+    void *value;
+    size_t bytes;
+    uint32_t set;
+    ck_assert_int_eq(coord_store_get(r.kept.values, "copies/0", &value, &bytes, NULL), 0);
+    memcpy(&set, (char *)value + 16, sizeof set);
+    free(value);
+    return set;
+}
+
+/* The coordinator dies at some moment after it was asked: an answer was given only for what is
+ * stored, and the next one knows it. */
+START_TEST(coord_copies_in_sync_is_stored_before_it_is_answered)
+{
+    uint32_t answered = 0, lost = 0;
+    found(2);
+    uint32_t l = leader(COPIES);
+    struct fake_shard *s = &r.copy[l];
+    r.copy[1 - l].last_term = 1;
+    for (uint32_t i = 0; i < 40; i++) {
+        uint32_t want = i % 2 == 0 ? 3 : 1u << s->copies.copy;
+        go(1500);
+        uint32_t was = stored_in_sync();
+        fake_shard_in_sync(s, 1, want);
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + (i + 1) * MS, NULL, NULL);
+        bool told = s->in_sync_status == 0;
+        if (told)
+            ck_assert_uint_eq(stored_in_sync(), want);
+        coord_kill();
+        coord_start();
+        ck_assert_uint_eq(of()->in_sync, stored_in_sync());
+        if (told)
+            ck_assert_uint_eq(of()->in_sync, want);
+        answered += told && was != want;
+        lost += of()->in_sync != want;
+        ck_assert_uint_eq(of()->term, 1);
+    }
+    ck_assert_uint_gt(answered, 0);
+    ck_assert_uint_gt(lost, 0); /* some died before */
+}
+END_TEST
+
+/* ---- takeover -------------------------------------------------------------------------------- */
+
+/* Lets the leader die. Returns how long it takes until another one leads, in ms; at most 3000. */
+static uint32_t die(uint32_t l, uint32_t *next)
+{
+    sim_kill(r.copy[l].node);
+    for (uint32_t ms = 0; ms < 3000; ms += 10) {
+        go(10);
+        *next = leader(l);
+        if (*next != COPIES)
+            return ms;
+    }
+    return 3000;
+}
+
+/* _i 0: the copy with more is not in sync; 1: it is. */
+START_TEST(coord_copies_takeover_takes_the_copy_in_sync_with_most)
+{
+    found(3);
+    uint32_t l = leader(COPIES), a = (l + 1) % 3, b = (l + 2) % 3, next;
+    r.copy[l].sequence = 110;
+    r.copy[a].sequence = 100;
+    r.copy[b].sequence = 105;
+    in_sync(_i == 0 ? 1u << l | 1u << a : 7);
+    ck_assert_uint_lt(die(l, &next), 3000);
+    ck_assert_uint_eq(next, _i == 0 ? a : b);
+    ck_assert_uint_eq(of()->term, 2);
+    ck_assert_uint_eq(of()->in_sync & 1u << r.copy[l].copies.copy, 0);
+    ck_assert_str_eq(r.coord->fleet.members.shard[0].server, r.copy[next].server);
+    ck_assert_uint_gt(r.copy[next].copies_told, 0); /* at once, not with its next beat */
+    ck_assert_uint_eq(r.copy[_i == 0 ? b : a].copies.term, 2);
+}
+END_TEST
+
+/* A higher term is more than a higher sequence. */
+START_TEST(coord_copies_takeover_counts_terms_first)
+{
+    uint32_t next;
+    found(3);
+    uint32_t l = leader(COPIES), a = (l + 1) % 3, b = (l + 2) % 3;
+    in_sync(7);
+    r.copy[a].sequence = 200;
+    r.copy[a].last_term = 0;
+    r.copy[b].sequence = 100;
+    go(300);
+    ck_assert_uint_lt(die(l, &next), 3000);
+    ck_assert_uint_eq(next, b);
+}
+END_TEST
+
+START_TEST(coord_copies_out_of_sync_never_take_over)
+{
+    uint32_t next;
+    found(2);
+    ck_assert_uint_eq(die(leader(COPIES), &next), 3000);
+    ck_assert_uint_eq(of()->term, 1);
+}
+END_TEST
+
+/* _i 0: the coordinator lives; 1: another one starts when the leader dies, and does not know when
+ * its last beat was answered. */
+START_TEST(coord_copies_no_second_leader_before_the_lease_is_over)
+{
+    uint32_t next;
+    found(2);
+    uint32_t l = leader(COPIES);
+    in_sync(3);
+    for (uint32_t i = 0; i < 50; i++) { /* a leader that beats stays */
+        go(100);
+        ck_assert_uint_eq(leader(COPIES), l);
+    }
+    if (_i == 1) {
+        coord_kill();
+        coord_start();
+        ck_assert_uint_eq(of()->term, 1);
+        ck_assert_uint_eq(of()->in_sync, 3);
+    }
+    uint32_t ms = die(l, &next);
+    ck_assert_uint_ge(ms, _i == 0 ? LEASE_MS - 110 : LEASE_MS - 20);
+    ck_assert_uint_lt(ms, LEASE_MS + 1500); /* the store's delays */
+    ck_assert_uint_eq(next, 1 - l);
+    coord_kill(); /* the new term and list are stored */
+    coord_start();
+    ck_assert_uint_eq(of()->term, 2);
+    ck_assert_uint_eq(of()->in_sync, 1u << r.copy[next].copies.copy);
+    go(2000);
+    ck_assert_uint_eq(leader(l), next);
+    ck_assert_str_eq(r.coord->fleet.members.shard[0].server, r.copy[next].server);
+}
+END_TEST
+
+START_TEST(coord_copies_leader_that_has_ended_is_not_waited_for)
+{
+    found(2);
+    uint32_t l = leader(COPIES);
+    in_sync(3);
+    sim_kill(r.copy[l].node);
+    coord_copies_ended(&r.coord->fleet, 0, 77); /* another process: nothing */
+    go(60);
+    ck_assert_uint_eq(of()->term, 1);
+    coord_copies_ended(&r.coord->fleet, 0, 1);
+    go(60);
+    ck_assert_uint_eq(of()->term, 2);
+}
+END_TEST
+
+/* ---- copies that come back ------------------------------------------------------------------- */
+
+START_TEST(coord_copies_old_leader_follows)
+{
+    uint32_t next;
+    char text[80];
+    found(2);
+    uint32_t l = leader(COPIES);
+    in_sync(3);
+    (void)die(l, &next);
+    go(500);
+    copy_start(l, l, 0, 2);
+    go(500);
+    ck_assert_str_eq(r.copy[l].refused, "");
+    ck_assert_uint_eq(leader(COPIES), next);
+    ck_assert_uint_eq(r.copy[l].copies.term, 2);
+    (void)snprintf(text, sizeof text, "sim://%s", r.copy[next].server);
+    ck_assert_str_eq(r.copy[l].copies.leader, text);
+    ck_assert_int_eq(__builtin_popcount(of()->in_sync), 1);
+    fake_shard_in_sync(&r.copy[l], 1, 3); /* what it asked in its term counts no more */
+    go(1500);
+    ck_assert_int_eq(r.copy[l].in_sync_status, SHOAL_E_NOT_LEADER);
+    in_sync(3);
+    (void)die(next, &next); /* and back again */
+    ck_assert_uint_eq(next, l);
+    ck_assert_uint_eq(of()->term, 3);
+}
+END_TEST
+
+/* The leader's process was replaced. _i 0: a copy is in sync, and takes over at once; 1: none is,
+ * and it leads on in a term of its own. */
+START_TEST(coord_copies_leader_that_starts_again)
+{
+    found(2);
+    uint32_t l = leader(COPIES);
+    if (_i == 0)
+        in_sync(3);
+    sim_kill(r.copy[l].node);
+    copy_start(l, l, 0, 2);
+    go(LEASE_MS / 2);
+    ck_assert_uint_eq(of()->term, 2);
+    ck_assert_str_eq(r.coord->fleet.members.shard[0].server, r.copy[_i == 0 ? 1 - l : l].server);
+    go(1500);
+    ck_assert_uint_eq(leader(COPIES), _i == 0 ? 1 - l : l);
+}
+END_TEST
+
+/* _i 0: a follower's folder is empty; 1: its rows were in memory; 2: its folder is as it was: it
+ * stays in sync; 3: its machine has lost power; 4: the same, and its journal was synced. */
+START_TEST(coord_copies_follower_that_starts_again)
+{
+    bool stays = _i == 2 || _i == 4;
+    found(2);
+    uint32_t l = leader(COPIES), at = 1 - l;
+    r.copy[at].in_memory = _i == 1;
+    r.copy[at].durability = _i == 4 ? DURABLE_FSYNC + 1 : 0;
+    in_sync(3);
+    sim_kill(r.copy[at].node);
+    go(200);
+    if (_i == 0)
+        copy_wipe(at);
+    r.copy[at].boot += _i >= 3;
+    copy_start(at, at, 0, 2);
+    go(1000);
+    ck_assert_str_eq(r.copy[at].refused, "");
+    ck_assert_uint_eq(r.copy[at].number, 0);
+    ck_assert_uint_eq(of()->in_sync, stays ? 3 : 1u << r.copy[l].copies.copy);
+    ck_assert_uint_eq(leader(COPIES), l);
+}
+END_TEST
+
+/* The leader's folder is empty. _i 0: another copy is in sync, and takes over when the lease of the
+ * process before is over; 1: none is: the folder is refused, as with one copy. */
+START_TEST(coord_copies_leader_with_an_empty_folder)
+{
+    found(2);
+    uint32_t l = leader(COPIES);
+    if (_i == 0)
+        in_sync(3);
+    sim_kill(r.copy[l].node);
+    copy_wipe(l);
+    copy_start(l, l, 0, 2);
+    go(LEASE_MS / 2);
+    ck_assert_uint_eq(of()->term, 1);
+    go(2000);
+    ck_assert_uint_eq(leader(COPIES), _i == 0 ? 1 - l : COPIES);
+    ck_assert(_i == 0 || strstr(r.copy[l].refused, "empty folder") != NULL);
+    ck_assert(_i == 1 || r.copy[l].refused[0] == 0);
+    ck_assert_uint_eq(r.copy[l].number, _i == 0 ? 0 : UINT32_MAX);
+}
+END_TEST
+
+/* All machines lost power, and the leader comes back alone: it may lack what it acknowledged, so it
+ * waits for the other copy, which has more. _i 1: which has less. */
+START_TEST(coord_copies_wait_for_each_other_after_a_loss_of_power)
+{
+    found(2);
+    uint32_t l = leader(COPIES);
+    r.copy[l].sequence = r.copy[1 - l].sequence = 100;
+    in_sync(3);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim_kill(r.copy[i].node);
+        r.copy[i].boot++;
+        r.copy[i].copies.leader[0] = '-';
+    }
+    go(2000);
+    r.copy[l].sequence = 90;
+    r.copy[1 - l].sequence = _i == 0 ? 95 : 85;
+    copy_start(l, l, 0, 2);
+    go(3000);
+    ck_assert_uint_eq(leader(COPIES), COPIES);
+    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    ck_assert_msg(strstr(json_as_string(json_array_at(problems, 0), ""), "has no leader") != NULL,
+                  "%s", json_as_string(json_array_at(problems, 0), ""));
+    json_free(problems);
+    coord_kill(); /* this is stored, too */
+    coord_start();
+    go(2000);
+    ck_assert_uint_eq(leader(COPIES), COPIES);
+    copy_start(1 - l, 1 - l, 0, 2);
+    go(2000);
+    ck_assert_uint_eq(leader(COPIES), _i == 0 ? 1 - l : l);
+    ck_assert_int_eq(__builtin_popcount(of()->in_sync), 1);
+}
+END_TEST
+
+/* ---- another number of copies ---------------------------------------------------------------- */
+
+START_TEST(coord_copies_can_become_more_and_not_fewer)
+{
+    struct err e = {0};
+    found(1);
+    coord_kill();
+    r.replicas = 2;
+    coord_start();
+    go(500);
+    copy_start(1, 0, 1, 1); /* on the leader's server: no */
+    go(500);
+    ck_assert_ptr_nonnull(strstr(r.copy[1].refused, "there is no place"));
+    copy_start(2, 1, 0, 1);
+    go(2000);
+    ck_assert_uint_eq(r.copy[2].number, 0);
+    ck_assert_uint_eq(leader(COPIES), 0);
+    ck_assert_uint_eq(r.copy[0].copies.copies, 2);
+    copy_start(3, 2, 0, 1); /* one too many */
+    go(500);
+    ck_assert_ptr_nonnull(strstr(r.copy[3].refused, "there is no place"));
+    in_sync(1 | 4);
+    coord_kill();
+    r.replicas = 1;
+    ck_assert_int_eq(coord_try(&e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "set `replicas: 2` again"));
+    sim_kill(r.node);
+    coord_store_close(r.store);
+}
+END_TEST
+
+/* The coordinator's store is lost: the copy with most leads, in a term above all. */
+START_TEST(coord_copies_are_taken_over_with_a_lost_store)
+{
+    found(2);
+    r.copy[0].sequence = 50;
+    r.copy[1].sequence = 60;
+    r.copy[0].last_term = r.copy[1].last_term = 1;
+    go(500);
+    coord_kill();
+    coord_store_close(r.kept.values);
+    r.kept.values = coord_store_memory();
+    coord_start();
+    go(3000);
+    ck_assert_uint_eq(leader(COPIES), 1);
+    ck_assert_uint_eq(of()->term, 2);
+    ck_assert_uint_eq(of()->in_sync, 1u << r.copy[1].copies.copy);
+}
+END_TEST
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static bool job_over(void *context)
+{
+    (void)context;
+    return r.client.state == WIRE_JOB_DONE || r.client.state == WIRE_JOB_FAILED;
+}
+
+static struct fake_shard *pushed_to[1];
+
+static void job_start(void)
+{
+    struct fake_worker *w = &r.worker;
+    (void)snprintf(r.yaml, sizeof r.yaml,
+                   "job: t\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: 4}]\n"
+                   "model: {kind: probe}\n"
+                   "train: {batch: 10, task_batches: 4, epochs: 1, consistency: ssp, lanes: 2}\n");
+    w->rows[0] = 1005;
+    w->batch = 10;
+    w->seats = 2;
+    w->step_ns = 50 * MS;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    pushed_to[0] = &r.copy[leader(COPIES)];
+    fake_worker_start(w, r.sim, "worker-0", pushed_to, 1);
+    fake_client_start(&r.client, r.sim, r.yaml, 1);
+}
+
+/* A leader's process dies while a job trains, durability memory. _i 0: the other copy, which has
+ * its rows, takes over, and the job goes on; 1: the other one is not in sync, the process starts
+ * again, and the rows are lost. */
+START_TEST(coord_copies_job_goes_on_with_another_leader)
+{
+    found(2);
+    uint32_t l = leader(COPIES), other = 1 - l;
+    r.copy[0].in_memory = r.copy[1].in_memory = true;
+    job_start();
+    if (_i == 0)
+        in_sync(3);
+    go(1500);
+    ck_assert_uint_gt(r.copy[l].applied, 0);
+    ck_assert_uint_eq(r.copy[other].map_epoch, r.coord->fleet.cluster.map_epoch);
+    ck_assert_uint_eq(r.copy[other].names_version, r.coord->fleet.names.version);
+    if (_i == 0) { /* the records */
+        struct fake_shard *to = &r.copy[other], *from = &r.copy[l];
+        memcpy(to->tablets, from->tablets, sizeof to->tablets);
+        memcpy(to->seen, from->seen, sizeof to->seen);
+        to->run = from->run;
+        to->newest_run = from->newest_run;
+        to->applied = from->applied;
+        pushed_to[0] = to;
+        sim_kill(from->node);
+    } else {
+        fake_shard_die(&r.copy[l]);
+        copy_start(l, l, 0, 2);
+    }
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL);
+    ck_assert_uint_eq(r.coord->slot[0].went_back, 0);
+    if (_i == 0)
+        ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    else
+        ck_assert_ptr_nonnull(strstr(r.client.text, "rows were in memory alone"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_copies");
+    TCase *t = suite_case(s, "copies", 60, setup, teardown);
+    tcase_add_loop_test(t, coord_copies_are_founded_on_different_servers, 0, 6);
+    tcase_add_test(t, coord_copies_want_enough_servers);
+    tcase_add_test(t, coord_copies_of_one_are_nothing);
+    tcase_add_test(t, coord_copies_are_told_in_beats);
+    tcase_add_test(t, coord_copies_in_sync_only_the_leader_says);
+    tcase_add_test(t, coord_copies_in_sync_is_stored_before_it_is_answered);
+    tcase_add_loop_test(t, coord_copies_takeover_takes_the_copy_in_sync_with_most, 0, 2);
+    tcase_add_test(t, coord_copies_takeover_counts_terms_first);
+    tcase_add_test(t, coord_copies_out_of_sync_never_take_over);
+    tcase_add_loop_test(t, coord_copies_no_second_leader_before_the_lease_is_over, 0, 2);
+    tcase_add_test(t, coord_copies_leader_that_has_ended_is_not_waited_for);
+    tcase_add_test(t, coord_copies_old_leader_follows);
+    tcase_add_loop_test(t, coord_copies_leader_that_starts_again, 0, 2);
+    tcase_add_loop_test(t, coord_copies_follower_that_starts_again, 0, 5);
+    tcase_add_loop_test(t, coord_copies_leader_with_an_empty_folder, 0, 2);
+    tcase_add_loop_test(t, coord_copies_wait_for_each_other_after_a_loss_of_power, 0, 2);
+    tcase_add_test(t, coord_copies_can_become_more_and_not_fewer);
+    tcase_add_test(t, coord_copies_are_taken_over_with_a_lost_store);
+    tcase_add_loop_test(t, coord_copies_job_goes_on_with_another_leader, 0, 2);
+    return suite_main(s);
+}
