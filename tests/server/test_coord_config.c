@@ -17,6 +17,9 @@ START_TEST(coord_config_has_defaults)
     ck_assert_str_eq(c.listen, "ipc:///run/shoal/coordinator/socket");
     ck_assert_uint_eq(c.shards, 1);
     ck_assert_uint_eq(c.lease_ms, 10000);
+    ck_assert_uint_eq(c.replicas, 1);
+    ck_assert_uint_eq(c.min_in_sync, 1);
+    ck_assert_uint_eq(c.shard_lease_ms, 6000);
     ck_assert_str_eq(c.report, "");
     ck_assert_str_eq(c.tensorboard, "");
     ck_assert(!c.insecure_plaintext);
@@ -31,13 +34,17 @@ START_TEST(coord_config_reads_all_keys)
         parse(
             "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
             "r.json\nnet: {drop: 0.1}\n"
-            "insecure_plaintext: true\nkeys: k\nallow: l\n",
+            "insecure_plaintext: true\nkeys: k\nallow: l\n"
+            "replicas: 3\nmin_in_sync: 2\nshard_lease: 4s\n",
             &c, &e) == 0,
         "%s", e.text);
     ck_assert_str_eq(c.data_dir, "/d");
     ck_assert_uint_eq(c.shards, 3);
     ck_assert_uint_eq(c.lease_ms, 2000);
     ck_assert_uint_eq(c.resend_ms, 100);
+    ck_assert_uint_eq(c.replicas, 3);
+    ck_assert_uint_eq(c.min_in_sync, 2);
+    ck_assert_uint_eq(c.shard_lease_ms, 4000);
     ck_assert_double_eq(c.drop, 0.1);
     ck_assert(c.insecure_plaintext);
     ck_assert_str_eq(c.keys, "k");
