@@ -1,4 +1,4 @@
-/* copies.c: the lists of copies, their beats and who leads; copies.h has the invariants. */
+/* copies.c: the lists of copies, their beats, and the copy that leads; copies.h has the invariants. */
 #include "server/coord/fleet/copies.h"
 
 #include "proto/base/assert.h"
@@ -24,7 +24,7 @@ struct copies_record { /* value of "copies/N" */
 _Static_assert(sizeof(struct copies_record) == 24 + LIMIT_COPIES * (2 * LIMIT_NAME + 24),
                "copies_record is stored");
 
-static struct coord_copies_of *of_shard(const struct coord_fleet *f, uint32_t shard)
+struct coord_copies_of *coord_copies_shard(const struct coord_fleet *f, uint32_t shard)
 {
     SHOAL_ASSERT(shard < f->members.shards);
     return f->copies.of == NULL ? NULL : &f->copies.of[shard];
@@ -35,16 +35,15 @@ static uint32_t bit(uint32_t place)
     return UINT32_C(1) << place;
 }
 
-/* Returns the copy at a place of the list, the leader too. */
-static struct coord_shard *at_place(const struct coord_fleet *f, uint32_t shard, uint32_t place)
+struct coord_shard *coord_copies_any(const struct coord_fleet *f, uint32_t shard, uint32_t place)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     return place == of->leader ? &f->members.shard[shard] : &of->copy[place];
 }
 
 struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard, uint32_t place)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     if (of == NULL || place >= of->count || place == of->leader)
         return NULL;
     return &of->copy[place];
@@ -52,7 +51,7 @@ struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard,
 
 bool coord_copies_others(const struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     return of != NULL && (of->in_sync & ~bit(of->leader)) != 0;
 }
 
@@ -63,9 +62,9 @@ uint32_t coord_copies_wanted(const struct coord_fleet *f)
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-static bool of_put(struct coord_fleet *f, uint32_t shard)
+bool coord_copies_put(struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     struct copies_record r = {.term = of->term,
                               .count = of->count,
                               .leader = of->leader,
@@ -74,7 +73,7 @@ static bool of_put(struct coord_fleet *f, uint32_t shard)
     char key[COORD_KEY_MAX];
     SHOAL_ASSERT(of->leader < of->count && (of->in_sync & bit(of->leader)) != 0); /* 5 */
     for (uint32_t p = 0; p < of->count; p++) {
-        const struct coord_shard *s = at_place(f, shard, p);
+        const struct coord_shard *s = coord_copies_any(f, shard, p);
         memcpy(r.copy[p].server, s->server, LIMIT_NAME);
         memcpy(r.copy[p].holder, s->holder, LIMIT_NAME);
         r.copy[p].index = s->index;
@@ -131,7 +130,7 @@ static int of_load(struct coord_fleet *f, uint32_t shard, struct err *e)
                        "coordinator's too, and go on there with shoal submit JOB --resume "
                        "CHECKPOINT",
                        f->options.replicas, shard, r.count, r.count);
-    record_take(of_shard(f, shard), &r);
+    record_take(coord_copies_shard(f, shard), &r);
     return 0;
 }
 
@@ -167,200 +166,13 @@ void coord_copies_close(struct coord_fleet *f)
     f->copies.of = NULL;
 }
 
-/* ---- founding -------------------------------------------------------------------------------- */
-
-static int by_server(const void *x, const void *y)
-{
-    const struct coord_claim *a = x, *b = y;
-    int order = strcmp(a->beat.server, b->beat.server);
-    return order != 0 ? order : (int)a->beat.shard_index - (int)b->beat.shard_index;
-}
-
-/* Returns a number for the server of a claim: the first claim of it. The claims are sorted. */
-static uint32_t server_of(const struct coord_cluster *cl, const struct coord_shard *s)
-{
-    uint32_t i = 0;
-    while (strcmp(cl->claim[i].beat.server, s->server) != 0)
-        i++;
-    return i;
-}
-
-/* Each leader is the copy whose server leads least so far. */
-static void leaders_spread(struct coord_fleet *f, uint32_t *leads)
-{
-    for (uint32_t s = 0; s < f->members.shards; s++) {
-        struct coord_copies_of *of = of_shard(f, s);
-        for (uint32_t p = 1; p < of->count; p++)
-            if (leads[server_of(&f->cluster, &of->copy[p])] <
-                leads[server_of(&f->cluster, &of->copy[of->leader])])
-                of->leader = p;
-        leads[server_of(&f->cluster, &of->copy[of->leader])]++;
-        of->term = 1;
-    }
-}
-
-/* Returns true when a copy whose newest record is (term, sequence) has more than another one. */
-static bool has_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_BEAT *b)
-{
-    return a->last_term > b->last_term ||
-           (a->last_term == b->last_term && a->sequence > b->sequence);
-}
-
-/* All copies are there: the one with most has every acknowledged record. */
-static void leaders_find(struct coord_fleet *f)
-{
-    for (uint32_t s = 0; s < f->members.shards; s++) {
-        struct coord_copies_of *of = of_shard(f, s);
-        for (uint32_t p = 0; p < of->count; p++) {
-            const struct wire_SHARD_BEAT *b = &of->copy[p].figures;
-            if (has_more(b, &of->copy[of->leader].figures))
-                of->leader = p;
-            of->term = MAX(of->term, MAX(b->term, b->last_term));
-        }
-        of->term++;
-    }
-}
-
-/* The leader's values are in members.shard from now on. */
-static bool founded(struct coord_fleet *f, uint32_t shard)
-{
-    struct coord_copies_of *of = of_shard(f, shard);
-    struct coord_shard *m = &f->members.shard[shard];
-    memcpy(m->server, of->copy[of->leader].server, LIMIT_NAME);
-    m->index = of->copy[of->leader].index;
-    of->in_sync = bit(of->leader);
-    for (uint32_t p = 0; p < of->count; p++) /* until they beat again nothing is known of them */
-        of->copy[p].figures = (struct wire_SHARD_BEAT){0};
-    return of_put(f, shard);
-}
-
-bool coord_copies_found(struct coord_fleet *f, bool fresh)
-{
-    struct coord_cluster *cl = &f->cluster;
-    bool good = true;
-    if (f->copies.of == NULL)
-        return true;
-    uint32_t *leads = calloc(cl->claims, sizeof *leads);
-    if (leads == NULL)
-        return false;
-    /* No server has more than `shards` copies (coord_cluster_claim), so those of one server go to
-     * different shards. */
-    qsort(cl->claim, cl->claims, sizeof *cl->claim, by_server);
-    for (uint32_t i = 0; i < cl->claims; i++) {
-        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
-        struct coord_copies_of *of = of_shard(f, fresh ? i % f->members.shards : b->number);
-        struct coord_shard *s = &of->copy[of->count++];
-        SHOAL_ASSERT(of->count <= f->options.replicas);
-        memcpy(s->server, b->server, LIMIT_NAME);
-        s->index = b->shard_index;
-        s->figures = *b;
-    }
-    if (fresh)
-        leaders_spread(f, leads);
-    else
-        leaders_find(f);
-    for (uint32_t s = 0; good && s < f->members.shards; s++)
-        good = founded(f, s);
-    free(leads);
-    return good;
-}
-
-/* ---- places for servers that come later ------------------------------------------------------ */
-
-static bool is_of(const struct coord_shard *s, const struct wire_SHARD_BEAT *beat)
-{
-    return s->index == beat->shard_index && strcmp(s->server, beat->server) == 0;
-}
-
-/* Finds the place of a follower. */
-static bool find(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
-                 uint32_t *place)
-{
-    COORD_EACH_FOLLOWER(f, s, p, copy)
-    if (is_of(copy, beat)) {
-        *shard = s;
-        *place = p;
-        return true;
-    }
-    return false;
-}
-
-const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
-                                            const struct wire_SHARD_BEAT *beat, uint32_t *shard)
-{
-    uint32_t place;
-    return find(f, beat, shard, &place) ? coord_copies_at(f, *shard, place) : NULL;
-}
-
-static uint32_t copies_of(const struct coord_copies_of *of)
-{
-    return MAX(of->count, 1u); /* a shard without followers has no list */
-}
-
-bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server)
-{
-    const struct coord_copies_of *of = of_shard(f, shard);
-    if (of == NULL || copies_of(of) >= f->options.replicas ||
-        strcmp(f->members.shard[shard].server, server) == 0)
-        return false;
-    for (uint32_t p = 0; p < of->count; p++)
-        if (strcmp(at_place(f, shard, p)->server, server) == 0)
-            return false;
-    return true;
-}
-
-/* True when the copy gets a shard number that no server leads yet (member.c). */
-static bool leads_new(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat)
-{
-    for (uint32_t s = 0; s < f->members.shards; s++)
-        if (f->members.shard[s].server[0] == 0 &&
-            (!coord_member_belongs(beat) || beat->number == s))
-            return true;
-    return false;
-}
-
-/* Gives a new copy a place: the shard with fewest copies gets it. */
-static int place_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
-                      uint32_t *place, struct err *e)
-{
-    struct coord_copies_of *to = NULL;
-    for (uint32_t s = 0; s < f->members.shards; s++) {
-        struct coord_copies_of *of = of_shard(f, s);
-        if (!coord_copies_room(f, s, beat->server) ||
-            (coord_member_belongs(beat) && beat->number != s) ||
-            (to != NULL && copies_of(to) <= copies_of(of)))
-            continue;
-        to = of;
-        *shard = s;
-    }
-    if (to == NULL)
-        return err_set(e, SHOAL_E_BUSY,
-                       "server %s: there is no place for shard %u of it: each of the %u shards has "
-                       "its %u copies, or has one on this server, and two copies of a shard lie on "
-                       "different servers; see `shards` and `replicas` of the coordinator",
-                       beat->server, beat->shard_index, f->members.shards, f->options.replicas);
-    if (to->count == 0) {
-        to->count = 1;
-        to->in_sync = bit(0);
-        to->term = 1;
-        to->boot[0] = f->members.shard[*shard].figures.boot;
-    }
-    *place = to->count++;
-    to->copy[*place] = (struct coord_shard){.index = beat->shard_index};
-    memcpy(to->copy[*place].server, beat->server, LIMIT_NAME);
-    if (!of_put(f, *shard))
-        return store_failed(e);
-    log_info("server %s is copy %u of shard %u", beat->server, *place, *shard);
-    return 0;
-}
-
 /* ---- who leads ------------------------------------------------------------------------------- */
 
 static void told_all(struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     for (uint32_t p = 0; p < of->count; p++) {
-        const struct coord_shard *s = at_place(f, shard, p);
+        const struct coord_shard *s = coord_copies_any(f, shard, p);
         if (s->seen)
             coord_copies_answer(f, s->peer, 0, shard, p);
     }
@@ -370,7 +182,7 @@ static void told_all(struct coord_fleet *f, uint32_t shard)
  * the others of the list that are not suspect. */
 static bool lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool whole)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     struct coord_shard *m = &f->members.shard[shard], old = *m;
     struct err e = {0};
     SHOAL_ASSERT(place < of->count && (of->in_sync & bit(place)) != 0); /* 2 */
@@ -394,7 +206,7 @@ static bool lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool who
     of->suspect = 0;
     of->ended = 0;
     of->term++;
-    if (!of_put(f, shard) || !coord_allowed_keep(f, shard))
+    if (!coord_copies_put(f, shard) || !coord_allowed_keep(f, shard))
         return false;
     told_all(f, shard);
     return true;
@@ -410,11 +222,12 @@ static bool heard(const struct coord_fleet *f, const struct coord_shard *s)
 /* Returns the heard copy with most of a set of places; COORD_NOBODY: none is heard. */
 static uint32_t most(const struct coord_fleet *f, uint32_t shard, uint32_t set)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     uint32_t best = COORD_NOBODY;
     for (uint32_t p = 0; p < of->count; p++)
         if ((set & bit(p)) != 0 && heard(f, &of->copy[p]) &&
-            (best == COORD_NOBODY || has_more(&of->copy[p].figures, &of->copy[best].figures)))
+            (best == COORD_NOBODY ||
+             coord_copies_more(&of->copy[p].figures, &of->copy[best].figures)))
             best = p;
     return best;
 }
@@ -422,7 +235,7 @@ static uint32_t most(const struct coord_fleet *f, uint32_t shard, uint32_t set)
 /* The leader's process is gone: another copy takes over, if one in sync is heard. */
 static bool take_over(struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     uint32_t best = most(f, shard, of->in_sync & ~of->suspect & ~bit(of->leader));
     return best != COORD_NOBODY && lead(f, shard, best, true);
 }
@@ -432,7 +245,7 @@ static bool lease_over(const struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_shard *m = &f->members.shard[shard];
     uint64_t since = MAX(m->beat_ns, f->copies.begun_ns);
-    bool ended = m->incarnation != 0 && of_shard(f, shard)->ended == m->incarnation;
+    bool ended = m->incarnation != 0 && coord_copies_shard(f, shard)->ended == m->incarnation;
     return ended || env_now_ns(f->env) - since >= f->copies.lease_ns; /* 3 */
 }
 
@@ -454,7 +267,7 @@ static int waits(const struct coord_fleet *f, uint32_t shard, struct err *e)
  * with most leads. */
 static void suspects_judge(struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_copies_of *of = of_shard(f, shard);
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
     if (of->suspect != of->in_sync)
         return;
     for (uint32_t p = 0; p < of->count; p++)
@@ -465,11 +278,11 @@ static void suspects_judge(struct coord_fleet *f, uint32_t shard)
 
 static bool suspect_set(struct coord_fleet *f, uint32_t shard, uint32_t place)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     if ((of->suspect & bit(place)) != 0)
         return true;
     of->suspect |= bit(place);
-    return of_put(f, shard);
+    return coord_copies_put(f, shard);
 }
 
 /* Keeps what a beat says of a copy that does not lead. */
@@ -496,7 +309,7 @@ static void figures_take(struct coord_fleet *f, struct coord_shard *s,
 static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
                        uint32_t shard, struct err *e)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     const struct coord_shard *m = &f->members.shard[shard];
     uint32_t was = of->leader;
     bool others = coord_copies_others(f, shard), lost = loses(m, of->boot[was], b);
@@ -523,7 +336,7 @@ static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, p
 static int follower_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
                          uint32_t shard, uint32_t place, struct err *e)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     struct coord_shard *s = &of->copy[place];
     bool anew = s->incarnation != b->incarnation, listed = (of->in_sync & bit(place)) != 0;
     bool lost = anew && s->incarnation != 0 && loses(s, of->boot[place], b);
@@ -541,7 +354,17 @@ static int follower_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
     } else if (lost && listed && !suspect_set(f, shard, place)) {
         return store_failed(e);
     }
-    return !changed || of_put(f, shard) ? 0 : store_failed(e);
+    return !changed || coord_copies_put(f, shard) ? 0 : store_failed(e);
+}
+
+/* True when the copy gets a shard number that no server leads yet (member.c). */
+static bool leads_new(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        if (f->members.shard[s].server[0] == 0 &&
+            (!coord_member_belongs(beat) || beat->number == s))
+            return true;
+    return false;
 }
 
 int coord_copies_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
@@ -555,15 +378,15 @@ int coord_copies_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
     if (*shard != COORD_NOBODY) {
         uint64_t led = f->members.shard[*shard].incarnation;
         bool restarted = led != 0 && led != beat->incarnation;
-        if (of_shard(f, *shard)->count > 0 && restarted)
+        if (coord_copies_shard(f, *shard)->count > 0 && restarted)
             rc = leader_back(f, beat, from, *shard, e);
         if (rc != 0 || coord_member_number(&f->members, beat) == *shard)
             return rc;
     }
-    if (!find(f, beat, shard, place)) {
+    if (!coord_copies_place(f, beat, shard, place)) {
         if (leads_new(f, beat))
             return 0;
-        rc = place_give(f, beat, shard, place, e);
+        rc = coord_copies_give(f, beat, shard, place, e);
         if (rc != 0)
             return rc;
         told_all(f, *shard);
@@ -573,13 +396,13 @@ int coord_copies_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
 
 void coord_copies_heard(struct coord_fleet *f, uint32_t shard)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     const struct coord_shard *m = &f->members.shard[shard];
     if (of == NULL || of->count == 0)
         return;
     if (of->boot[of->leader] != m->figures.boot) { /* its first beat */
         of->boot[of->leader] = m->figures.boot;
-        (void)of_put(f, shard);
+        (void)coord_copies_put(f, shard);
     }
     if (m->figures.term == of->term && m->figures.last_term == of->term && of->led != of->term) {
         of->led = of->term; /* it takes what it refused before it knew that it leads */
@@ -592,7 +415,8 @@ void coord_copies_heard(struct coord_fleet *f, uint32_t shard)
 int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
 {
     const struct wire_IN_SYNC *q = &a->request->u.IN_SYNC;
-    struct coord_copies_of *of = q->shard < f->members.shards ? of_shard(f, q->shard) : NULL;
+    struct coord_copies_of *of =
+        q->shard < f->members.shards ? coord_copies_shard(f, q->shard) : NULL;
     if (of == NULL || of->count == 0 || q->term != of->term ||
         f->members.shard[q->shard].peer != a->from)
         return err_set(&a->e, SHOAL_E_NOT_LEADER,
@@ -602,7 +426,7 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
                        "shard %u has copies 0 to %u, and its leader, copy %u, is always in sync",
                        q->shard, of->count - 1, of->leader);
     for (uint32_t p = 0; p < of->count; p++) {
-        const struct coord_shard *s = at_place(f, q->shard, p);
+        const struct coord_shard *s = coord_copies_any(f, q->shard, p);
         /* an older request of the leader must not add a copy that has lost its records since */
         if ((q->in_sync & ~of->in_sync & bit(p)) != 0 &&
             (!s->seen || s->figures.last_term != of->term))
@@ -616,12 +440,12 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
     log_info("shard %u: %d of %u copies are in sync", q->shard, __builtin_popcount(q->in_sync),
              of->count);
     of->in_sync = q->in_sync;
-    return of_put(f, q->shard) ? 0 : store_failed(&a->e);
+    return coord_copies_put(f, q->shard) ? 0 : store_failed(&a->e);
 }
 
 void coord_copies_ended(struct coord_fleet *f, uint32_t shard, uint64_t incarnation)
 {
-    struct coord_copies_of *of = of_shard(f, shard);
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
     if (of != NULL && incarnation != 0 && f->members.shard[shard].incarnation == incarnation)
         of->ended = incarnation;
 }

@@ -28,7 +28,7 @@
  *  3. No copy is named while the lease of another process that leads may run. [test:
  *     coord_copies_no_second_leader_before_the_lease_is_over]
  *  4. Terms only rise, and each leadership of a process has one of its own. [assert: lead]
- *  5. The in-sync list has the leader in it. [assert: of_put] */
+ *  5. The in-sync list has the leader in it. [assert: coord_copies_put] */
 #ifndef SERVER_COORD_FLEET_COPIES_H
 #define SERVER_COORD_FLEET_COPIES_H
 
@@ -115,6 +115,24 @@ struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard,
             for (struct coord_shard *follower = coord_copies_at(f, s, p); follower != NULL;        \
                  follower = NULL)
 
+/* ---- between copies.c and copies_place.c ---- */
+/* NULL: replicas is 1. */
+struct coord_copies_of *coord_copies_shard(const struct coord_fleet *f, uint32_t shard);
+/* Returns the copy at a place that is given, the leader too. */
+struct coord_shard *coord_copies_any(const struct coord_fleet *f, uint32_t shard, uint32_t place);
+/* Stores the list of a shard. */
+bool coord_copies_put(struct coord_fleet *f, uint32_t shard);
+/* True when a copy has more than another one: by the term of its newest record, then by its
+ * sequence. */
+bool coord_copies_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_BEAT *b);
+/* Finds the place of a follower. */
+bool coord_copies_place(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
+                        uint32_t *shard, uint32_t *place);
+/* Gives a new copy a place: the shard with fewest copies gets it. BUSY: no shard has room. */
+int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                      uint32_t *place, struct err *e);
+
+/* ---- for people ---- */
 /* Writes one sentence on a leader that waits for another copy in sync; false: there is none. */
 bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* Writes one sentence on what is wrong with the copies of a shard; false: nothing is. */

@@ -117,7 +117,7 @@ static void found(uint32_t replicas)
     r.replicas = replicas;
     coord_start();
     for (uint32_t i = 0; i < replicas; i++)
-        copy_start(i, i, 0, 1);
+        copy_start(i, i, 0, 1 + 100 * i);
     go(2000);
     ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
 }
@@ -174,7 +174,7 @@ START_TEST(coord_copies_are_founded_on_different_servers)
     for (uint32_t i = 0; i < l->servers * l->each; i++) {
         go(1500);
         ck_assert(!coord_cluster_known(&r.coord->fleet.cluster)); /* one is missing */
-        copy_start(i, i / l->each, i % l->each, 1);
+        copy_start(i, i % l->servers, i / l->servers, 1);         /* not server by server */
     }
     go(3000);
     ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
@@ -185,9 +185,9 @@ START_TEST(coord_copies_are_founded_on_different_servers)
             if (c->number != s)
                 continue;
             copies++;
-            servers |= 1u << (i / l->each);
+            servers |= 1u << i % l->servers;
             leaders += fake_shard_leads(c);
-            leads[i / l->each] += fake_shard_leads(c);
+            leads[i % l->servers] += fake_shard_leads(c);
             ck_assert_uint_eq(c->copies.term, 1);
             ck_assert_uint_eq(c->copies.copies, l->replicas);
             ck_assert_int_eq(__builtin_popcount(c->copies.in_sync), 1);
@@ -454,7 +454,7 @@ START_TEST(coord_copies_leader_that_has_ended_is_not_waited_for)
     coord_copies_ended(&r.coord->fleet, 0, 77); /* another process: nothing */
     go(60);
     ck_assert_uint_eq(of()->term, 1);
-    coord_copies_ended(&r.coord->fleet, 0, 1);
+    coord_copies_ended(&r.coord->fleet, 0, r.copy[l].incarnation);
     go(60);
     ck_assert_uint_eq(of()->term, 2);
 }

@@ -1,0 +1,184 @@
+/* copies_place.c: the places of copies: founding, and servers that come later; copies.h. */
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/fleet/copies.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- founding -------------------------------------------------------------------------------- */
+
+static int by_server(const void *x, const void *y)
+{
+    const struct coord_claim *a = x, *b = y;
+    int order = strcmp(a->beat.server, b->beat.server);
+    return order != 0 ? order : (int)a->beat.shard_index - (int)b->beat.shard_index;
+}
+
+/* Returns a number for the server of a claim: the first claim of it. The claims are sorted. */
+static uint32_t server_of(const struct coord_cluster *cl, const struct coord_shard *s)
+{
+    uint32_t i = 0;
+    while (strcmp(cl->claim[i].beat.server, s->server) != 0)
+        i++;
+    return i;
+}
+
+/* Each leader is the copy whose server leads least so far. */
+static void leaders_spread(struct coord_fleet *f, uint32_t *leads)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_copies_of *of = coord_copies_shard(f, s);
+        for (uint32_t p = 1; p < of->count; p++)
+            if (leads[server_of(&f->cluster, &of->copy[p])] <
+                leads[server_of(&f->cluster, &of->copy[of->leader])])
+                of->leader = p;
+        leads[server_of(&f->cluster, &of->copy[of->leader])]++;
+        of->term = 1;
+    }
+}
+
+bool coord_copies_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_BEAT *b)
+{
+    return a->last_term > b->last_term ||
+           (a->last_term == b->last_term && a->sequence > b->sequence);
+}
+
+/* All copies are there: the one with most has every acknowledged record. */
+static void leaders_find(struct coord_fleet *f)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_copies_of *of = coord_copies_shard(f, s);
+        for (uint32_t p = 0; p < of->count; p++) {
+            const struct wire_SHARD_BEAT *b = &of->copy[p].figures;
+            if (coord_copies_more(b, &of->copy[of->leader].figures))
+                of->leader = p;
+            of->term = MAX(of->term, MAX(b->term, b->last_term));
+        }
+        of->term++;
+    }
+}
+
+/* The leader's values are in members.shard from now on. */
+static bool founded(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
+    struct coord_shard *m = &f->members.shard[shard];
+    memcpy(m->server, of->copy[of->leader].server, LIMIT_NAME);
+    m->index = of->copy[of->leader].index;
+    of->in_sync = UINT32_C(1) << of->leader;
+    for (uint32_t p = 0; p < of->count; p++) /* until they beat again nothing is known of them */
+        of->copy[p].figures = (struct wire_SHARD_BEAT){0};
+    return coord_copies_put(f, shard);
+}
+
+bool coord_copies_found(struct coord_fleet *f, bool fresh)
+{
+    struct coord_cluster *cl = &f->cluster;
+    bool good = true;
+    if (f->copies.of == NULL)
+        return true;
+    uint32_t *leads = calloc(cl->claims, sizeof *leads);
+    if (leads == NULL)
+        return false;
+    /* No server has more than `shards` copies (coord_cluster_claim), so those of one server go to
+     * different shards. */
+    qsort(cl->claim, cl->claims, sizeof *cl->claim, by_server);
+    for (uint32_t i = 0; i < cl->claims; i++) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
+        struct coord_copies_of *of =
+            coord_copies_shard(f, fresh ? i % f->members.shards : b->number);
+        struct coord_shard *s = &of->copy[of->count++];
+        SHOAL_ASSERT(of->count <= f->options.replicas);
+        memcpy(s->server, b->server, LIMIT_NAME);
+        s->index = b->shard_index;
+        s->figures = *b;
+    }
+    if (fresh)
+        leaders_spread(f, leads);
+    else
+        leaders_find(f);
+    for (uint32_t s = 0; good && s < f->members.shards; s++)
+        good = founded(f, s);
+    free(leads);
+    return good;
+}
+
+/* ---- places for servers that come later ------------------------------------------------------ */
+
+static bool is_of(const struct coord_shard *s, const struct wire_SHARD_BEAT *beat)
+{
+    return s->index == beat->shard_index && strcmp(s->server, beat->server) == 0;
+}
+
+bool coord_copies_place(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
+                        uint32_t *shard, uint32_t *place)
+{
+    COORD_EACH_FOLLOWER(f, s, p, copy)
+    if (is_of(copy, beat)) {
+        *shard = s;
+        *place = p;
+        return true;
+    }
+    return false;
+}
+
+const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
+                                            const struct wire_SHARD_BEAT *beat, uint32_t *shard)
+{
+    uint32_t place;
+    return coord_copies_place(f, beat, shard, &place) ? coord_copies_at(f, *shard, place) : NULL;
+}
+
+static uint32_t copies_of(const struct coord_copies_of *of)
+{
+    return MAX(of->count, 1u); /* a shard without followers has no list */
+}
+
+bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    if (of == NULL || copies_of(of) >= f->options.replicas ||
+        strcmp(f->members.shard[shard].server, server) == 0)
+        return false;
+    for (uint32_t p = 0; p < of->count; p++)
+        if (strcmp(coord_copies_any(f, shard, p)->server, server) == 0)
+            return false;
+    return true;
+}
+
+int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                      uint32_t *place, struct err *e)
+{
+    struct coord_copies_of *to = NULL;
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_copies_of *of = coord_copies_shard(f, s);
+        if (!coord_copies_room(f, s, beat->server) ||
+            (coord_member_belongs(beat) && beat->number != s) ||
+            (to != NULL && copies_of(to) <= copies_of(of)))
+            continue;
+        to = of;
+        *shard = s;
+    }
+    if (to == NULL)
+        return err_set(e, SHOAL_E_BUSY,
+                       "server %s: there is no place for shard %u of it: each of the %u shards has "
+                       "its %u copies, or has one on this server, and two copies of a shard lie on "
+                       "different servers; see `shards` and `replicas` of the coordinator",
+                       beat->server, beat->shard_index, f->members.shards, f->options.replicas);
+    if (to->count == 0) {
+        to->count = 1;
+        to->in_sync = 1;
+        to->term = 1;
+        to->boot[0] = f->members.shard[*shard].figures.boot;
+    }
+    *place = to->count++;
+    to->copy[*place] = (struct coord_shard){.index = beat->shard_index};
+    memcpy(to->copy[*place].server, beat->server, LIMIT_NAME);
+    if (!coord_copies_put(f, *shard))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    log_info("server %s is copy %u of shard %u", beat->server, *place, *shard);
+    return 0;
+}
