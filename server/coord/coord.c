@@ -414,7 +414,13 @@ static void on_drained(void *core)
     coord_fleet_end(&c->fleet);
 }
 
-const struct env_handler coord_handler = {on_message, on_drained, NULL};
+static void on_peer_gone(void *core, peer_t peer)
+{
+    struct coord *c = core;
+    coord_copies_gone(&c->fleet, peer);
+}
+
+const struct env_handler coord_handler = {on_message, on_drained, on_peer_gone};
 
 /* After a late tick every lease is extended: the coordinator stood still (stopped, a paused
  * machine, a slow disk), and the beats of that time lie unread in its sockets. */

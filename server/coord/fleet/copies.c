@@ -1,7 +1,9 @@
-/* copies.c: the lists of copies, their beats, and the copy that leads; copies.h has the invariants. */
+/* copies.c: the lists of copies, their beats, and the copy that leads; copies.h has the
+ * invariants. */
 #include "server/coord/fleet/copies.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "server/coord/fleet/fleet.h"
@@ -160,8 +162,11 @@ int coord_copies_open(struct coord_fleet *f, struct err *e)
 
 void coord_copies_close(struct coord_fleet *f)
 {
-    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++)
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++) {
+        if (f->copies.of[s].fleet != NULL)
+            env_probe_stop(f->env, &f->copies.of[s].probe);
         free(f->copies.of[s].copy);
+    }
     free(f->copies.of);
     f->copies.of = NULL;
 }
@@ -443,11 +448,31 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
     return coord_copies_put(f, q->shard) ? 0 : store_failed(&a->e);
 }
 
-void coord_copies_ended(struct coord_fleet *f, uint32_t shard, uint64_t incarnation)
+static void probed(struct env_probe *p)
 {
+    struct coord_copies_of *of = container_of(p, struct coord_copies_of, probe);
+    struct coord_fleet *f = of->fleet;
+    const struct coord_shard *m = &f->members.shard[of - f->copies.of];
+    if (p->answer != ENV_PROBE_REFUSED || m->incarnation != of->probed)
+        return;
+    of->ended = of->probed;
+    log_info("the process of server %s has ended: nothing listens at %s", m->server, m->endpoint);
+}
+
+void coord_copies_gone(struct coord_fleet *f, peer_t peer)
+{
+    uint32_t shard = coord_member_shard_of(&f->members, peer);
+    COORD_EACH_FOLLOWER(f, s, p, follower)
+    if (follower->peer == peer)
+        follower->ready = false; /* until it beats again it takes nothing over */
+    if (shard == COORD_NOBODY || !coord_copies_others(f, shard))
+        return;
     struct coord_copies_of *of = coord_copies_shard(f, shard);
-    if (of != NULL && incarnation != 0 && f->members.shard[shard].incarnation == incarnation)
-        of->ended = incarnation;
+    env_probe_stop(f->env, &of->probe);
+    of->probe.done = probed;
+    of->probed = f->members.shard[shard].incarnation;
+    of->fleet = f;
+    env_probe_start(f->env, &of->probe, f->members.shard[shard].endpoint);
 }
 
 void coord_copies_tick(struct coord_fleet *f)

@@ -8,8 +8,9 @@
  *
  *     founding: shards x replicas copies have come -> term 1, one leads, it alone is in sync
  *     IN_SYNC of the leader -> stored -> answered: from then on the leader counts on the list
- *     the leader's process has ended, or its lease is over -> term + 1, the in-sync copy with
- *         most leads, stored -> told to all copies -> jobs set the shard up again
+ *     the leader's process has ended (its connection has closed and its endpoint refuses a
+ *         probe), or its lease is over -> term + 1, the in-sync copy with most leads, stored ->
+ *         told to all copies -> jobs set the shard up again
  *     the old leader beats again -> it follows
  *
  * A leader may answer workers until shard_lease after it sent the last beat that was answered. So
@@ -53,6 +54,10 @@ struct coord_copies_of {
     uint64_t ended; /* an incarnation of the leader whose process has ended; 0: none is known */
     uint64_t led;   /* the term in which the leader has said that it leads */
     bool taken;     /* another copy leads, and the jobs do not know it yet */
+    /* asks whether the process whose connection has closed still listens */
+    struct env_probe probe;
+    uint64_t probed; /* its incarnation */
+    struct coord_fleet *fleet;
     /* (replicas), owned; at the leader's place: its beats while it is suspect */
     struct coord_shard *copy;
 };
@@ -97,8 +102,9 @@ void coord_copies_map(struct coord_fleet *f, const struct coord_shard *s);
  * records are of the leader's term. */
 int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a);
 
-/* The process of this incarnation, which leads the shard, has ended for sure. */
-void coord_copies_ended(struct coord_fleet *f, uint32_t shard, uint64_t incarnation);
+/* A connection has closed. If a shard's leader beat over it, and its endpoint refuses a probe, its
+ * process has ended. */
+void coord_copies_gone(struct coord_fleet *f, peer_t peer);
 /* Names new leaders where the old ones are gone. */
 void coord_copies_tick(struct coord_fleet *f);
 /* Returns a shard that another copy leads since the last call; COORD_NOBODY: there is none. */

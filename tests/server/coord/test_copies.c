@@ -356,10 +356,9 @@ END_TEST
 
 /* ---- takeover -------------------------------------------------------------------------------- */
 
-/* Lets the leader die. Returns how long it takes until another one leads, in ms; at most 3000. */
-static uint32_t die(uint32_t l, uint32_t *next)
+/* Returns how long it takes until another one leads, in ms; at most 3000. */
+static uint32_t next_leads(uint32_t l, uint32_t *next)
 {
-    sim_kill(r.copy[l].node);
     for (uint32_t ms = 0; ms < 3000; ms += 10) {
         go(10);
         *next = leader(l);
@@ -367,6 +366,20 @@ static uint32_t die(uint32_t l, uint32_t *next)
             return ms;
     }
     return 3000;
+}
+
+/* The same, and the leader's process dies now. */
+static uint32_t die(uint32_t l, uint32_t *next)
+{
+    sim_kill(r.copy[l].node);
+    return next_leads(l, next);
+}
+
+/* The same, and the leader's process stands still, or its cable is cut. */
+static uint32_t hang(uint32_t l, uint32_t *next)
+{
+    sim_pause(r.copy[l].node, sim_now_ns(r.sim) + 5 * SECOND);
+    return next_leads(l, next);
 }
 
 /* _i 0: the copy with more is not in sync; 1: it is. */
@@ -431,7 +444,7 @@ START_TEST(coord_copies_no_second_leader_before_the_lease_is_over)
         ck_assert_uint_eq(of()->term, 1);
         ck_assert_uint_eq(of()->in_sync, 3);
     }
-    uint32_t ms = die(l, &next);
+    uint32_t ms = hang(l, &next);
     ck_assert_uint_ge(ms, _i == 0 ? LEASE_MS - 110 : LEASE_MS - 20);
     ck_assert_uint_lt(ms, LEASE_MS + 1500); /* the store's delays */
     ck_assert_uint_eq(next, 1 - l);
@@ -445,18 +458,25 @@ START_TEST(coord_copies_no_second_leader_before_the_lease_is_over)
 }
 END_TEST
 
+/* The leader's connection closes. _i 0: nothing listens at its endpoint any more: its process has
+ * ended; 1: a process listens there: the lease counts. */
 START_TEST(coord_copies_leader_that_has_ended_is_not_waited_for)
 {
+    uint32_t next;
     found(2);
-    uint32_t l = leader(COPIES);
+    uint32_t l = leader(COPIES), ms;
     in_sync(3);
-    sim_kill(r.copy[l].node);
-    coord_copies_ended(&r.coord->fleet, 0, 77); /* another process: nothing */
-    go(60);
-    ck_assert_uint_eq(of()->term, 1);
-    coord_copies_ended(&r.coord->fleet, 0, r.copy[l].incarnation);
-    go(60);
-    ck_assert_uint_eq(of()->term, 2);
+    if (_i == 0) {
+        ms = die(l, &next);
+    } else {
+        sim_listen(r.copy[l].node, "sim://server-0");
+        sim_listen(r.copy[l].node, "sim://server-1");
+        env_disconnect(r.copy[l].env, r.copy[l].coordinator);
+        ms = hang(l, &next);
+    }
+    ck_assert_uint_eq(next, 1 - l);
+    ck_assert_uint_le(ms, _i == 0 ? 150 : LEASE_MS + 1500);
+    ck_assert_uint_ge(ms, _i == 0 ? 0 : LEASE_MS - 110);
 }
 END_TEST
 
@@ -531,8 +551,8 @@ START_TEST(coord_copies_follower_that_starts_again)
 }
 END_TEST
 
-/* The leader's folder is empty. _i 0: another copy is in sync, and takes over when the lease of the
- * process before is over; 1: none is: the folder is refused, as with one copy. */
+/* The leader's process dies and its folder is empty. _i 0: another copy is in sync, and takes over;
+ * 1: none is: the folder is refused, as with one copy. */
 START_TEST(coord_copies_leader_with_an_empty_folder)
 {
     found(2);
@@ -542,13 +562,30 @@ START_TEST(coord_copies_leader_with_an_empty_folder)
     sim_kill(r.copy[l].node);
     copy_wipe(l);
     copy_start(l, l, 0, 2);
-    go(LEASE_MS / 2);
-    ck_assert_uint_eq(of()->term, 1);
     go(2000);
     ck_assert_uint_eq(leader(COPIES), _i == 0 ? 1 - l : COPIES);
     ck_assert(_i == 0 || strstr(r.copy[l].refused, "empty folder") != NULL);
     ck_assert(_i == 1 || r.copy[l].refused[0] == 0);
     ck_assert_uint_eq(r.copy[l].number, _i == 0 ? 0 : UINT32_MAX);
+}
+END_TEST
+
+/* A machine with an empty folder takes the name of a leader that is cut off: the lease of the one
+ * before counts, and then the new one follows. */
+START_TEST(coord_copies_empty_folder_waits_for_the_lease_of_the_one_before)
+{
+    found(2);
+    uint32_t l = leader(COPIES);
+    in_sync(3);
+    sim_pause(r.copy[l].node, sim_now_ns(r.sim) + 60 * SECOND);
+    copy_start(4, l, 0, 2);
+    go(LEASE_MS - 120);
+    ck_assert_uint_eq(of()->term, 1);
+    ck_assert_uint_eq(r.copy[4].number, UINT32_MAX);
+    go(2000);
+    ck_assert_uint_eq(leader(l), 1 - l);
+    ck_assert_uint_eq(r.copy[4].number, 0);
+    ck_assert_uint_eq(r.copy[4].copies.term, 2);
 }
 END_TEST
 
@@ -715,11 +752,12 @@ int main(void)
     tcase_add_test(t, coord_copies_takeover_counts_terms_first);
     tcase_add_test(t, coord_copies_out_of_sync_never_take_over);
     tcase_add_loop_test(t, coord_copies_no_second_leader_before_the_lease_is_over, 0, 2);
-    tcase_add_test(t, coord_copies_leader_that_has_ended_is_not_waited_for);
+    tcase_add_loop_test(t, coord_copies_leader_that_has_ended_is_not_waited_for, 0, 2);
     tcase_add_test(t, coord_copies_old_leader_follows);
     tcase_add_loop_test(t, coord_copies_leader_that_starts_again, 0, 2);
     tcase_add_loop_test(t, coord_copies_follower_that_starts_again, 0, 5);
     tcase_add_loop_test(t, coord_copies_leader_with_an_empty_folder, 0, 2);
+    tcase_add_test(t, coord_copies_empty_folder_waits_for_the_lease_of_the_one_before);
     tcase_add_loop_test(t, coord_copies_wait_for_each_other_after_a_loss_of_power, 0, 2);
     tcase_add_test(t, coord_copies_can_become_more_and_not_fewer);
     tcase_add_test(t, coord_copies_are_taken_over_with_a_lost_store);
