@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #define ZOO_PATH_MAX 256u
+#define ZOO_TOGETHER 65u /* steps of a multi, or nodes of a get, at most */
 
 struct zoo; /* a session */
 
@@ -50,5 +51,11 @@ struct zoo_ops {
     int (*wait)(struct zoo *z, int wake_fd, struct err *e);
     void (*close)(struct zoo *z);
 };
+
+/* Begins a session: of the module, where it is found by name. hosts: "h1:2181,h2:2181". login:
+ * "user:password" of the scheme digest, whose holder alone can read and write what is made; NULL:
+ * every program that reaches ZooKeeper can. */
+int zoo_library_open(const char *hosts, const char *login, uint32_t timeout_ms,
+                     const struct zoo_ops **ops, struct zoo **out, struct err *e);
 
 #endif
