@@ -168,6 +168,8 @@ START_TEST(a_follower_refuses_an_older_term)
     env_send(sim_node_env(f.coordinator), f.copy[2].boss, wire_encode(&w));
     f.term = 2;
     f.leader = 1;
+    fleet_run(&f, 2); /* before its next beat is answered */
+    ck_assert_uint_eq(f.copy[2].shard->copies.term, 2);
     struct wire ask = rig_wire(fleet_worker(&f, 0), WIRE_TYPE_FOLLOW);
     ask.u.FOLLOW = (struct wire_FOLLOW){.copy = 2, .term = 2, .after = 1, .last_term = 1};
     rig_send(&f.worker, &ask, 0, NULL, 0, NULL, 0);
