@@ -202,7 +202,8 @@ static void worker_gone(struct coord_job *j, uint64_t number, const char *failed
 {
     const struct coord_worker *worker = coord_worker_find(&j->workers, number);
     if (failed != NULL) {
-        (void)snprintf(j->watch.failed, sizeof j->watch.failed, "%s: %s", worker->name, failed);
+        (void)snprintf(j->watch.failed, sizeof j->watch.failed, "%s: %.*s", worker->name,
+                       (int)(sizeof j->watch.failed - sizeof worker->name - 3), failed);
     } else {
         j->watch.left_ns = coord_now_ns(j);
         memcpy(j->watch.left, worker->name, sizeof j->watch.left);
