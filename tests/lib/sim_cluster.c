@@ -110,7 +110,10 @@ void cluster_server_power(struct cluster *c, uint32_t i, uint64_t seed)
 
 void cluster_coord_start(struct cluster *c)
 {
-    struct coord_options o = {.shards = c->options.servers * c->options.shards,
+    uint32_t replicas = c->options.replicas == 0 ? 1 : c->options.replicas;
+    struct coord_options o = {.shards = c->options.servers * c->options.shards / replicas,
+                              .replicas = replicas,
+                              .shard_lease_ms = 1500,
                               .lease_ms = 1000,
                               .resend_ms = 100,
                               .version = "test",
@@ -471,8 +474,12 @@ static bool settled(void *context)
     bool good = c->coord != NULL;
     for (uint32_t i = 0; good && i < c->options.servers * c->options.shards; i++) {
         const struct shard *s = c->server[i].shard;
-        good = s != NULL && engine_back(s->engine) && lead_ready(&s->lead) &&
-               s->lead.epoch == c->coord->fleet.cluster.map_epoch;
+        if (s != NULL && s->copies.role == COPIES_FOLLOWS)
+            good = engine_back(s->engine);
+        else
+            good = s != NULL && engine_back(s->engine) && lead_ready(&s->lead) &&
+                   s->lead.epoch == c->coord->fleet.cluster.map_epoch &&
+                   (s->copies.role == COPIES_ALONE || copies_leased(s));
     }
     return good;
 }

@@ -31,6 +31,7 @@ struct cluster_options {
     const char *dir;  /* parent of the servers' folders; NULL: engines keep all data in memory */
     uint32_t servers, workers;
     uint32_t shards;      /* shards of a server, each a node; they die together. 0: 1 */
+    uint32_t replicas;    /* copies of each shard number, on different servers; 0: 1 */
     uint64_t waiting_max; /* limit of a shard's pool of requests; 0: its default */
     uint32_t durability;  /* enum durability */
     bool idle;            /* cluster_start submits no job: cluster_submit does */
