@@ -48,6 +48,19 @@ static uint32_t slowest(const struct copies *c)
     return found;
 }
 
+/* Waits from now on for followers that have caught up, and no longer for those that fell back. */
+static void joining_step(struct shard *s)
+{
+    struct copies *c = &s->copies;
+    c->joining = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct copies_follower *f = &c->follower[i];
+        if (i != c->place && !silent(s, f) && !f->copying && f->near)
+            c->joining |= 1u << i;
+    }
+    c->joining &= ~c->in_sync;
+}
+
 static uint32_t wanted(const struct shard *s)
 {
     const struct copies *c = &s->copies;
@@ -55,7 +68,8 @@ static uint32_t wanted(const struct shard *s)
     for (uint32_t i = 0; i < c->count; i++) {
         const struct copies_follower *f = &c->follower[i];
         bool in = (c->in_sync >> i & 1) != 0;
-        if (i != c->place && !silent(s, f) && !f->copying && (in || f->near))
+        bool joins = (c->joining >> i & 1) != 0 && f->have >= c->acknowledged;
+        if (i != c->place && !silent(s, f) && !f->copying && (in || joins))
             bits |= 1u << i;
     }
     if (engine_records_press(s->engine) && slowest(c) < LIMIT_COPIES &&
@@ -94,12 +108,21 @@ static void in_sync_step(struct shard *s)
             in_sync_ask(s, c->wanted);
         return;
     }
+    joining_step(s);
     uint32_t bits = wanted(s);
     if (bits == (c->in_sync | 1u << c->place))
         return;
     c->wanted = bits;
     log_info("shard %s: asks that the copies %#x be in sync, %#x are", s->name, bits, c->in_sync);
     in_sync_ask(s, bits);
+}
+
+/* Another copy may lead: nothing is answered until the coordinator has answered a new beat. */
+static void doubt(struct shard *s)
+{
+    s->copies.over = true;
+    s->copies.over_beat = s->beat.id;
+    beat_now(s);
 }
 
 void copies_on_in_sync(struct shard *s, peer_t from)
@@ -110,8 +133,7 @@ void copies_on_in_sync(struct shard *s, peer_t from)
         return;
     c->asked_id = 0;
     if (s->in.status == SHOAL_E_NOT_LEADER) {
-        c->over = true;
-        beat_now(s);
+        doubt(s);
         return;
     }
     if (s->in.status)
@@ -131,10 +153,8 @@ struct copies_follower *copies_sender(struct shard *s, peer_t from, uint32_t sha
     struct copies *c = &s->copies;
     enum wire_type type = s->in.type;
     uint64_t id = s->in.id;
-    if (c->role == COPIES_LEADS && term > c->term) {
-        c->over = true; /* another copy leads: the coordinator says which one */
-        beat_now(s);
-    }
+    if (c->role == COPIES_LEADS && term > c->term)
+        doubt(s);
     if (c->role != COPIES_LEADS || term != c->term) {
         shard_refuse(s, from, type, id, SHOAL_E_NOT_LEADER,
                      "shard %s does not lead in term %" PRIu64 "; it knows term %" PRIu64, s->name,
@@ -250,7 +270,8 @@ static void lead_begin(struct shard *s, const struct wire_SHARD_BEAT_reply *r)
     c->begun = c->over = false;
     c->term = r->term;
     c->in_sync = r->in_sync;
-    c->asked = 0;
+    c->asked = c->joining = 0;
+    c->acknowledged = copies_newest(s);
     c->asked_id = c->lease_until_ns = 0;
     for (uint32_t i = 0; i < LIMIT_COPIES; i++) {
         struct copies_follower *f = &c->follower[i];
@@ -274,6 +295,8 @@ static void lead_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, ui
     bool other = c->role != COPIES_LEADS || c->term != r->term;
     if (other)
         lead_begin(s, r);
+    else if (beat_id > c->over_beat)
+        c->over = false; /* a coordinator that had just started had refused it */
     if (sent_ns != 0)
         c->lease_until_ns = MAX(c->lease_until_ns, sent_ns + c->lease_ns - c->lease_ns / 10);
     else

@@ -11,9 +11,11 @@
  *
  * 1. A push is answered, and the coordinator hears of a change, only when every in-sync copy has
  *    its record. [test: a_push_waits_for_the_follower]
- * 2. The leader counts on a smaller in-sync list only after the coordinator has stored it, and on a
- *    larger one from the moment at which it asks for it. [test:
- *    a_follower_that_is_cut_off_leaves_once_that_is_stored]
+ * 2. The leader counts on a smaller in-sync list only after the coordinator has stored it. It asks
+ *    for a larger one once the new follower has every record that was acknowledged; it waits for
+ *    that follower from before (joining), so that none is acknowledged meanwhile.
+ *    [test: a_follower_that_is_cut_off_leaves_once_that_is_stored,
+ *    replicas_lose_no_acknowledged_push]
  * 3. Without a lease no push and no pull of a lane is answered. [test:
  *    an_old_leader_past_its_lease_answers_nothing]
  *
@@ -61,14 +63,17 @@ struct copies_reply;
 struct copies {
     enum copies_role role;
     bool begun; /* the record of the term is in the journal */
-    bool over;  /* a newer term was heard of */
+    bool over;  /* a newer term was heard of, when beat over_beat was the newest */
+    uint64_t over_beat;
     uint32_t place, count;
     uint64_t term;
     uint32_t in_sync, min_in_sync; /* in_sync: as stored, a bit for each place */
     uint32_t asked;                /* the lists that were asked for and may be stored; 0: none */
     uint32_t wanted;               /* the list of the present request */
-    uint64_t asked_id, asked_ns;   /* asked_id 0: no IN_SYNC waits for its reply */
-    uint64_t beat_id;              /* the newest beat when the list was last told */
+    uint32_t joining;      /* followers that are waited for, so that they can be asked for */
+    uint64_t acknowledged; /* the highest sequence that may have been acknowledged in any term */
+    uint64_t asked_id, asked_ns; /* asked_id 0: no IN_SYNC waits for its reply */
+    uint64_t beat_id;            /* the newest beat when the list was last told */
     uint64_t lease_ns, lease_until_ns;
     uint64_t base; /* the state does not follow from the records up to this one */
     struct copies_follower follower[LIMIT_COPIES];
@@ -99,7 +104,7 @@ bool copies_every(const struct wire *w);
 /* True while a leader may answer pushes and the pulls of lanes. */
 bool copies_leased(const struct shard *s);
 /* The highest sequence that may be acknowledged, where the engine alone would acknowledge `own`. */
-uint64_t copies_acknowledged(const struct shard *s, uint64_t own);
+uint64_t copies_acknowledged(struct shard *s, uint64_t own);
 /* Takes m, the message in s->out, and returns true when it is a reply that waits for the copies, or
  * one that this copy may not give any more. */
 bool copies_delay(struct shard *s, peer_t to, struct msg *m);

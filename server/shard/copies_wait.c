@@ -36,15 +36,16 @@ void copies_base(struct shard *s)
         s->copies.base = copies_newest(s);
 }
 
-uint64_t copies_acknowledged(const struct shard *s, uint64_t own)
+uint64_t copies_acknowledged(struct shard *s, uint64_t own)
 {
-    const struct copies *c = &s->copies;
+    struct copies *c = &s->copies;
     uint32_t in_sync = c->in_sync | 1u << c->place;
     if (!copies_leased(s) || (uint32_t)__builtin_popcount(in_sync) < c->min_in_sync)
         return 0; /* 3. */
     for (uint32_t i = 0; i < LIMIT_COPIES; i++)
-        if (i != c->place && ((c->in_sync | c->asked) >> i & 1) != 0) /* 2. */
+        if (i != c->place && ((c->in_sync | c->asked | c->joining) >> i & 1) != 0) /* 2. */
             own = MIN(own, c->follower[i].have);
+    c->acknowledged = MAX(c->acknowledged, own);
     return own;
 }
 

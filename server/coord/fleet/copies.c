@@ -422,8 +422,12 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
     const struct wire_IN_SYNC *q = &a->request->u.IN_SYNC;
     struct coord_copies_of *of =
         q->shard < f->members.shards ? coord_copies_shard(f, q->shard) : NULL;
-    if (of == NULL || of->count == 0 || q->term != of->term ||
-        f->members.shard[q->shard].peer != a->from)
+    bool known = of != NULL && of->count > 0 && q->term == of->term;
+    if (known && !f->members.shard[q->shard].seen)
+        return err_set(&a->e, SHOAL_E_AGAIN,
+                       "shard %u: the coordinator has just started, and waits for its beat",
+                       q->shard);
+    if (!known || f->members.shard[q->shard].peer != a->from)
         return err_set(&a->e, SHOAL_E_NOT_LEADER,
                        "shard %u: the sender does not lead it in term %" PRIu64, q->shard, q->term);
     if ((q->in_sync & bit(of->leader)) == 0 || q->in_sync >> of->count != 0)

@@ -372,8 +372,8 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
     return text[0] != 0;
 }
 
-/* Rows that were in the memory of a process are lost with it: the job waits for the server's return
- * only if it can then go back to a checkpoint. */
+/* Rows that were in the memory of a process are lost with it, unless another copy in sync can take
+ * over: the job waits for the server's return only if it can then go back to a checkpoint. */
 static void memory_look(struct coord_job *j)
 {
     char path[LIMIT_PATH];
@@ -383,7 +383,7 @@ static void memory_look(struct coord_job *j)
     for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
         const struct coord_shard *s = &j->fleet->members.shard[i];
         uint64_t silent = coord_awaited_silent_ns(j, s);
-        if (!coord_shard_in_memory(s) ||
+        if (!coord_shard_in_memory(s) || coord_copies_others(j->fleet, i) ||
             silent <= 2 * j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,
