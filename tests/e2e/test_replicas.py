@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""test_replicas: three servers hold two copies of each shard; one is killed, or its folder is lost, and the job ends as if nothing had.
+
+SHOAL_KILLS sets how many servers die (default 3)."""
+from fleet import Fleet as AnyFleet
+from fleet import shoal, within
+from lib import *
+
+KILLS = int(os.environ.get("SHOAL_KILLS", "3"))
+SERVERS = ["s0", "s1", "s2"]
+
+
+class Fleet(AnyFleet):
+    """Each server has two copies: three shards, each on two servers."""
+
+    def __init__(self, space, name):
+        super().__init__(space, name, shards=3)
+
+    def up(self):
+        self.coordinator("--set", "replicas=2")
+        for who in SERVERS:
+            self.server(who)
+        return self
+
+    def server(self, who, *words, **more):
+        return super().server(who, "--set", "shards=2", *words, **more)
+
+    def workers(self, path, count):
+        return [self.start(f"w{i}", "train", "--config", path, "--coordinator", self.endpoint, program="shoal-worker") for i in range(count)]
+
+    def copies(self):
+        return self.state().get("cluster", {}).get("copies", [])
+
+    def in_sync(self):
+        """True when each shard has two copies in sync."""
+        shards = self.copies()
+        return len(shards) == 3 and all(sum(c["in_sync"] for c in s["copies"]) == 2 for s in shards)
+
+    def wait_in_sync(self, seconds=30):
+        within(seconds, "all copies in sync", self.in_sync)
+
+    def leaders(self):
+        return [c["name"] for s in self.copies() for c in s["copies"] if c["leads"]]
+
+    def kill(self, who):
+        process = self.running.pop(who)
+        process.kill()
+        process.wait()
+
+
+def bsp_job(space, name, train, epochs):
+    return job_file(space / name, train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": epochs, "model.norm": "batch",
+                                            "model.dropout": 0.1, "durability": None})
+
+
+def submit(fleet, job, workers=4):
+    """Begins a job; returns its submission, which ends with it."""
+    fleet.workers(job, workers)
+    return subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(fleet, submission, seconds=300):
+    text = submission.communicate(timeout=seconds)[0]
+    assert submission.returncode == 0, text[-3000:]
+    return digests(json.loads((fleet.space / "report.json").read_text()))
+
+
+def killed_servers_leave_the_undisturbed_digest(space):
+    """Servers die one at a time while each shard has two copies in sync, and come back; the coordinator names another leader."""
+    train = synth(space / "train.tsv", 6000, 5)
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, 20), space / "calm", 1, 2))
+    job, rng, died = bsp_job(space, "job.yaml", train, 20), random.Random(21), 0
+    with Fleet(space, "f").up() as fleet:
+        fleet.wait_in_sync()
+        submission = submit(fleet, job)
+        while died < KILLS and submission.poll() is None:
+            time.sleep(rng.uniform(0.3, 1.0))
+            if not fleet.in_sync():
+                continue
+            who = rng.choice(fleet.leaders())
+            fleet.kill(who)
+            died += 1
+            time.sleep(rng.uniform(0.2, 1.5))
+            fleet.server(who)
+        got = ended(fleet, submission)
+    assert died > 0, "the job was over before a server died"
+    assert got == expected, f"{got}, undisturbed {expected}"
+    print(f"      {died} servers died", flush=True)
+
+
+def a_lost_folder_is_filled_again(space):
+    """A server is gone for good while a job trains: the job goes on without it; under its name an empty folder is filled again."""
+    train = synth(space / "train.tsv", 6000, 5)
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, 20), space / "calm", 1, 2))
+    with Fleet(space, "f").up() as fleet:
+        fleet.wait_in_sync()
+        submission = submit(fleet, bsp_job(space, "job.yaml", train, 20))
+        time.sleep(1.5)
+        fleet.kill("s1")
+        shutil.rmtree(fleet.folder("s1"))
+        got = ended(fleet, submission)
+        fleet.server("s1")
+        fleet.wait_in_sync(60)
+    assert got == expected, f"{got}, undisturbed {expected}"
+
+
+if __name__ == "__main__":
+    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again])
