@@ -59,6 +59,9 @@ int engine_base_mark(struct engine *g, struct err *e);
 /* Journals RECORD_CUT. Call it in the turn in which engine_go returned 0, so that the record is the
  * one behind the cut's sequence. */
 int engine_cut_mark(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
+/* Journals RECORD_CUT_DROP, before engine_cut_drop: a kill in between leaves the cut to the leader,
+ * which is told again. */
+int engine_cut_drop_mark(struct engine *g, uint64_t cut, struct err *e);
 
 /* ---- a follower ---- */
 struct engine_followed { /* a record of the leader */
@@ -67,8 +70,9 @@ struct engine_followed { /* a record of the leader */
     size_t bytes;            /* its length in the buffer */
     struct push_record push; /* RECORD_PUSH; points into the buffer */
     struct push_plan plan;   /* the same, of engine_follow */
-    uint64_t cut, run;       /* RECORD_CUT: make that cut now, unless it is here at sequence - 1 */
-    uint64_t term;           /* RECORD_TERM */
+    /* RECORD_CUT: make that cut now, unless it is here at sequence - 1; RECORD_CUT_DROP: drop it */
+    uint64_t cut, run;
+    uint64_t term; /* RECORD_TERM */
 };
 /* The kind of the record at `at`, which is not checked; 0: there is none. Cheap. */
 uint32_t engine_follow_kind(const void *at, size_t available);

@@ -163,10 +163,65 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
     return rc;
 }
 
+/* The keys to be erased on one shard. */
+struct erasing {
+    uint32_t shard, table, count;
+    const uint64_t *keys; /* (count) */
+    uint64_t sequence;    /* the leader's journal up to here has no data of them */
+};
+
+/* A follower has the erasing by its leader's records. Its files are rewritten like the leader's,
+ * once it has the leader's records up to there. */
+static int follower_scrub(const struct json *copy, const struct erasing *x, struct json *list,
+                          struct err *e)
+{
+    const char *endpoint = json_as_string(json_get(copy, "endpoint"), "");
+    uint64_t sequence = 0;
+    struct json *cuts = NULL;
+    struct ask *a;
+    int rc = cli_ask_open(endpoint, json_as_string(json_get(copy, "key"), ""), &a, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "a copy of shard %u, %s", x->shard, endpoint);
+    for (int i = 0; rc == 0 && sequence < x->sequence && i < BUSY_TRIES; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+        rc = keys_ask(a, x->table, WIRE_KEY_SCRUB, x->keys, x->count, &sequence, e);
+    }
+    if (rc == 0 && sequence < x->sequence)
+        rc = err_set(e, SHOAL_E_TIMEOUT, "it is far behind its leader; erase again later");
+    if (rc == 0)
+        rc = shard_cuts(a, &cuts, e);
+    cli_ask_close(a);
+    if (rc != 0)
+        return err_wrap(e, rc, "a copy of shard %u, %s", x->shard, endpoint);
+    struct json *j = json_new_object();
+    (void)json_set_string(j, "endpoint", endpoint);
+    (void)json_set_int(j, "sequence", (int64_t)sequence);
+    (void)json_set(j, "cuts", cuts != NULL ? cuts : json_new_array());
+    (void)json_append(list, j);
+    return 0;
+}
+
+/* copies: those of all shards, from the coordinator's status; NULL: no shard has followers. */
+static int followers_scrub(const struct json *copies, const struct erasing *x, struct json *list,
+                           struct err *e)
+{
+    int rc = 0;
+    for (size_t s = 0; s < json_count(copies); s++) {
+        const struct json *shard = json_array_at(copies, s), *all = json_get(shard, "copies");
+        if (json_as_int(json_get(shard, "shard"), -1) != (int64_t)x->shard)
+            continue;
+        for (size_t i = 0; rc == 0 && i < json_count(all); i++)
+            if (!json_as_bool(json_get(json_array_at(all, i), "leads"), false))
+                rc = follower_scrub(json_array_at(all, i), x, list, e);
+    }
+    return rc;
+}
+
 /* mine: room for `count` keys. */
 static int shard_erase(struct reader *r, uint32_t number, const struct table_schema *s,
-                       const uint64_t *keys, uint32_t count, uint64_t *mine, struct json *list,
-                       struct err *e)
+                       const uint64_t *keys, uint32_t count, uint64_t *mine,
+                       const struct json *copies, struct json *list, struct err *e)
 {
     uint64_t changed, sequence;
     uint32_t n = 0;
@@ -186,6 +241,15 @@ static int shard_erase(struct reader *r, uint32_t number, const struct table_sch
         rc = shard_cuts(shard, &cuts, e);
     if (rc != 0)
         return err_wrap(e, rc, "shard %u", number);
+
+    const struct erasing x = {number, s->table, n, mine, sequence};
+    struct json *followers = json_new_array();
+    rc = followers_scrub(copies, &x, followers, e);
+    if (rc != 0) {
+        json_free(cuts);
+        json_free(followers);
+        return rc;
+    }
     struct json *j = json_new_object();
     (void)json_set_int(j, "shard", number);
     (void)json_set_string(j, "endpoint", r->endpoint[number]);
@@ -193,6 +257,7 @@ static int shard_erase(struct reader *r, uint32_t number, const struct table_sch
     (void)json_set_int(j, "newly_erased", (int64_t)changed);
     (void)json_set_int(j, "sequence", (int64_t)sequence);
     (void)json_set(j, "cuts", cuts != NULL ? cuts : json_new_array());
+    (void)json_set(j, "followers", followers);
     (void)json_append(list, j);
     return 0;
 }
@@ -202,6 +267,7 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
 {
     const struct table_schema *s = r->schema[index];
     uint64_t *mine = malloc((count + 1) * sizeof *mine);
+    struct json *status_json = NULL;
     int rc = 0;
     if (r->coordinator == NULL)
         rc = err_set(e, SHOAL_E_UNAVAILABLE,
@@ -211,9 +277,13 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
                      s->name);
     else if (mine == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    else
+        rc = reader_status(r, &status_json, e);
+    const struct json *copies = json_get(json_get(status_json, "cluster"), "copies");
     *shards = json_new_array();
     for (uint32_t i = 0; i < r->shards && rc == 0; i++)
-        rc = shard_erase(r, i, s, keys, count, mine, *shards, e);
+        rc = shard_erase(r, i, s, keys, count, mine, copies, *shards, e);
+    json_free(status_json);
     free(mine);
     return rc;
 }

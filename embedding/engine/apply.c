@@ -461,6 +461,7 @@ static const struct kind kinds[] = {
     [RECORD_TERM] = {"term", sizeof(struct record_term), false, true, apply_term},
     [RECORD_BASE] = {"base", 0, false, false, apply_nothing},
     [RECORD_CUT] = {"cut", sizeof(struct record_cut), false, false, apply_nothing},
+    [RECORD_CUT_DROP] = {"cut drop", sizeof(struct record_cut), false, false, apply_nothing},
 };
 
 bool apply_fits(const struct record_header *h)

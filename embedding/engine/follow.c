@@ -54,6 +54,12 @@ int engine_cut_mark(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     return engine_record(g, RECORD_CUT, &r, sizeof r, e);
 }
 
+int engine_cut_drop_mark(struct engine *g, uint64_t cut, struct err *e)
+{
+    const struct record_cut r = {.cut = cut};
+    return engine_record(g, RECORD_CUT_DROP, &r, sizeof r, e);
+}
+
 /* ---- reading a record ---- */
 
 uint32_t engine_follow_kind(const void *at, size_t available)
@@ -101,7 +107,7 @@ static int read_record(const struct engine *g, const void *at, size_t available,
     out->bytes = record_length(h);
     if (h->kind == RECORD_TERM)
         out->term = ((const struct record_term *)*payload)->term;
-    if (h->kind == RECORD_CUT) {
+    if (h->kind == RECORD_CUT || h->kind == RECORD_CUT_DROP) {
         out->cut = ((const struct record_cut *)*payload)->cut;
         out->run = ((const struct record_cut *)*payload)->run;
     }

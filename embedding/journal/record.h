@@ -32,6 +32,7 @@ enum record_kind {
     RECORD_TERM = 8,
     RECORD_BASE = 9,
     RECORD_CUT = 10,
+    RECORD_CUT_DROP = 11,
     RECORD_KINDS
 };
 
@@ -125,7 +126,9 @@ _Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk fo
 struct record_term {
     uint64_t term;
 };
-struct record_cut { /* a cut of the records before this one was made; run 0: of no run */
+/* RECORD_CUT: a cut of the records before this one was made; run 0: of no run. RECORD_CUT_DROP: the
+ * cut is dropped; run is 0. */
+struct record_cut {
     uint64_t cut, run;
 };
 _Static_assert(sizeof(struct record_term) == 8 && sizeof(struct record_cut) == 16,

@@ -57,7 +57,7 @@ struct copies_follower {
     size_t position_bytes;
 };
 
-/* A reply to the coordinator that waits for the copies. */
+/* A reply to the coordinator, or about keys, that waits for the copies. */
 struct copies_reply;
 
 struct copies {

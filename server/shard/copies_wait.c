@@ -84,10 +84,12 @@ bool copies_every(const struct wire *w)
 bool copies_delay(struct shard *s, peer_t to, struct msg *m)
 {
     struct copies *c = &s->copies;
-    if (!s->out.reply || to != s->beat.coordinator || m == NULL || tells_nothing(s->out.type))
+    bool keys = s->out.type == WIRE_TYPE_KEYS, tells = to == s->beat.coordinator || keys;
+    if (!s->out.reply || !tells || m == NULL || tells_nothing(s->out.type))
         return false;
     if (c->role == COPIES_FOLLOWS) {
-        if (s->out.status != 0 || copies_every(&s->out))
+        if (s->out.status != 0 || keys ||
+            copies_every(&s->out)) /* keys: a scrub of its own files */
             return false;
         msg_free(m); /* work that this copy began when it led: another one leads now */
         return true;

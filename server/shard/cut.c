@@ -396,12 +396,29 @@ void cut_on_restore(struct shard *s, peer_t from)
 
 /* ---- CUT_DROP, CUT_KEEP ---- */
 
+/* Drops a cut, on the copies that follow too. BUSY: it is being written, or another one is held,
+ * behind which no record may come before it is made. */
+static int drop(struct shard *s, uint64_t cut)
+{
+    struct err e;
+    if (s->hold.going == cut)
+        return SHOAL_E_BUSY;
+    if (s->copies.role != COPIES_LEADS)
+        return engine_cut_drop(s->engine, cut);
+    if (s->hold.cut != 0)
+        return SHOAL_E_BUSY;
+    int rc = engine_cut_drop_mark(s->engine, cut, &e);
+    if (rc != 0)
+        return rc;
+    return engine_cut_drop(s->engine, cut);
+}
+
 void cut_on_drop(struct shard *s, peer_t from)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     if (cut && s->hold.cut == cut && cut_release(s))
         return;
-    int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
+    int rc = drop(s, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* NOT_FOUND: dropped already, this is a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
                      "shard %s cannot drop cut %" PRIu64 ": %s", s->name, cut, err_text(rc));
@@ -458,7 +475,7 @@ void cut_on_keep(struct shard *s, peer_t from)
     for (uint32_t i = 0; i < count; i++) {
         if (cut[i] == s->hold.going || !unwanted(s, &r, cut[i]))
             continue;
-        if (engine_cut_drop(s->engine, cut[i]) != 0) {
+        if (drop(s, cut[i]) != 0) {
             log_warn("shard %s: cut %" PRIu64 " is not wanted any more and cannot be deleted",
                      s->name, cut[i]);
             continue;

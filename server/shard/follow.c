@@ -111,6 +111,17 @@ static bool cut_made(struct shard *s, const struct engine_followed *r)
     return true;
 }
 
+/* Drops the cut that the leader drops. False: later, it is being written. */
+static bool cut_dropped(struct shard *s, uint64_t cut)
+{
+    if (s->hold.going == cut)
+        return false;
+    int rc = engine_cut_drop(s->engine, cut);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        log_warn("shard %s: cut %" PRIu64 " cannot be deleted: %s", s->name, cut, err_text(rc));
+    return true;
+}
+
 /* Takes one record. 0; AGAIN, BUSY: later. */
 static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err *e)
 {
@@ -120,9 +131,11 @@ static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err
     if ((kind != RECORD_PUSH || f->grouped == FOLLOW_GROUP) && !group_settle(s))
         return SHOAL_E_BUSY;
     struct engine_followed *r = &f->group[f->grouped];
-    if (kind == RECORD_CUT)
+    if (kind == RECORD_CUT || kind == RECORD_CUT_DROP)
         rc = engine_follow_peek(s->engine, at, bytes, r, e);
     if (rc == 0 && kind == RECORD_CUT && !cut_made(s, r))
+        return SHOAL_E_BUSY;
+    if (rc == 0 && kind == RECORD_CUT_DROP && !cut_dropped(s, r->cut))
         return SHOAL_E_BUSY;
     if (rc == 0)
         rc = engine_follow(s->engine, at, bytes, r, e);

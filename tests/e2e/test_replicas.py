@@ -104,5 +104,27 @@ def a_lost_folder_is_filled_again(space):
     assert got == expected, f"{got}, undisturbed {expected}"
 
 
+def erased_keys_leave_every_copy(space):
+    """Erasing rewrites the files of all copies; a follower that takes over has not the rows either."""
+    train = synth(space / "train.tsv", 4000, 3)
+    with Fleet(space, "f").up() as fleet:
+        fleet.wait_in_sync()
+        ended(fleet, submit(fleet, job_file(space / "job.yaml", train, **{"durability": None}), 1))
+        value = next(line.split("\t")[14] for line in train.read_text().splitlines() if line.split("\t")[14])
+        at = ("--coordinator", fleet.endpoint)
+        key = json.loads(shoal("inspect", "emb", f"0:{value}", "--json", *at).stdout)["key"]
+        (space / "keys").write_text(key + "\n")
+        got = shoal("erase", "emb", "--keys", space / "keys", "--receipt", space / "receipt.json", *at)
+        assert got.returncode == 0, got
+        receipt = json.loads((space / "receipt.json").read_text())["shards"]
+        assert len(receipt) == 1 and len(receipt[0]["followers"]) == 1 and receipt[0]["followers"][0]["sequence"] > 0, receipt
+        raw = int(key, 16).to_bytes(8, "little")
+        for who in SERVERS:
+            for file in fleet.folder(who).glob("shard-*/journal/seg-*"):
+                assert file.read_bytes().count(raw) <= 1, file
+        fleet.kill(fleet.leaders()[receipt[0]["shard"]])
+        within(20, "another copy to answer", lambda: shoal("inspect", "emb", key, *at).returncode == 66)
+
+
 if __name__ == "__main__":
-    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again])
+    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, erased_keys_leave_every_copy])

@@ -47,7 +47,7 @@ static void fleet_reply_to(struct fleet *f, uint32_t i, struct wire_SHARD_BEAT_r
                                           .min_in_sync = f->min_in_sync,
                                           .shard_lease_ms = FLEET_LEASE_MS};
     if (i != f->leader)
-        snprintf(out->leader, sizeof out->leader, "%s", f->copy[f->leader].endpoint);
+        snprintf(out->leader, sizeof out->leader, "%.255s", f->copy[f->leader].endpoint);
 }
 
 static void fleet_boss_message(void *core, peer_t from, struct msg *m)

@@ -143,7 +143,7 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
 bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* Writes one sentence on what is wrong with the copies of a shard; false: nothing is. */
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
-/* [{"shard", "term", "leader", "in_sync", "copies": [{"name", "index", "place", "endpoint",
+/* [{"shard", "term", "leader", "in_sync", "copies": [{"name", "index", "place", "endpoint", "key",
  * "leads", "in_sync", "ready", "silent_ms", "sequence", "lag"}]}]; NULL: no shard has followers */
 struct json *coord_copies_json(const struct coord_fleet *f);
 

@@ -161,6 +161,8 @@ static uint64_t cut_ask(struct fleet *f, enum wire_type type, uint64_t cut)
         w.u.HOLD.run = RIG_RUN;
     if (type == WIRE_TYPE_GO)
         w.u.GO = (struct wire_GO){.cut = cut};
+    if (type == WIRE_TYPE_CUT_DROP)
+        w.u.CUT_DROP = (struct wire_CUT_DROP){.cut = cut};
     return rig_send(&f->boss, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -189,6 +191,27 @@ START_TEST(a_cut_is_made_by_both_copies)
 }
 END_TEST
 
+START_TEST(a_cut_is_dropped_by_both_copies)
+{
+    struct fleet f = {0};
+    uint64_t cut[4];
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 5);
+    (void)cut_ask(&f, WIRE_TYPE_HOLD, 9);
+    fleet_run(&f, 20);
+    uint64_t go = cut_ask(&f, WIRE_TYPE_GO, 9);
+    fleet_run(&f, 100);
+    ck_assert_int_eq(rig_status(&f.boss, go), 0);
+    uint64_t drop = cut_ask(&f, WIRE_TYPE_CUT_DROP, 9);
+    fleet_run(&f, 100);
+    ck_assert_int_eq(rig_status(&f.boss, drop), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(engine_cuts(f.copy[i].shard->engine, cut, 4), 0);
+    fleet_equal(&f, 0, 1);
+    fleet_free(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("copies");
@@ -201,6 +224,7 @@ int main(void)
     tcase_add_test(c, the_coordinator_hears_of_a_change_when_the_copies_have_it);
     tcase_add_test(c, an_old_leader_past_its_lease_answers_nothing);
     tcase_add_test(c, a_cut_is_made_by_both_copies);
+    tcase_add_test(c, a_cut_is_dropped_by_both_copies);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
