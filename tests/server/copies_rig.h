@@ -14,7 +14,7 @@
 struct fleet_copy {
     struct sim_node *node;
     struct shard *shard; /* NULL: dead */
-    char name[8], endpoint[24], dir[96];
+    char name[16], endpoint[32], dir[96];
     peer_t boss, worker;         /* connections to it */
     struct wire_SHARD_BEAT beat; /* the last one */
     uint32_t beats;
@@ -110,7 +110,7 @@ __attribute__((unused)) static void fleet_start(struct fleet *f, uint32_t i)
     struct shard_options o = {
         .server = c->name, .shard_count = 1, .coordinator = "sim://coordinator"};
     if (f->dir != NULL) {
-        snprintf(c->dir, sizeof c->dir, "%s/s%u", f->dir, i);
+        snprintf(c->dir, sizeof c->dir, "%.80s/s%u", f->dir, i);
         o.engine.dir = c->dir;
     }
     o.engine.durability = f->durability;
