@@ -416,10 +416,26 @@ void follow_on_reply(struct shard *s, peer_t from)
     follow_step(s);
 }
 
+/* A follower that has started again takes the map that its folder keeps: without it its cuts would
+ * have no marks. The coordinator sends only newer ones. */
+static void map_take(struct shard *s)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    struct err e = {0};
+    if (s->lead.epoch != 0 || p->map_epoch == 0)
+        return;
+    int rc = lead_set_map(&s->lead, p->map_epoch, p->shard_of, p->tablets);
+    if (rc == 0)
+        rc = admin_take_map(s, &e);
+    if (rc)
+        log_error("shard %s: cannot take the map of its folder: %s", s->name, err_text(rc));
+}
+
 void follow_start(struct shard *s, const struct wire_SHARD_BEAT_reply *r)
 {
     struct follow *f = &s->follow;
     follow_stop(s);
+    map_take(s);
     f->state = FOLLOW_RECORDS;
     f->term = r->term;
     snprintf(f->leader, sizeof f->leader, "%s", r->leader);
