@@ -44,7 +44,7 @@ struct conn {
     uint64_t taken;       /* bytes that ZeroMQ had taken at the last look */
     uint64_t unfinished;  /* a lower bound of the unfinished part of `taken` */
     uint64_t since_ns;    /* since when bytes are outstanding without a delivery; 0: none are */
-    peer_t peer;          /* who sends on it; 0: not known */
+    peer_t peer;          /* the peer that sends on it; 0: not known */
 };
 
 struct conns {

@@ -286,8 +286,9 @@
 
 /* The leader of a shard asks that these copies be in sync (a bit for each place, its own among
  * them), as of its term. The reply comes when that is stored: only then the leader counts on it.
+ * order: rises with each request of a term, so that a late copy of an older one changes nothing.
  * NOT_LEADER: the term is over. */
-#define WIRE_IN_SYNC(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(term) U32(in_sync)
+#define WIRE_IN_SYNC(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(term) U32(in_sync) U64(order)
 #define WIRE_IN_SYNC_REPLY(U32, U64, I32, F32, F64, B, STR) U32(in_sync)
 
 /* ---- follower -> leader of the same shard ---------------------------------------------------- */

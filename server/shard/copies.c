@@ -85,8 +85,10 @@ static void in_sync_ask(struct shard *s, uint32_t bits)
     struct copies *c = &s->copies;
     struct wire *w = &s->out;
     c->asked |= bits;
-    if (c->asked_id == 0)
+    if (c->asked_id == 0) {
         c->asked_id = env_random(s->env) | 1;
+        c->order++;
+    }
     c->asked_ns = env_now_ns(s->env);
     memset(&w->u, 0, sizeof w->u);
     w->type = WIRE_TYPE_IN_SYNC;
@@ -94,7 +96,7 @@ static void in_sync_ask(struct shard *s, uint32_t bits)
     w->id = c->asked_id;
     w->status = 0;
     w->error[0] = 0;
-    w->u.IN_SYNC = (struct wire_IN_SYNC){s->lead.self, c->term, bits};
+    w->u.IN_SYNC = (struct wire_IN_SYNC){s->lead.self, c->term, bits, c->order};
     shard_send(s, s->beat.coordinator, wire_encode(w));
 }
 
@@ -110,10 +112,16 @@ static void in_sync_step(struct shard *s)
     }
     joining_step(s);
     uint32_t bits = wanted(s);
-    if (bits == (c->in_sync | 1u << c->place))
+    /* a list that was refused may still be stored by a late copy of its request: the leader waits
+     * for its followers until a newer request is answered */
+    if (bits == (c->in_sync | 1u << c->place) && (c->asked & ~bits) == 0)
         return;
+    if (c->refused && env_now_ns(s->env) - c->asked_ns < c->lease_ns / TICKS)
+        return; /* the timer asks again */
+    if (bits != c->wanted)
+        log_info("shard %s: asks that the copies %#x be in sync, %#x are", s->name, bits,
+                 c->in_sync);
     c->wanted = bits;
-    log_info("shard %s: asks that the copies %#x be in sync, %#x are", s->name, bits, c->in_sync);
     in_sync_ask(s, bits);
 }
 
@@ -136,8 +144,9 @@ void copies_on_in_sync(struct shard *s, peer_t from)
         doubt(s);
         return;
     }
-    if (s->in.status)
-        return; /* the timer asks again; what was asked for may be stored, so it counts on */
+    c->refused = s->in.status != 0;
+    if (c->refused)
+        return;
     c->in_sync = s->in.u.IN_SYNC_reply.in_sync;
     c->asked = 0;
     c->beat_id = s->beat.id;
@@ -270,7 +279,9 @@ static void lead_begin(struct shard *s, const struct wire_SHARD_BEAT_reply *r)
     c->begun = c->over = false;
     c->term = r->term;
     c->in_sync = r->in_sync;
-    c->asked = c->joining = 0;
+    c->asked = c->joining = c->wanted = 0;
+    c->refused = false;
+    c->order = 0;
     c->acknowledged = copies_newest(s);
     c->asked_id = c->lease_until_ns = 0;
     for (uint32_t i = 0; i < LIMIT_COPIES; i++) {

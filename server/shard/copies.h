@@ -69,7 +69,9 @@ struct copies {
     uint64_t term;
     uint32_t in_sync, min_in_sync; /* in_sync: as stored, a bit for each place */
     uint32_t asked;                /* the lists that were asked for and may be stored; 0: none */
-    uint32_t wanted;               /* the list of the present request */
+    uint32_t wanted;               /* the list of the present request, or of the last one */
+    uint64_t order;                /* number of that request in the term */
+    bool refused;                  /* the last one was refused */
     uint32_t joining;      /* followers that are waited for, so that they can be asked for */
     uint64_t acknowledged; /* the highest sequence that may have been acknowledged in any term */
     uint64_t asked_id, asked_ns; /* asked_id 0: no IN_SYNC waits for its reply */

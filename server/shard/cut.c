@@ -470,6 +470,11 @@ void cut_on_keep(struct shard *s, peer_t from)
     uint32_t dropped = 0;
     if (unwanted(s, &r, s->hold.cut) && cut_release(s))
         return;
+    if (s->copies.role == COPIES_LEADS && s->hold.cut != 0) { /* as in drop */
+        shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, SHOAL_E_BUSY,
+                     "shard %s holds cut %" PRIu64 "; ask again", s->name, s->hold.cut);
+        return;
+    }
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++) {

@@ -145,6 +145,8 @@ static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err
     s->sequence = r->sequence;
     f->grouped += r->kind == RECORD_PUSH;
     f->tables_due |= r->kind == RECORD_TABLE || r->kind == RECORD_RESTORE;
+    if (r->kind == RECORD_TERM)
+        beat_now(s); /* only a copy that has told the term can be in sync */
     return 0;
 }
 

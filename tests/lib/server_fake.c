@@ -66,7 +66,8 @@ static void shard_beat(struct env_timer *t)
 void fake_shard_in_sync(struct fake_shard *s, uint64_t term, uint32_t in_sync)
 {
     struct wire w = {.type = WIRE_TYPE_IN_SYNC, .id = 2};
-    w.u.IN_SYNC = (struct wire_IN_SYNC){.shard = s->number, .term = term, .in_sync = in_sync};
+    w.u.IN_SYNC = (struct wire_IN_SYNC){
+        .shard = s->number, .term = term, .in_sync = in_sync, .order = s->in_sync_order};
     s->in_sync_status = 1;
     (void)env_send(s->env, s->coordinator, wire_encode(&w));
 }

@@ -57,6 +57,7 @@ struct fake_shard {
     uint64_t last_term;  /* of its last record; a leader begins its term by itself */
     struct wire_SHARD_BEAT_reply copies; /* the last reply that named a shard */
     uint32_t copies_told;                /* how many such replies came without a beat (id 0) */
+    uint64_t in_sync_order;              /* of the next IN_SYNC */
     int in_sync_status;                  /* of the last reply to IN_SYNC; 1: none yet */
     uint32_t in_sync;                    /* of that reply */
     char refused[ERR_TEXT_MAX];          /* the last refusal of a beat */

@@ -139,7 +139,7 @@ START_TEST(net_probe_knows_nothing_of_what_is_no_place)
 END_TEST
 
 /* A path without a file, a path with the socket of a process that is gone, and one whose process
- * lets nobody in. */
+ * admits no peer. */
 START_TEST(net_probe_finds_who_listens_at_a_path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX, .sun_path = "/tmp/shoal-probe.sock"};

@@ -32,6 +32,7 @@ struct fleet {
     uint64_t term;
     uint32_t in_sync, min_in_sync;
     bool deaf;              /* the coordinator answers no IN_SYNC */
+    bool refuses;           /* it answers AGAIN where one adds a copy */
     uint32_t in_sync_asked; /* requests */
 };
 
@@ -73,7 +74,9 @@ static void fleet_boss_message(void *core, peer_t from, struct msg *m)
         f->in_sync_asked++;
         if (f->deaf)
             return;
-        if (w.u.IN_SYNC.term == f->term)
+        if (w.u.IN_SYNC.term == f->term && f->refuses && (w.u.IN_SYNC.in_sync & ~f->in_sync) != 0)
+            out.status = SHOAL_E_AGAIN;
+        else if (w.u.IN_SYNC.term == f->term)
             out.u.IN_SYNC_reply.in_sync = f->in_sync = w.u.IN_SYNC.in_sync;
         else
             out.status = SHOAL_E_NOT_LEADER;

@@ -253,7 +253,7 @@ void sim_hang_up(struct sim_node *n)
     }
 }
 
-/* ---- asking who listens ---------------------------------------------------------------------- */
+/* ---- probes of endpoints --------------------------------------------------------------------- */
 
 static bool is_cut_off(const struct sim *s, const struct sim_node *n, const char *endpoint)
 {

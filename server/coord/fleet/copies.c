@@ -122,7 +122,7 @@ static int of_load(struct coord_fleet *f, uint32_t shard, struct err *e)
         return coord_store_optional(rc);
     if (r.term == 0 || r.count < 2 || r.count > LIMIT_COPIES || r.leader >= r.count ||
         (r.in_sync & bit(r.leader)) == 0 || r.in_sync >> r.count != 0)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored copies of shard %u cannot be%s", shard,
+        return err_set(e, SHOAL_E_CORRUPT, "the stored copies of shard %u are damaged%s", shard,
                        COORD_STORE_ADVICE);
     if (r.count > f->options.replicas)
         return err_set(e, SHOAL_E_CONFIG,
@@ -171,7 +171,7 @@ void coord_copies_close(struct coord_fleet *f)
     f->copies.of = NULL;
 }
 
-/* ---- who leads ------------------------------------------------------------------------------- */
+/* ---- the leader ------------------------------------------------------------------------------ */
 
 static void told_all(struct coord_fleet *f, uint32_t shard)
 {
@@ -209,7 +209,7 @@ static bool lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool who
     }
     of->in_sync = whole ? of->in_sync & ~of->suspect : bit(place);
     of->suspect = 0;
-    of->ended = 0;
+    of->ended = of->order = 0;
     of->term++;
     if (!coord_copies_put(f, shard) || !coord_allowed_keep(f, shard))
         return false;
@@ -309,8 +309,8 @@ static void figures_take(struct coord_fleet *f, struct coord_shard *s,
     memcpy(s->endpoint, b->endpoint, sizeof s->endpoint);
 }
 
-/* A process other than the one that led beats in its name. 0: *place is set when it follows now;
- * else it leads, in a term of its own. */
+/* A process other than the one that led beats in its name. 0: it follows now, or leads in a term of
+ * its own. */
 static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
                        uint32_t shard, struct err *e)
 {
@@ -430,6 +430,9 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
     if (!known || f->members.shard[q->shard].peer != a->from)
         return err_set(&a->e, SHOAL_E_NOT_LEADER,
                        "shard %u: the sender does not lead it in term %" PRIu64, q->shard, q->term);
+    if (q->order < of->order)
+        return err_set(&a->e, SHOAL_E_AGAIN, "shard %u: its leader has asked anew since", q->shard);
+    of->order = q->order;
     if ((q->in_sync & bit(of->leader)) == 0 || q->in_sync >> of->count != 0)
         return err_set(&a->e, SHOAL_E_CONFIG,
                        "shard %u has copies 0 to %u, and its leader, copy %u, is always in sync",

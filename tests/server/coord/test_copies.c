@@ -311,6 +311,28 @@ START_TEST(coord_copies_in_sync_only_the_leader_says)
 }
 END_TEST
 
+START_TEST(coord_copies_a_late_in_sync_changes_nothing)
+{
+    found(3);
+    struct fake_shard *s = &r.copy[leader(COPIES)];
+    uint32_t own = 1u << s->copies.copy;
+    const struct {
+        uint64_t order;
+        uint32_t set;
+        int status;
+    } asked[] = {{1, 7, 0}, {2, own, 0}, {1, 7, SHOAL_E_AGAIN}, {3, 7, 0}};
+    r.copy[0].last_term = r.copy[1].last_term = r.copy[2].last_term = 1;
+    go(300);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        s->in_sync_order = asked[i].order;
+        fake_shard_in_sync(s, 1, asked[i].set);
+        go(1500);
+        ck_assert_int_eq(s->in_sync_status, asked[i].status);
+        ck_assert_uint_eq(of()->in_sync, asked[i].status == 0 ? asked[i].set : own);
+    }
+}
+END_TEST
+
 static uint32_t stored_in_sync(void)
 {
     void *value;
@@ -747,6 +769,7 @@ int main(void)
     tcase_add_test(t, coord_copies_of_one_are_nothing);
     tcase_add_test(t, coord_copies_are_told_in_beats);
     tcase_add_test(t, coord_copies_in_sync_only_the_leader_says);
+    tcase_add_test(t, coord_copies_a_late_in_sync_changes_nothing);
     tcase_add_test(t, coord_copies_in_sync_is_stored_before_it_is_answered);
     tcase_add_loop_test(t, coord_copies_takeover_takes_the_copy_in_sync_with_most, 0, 2);
     tcase_add_test(t, coord_copies_takeover_counts_terms_first);

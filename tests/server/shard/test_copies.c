@@ -57,6 +57,31 @@ START_TEST(a_follower_that_is_cut_off_leaves_once_that_is_stored)
 }
 END_TEST
 
+/* The coordinator refuses to add the follower, which then dies: pushes wait for it no longer than
+ * until a shorter list is stored, and the leader asks a few times a lease. */
+START_TEST(a_refused_follower_that_dies_holds_up_nothing)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 1500);
+    fleet_run(&f, 1200);
+    ck_assert_uint_eq(f.in_sync, 1);
+    f.refuses = true;
+    fleet_run(&f, 800); /* the follower is back and caught up */
+    f.in_sync_asked = 0;
+    fleet_train(&f, 0, 1, 20);
+    fleet_run(&f, FLEET_LEASE_MS);
+    ck_assert_uint_gt(f.in_sync_asked, 2);
+    ck_assert_uint_lt(f.in_sync_asked, 60);
+    fleet_kill(&f, 1);
+    uint64_t push = fleet_push(&f, 0, 21);
+    fleet_run(&f, 2 * FLEET_LEASE_MS);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    ck_assert_uint_eq(f.in_sync, 1);
+    fleet_free(&f);
+}
+END_TEST
+
 /* The list grows: the leader waits for the follower before that is stored. */
 START_TEST(a_follower_that_is_back_is_waited_for_first)
 {
@@ -223,6 +248,7 @@ int main(void)
     tcase_add_test(c, pushes_wait_below_min_in_sync);
     tcase_add_test(c, the_coordinator_hears_of_a_change_when_the_copies_have_it);
     tcase_add_test(c, an_old_leader_past_its_lease_answers_nothing);
+    tcase_add_test(c, a_refused_follower_that_dies_holds_up_nothing);
     tcase_add_test(c, a_cut_is_made_by_both_copies);
     tcase_add_test(c, a_cut_is_dropped_by_both_copies);
     suite_add_tcase(s, c);
