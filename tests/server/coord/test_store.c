@@ -70,12 +70,13 @@ struct files {
     size_t wal; /* the index of RocksDB's current log */
 };
 
+/* Returns the file, or -1 where RocksDB has deleted it since its name was read. */
 static int files_open(const char *name, int flags)
 {
     char path[160];
     (void)snprintf(path, sizeof path, "%s/store/%s", dir, name);
     int fd = open(path, flags, 0600);
-    ck_assert_int_ge(fd, 0);
+    ck_assert(fd >= 0 || (errno == ENOENT && (flags & O_CREAT) == 0));
     return fd;
 }
 
@@ -101,6 +102,8 @@ static void file_take(struct files *f, const char *name)
 {
     struct stat st;
     int fd = files_open(name, O_RDONLY);
+    if (fd < 0)
+        return;
     ck_assert_uint_lt(f->count, 16);
     ck_assert_int_eq(fstat(fd, &st), 0);
     size_t bytes = (size_t)st.st_size, i = f->count++;
