@@ -460,10 +460,26 @@ static void probed(struct env_probe *p)
     struct coord_copies_of *of = container_of(p, struct coord_copies_of, probe);
     struct coord_fleet *f = of->fleet;
     const struct coord_shard *m = &f->members.shard[of - f->copies.of];
-    if (p->answer != ENV_PROBE_REFUSED || m->incarnation != of->probed)
+    if (p->answer != ENV_PROBE_REFUSED || m->peer != of->gone)
         return;
-    of->ended = of->probed;
+    of->ended = m->incarnation;
     log_info("the process of server %s has ended: nothing listens at %s", m->server, m->endpoint);
+}
+
+static void probe(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
+    of->probe.done = probed;
+    of->fleet = f;
+    env_probe_start(f->env, &of->probe, f->members.shard[shard].endpoint);
+}
+
+/* A process that ends may still let a connection in after another one has closed: it is asked again
+ * until nothing listens, or it beats over a new connection. */
+static bool probe_again(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    return of->gone != 0 && f->members.shard[shard].peer == of->gone && of->probe.impl == NULL;
 }
 
 void coord_copies_gone(struct coord_fleet *f, peer_t peer)
@@ -476,17 +492,19 @@ void coord_copies_gone(struct coord_fleet *f, peer_t peer)
         return;
     struct coord_copies_of *of = coord_copies_shard(f, shard);
     env_probe_stop(f->env, &of->probe);
-    of->probe.done = probed;
-    of->probed = f->members.shard[shard].incarnation;
-    of->fleet = f;
-    env_probe_start(f->env, &of->probe, f->members.shard[shard].endpoint);
+    of->gone = peer;
+    probe(f, shard);
 }
 
 void coord_copies_tick(struct coord_fleet *f)
 {
     for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards && f->fatal == 0; s++)
-        if (coord_copies_others(f, s) && lease_over(f, s))
-            (void)take_over(f, s);
+        if (coord_copies_others(f, s)) {
+            if (lease_over(f, s))
+                (void)take_over(f, s);
+            else if (probe_again(f, s))
+                probe(f, s);
+        }
 }
 
 uint32_t coord_copies_taken(struct coord_fleet *f)

@@ -57,7 +57,7 @@ struct coord_copies_of {
     bool taken;     /* another copy leads, and the jobs do not know it yet */
     /* asks whether the process whose connection has closed still listens */
     struct env_probe probe;
-    uint64_t probed; /* its incarnation */
+    peer_t gone; /* that connection of the leader */
     struct coord_fleet *fleet;
     /* (replicas), owned; at the leader's place: its beats while it is suspect */
     struct coord_shard *copy;
