@@ -16,6 +16,7 @@
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,10 +45,11 @@ struct connection {
         uint64_t round_ns;          /* smoothed time from sending to answer; 0: no answer yet */
         bool unnamed;
     } ping;
-    struct seek {       /* where the shard is looked for */
-        bool closed;    /* until it answers a ping */
-        bool refused;   /* NOT_LEADER, until it answers in another way */
-        uint64_t order; /* requests sent up to here may be lost with the connection */
+    struct seek {          /* where the shard is looked for */
+        bool closed;       /* until it answers a ping */
+        bool refused;      /* NOT_LEADER, until it answers in another way */
+        uint64_t order;    /* requests sent up to here may be lost with the connection */
+        uint64_t begun_ns; /* 0: a request to the shard was answered since */
     } seek;
 };
 
@@ -112,7 +114,7 @@ static int connection_open(struct client *c, struct connection *to, const char *
         return rc;
     }
     to->ping = (struct ping){0};
-    to->seek = (struct seek){0};
+    to->seek = (struct seek){.begun_ns = to->seek.begun_ns};
     connection_hello(c, to->peer, 0);
     return 0;
 }
@@ -401,8 +403,10 @@ static void seek_fire(struct env_timer *t)
     c->map_get.pause_ms = MAP_PAUSE_MS;
 }
 
-static void seek_begin(struct client *c)
+static void seek_begin(struct client *c, struct seek *seek)
 {
+    if (seek->begun_ns == 0)
+        seek->begun_ns = env_now_ns(c->env);
     c->seek_tries = 0;
     seek_ask(c);
 }
@@ -421,16 +425,22 @@ void client_peer_gone(struct client *c, peer_t peer)
             to->ping.begun_ns = to->ping.sent_ns;
         to->ping.id = ++c->last_id;
         connection_hello(c, to->peer, to->ping.id);
-        seek_begin(c);
+        seek_begin(c, &to->seek);
     }
 }
 
-static void seek_heard(struct client *c, struct seek *seek, int status)
+static void seek_heard(struct client *c, uint32_t shard, int status)
 {
+    struct seek *seek = &c->shard[shard].seek;
     bool before = seek->refused;
     seek->refused = status == SHOAL_E_NOT_LEADER;
     if (seek->refused && !before)
-        seek_begin(c);
+        seek_begin(c, seek);
+    if (status != 0 || seek->begun_ns == 0)
+        return;
+    log_info("shard %u at %s answers again: %" PRIu64 " ms without it", shard,
+             c->shard[shard].endpoint, (env_now_ns(c->env) - seek->begun_ns) / MS);
+    seek->begun_ns = 0;
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -484,7 +494,7 @@ void client_message(struct client *c, peer_t from, struct msg *m)
         if (w.reply && w.type == WIRE_TYPE_HELLO)
             ping_answer(c, from, w.id);
         if (r != NULL && r->target != CLIENT_COORDINATOR)
-            seek_heard(c, &c->shard[r->target].seek, w.status);
+            seek_heard(c, r->target, w.status);
         if (r != NULL)
             request_answer(c, r, &w, m);
         else if (w.reply && w.status == SHOAL_E_VERSION)
