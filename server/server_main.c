@@ -69,6 +69,7 @@ enum member_state { MEMBER_OPENS, MEMBER_OPENED, MEMBER_LEAVES, MEMBER_CLOSED };
 struct member {            /* one shard and its thread */
     struct server *server; /* borrowed */
     uint32_t index;
+    char dir[LIMIT_PATH]; /* the shard's; it may open its engine again */
     pthread_t thread;
     _Atomic int state;       /* set by the thread, as are the members below it up to pulses */
     struct net *net;         /* net_interrupt from main, once opened */
@@ -257,7 +258,7 @@ static int open_member(struct member *m, struct shard **shard)
 {
     struct server *sv = m->server;
     const struct server_config *c = &sv->config;
-    char dir[LIMIT_PATH], endpoint[256], bound[256], shown[64], advertised[256];
+    char endpoint[256], bound[256], shown[64], advertised[256];
     struct net_options no = {.io_threads = c->net.io_threads,
                              .queue_bytes = sv->budget.replies,
                              .drop_sends = c->net.drop,
@@ -267,13 +268,13 @@ static int open_member(struct member *m, struct shard **shard)
     int rc = net_new(&no, &m->net, &m->error);
     if (rc)
         return rc;
-    server_dir_shard(c->data_dir, m->index, dir);
+    server_dir_shard(c->data_dir, m->index, m->dir);
     struct shard_options o = {
         .server = sv->name,
         .shard_index = m->index,
         .shard_count = c->shards,
         .coordinator = c->coordinator[0] ? c->coordinator : NULL,
-        .engine = {.dir = dir,
+        .engine = {.dir = m->dir,
                    .wall_ns = time_wall_ns,
                    .durability = c->durability,
                    .checkpoint_root = c->checkpoint_root,
@@ -306,8 +307,7 @@ static int open_member(struct member *m, struct shard **shard)
     }
     shown_find(m, bound, shown);
     server_config_advertised(c, bound, shown, advertised);
-    (*shard)->options.engine.dir = NULL; /* the engine keeps its own copy */
-    log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, dir);
+    log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, m->dir);
     return shard_start(*shard, advertised, &m->error);
 }
 

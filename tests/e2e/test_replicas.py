@@ -16,8 +16,8 @@ class Fleet(AnyFleet):
     def __init__(self, space, name):
         super().__init__(space, name, shards=3)
 
-    def up(self):
-        self.coordinator("--set", "replicas=2")
+    def up(self, *words):
+        self.coordinator("--set", "replicas=2", *words)
         for who in SERVERS:
             self.server(who)
         return self
@@ -104,6 +104,30 @@ def a_lost_folder_is_filled_again(space):
     assert got == expected, f"{got}, undisturbed {expected}"
 
 
+def a_stopped_leader_follows_when_it_goes_on(space):
+    """It has records that its follower, which stands still a little before it, has not: it gives them up, as the same process, in the same folder."""
+    train = synth(space / "train.tsv", 30000, 5)
+    over = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "train.prefetch": 4, "train.batch": 64,
+            "train.epochs": longer(10), "train.consistency": "async", "durability": None}  # many pushes at once
+    expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 1, 2))
+    with Fleet(space, "f").up("--set", "shard_lease=1s") as fleet:
+        fleet.wait_in_sync()
+        submission = submit(fleet, job_file(space / "job.yaml", train, **over))
+        within(20, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
+        shard = fleet.copies()[0]["copies"]
+        who, other = (next(c["name"] for c in shard if c["leads"] == leads) for leads in (True, False))
+        for one, number in ((other, signal.SIGSTOP), (who, signal.SIGSTOP), (other, signal.SIGCONT)):
+            fleet.running[one].send_signal(number)
+            time.sleep(0.2)
+        within(20, "another copy to lead", lambda: who not in fleet.leaders())
+        time.sleep(1)
+        fleet.running[who].send_signal(signal.SIGCONT)
+        fleet.wait_in_sync()
+        got = ended(fleet, submission)
+        assert got == expected, f"{got}, undisturbed {expected}"
+        assert "no other copy has them" in fleet.said(who), fleet.said(who)
+
+
 def erased_keys_leave_every_copy(space):
     """Erasing rewrites the files of all copies; a follower that takes over has not the rows either."""
     train = synth(space / "train.tsv", 4000, 3)
@@ -127,4 +151,4 @@ def erased_keys_leave_every_copy(space):
 
 
 if __name__ == "__main__":
-    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, erased_keys_leave_every_copy])
+    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, a_stopped_leader_follows_when_it_goes_on, erased_keys_leave_every_copy])
