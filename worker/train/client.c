@@ -29,6 +29,7 @@ enum {
     MAP_PAUSE_MS = 200,
     PAUSES_SAID = 20,
     TRIES_SAID = 8,
+    SILENT_MS = 1000, /* without an answer to a ping */
     SEEK_FIRST_MS = 50,
     SEEK_FAST = 40, /* questions at that interval; then it doubles, up to: */
     SEEK_LAST_MS = 1000
@@ -48,6 +49,7 @@ struct connection {
     struct seek {          /* where the shard is looked for */
         bool closed;       /* until it answers a ping */
         bool refused;      /* NOT_LEADER, until it answers in another way */
+        bool silent;       /* it owes a sign of life */
         uint64_t order;    /* requests sent up to here may be lost with the connection */
         uint64_t begun_ns; /* 0: a request to the shard was answered since */
     } seek;
@@ -178,6 +180,8 @@ static uint64_t resend_ns(const struct client *c, const struct request *r)
     return ((uint64_t)c->resend_ms << (slow < 3 ? slow : 3)) * MS;
 }
 
+static void seek_silent(struct client *c, uint32_t shard);
+
 static void request_send(struct client *c, struct request *r)
 {
     peer_t peer = peer_of(c, r->target);
@@ -203,8 +207,10 @@ static void request_send(struct client *c, struct request *r)
                                                  : c->shard[r->target].endpoint,
                  r->tries - 1);
     request_due(c, r, resend_ns(c, r));
-    if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR)
+    if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR) {
         client_map_refresh(c);
+        seek_silent(c, r->target);
+    }
 }
 
 void client_start(struct client *c, struct request *r)
@@ -309,6 +315,7 @@ void client_ping(struct client *c)
             p->begun_ns = now;
         } else {
             look_start(c, s);
+            seek_silent(c, s);
         }
         p->sent_ns = now;
         connection_hello(c, c->shard[s].peer, p->id);
@@ -331,7 +338,7 @@ static void ping_answer(struct client *c, peer_t from, uint64_t id)
         p->unnamed = false;
         if (c->shard[s].seek.closed)
             requests_hasten(c, s, c->shard[s].seek.order);
-        c->shard[s].seek.closed = false;
+        c->shard[s].seek.closed = c->shard[s].seek.silent = false;
     }
 }
 
@@ -396,7 +403,7 @@ static void seek_fire(struct env_timer *t)
 {
     struct client *c = container_of(t, struct client, seek_timer);
     for (uint32_t s = 0; s < c->shard_count; s++)
-        if (c->shard[s].seek.closed || c->shard[s].seek.refused) {
+        if (c->shard[s].seek.closed || c->shard[s].seek.refused || c->shard[s].seek.silent) {
             seek_ask(c);
             return;
         }
@@ -409,6 +416,21 @@ static void seek_begin(struct client *c, struct seek *seek)
         seek->begun_ns = env_now_ns(c->env);
     c->seek_tries = 0;
     seek_ask(c);
+}
+
+/* A shard whose machine stands still, or is cut off, closes no connection: another copy may lead by
+ * now. A shard that answers pings only lets a request wait. */
+static void seek_silent(struct client *c, uint32_t shard)
+{
+    struct connection *to = &c->shard[shard];
+    uint64_t now = env_now_ns(c->env);
+    if (to->seek.silent || to->seek.closed || to->ping.id == 0 ||
+        now - to->ping.begun_ns < SILENT_MS * MS)
+        return;
+    to->seek.silent = true;
+    if (to->seek.begun_ns == 0)
+        to->seek.begun_ns = to->ping.begun_ns;
+    seek_begin(c, &to->seek);
 }
 
 /* The ping has a new number: an answer from before the end of the connection counts for nothing. */

@@ -609,7 +609,7 @@ END_TEST
 static struct place {
     struct sim_node *node;
     const char *endpoint;
-    bool answers;
+    bool answers, pongs;
     int status;
     uint32_t seen, pings;
     uint64_t id[64], at_ns[64];
@@ -629,7 +629,7 @@ static void place_on_message(void *core, peer_t from, struct msg *m)
         p->at_ns[p->seen] = sim_now_ns(world.sim);
         p->id[p->seen++] = in.id;
     }
-    if (p->answers)
+    if (p->answers || (ping && p->pongs))
         env_send(sim_node_env(p->node), from, wire_refusal(&in, ping ? 0 : p->status, "%s", ""));
 }
 
@@ -690,6 +690,48 @@ START_TEST(client_finds_a_shard_at_its_new_place)
     run_ms(5000); /* it is found */
     ck_assert_uint_eq(world.maps_seen, maps);
     ck_assert_uint_eq(new_place.seen, 2);
+}
+END_TEST
+
+/* A machine stands still or is cut off: no connection closes. Another copy leads 6 s later, as soon
+ * as the lease is over. */
+START_TEST(client_finds_another_place_of_a_silent_shard)
+{
+    places_open();
+    world.lives = true;
+    client_set_resend(world.client, 1000); /* the default */
+    client_ping(world.client);
+    client_start(world.client, &question.request);
+    uint32_t beat = 3333;
+    run_ms(beat);
+    client_ping(world.client);
+    run_ms(6000 - beat);
+    uint64_t led_ns = sim_now_ns(world.sim);
+    world.map_lines = "sim://peer\nsim://new\n";
+    new_place.answers = true;
+    run_ms(700);
+    ck_assert_uint_eq(new_place.seen, 1);
+    ck_assert_uint_lt(new_place.at_ns[0] - led_ns, 600 * MS);
+    uint32_t maps = world.maps_seen;
+    run_ms(60000); /* it is found */
+    ck_assert_uint_eq(world.maps_seen, maps);
+}
+END_TEST
+
+/* The shard lets a request wait, and answers pings: nothing is sought. */
+START_TEST(client_does_not_seek_a_shard_that_lives)
+{
+    places_open();
+    world.lives = true;
+    client_set_resend(world.client, 1000);
+    client_start(world.client, &question.request);
+    uint32_t maps = world.maps_seen;
+    old_place.pongs = true;
+    for (uint32_t i = 0; i < 9; i++) {
+        client_ping(world.client);
+        run_ms(3333);
+    }
+    ck_assert_uint_le(world.maps_seen - maps, old_place.seen - 3); /* one with each try */
 }
 END_TEST
 
@@ -774,6 +816,8 @@ int main(void)
     tcase_add_test(c, map_refuses_what_does_not_fit);
     tcase_add_test(c, client_knows_which_shard_owes_a_sign_of_life);
     tcase_add_loop_test(c, client_finds_a_shard_at_its_new_place, 0, 2);
+    tcase_add_test(c, client_finds_another_place_of_a_silent_shard);
+    tcase_add_test(c, client_does_not_seek_a_shard_that_lives);
     tcase_add_test(c, client_asks_seldom_for_what_stays_away);
     tcase_add_test(c, client_seeks_until_the_shard_leads);
     suite_add_tcase(s, c);
