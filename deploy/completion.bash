@@ -62,7 +62,7 @@ _shoal()
     'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal doctor') words='--cluster --from --run-dir --coordinator --keys --json --help' ;;
     'shoal digest') words='--from --run-dir --coordinator --keys --json --help' ;;
-    'shoal tables') words='--what-if --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal tables') words='--what-if --heat --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal inspect') words='--field --value --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal blame') words='--limit --field --value --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;

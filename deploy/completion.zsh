@@ -257,6 +257,7 @@ case $at in
     ('shoal tables')
         takes=(
             '*--what-if=[what would be left if rows went, a dry run, nothing changes: shows=N: with fewer shows; score=S: with a lower score; ttl=DAYS: without an event for longer; memory=SIZE: all but as many rows as fit SIZE (over all shards): the newest stay, or those of the highest score where the table'\''s evict.by says so]:RULE=VALUE:_files'
+            '--heat[instead: the load of each table and shard, and the hottest tablets: seconds of pulls and pushes, as sums that halve every five minutes; of servers that run]'
             '--sample=[instead: reads the job'\''s training input and tells how many rows it makes, by field, with admission by count 1, 2, 3, 5 and 10; no cluster is needed]:JOB.yaml:_files'
             '--share=[of --sample: share of the input that is read; the whole log is reckoned from it]:P:'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'

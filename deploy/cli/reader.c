@@ -322,6 +322,42 @@ int reader_census(struct reader *r, uint32_t index, const struct census_ask *wis
     return rc;
 }
 
+/* Takes what a shard tells of the tablets that the map gives to it. */
+static void heat_take(const struct reader *r, const struct table_schema *s, uint32_t shard,
+                      const struct wire_HEAT_reply *reply, const struct wire_heat *in,
+                      struct reader_heat *out)
+{
+    uint32_t tablets = 1u << s->tablet_bits;
+    for (uint32_t i = 0; i < reply->tablet_count && reply->tablet_first < tablets - i; i++) {
+        uint32_t t = reply->tablet_first + i;
+        if (s->tablet_first + t < r->tablet_count && r->shard_of[s->tablet_first + t] == shard)
+            out[t] =
+                (struct reader_heat){shard, in[i].rows, in[i].bytes, in[i].pull_ns, in[i].push_ns};
+    }
+}
+
+int reader_heat(struct reader *r, uint32_t index, struct reader_heat *out, struct err *e)
+{
+    const struct table_schema *s = r->schema[index];
+    if (r->coordinator == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the load of tablets is known while servers run: this run has ended, or "
+                       "this is a checkpoint");
+    for (uint32_t i = 0; i < r->shards; i++) {
+        struct wire w = {.type = WIRE_TYPE_HEAT, .u.HEAT.table = s->table}, reply;
+        struct ask *shard;
+        struct msg *m;
+        int rc = reader_shard(r, i, &shard, e);
+        if (rc == 0)
+            rc = cli_ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+        if (rc != 0)
+            return rc;
+        heat_take(r, s, i, &reply.u.HEAT_reply, m->frame[1].data, out);
+        msg_free(m);
+    }
+    return 0;
+}
+
 struct visiting {
     void (*visit)(void *context, const void *row);
     void *context;

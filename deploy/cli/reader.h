@@ -67,6 +67,13 @@ int reader_inspect(struct reader *r, uint32_t index, uint64_t key, bool *found, 
 /* The census of a table over all shards (embedding/census.h). The caller frees it. */
 int reader_census(struct reader *r, uint32_t index, const struct census_ask *wish,
                   struct census **out, struct err *e);
+/* The heat of a tablet (server/shard/heat.h) and the shard that leads it. */
+struct reader_heat {
+    uint32_t shard;
+    uint64_t rows, bytes, pull_ns, push_ns;
+};
+/* out: (tablets of the table). UNAVAILABLE: not live. */
+int reader_heat(struct reader *r, uint32_t index, struct reader_heat *out, struct err *e);
 /* Visits every row of a table, laid out as in embedding/table.h, in no order; not live. */
 int reader_visit(struct reader *r, uint32_t index, void (*visit)(void *context, const void *row),
                  void *context, struct err *e);

@@ -1,6 +1,7 @@
 /* tables.c: `shoal tables`: the contents of the tables, the effect of another rule, the needs of a
  * log. */
 #include "deploy/cli/child.h"
+#include "deploy/cli/heat.h"
 #include "deploy/cli/key.h"
 #include "deploy/cli/reader.h"
 #include "proto/base/text.h"
@@ -262,11 +263,20 @@ static int tables(struct option_line *o, struct err *e)
     const struct string_list *rules = option_list(o, "what-if");
     struct reader *c = NULL;
     uint32_t only = UINT32_MAX;
+    bool heat = option_given(o, "heat");
+    if (rules->count > 0 && heat)
+        return err_set(e, SHOAL_E_USAGE, "--heat and --what-if do not go together");
     if (rules->count > 0 && name == NULL)
         return err_set(e, SHOAL_E_USAGE, "--what-if is for one table: name it");
     int rc = reader_open(o, &c, e);
     if (rc == 0 && name != NULL)
         rc = reader_table(c, name, &only, e);
+    if (heat) {
+        if (rc == 0)
+            rc = heat_tell(c, only, option_given(o, "json"), e);
+        reader_close(c);
+        return rc;
+    }
     struct json *list = NULL, *fields = NULL;
     if (option_given(o, "json"))
         list = json_new_array();
@@ -317,9 +327,9 @@ int cli_tables(struct option_line *o, struct err *e)
 {
     if (!option_given(o, "sample"))
         return tables(o, e);
-    if (o->words > 0 || option_given(o, "what-if"))
+    if (o->words > 0 || option_given(o, "what-if") || option_given(o, "heat"))
         return err_set(
             e, SHOAL_E_USAGE,
-            "--sample looks at a log, not at a table: leave the table and --what-if out");
+            "--sample looks at a log, not at a table: leave the table, --what-if and --heat out");
     return sample(o, e);
 }

@@ -294,6 +294,9 @@ static const struct config_key options_tables[] = {
              "shows; score=S: with a lower score; ttl=DAYS: without an event for longer; "
              "memory=SIZE: all but as many rows as fit SIZE (over all shards): the newest stay, or "
              "those of the highest score where the table's evict.by says so"},
+    {"heat", CONFIG_BOOL,
+     .text = "instead: the load of each table and shard, and the hottest tablets: seconds of pulls "
+             "and pushes, as sums that halve every five minutes; of servers that run"},
     {"sample", CONFIG_STRING, .values = "JOB.yaml",
      .text = "instead: reads the job's training input and tells how many rows it makes, by field, "
              "with admission by count 1, 2, 3, 5 and 10; no cluster is needed"},
@@ -667,6 +670,7 @@ const struct option_command option_commands[] = {
      NULL, options_look, 1},
     {"shoal tables", "what is in the tables, what a rule would keep, what a log will need",
      "[TABLE] [options]\nTABLE --what-if RULE=VALUE [--what-if ...] [options]\n"
+     "[TABLE] --heat [options]\n"
      "--sample JOB.yaml [--share P] [--json]",
      "Rows and bytes by field and tier, histograms of weight norms, and, where rows have "
      "statistics, of shows and ages.",

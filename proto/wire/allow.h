@@ -37,6 +37,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(STATUS, "", S | W | M | A, 0, false) \
     X(SHARD_STATUS, "", 0, M | A | BOSS, false) \
     X(TABLE_STATS, "", 0, M | A, false) \
+    X(HEAT, "", 0, M | A | BOSS, false) \
     X(MAP_GET, "", S | W | M | A, 0, false) \
     X(TABLE_GET, "", S | W | M | A, 0, false) \
     X(JOB_TEXT, "", S | W | A, 0, false) \

@@ -239,6 +239,16 @@
     U32(table) B(what_if) F32(shows) F32(score) U32(ttl) U64(budget_rows)
 #define WIRE_TABLE_STATS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
+/* Rows, bytes of rows, and nanoseconds of pulls and pushes (server/shard/heat.h) of each tablet of
+ * a table that the shard leads. Reply frame 1: struct wire_heat (tablet_count), from tablet_first;
+ * all 0 for a tablet between them that another shard leads. tablet_count 0: it leads none of this
+ * table. */
+struct wire_heat {
+    uint64_t rows, bytes, pull_ns, push_ns;
+};
+#define WIRE_HEAT(U32, U64, I32, F32, F64, B, STR) U32(table)
+#define WIRE_HEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(tablet_first) U32(tablet_count)
+
 /* Pushes in the journal and its archive that changed a key; the newest `limit` of them, as JSON
  * text in reply frame 1: sequence, run, lane, generation, batch, event time, gradient norm.
  * complete: the journal reaches back to the row's first push. */
@@ -649,7 +659,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(JOBS, 60, 0, 1)                                                                              \
     X(IN_SYNC, 61, 0, 0)                                                                           \
     X(FOLLOW, 62, 0, 1)                                                                            \
-    X(COPY, 63, 1, 2)
+    X(COPY, 63, 1, 2)                                                                              \
+    X(HEAT, 64, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -672,7 +683,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
     X(MAP_HELD, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
     X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
-    X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)
+    X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
+    X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,

@@ -462,6 +462,7 @@ static void on_tick(struct env_timer *t)
     coord_sight_tick(&c->fleet);
     coord_errand_tick(&c->fleet);
     coord_call_tick(&c->fleet.calls);
+    coord_heat_tick(&c->fleet);
     coord_allowed_tick(&c->fleet);
     COORD_EACH_JOB (c, j)
         coord_watch_tick(j);

@@ -35,6 +35,8 @@ int admin_take_map(struct shard *s, struct err *e)
 {
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
+    if (rc == 0)
+        rc = heat_take_lead(s);
     if (rc)
         return err_set(e, rc, "cannot take the map of epoch %" PRIu64 ": %s", s->lead.epoch,
                        err_text(rc));

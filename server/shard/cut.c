@@ -346,6 +346,8 @@ void cut_restored(struct shard *s)
     a->busy = false;
     /* the cut may hold other tables than the shard had */
     int rc = lead_apply(&s->lead, s->engine, NULL);
+    if (rc == 0)
+        rc = heat_take_lead(s);
     if (rc) {
         shard_refuse(s, a->peer, WIRE_TYPE_RESTORE, a->id, rc, "shard %s: %s", s->name,
                      err_text(rc));

@@ -72,7 +72,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
         park_pull(s, q);
         return;
     }
-    uint64_t waited_ns = env_now_ns(s->env) - q->arrived_ns;
+    uint64_t began_ns = env_now_ns(s->env), waited_ns = began_ns - q->arrived_ns;
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
     *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
     struct msg *m = wire_encode(&s->out);
@@ -90,6 +90,8 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
         table_pull(t, q->pull.keys, n, rows);
     count(s, q, low, waited_ns);
     shard_send(s, q->peer, m);
+    heat_add(&s->heat, table_schema_of(t), HEAT_PULL, q->pull.keys, n, began_ns,
+             env_now_ns(s->env));
     request_give(&s->pool, q);
 }
 

@@ -77,8 +77,10 @@ static void answer(struct shard *s, struct request *q)
     request_give(&s->pool, q);
 }
 
-static int apply(struct shard *s, struct request *q)
+/* *at_ns: the time, before and after. */
+static int apply(struct shard *s, struct request *q, uint64_t *at_ns)
 {
+    const struct push_record *r = &q->push.r;
     if (q->push.status)
         return 0;
     s->counts.pushes++;
@@ -87,8 +89,13 @@ static int apply(struct shard *s, struct request *q)
         return 0;
     }
     SHOAL_ASSERT(q->bytes > 0); /* 4. */
-    s->counts.keys_pushed += q->push.r.key_count;
-    return engine_apply_push(s->engine, &q->push.r, &q->push.plan);
+    s->counts.keys_pushed += r->key_count;
+    int rc = engine_apply_push(s->engine, r, &q->push.plan);
+    uint64_t began_ns = *at_ns;
+    *at_ns = env_now_ns(s->env);
+    heat_add(&s->heat, table_schema_of(engine_table(s->engine, r->table)), HEAT_PUSH, r->keys,
+             r->key_count, began_ns, *at_ns);
+    return rc;
 }
 
 int push_group_settle(struct shard *s)
@@ -106,11 +113,12 @@ int push_group_settle(struct shard *s)
     }
     if (s->copies.role == COPIES_LEADS)
         copies_serve(s); /* the followers write and apply them while this copy applies them */
+    uint64_t at_ns = env_now_ns(s->env);
     for (struct request *q = s->group.head; q != NULL; q = q->next) {
         const uint64_t sequence = q->push.plan.sequence;
         SHOAL_ASSERT(sequence == 0 || sequence > applied); /* 2. */
         applied = sequence != 0 ? sequence : applied;
-        rc = apply(s, q);
+        rc = apply(s, q, &at_ns);
         if (rc) {
             struct err e;
             err_set(

@@ -31,6 +31,7 @@
 #include "server/shard/copies.h"
 #include "server/shard/cut.h"
 #include "server/shard/follow.h"
+#include "server/shard/heat.h"
 #include "server/shard/lead.h"
 #include "server/shard/naming.h"
 #include "server/shard/park.h"
@@ -106,6 +107,7 @@ struct shard {
     struct beat beat;
     struct copies copies;
     struct follow follow;
+    struct heat heat;
     uint64_t keylist; /* version of the allow-list in use; 0: none yet */
     /* journal mode: starts the next sync, SHARD_SYNC_NS after a write or a sync */
     struct env_timer sync;

@@ -119,6 +119,7 @@ AS = {
         "shoal digest ... [TABLE]": f"shoal digest {RUN} emb",
         "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",
         "shoal tables ... [TABLE] [--what-if RULE=VALUE]": f"shoal tables {RUN} emb --what-if memory=1M",
+        "shoal tables ... [TABLE] --heat": "shoal tables --coordinator tcp://GOING emb --heat",
         "shoal tables --sample JOB.yaml [--share P]": "shoal tables --sample job.yaml --share 0.5",
         "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
         "shoal erase ... TABLE --keys FILE":

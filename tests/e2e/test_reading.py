@@ -62,6 +62,23 @@ def rare_and_common(rows, column):
     return counts.most_common()[-1][0], counts.most_common(1)[0][0]
 
 
+def heat_is_of_all_tablets(fleet, table):
+    """The heat of both shards after a job, against the census of table emb."""
+    heat, text = fleet.json("tables", "--heat"), fleet.ask("tables", "--heat").stdout
+    emb = next(t for t in heat if t["table"] == "emb")
+    assert sum(t["rows"] for t in emb["tablets"]) == table["rows"] and sum(t["bytes"] for t in emb["tablets"]) == table["bytes"]
+    assert [s["shard"] for s in emb["shards"]] == [0, 1] and {t["shard"] for t in emb["tablets"]} == {0, 1}
+    for shard in emb["shards"]:
+        own = [t for t in emb["tablets"] if t["shard"] == shard["shard"]]
+        assert shard["tablets"] == len(own)
+        assert all(shard[k] == sum(t[k] for t in own) > 0 for k in ("rows", "bytes", "pull_ns", "push_ns")), shard
+    assert all(t["pull_ns"] > 0 and t["push_ns"] > 0 for t in emb["tablets"] if t["rows"] > 5), emb
+    assert abs(sum(t["load"] for t in heat) - 1) < 1e-9 and emb["load"] > 0.5, heat
+    assert "\nemb: " in "\n" + text and "hottest tablets: " in text and "\nall tables: shard 0 " in text, text
+    assert [t["table"] for t in fleet.json("tables", "emb", "--heat")] == ["emb"]
+    assert fleet.ask("tables", "emb", "--heat", "--what-if", "shows=2").returncode == 64
+
+
 def figures_are_those_of_the_log(space):
     train = synth(space / "train.tsv", ROWS, 3)
     rows = log_of(train)
@@ -82,6 +99,7 @@ def figures_are_those_of_the_log(space):
         assert fleet.ask("tables", "emb", "--what-if", "shows=2").returncode == 64
         assert fleet.ask("tables", "emb", "--what-if", "show=2").returncode == 78
         assert fleet.ask("tables", "none").returncode == 66
+        heat_is_of_all_tablets(fleet, table)
         _, value = rare_and_common(rows, 16)
         by_name = fleet.json("inspect", "emb", "--field", "C3", "--value", value, "--job", job)
         assert by_name == fleet.json("inspect", "emb", f"2:{value}") == fleet.json("inspect", "emb", by_name["key"])

@@ -29,6 +29,7 @@
 #include "server/coord/fleet/copies.h"
 #include "server/coord/fleet/drop.h"
 #include "server/coord/fleet/errand.h"
+#include "server/coord/fleet/heat.h"
 #include "server/coord/fleet/map.h"
 #include "server/coord/fleet/member.h"
 #include "server/coord/fleet/names.h"
@@ -62,6 +63,7 @@ struct coord_fleet {
     struct coord_names names;
     struct coord_allowed keys;
     struct coord_drop drop;
+    struct coord_heat heat;
     struct coord_calls calls;
     struct coord_errands errands;
     /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have

@@ -63,6 +63,7 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
 void coord_fleet_close(struct coord_fleet *f)
 {
     coord_copies_close(f);
+    coord_heat_close(f);
     coord_member_close(&f->members);
     coord_cluster_close(&f->cluster);
     coord_names_close(&f->names);
