@@ -156,32 +156,6 @@ size_t cli_problems_print(const struct json *list, const char *before)
     return json_count(list);
 }
 
-/* "    term 3, 1 of 2 copies in sync; leads: server a; server b: 12 records behind" */
-static void copies_print(const struct json *list, double shard)
-{
-    for (size_t i = 0; i < json_count(list); i++) {
-        const struct json *of = json_array_at(list, i), *copies = json_get(of, "copies");
-        if (json_as_number(json_get(of, "shard"), -1) != shard)
-            continue;
-        printf("            term %.0f, %.0f of %zu copies in sync; leads: server %s",
-               json_as_number(json_get(of, "term"), 0), json_as_number(json_get(of, "in_sync"), 0),
-               json_count(copies), json_as_string(json_get(of, "leader"), "?"));
-        for (size_t k = 0; k < json_count(copies); k++) {
-            const struct json *c = json_array_at(copies, k);
-            if (json_as_bool(json_get(c, "leads"), false))
-                continue;
-            printf("; server %s: ", json_as_string(json_get(c, "name"), "?"));
-            if (json_as_bool(json_get(c, "ready"), false))
-                printf("%.0f records behind", json_as_number(json_get(c, "lag"), 0));
-            else
-                printf("not heard");
-            if (!json_as_bool(json_get(c, "in_sync"), false))
-                printf(", not in sync");
-        }
-        putchar('\n');
-    }
-}
-
 static void status_print(const struct json *status)
 {
     char ready[64];
@@ -208,7 +182,7 @@ static void status_print(const struct json *status)
                json_as_number(json_get(v, "shard"), 0), json_as_string(json_get(v, "name"), "?"),
                json_as_string(json_get(v, "endpoint"), "?"), json_as_number(json_get(v, "rows"), 0),
                ready_text(v, ready));
-        copies_print(json_get(s, "cluster.copies"), json_as_number(json_get(v, "shard"), 0));
+        cli_copies_print(json_get(s, "cluster.copies"), json_as_int(json_get(v, "shard"), 0));
         tiers_print(v);
     }
     for (size_t i = 0; i < json_count(workers); i++)

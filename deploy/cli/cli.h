@@ -84,6 +84,11 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
 
 /* Prints the problems of a status, each on a line after `before`; returns their number. */
 size_t cli_problems_print(const struct json *list, const char *before);
+/* copies.c: prints a line on a shard's copies (list: "cluster.copies" of the status); nothing when
+ * it has no followers. */
+void cli_copies_print(const struct json *list, int64_t shard);
+/* Prints a line for copies of one shard that are on one machine. */
+void cli_copies_beside_print(const struct json *list);
 /* Prints the units of this machine that fail to start, in the same way. */
 size_t cli_units_print(const char *before);
 /* The number at a path of a report; NaN where there is none. */

@@ -43,6 +43,7 @@ static uint32_t shards_print(const struct json *servers, const struct json *clus
                json_as_int(json_get(s, "shard"), 0), name,
                json_as_string(json_get(s, "endpoint"), "?"), json_as_int(json_get(s, "tablets"), 0),
                json_as_int(json_get(s, "rows"), 0), text_unless_empty(what, "fits"));
+        cli_copies_print(json_get(cluster, "copies"), json_as_int(json_get(s, "shard"), 0));
         wrong += what[0] != 0;
     }
     return wrong;
@@ -107,6 +108,7 @@ static uint32_t cluster_print(struct reader *c, const struct json *status)
     if (!named)
         printf("not all servers have said yet what the fields of their tables are called\n");
     come_print(cluster);
+    cli_copies_beside_print(json_get(cluster, "copies"));
     workers_print(status);
     /* silent and refused servers are among the problems too */
     uint32_t problems = (uint32_t)cli_problems_print(json_get(status, "problems"), "");

@@ -278,7 +278,11 @@ struct wire_heat {
  * LIMIT_COPIES), how many the list has (0: no followers), the term of the leader, the copies that
  * are in sync (a bit for each place) and how many of them a push needs. leader: the endpoint of the
  * copy that leads, and the key that it shows; empty: the sender leads, until shard_lease_ms after
- * it sent this beat. */
+ * it sent this beat.
+ *
+ * Of a copy that follows: lag_ms: for how long it has lacked a record of the leader (0: it has all
+ * that it knows of); record_bytes: bytes of a record, on average; while it copies the leader's
+ * rows: copied of about copy_bytes bytes, for copy_ms so far (copy_bytes 0: it copies nothing). */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
     B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
@@ -287,7 +291,8 @@ struct wire_heat {
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
     U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability) \
-    U64(taken_version) U64(term) U64(last_term)
+    U64(taken_version) U64(term) U64(last_term) U64(lag_ms) U32(record_bytes) U64(copied) \
+    U64(copy_bytes) U64(copy_ms)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards) \
     U32(copy) U32(copies) U64(term) U32(in_sync) U32(min_in_sync) U32(shard_lease_ms) \

@@ -67,6 +67,7 @@ static void send_beat(struct shard *s)
         .last_term = engine_last_term(s->engine),
     };
     place_beat(s, r);
+    follow_beat(s, r);
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
     if (s->options.process != NULL) {

@@ -4,6 +4,7 @@
 #include "embedding/copy.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/shard/admin.h"
 #include "server/shard/shard.h"
 
@@ -142,6 +143,8 @@ static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err
     if (rc)
         return rc;
     f->at += r->bytes;
+    f->taken++;
+    f->taken_bytes += r->bytes;
     s->sequence = r->sequence;
     f->grouped += r->kind == RECORD_PUSH;
     f->tables_due |= r->kind == RECORD_TABLE || r->kind == RECORD_RESTORE;
@@ -169,6 +172,8 @@ static bool take(struct shard *s)
     }
     switch (rc) {
     case 0:
+        if (s->sequence >= f->last)
+            f->even_ns = env_now_ns(s->env);
         reply_drop(f);
         return true;
     case SHOAL_E_AGAIN:
@@ -285,6 +290,7 @@ void follow_anew(struct shard *s, const char *why)
     reply_drop(f);
     seed_drop(f);
     f->asked_ns = 0;
+    f->anew_ns = env_now_ns(s->env);
     f->state = FOLLOW_CUT;
     if (engine_seed_begin(&o, &f->seed, &e) != 0) {
         f->seed = NULL;
@@ -443,6 +449,8 @@ void follow_start(struct shard *s, const struct wire_SHARD_BEAT_reply *r)
     snprintf(f->leader, sizeof f->leader, "%s", r->leader);
     snprintf(f->key, sizeof f->key, "%s", r->leader_key);
     tail_set(s);
+    if (f->even_ns == 0)
+        f->even_ns = env_now_ns(s->env);
     if (env_connect(s->env, f->leader, f->key, &f->peer) != 0) {
         f->peer = 0;
         log_error("shard %s: cannot connect to the leader at %s", s->name, f->leader);
@@ -463,6 +471,25 @@ void follow_stop(struct shard *s)
     f->state = FOLLOW_IDLE;
     reply_drop(f);
     seed_drop(f);
+}
+
+void follow_beat(const struct shard *s, struct wire_SHARD_BEAT *r)
+{
+    const struct follow *f = &s->follow;
+    uint64_t now = env_now_ns(s->env);
+    if (f->state == FOLLOW_IDLE)
+        return;
+    /* a leader that answers does so in a sixth of the lease */
+    bool even = f->state == FOLLOW_RECORDS && s->sequence >= f->last &&
+                now - f->even_ns <= s->copies.lease_ns / 2;
+    if (!even)
+        r->lag_ms = MAX((now - f->even_ns) / 1000000, 1);
+    r->record_bytes = (uint32_t)(f->taken_bytes / MAX(f->taken, 1));
+    if (f->state != FOLLOW_CUT)
+        return;
+    r->copied = f->bytes;
+    r->copy_bytes = MAX(f->bytes_of, 1); /* of a copy whose first part has not come, too */
+    r->copy_ms = (now - f->anew_ns) / 1000000;
 }
 
 void follow_wake(struct shard *s)

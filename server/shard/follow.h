@@ -37,11 +37,15 @@ struct follow {
     struct msg *m;         /* owned: the reply whose records are being taken; NULL: none */
     size_t at;             /* bytes of them that are taken */
     uint64_t last;         /* the leader's newest record, as last told */
+    /* when it last had every record that it knew of, or began to follow; 0: it never did */
+    uint64_t even_ns;
+    uint64_t taken, taken_bytes; /* records, and their bytes */
     struct engine_followed group[FOLLOW_GROUP]; /* pushes that are not committed yet */
     uint32_t grouped;
     bool tables_due;                  /* tables have changed since the map was last applied */
     struct engine_seed *seed;         /* owned; while FOLLOW_CUT */
     uint64_t number, bytes, bytes_of; /* the leader's cut; bytes taken, of about so many */
+    uint64_t anew_ns; /* since when it copies */
     uint8_t position[WIRE_COPY_POSITION];
     size_t position_bytes;
     struct env_timer timer; /* its callback is shard.c's: a step, then a tick */
@@ -59,6 +63,8 @@ void follow_step(struct shard *s);
 void follow_wake(struct shard *s);
 /* The engine was opened: reads what the shard keeps of it. */
 void follow_read_engine(struct shard *s);
+/* Fills in the figures of a follower. */
+void follow_beat(const struct shard *s, struct wire_SHARD_BEAT *r);
 /* Begins anew with a copy of the leader's rows. */
 void follow_anew(struct shard *s, const char *why);
 

@@ -48,6 +48,29 @@ class Fleet(AnyFleet):
         process.wait()
 
 
+def copies_are_told(fleet):
+    """Status and doctor of a fleet whose copies are all in sync."""
+    for shard in fleet.copies():
+        lead, follower = sorted(shard["copies"], key=lambda c: not c["leads"])
+        assert 0 < shard["lease_left_ms"] <= 6000 and "lag_ms" not in lead, shard
+        assert follower["lag_ms"] < 3000 and follower["lag_bytes"] >= 0 and "out_ms" not in follower, shard
+        assert lead["beside"] == follower["name"], shard  # they have booted together
+    at = ("--coordinator", fleet.endpoint)
+    text, doctor = shoal("status", *at).stdout, shoal("doctor", "--cluster", *at)
+    line = r"term \d+, 2 of 2 copies in sync; leads: server s\d; server s\d: \d+ records \([\d.]+ k?M?B, \d+ ms\) behind\n"
+    assert len(re.findall(line, text)) == len(re.findall(line, doctor.stdout)) == 3, (text, doctor)
+    assert doctor.returncode == 0 and len(re.findall(r"note: shard \d: servers s\d and s\d are on one machine", doctor.stdout)) == 3, doctor
+
+
+def copy_is_told_missing(fleet, who):
+    """What is said of the copies of a server that is gone: the coordinator names another leader where it led."""
+    def told():
+        return [p for p in fleet.state().get("problems", []) if f"server {who} is not heard: start it again, not in sync for" in p]
+    within(20, f"{who}'s copies to be missed", lambda: len(told()) == 2)
+    doctor = shoal("doctor", "--cluster", "--coordinator", fleet.endpoint)
+    assert doctor.returncode != 0 and f"server {who}: not heard, not in sync for " in doctor.stdout, doctor
+
+
 def bsp_job(space, name, train, epochs):
     return job_file(space / name, train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": epochs, "model.norm": "batch",
                                             "model.dropout": 0.1, "durability": None})
@@ -98,9 +121,11 @@ def a_lost_folder_is_filled_again(space):
         time.sleep(1.5)
         fleet.kill("s1")
         shutil.rmtree(fleet.folder("s1"))
+        copy_is_told_missing(fleet, "s1")
         got = ended(fleet, submission)
         fleet.server("s1")
         fleet.wait_in_sync(60)
+        copies_are_told(fleet)
     assert got == expected, f"{got}, undisturbed {expected}"
 
 

@@ -496,8 +496,20 @@ void coord_copies_gone(struct coord_fleet *f, peer_t peer)
     probe(f, shard);
 }
 
+/* Notes since when copies are not in sync. */
+static void out_note(struct coord_fleet *f, struct coord_copies_of *of)
+{
+    for (uint32_t p = 0; p < of->count; p++)
+        if ((of->in_sync & bit(p)) != 0)
+            of->out_ns[p] = 0;
+        else if (of->out_ns[p] == 0)
+            of->out_ns[p] = env_now_ns(f->env);
+}
+
 void coord_copies_tick(struct coord_fleet *f)
 {
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++)
+        out_note(f, &f->copies.of[s]);
     for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards && f->fatal == 0; s++)
         if (coord_copies_others(f, s)) {
             if (lease_over(f, s))

@@ -55,6 +55,7 @@ struct coord_copies_of {
     uint64_t order; /* of the newest IN_SYNC of this term that this coordinator has taken */
     uint64_t led;   /* the term in which the leader has said that it leads */
     bool taken;     /* another copy leads, and the jobs do not know it yet */
+    uint64_t out_ns[LIMIT_COPIES]; /* since when a copy is not in sync; 0: it is */
     /* asks whether the process whose connection has closed still listens */
     struct env_probe probe;
     peer_t gone; /* that connection of the leader */
@@ -142,10 +143,14 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
 /* ---- for people ---- */
 /* Writes one sentence on a leader that waits for another copy in sync; false: there is none. */
 bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
-/* Writes one sentence on what is wrong with the copies of a shard; false: nothing is. */
+/* Writes what is wrong with the copies of a shard, and what to do; false: nothing is. */
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
-/* [{"shard", "term", "leader", "in_sync", "copies": [{"name", "index", "place", "endpoint", "key",
- * "leads", "in_sync", "ready", "silent_ms", "sequence", "lag"}]}]; NULL: no shard has followers */
+/* [{"shard", "term", "leader", "in_sync", "lease_left_ms", "copies": [{"name", "index", "place",
+ * "endpoint", "key", "leads", "in_sync", "ready", "silent_ms", "sequence", "lag", "lag_bytes",
+ * "lag_ms", "out_ms", "beside", "copying": {"bytes", "of", "seconds_left"}}]}]; NULL: no shard has
+ * followers. lag: records; lag_bytes: an estimate; out_ms: for how long the copy has not been in
+ * sync; beside: the server of another copy of the shard on the same machine; copying: a copy that
+ * begins anew; seconds_left -1: not known yet */
 struct json *coord_copies_json(const struct coord_fleet *f);
 
 #endif

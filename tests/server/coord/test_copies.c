@@ -158,6 +158,18 @@ static void in_sync(uint32_t set)
     ck_assert_uint_eq(of()->in_sync, places);
 }
 
+/* The first problem that people are told of has this text in it; NULL: there is none. */
+static void problem_has(const char *text)
+{
+    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    const char *is = json_as_string(json_array_at(problems, 0), "");
+    if (text == NULL)
+        ck_assert_str_eq(is, "");
+    else
+        ck_assert_msg(strstr(is, text) != NULL, "%s", is);
+    json_free(problems);
+}
+
 /* ---- founding -------------------------------------------------------------------------------- */
 
 static const struct layout {
@@ -654,6 +666,97 @@ START_TEST(coord_copies_wait_for_each_other_after_a_loss_of_power)
 }
 END_TEST
 
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static double number(const struct json *list, uint32_t place, const char *name)
+{
+    const struct json *copies = json_get(json_array_at(list, 0), "copies");
+    return json_as_number(json_get(json_array_at(copies, place), name), -1);
+}
+
+START_TEST(coord_copies_tell_how_far_a_follower_is_behind)
+{
+    found(2);
+    uint32_t place = 1 - of()->leader;
+    go(5000);
+    problem_has(", not in sync for 6 s");
+    struct json *list = coord_copies_json(&r.coord->fleet);
+    ck_assert_double_ge(number(list, place, "out_ms"), 6000);
+    ck_assert_double_eq(number(list, of()->leader, "lag_ms"), -1); /* a leader has no lag */
+    json_free(list);
+    in_sync(3);
+    problem_has(NULL);
+    struct wire_SHARD_BEAT *b = &of()->copy[place].figures;
+    b->lag_ms = 250;
+    b->record_bytes = 1000;
+    r.coord->fleet.members.shard[0].figures.sequence = b->sequence + 12;
+    list = coord_copies_json(&r.coord->fleet);
+    ck_assert_double_eq(number(list, place, "lag"), 12);
+    ck_assert_double_eq(number(list, place, "lag_bytes"), 12000);
+    ck_assert_double_eq(number(list, place, "lag_ms"), 250);
+    ck_assert_double_eq(number(list, place, "out_ms"), -1);
+    ck_assert_double_eq(number(list, place, "copying.of"), -1);
+    json_free(list);
+}
+END_TEST
+
+START_TEST(coord_copies_tell_how_far_a_copy_is)
+{
+    found(2);
+    uint32_t place = 1 - of()->leader;
+    struct wire_SHARD_BEAT *b = &of()->copy[place].figures;
+    b->copy_bytes = 1; /* the first part has not come */
+    struct json *list = coord_copies_json(&r.coord->fleet);
+    ck_assert_double_eq(number(list, place, "copying.bytes"), 0);
+    ck_assert_double_eq(number(list, place, "copying.seconds_left"), -1);
+    json_free(list);
+    b->copied = 100;
+    b->copy_bytes = 400;
+    b->copy_ms = 2000;
+    problem_has("copies the leader's rows, not in sync for");
+    list = coord_copies_json(&r.coord->fleet);
+    ck_assert_double_eq(number(list, place, "copying.bytes"), 100);
+    ck_assert_double_eq(number(list, place, "copying.of"), 400);
+    ck_assert_double_eq(number(list, place, "copying.seconds_left"), 6);
+    json_free(list);
+}
+END_TEST
+
+START_TEST(coord_copies_count_a_lease_down)
+{
+    found(2);
+    uint32_t l = leader(COPIES);
+    struct json *list = coord_copies_json(&r.coord->fleet);
+    double left = json_as_number(json_get(json_array_at(list, 0), "lease_left_ms"), -1);
+    ck_assert_double_gt(left, 0);
+    ck_assert_double_le(left, LEASE_MS);
+    json_free(list);
+    fake_shard_die(&r.copy[l]);
+    go(LEASE_MS + 50);
+    list = coord_copies_json(&r.coord->fleet);
+    ck_assert_double_eq(json_as_number(json_get(json_array_at(list, 0), "lease_left_ms"), -1), 0);
+    json_free(list);
+}
+END_TEST
+
+START_TEST(coord_copies_on_one_machine_are_named)
+{
+    found(2);
+    const struct json *copies;
+    struct json *list = coord_copies_json(&r.coord->fleet);
+    copies = json_get(json_array_at(list, 0), "copies");
+    ck_assert(json_absent(json_get(json_array_at(copies, 0), "beside")));
+    json_free(list);
+    r.copy[0].boot = r.copy[1].boot = 77;
+    go(500);
+    list = coord_copies_json(&r.coord->fleet);
+    copies = json_get(json_array_at(list, 0), "copies");
+    ck_assert_str_eq(json_as_string(json_get(json_array_at(copies, 0), "beside"), ""),
+                     json_as_string(json_get(json_array_at(copies, 1), "name"), "?"));
+    json_free(list);
+}
+END_TEST
+
 /* ---- another number of copies ---------------------------------------------------------------- */
 
 START_TEST(coord_copies_can_become_more_and_not_fewer)
@@ -667,6 +770,7 @@ START_TEST(coord_copies_can_become_more_and_not_fewer)
     copy_start(1, 0, 1, 1); /* on the leader's server: no */
     go(500);
     ck_assert_ptr_nonnull(strstr(r.copy[1].refused, "there is no place"));
+    problem_has("shard 0: 1 of its 2 copies are in sync; no server has room for 1 more");
     copy_start(2, 1, 0, 1);
     go(2000);
     ck_assert_uint_eq(r.copy[2].number, 0);
@@ -791,6 +895,10 @@ int main(void)
     tcase_add_loop_test(t, coord_copies_leader_with_an_empty_folder, 0, 2);
     tcase_add_test(t, coord_copies_empty_folder_waits_for_the_lease_of_the_one_before);
     tcase_add_loop_test(t, coord_copies_wait_for_each_other_after_a_loss_of_power, 0, 2);
+    tcase_add_test(t, coord_copies_tell_how_far_a_follower_is_behind);
+    tcase_add_test(t, coord_copies_tell_how_far_a_copy_is);
+    tcase_add_test(t, coord_copies_count_a_lease_down);
+    tcase_add_test(t, coord_copies_on_one_machine_are_named);
     tcase_add_test(t, coord_copies_can_become_more_and_not_fewer);
     tcase_add_test(t, coord_copies_are_taken_over_with_a_lost_store);
     tcase_add_loop_test(t, coord_copies_job_goes_on_with_another_leader, 0, 2);

@@ -98,8 +98,8 @@ START_TEST(each_tablets_figures_are_those_of_its_leader)
     fleet_make();
     ask(0);
     ck_assert_uint_eq(r.asked.request.u.HEAT.table, 0);
-    told(0, 0, 16); /* of tablets that it does not lead, too */
     told(1, 8, 8);
+    told(0, 0, 16); /* of tablets that it does not lead, too */
     all_told(0);
     ck_assert_uint_eq(r.ends, 0);
     ck_assert_uint_eq(r.asked.request.u.HEAT.table, 1);

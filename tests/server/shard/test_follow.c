@@ -151,6 +151,53 @@ START_TEST(an_empty_follower_copies_a_cut)
 }
 END_TEST
 
+START_TEST(a_follower_tells_how_far_it_is_behind)
+{
+    struct fleet f = fleet_of(1);
+    const struct wire_SHARD_BEAT *b = &f.copy[1].beat;
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 10);
+    fleet_run(&f, 500);
+    ck_assert_uint_eq(b->lag_ms, 0);
+    ck_assert_uint_ge(b->record_bytes, 100);
+    ck_assert_uint_eq(b->copy_bytes, 0);
+    ck_assert_uint_eq(f.copy[0].beat.lag_ms + f.copy[0].beat.record_bytes, 0); /* it leads */
+    /* cut off from the leader, it still beats */
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 5000);
+    fleet_run(&f, 5000);
+    ck_assert_uint_ge(b->lag_ms, 4000);
+    ck_assert_uint_le(b->lag_ms, 5500);
+    fleet_run(&f, 2000);
+    ck_assert_uint_eq(b->lag_ms, 0);
+    fleet_free(&f);
+}
+END_TEST
+
+START_TEST(a_follower_tells_what_it_has_copied)
+{
+    struct fleet f = fleet_of(1);
+    const struct wire_SHARD_BEAT *b = &f.copy[1].beat;
+    fleet_new(&f, 0, 1);
+    fleet_train(&f, 0, 1, 10);
+    f.copies = 2;
+    f.term = 1;
+    f.in_sync = f.min_in_sync = 1;
+    fleet_run(&f, 1000);
+    fleet_train(&f, 0, 11, 10);
+    fleet_start(&f, 1);
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 3000);
+    follow_anew(f.copy[1].shard, "the case says so");
+    fleet_run(&f, 2500);
+    ck_assert_uint_eq(b->copied, 0);
+    ck_assert_uint_gt(b->copy_bytes, 0);
+    ck_assert_uint_ge(b->copy_ms, 1500);
+    fleet_run(&f, 20000);
+    ck_assert_uint_eq(b->copy_bytes, 0);
+    ck_assert_uint_eq(f.in_sync, 3);
+    fleet_free(&f);
+}
+END_TEST
+
 START_TEST(a_follower_refuses_an_older_term)
 {
     struct fleet f = fleet_of(0);
@@ -220,6 +267,8 @@ int main(void)
     tcase_add_loop_test(c, an_old_leader_drops_its_tail, 0, 3);
     tcase_add_loop_test(c, an_old_leader_that_was_killed_drops_its_tail, 0, 3);
     tcase_add_loop_test(c, an_empty_follower_copies_a_cut, 0, 3);
+    tcase_add_test(c, a_follower_tells_how_far_it_is_behind);
+    tcase_add_test(c, a_follower_tells_what_it_has_copied);
     tcase_add_test(c, a_follower_refuses_an_older_term);
     tcase_add_test(c, a_follower_refuses_what_its_leader_does);
     suite_add_tcase(s, c);

@@ -1,0 +1,83 @@
+/* copies.c: the copies of a shard, for people: one line under the shard in `shoal status` and
+ * `shoal doctor`. */
+#include "deploy/cli/checkpoint.h"
+#include "deploy/cli/cli.h"
+
+#include <string.h>
+
+static double in(const struct json *j, const char *path)
+{
+    return json_as_number(json_get(j, path), 0);
+}
+
+/* "12 records (3.4 kB, 250 ms) behind, not in sync for 35 s" */
+static void follower_print(const struct json *c)
+{
+    const struct json *copying = json_get(c, "copying");
+    char done[32], all[32];
+    printf("; server %s: ", json_as_string(json_get(c, "name"), "?"));
+    if (!json_as_bool(json_get(c, "ready"), false)) {
+        printf("not heard");
+    } else if (!json_absent(copying)) {
+        printf("copies the leader's rows, %s of %s", checkpoint_size(in(copying, "bytes"), done),
+               checkpoint_size(in(copying, "of"), all));
+        if (in(copying, "seconds_left") >= 0)
+            printf(", about %.0f s left", in(copying, "seconds_left"));
+    } else {
+        printf("%.0f records (%s, %.0f ms) behind", in(c, "lag"),
+               checkpoint_size(in(c, "lag_bytes"), done), in(c, "lag_ms"));
+    }
+    if (!json_as_bool(json_get(c, "in_sync"), false))
+        printf(", not in sync");
+    if (!json_absent(json_get(c, "out_ms")))
+        printf(" for %.0f s", in(c, "out_ms") / 1000);
+}
+
+/* Counts the lease down once half of it has passed without a beat. */
+static void lease_print(const struct json *of, const struct json *leader)
+{
+    const struct json *left = json_get(of, "lease_left_ms");
+    if (json_absent(left) || in(leader, "silent_ms") <= json_as_number(left, 0))
+        return;
+    if (json_as_number(left, 0) > 0)
+        printf(", silent, its lease ends in %.1f s", json_as_number(left, 0) / 1000);
+    else
+        printf(", silent, its lease is over");
+}
+
+static void of_print(const struct json *of)
+{
+    const struct json *copies = json_get(of, "copies");
+    printf("            term %.0f, %.0f of %zu copies in sync; leads: server %s", in(of, "term"),
+           in(of, "in_sync"), json_count(copies), json_as_string(json_get(of, "leader"), "?"));
+    for (size_t k = 0; k < json_count(copies); k++)
+        if (json_as_bool(json_get(json_array_at(copies, k), "leads"), false))
+            lease_print(of, json_array_at(copies, k));
+    for (size_t k = 0; k < json_count(copies); k++)
+        if (!json_as_bool(json_get(json_array_at(copies, k), "leads"), false))
+            follower_print(json_array_at(copies, k));
+    putchar('\n');
+}
+
+void cli_copies_print(const struct json *list, int64_t shard)
+{
+    for (size_t i = 0; i < json_count(list); i++)
+        if (json_as_int(json_get(json_array_at(list, i), "shard"), -1) == shard)
+            of_print(json_array_at(list, i));
+}
+
+void cli_copies_beside_print(const struct json *list)
+{
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *of = json_array_at(list, i), *copies = json_get(of, "copies");
+        for (size_t k = 0; k < json_count(copies); k++) {
+            const struct json *c = json_array_at(copies, k);
+            const char *name = json_as_string(json_get(c, "name"), "?"),
+                       *other = json_as_string(json_get(c, "beside"), "");
+            if (other[0] != 0 && strcmp(name, other) < 0)
+                printf("note: shard %.0f: servers %s and %s are on one machine: both copies are "
+                       "away when it is\n",
+                       in(of, "shard"), name, other);
+        }
+    }
+}
