@@ -39,13 +39,13 @@ struct follow {
     uint64_t last;         /* the leader's newest record, as last told */
     /* when it last had every record that it knew of, or began to follow; 0: it never did */
     uint64_t even_ns;
-    uint64_t taken, taken_bytes; /* records, and their bytes */
+    uint64_t taken, taken_bytes;                /* records, and their bytes */
     struct engine_followed group[FOLLOW_GROUP]; /* pushes that are not committed yet */
     uint32_t grouped;
     bool tables_due;                  /* tables have changed since the map was last applied */
     struct engine_seed *seed;         /* owned; while FOLLOW_CUT */
     uint64_t number, bytes, bytes_of; /* the leader's cut; bytes taken, of about so many */
-    uint64_t anew_ns; /* since when it copies */
+    uint64_t anew_ns;                 /* since when it copies */
     uint8_t position[WIRE_COPY_POSITION];
     size_t position_bytes;
     struct env_timer timer; /* its callback is shard.c's: a step, then a tick */

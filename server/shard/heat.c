@@ -11,6 +11,8 @@
 
 /* 2^(-1/10), by which the sums shrink in a step, in parts of 2^16 */
 #define STEP_FACTOR 61147u
+/* the golden ratio, in parts of 2^32: its multiples fall evenly between 0 and 1 */
+#define TURN 0x9e3779b9u
 
 int heat_range(struct heat *h, uint32_t table, uint32_t first, uint32_t span)
 {
@@ -50,38 +52,21 @@ void heat_shrink(struct heat *h, uint64_t now_ns)
                 h->table[t].ns[i][k] = h->table[t].ns[i][k] * factor >> 16;
 }
 
-/* Returns the end of the keys from `at` that lie in the tablet: steps that double, then halves,
- * since a batch has many keys of few tablets or few keys of many. Of unsorted keys it returns some
- * end above `at`. */
-static uint32_t tablet_end(const uint64_t *keys, uint32_t at, uint32_t count, uint32_t tablet,
-                           uint32_t bits)
-{
-    uint32_t step = 1;
-    while (step < count - at && key_tablet(key_mix(keys[at + step]), bits) == tablet)
-        step *= 2;
-    uint32_t low = at + step / 2 + 1, high = MIN(count, at + step);
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (key_tablet(key_mix(keys[middle]), bits) == tablet)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return high;
-}
-
 void heat_add(struct heat *h, const struct table_schema *s, enum heat_kind kind,
               const uint64_t *keys, uint32_t count, uint64_t began_ns, uint64_t now_ns)
 {
     const struct heat_table *t = &h->table[s->table];
-    uint64_t ns = MAX(now_ns - began_ns, count);
+    const uint32_t step = (count + HEAT_KEYS - 1) / HEAT_KEYS;
+    if (count == 0)
+        return;
+    const uint64_t share = MAX(now_ns - began_ns, count) * step / count;
     if (now_ns - h->shrunk_ns >= HEAT_STEP_NS)
         heat_shrink(h, now_ns);
-    for (uint32_t at = 0, end; at < count; at = end) {
+    h->turn += TURN;
+    for (uint32_t at = (uint32_t)((uint64_t)h->turn * step >> 32); at < count; at += step) {
         uint32_t tablet = key_tablet(key_mix(keys[at]), s->tablet_bits);
-        end = tablet_end(keys, at, count, tablet, s->tablet_bits);
         if (tablet - t->first < t->span)
-            t->ns[tablet - t->first][kind] += ns * (end - at) / count;
+            t->ns[tablet - t->first][kind] += share;
     }
 }
 

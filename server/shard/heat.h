@@ -2,10 +2,12 @@
  * tablet, as sums that halve every five minutes. A coordinator balances shards by them, and
  * `shoal tables --heat` shows them.
  *
- * A request's time goes to its tablets in proportion to their keys. A key counts as 1 ns at least,
- * so that the simulator's clock, which stands still in a handler, gives sums too. Time means the
- * walk over the rows, with a pull's reply: what requests share (journal, sync) is left out. The sums
- * are in memory only: a shard that starts, and a copy that begins to lead, count from 0.
+ * A request's time goes to its tablets in proportion to their keys. Of many keys about HEAT_KEYS
+ * stand for all: every n-th, from another one each time, so that over many requests each key counts
+ * alike, and the sums cost nothing that could be measured. A key counts as 1 ns at least, so that
+ * the simulator's clock, which stands still in a handler, gives sums too. Time means the walk over
+ * the rows, with a pull's reply: what requests share (journal, sync) is left out. The sums are in
+ * memory only: a shard that starts, and a copy that begins to lead, count from 0.
  *
  * Thread: the shard's. heat_add neither allocates nor fails. */
 #ifndef SERVER_SHARD_HEAT_H
@@ -21,6 +23,7 @@
 struct shard;
 
 #define HEAT_HALF_NS UINT64_C(300000000000)
+#define HEAT_KEYS 64u
 #define HEAT_STEP_NS (HEAT_HALF_NS / 10) /* sums shrink in steps */
 
 enum heat_kind { HEAT_PULL, HEAT_PUSH, HEAT_KINDS };
@@ -33,6 +36,7 @@ struct heat_table {
 struct heat {
     struct heat_table table[LIMIT_TABLES];
     uint64_t shrunk_ns; /* the time up to which the sums have shrunk */
+    uint32_t turn;      /* which keys stand for the next request's; in parts of 2^32 */
 };
 
 /* Makes room for a table's tablets [first, first + span); those that stay keep their sums. NOMEM:

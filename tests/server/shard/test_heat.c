@@ -26,17 +26,39 @@ static uint32_t keys_of(uint64_t *keys, uint32_t tablet, uint32_t n)
 
 START_TEST(time_goes_to_tablets_by_their_keys)
 {
-    static const uint32_t of[TABLETS] = {1, 0, 2, 3, 7, 8, 9, 100, 0, 0, 31, 32, 33, 1, 1, 500};
-    uint64_t keys[KEYS];
+    static const uint32_t of[TABLETS] = {1, 0, 2, 3, 7, 8, 9, 10, 0, 0, 4, 1, 1, 1, 1, 16};
+    uint64_t keys[HEAT_KEYS];
     uint32_t n = 0;
     struct heat h;
     heat_make(&h, 0, TABLETS);
     for (uint32_t t = 0; t < TABLETS; t++)
         n += keys_of(keys + n, t, of[t]);
+    ck_assert_uint_eq(n, HEAT_KEYS); /* as many as are looked at, one by one */
     heat_add(&h, &schema, HEAT_PUSH, keys, n, 50, 50 + 3 * n);
     for (uint32_t t = 0; t < TABLETS; t++) {
         ck_assert_uint_eq(heat_of(&h, t, HEAT_PUSH), 3 * of[t]);
         ck_assert_uint_eq(heat_of(&h, t, HEAT_PULL), 0);
+    }
+    heat_close(&h);
+}
+END_TEST
+
+/* Some keys stand for all: over many requests each tablet has its share, also one with one key. */
+START_TEST(many_keys_share_the_time_in_the_long_run)
+{
+    static const uint32_t of[TABLETS] = {1, 0, 2, 3, 7, 8, 9, 100, 0, 0, 31, 32, 33, 1, 1, 500};
+    uint64_t keys[KEYS];
+    uint32_t n = 0, requests = 10000;
+    struct heat h;
+    heat_make(&h, 0, TABLETS);
+    for (uint32_t t = 0; t < TABLETS; t++)
+        n += keys_of(keys + n, t, of[t]);
+    for (uint32_t i = 0; i < requests; i++)
+        heat_add(&h, &schema, HEAT_PULL, keys, n, 0, 7 * n);
+    for (uint32_t t = 0; t < TABLETS; t++) {
+        double share = 7.0 * of[t] * requests, is = (double)heat_of(&h, t, HEAT_PULL);
+        ck_assert_msg(is >= 0.98 * share && is <= 1.02 * share, "tablet %u: %f of %f", t, is,
+                      share);
     }
     heat_close(&h);
 }
@@ -76,16 +98,16 @@ END_TEST
 
 START_TEST(tablets_that_stay_keep_their_sums)
 {
-    uint64_t keys[KEYS];
+    uint64_t keys[HEAT_KEYS];
     uint32_t n = 0;
     struct heat h;
     heat_make(&h, 4, 4);
     for (uint32_t t = 0; t < TABLETS; t++)
-        n += keys_of(keys + n, t, 10);
+        n += keys_of(keys + n, t, 4);
     heat_add(&h, &schema, HEAT_PUSH, keys, n, 0, n); /* of 4 to 7, the others are not led */
     ck_assert_int_eq(heat_range(&h, schema.table, 6, 6), 0);
-    ck_assert_uint_eq(heat_of(&h, 6, HEAT_PUSH), 10);
-    ck_assert_uint_eq(heat_of(&h, 7, HEAT_PUSH), 10);
+    ck_assert_uint_eq(heat_of(&h, 6, HEAT_PUSH), 4);
+    ck_assert_uint_eq(heat_of(&h, 7, HEAT_PUSH), 4);
     ck_assert_uint_eq(heat_of(&h, 8, HEAT_PUSH), 0);
     ck_assert_uint_eq(heat_of(&h, 11, HEAT_PUSH), 0);
     ck_assert_int_eq(heat_range(&h, schema.table, 0, 0), 0);
@@ -98,15 +120,15 @@ END_TEST
 /* A peer that breaks the order gets other shares, and nothing else happens. */
 START_TEST(unsorted_keys_do_no_harm)
 {
-    uint64_t keys[KEYS], sum = 0;
+    uint64_t keys[HEAT_KEYS], sum = 0;
     struct heat h;
     heat_make(&h, 0, TABLETS);
-    for (uint32_t i = 0; i < KEYS; i++)
+    for (uint32_t i = 0; i < HEAT_KEYS; i++)
         keys[i] = key_unmix((uint64_t)(i * 7 % TABLETS) << (64 - BITS));
-    heat_add(&h, &schema, HEAT_PUSH, keys, KEYS, 0, KEYS);
+    heat_add(&h, &schema, HEAT_PUSH, keys, HEAT_KEYS, 0, HEAT_KEYS);
     for (uint32_t t = 0; t < TABLETS; t++)
         sum += heat_of(&h, t, HEAT_PUSH);
-    ck_assert_uint_eq(sum, KEYS);
+    ck_assert_uint_eq(sum, HEAT_KEYS);
     heat_close(&h);
 }
 END_TEST
@@ -173,6 +195,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         time_goes_to_tablets_by_their_keys,
+        many_keys_share_the_time_in_the_long_run,
         a_key_counts_one_nanosecond_where_the_clock_stands_still,
         sums_halve_in_five_minutes,
         tablets_that_stay_keep_their_sums,
