@@ -25,19 +25,20 @@ class Machine:
     """A namespace with one address. It is gone with `holder`."""
 
     def __init__(self, number):
-        self.address, near = f"10.77.{number}.2", f"10.77.{number}.1"
+        self.address, near, self.link = f"10.77.{number}.2", f"10.77.{number}.1", f"m{number}"
         # pylint: disable-next=consider-using-with
         self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE)
         self.holder.stdout.readline()
         self.enter = ["nsenter", "-t", str(self.holder.pid), "-n"]
-        command("ip", "link", "add", "name", f"m{number}", "type", "veth", "peer", "name", "eth0", "netns", self.holder.pid)
-        command("ip", "addr", "add", f"{near}/30", "dev", f"m{number}")
-        command("ip", "link", "set", f"m{number}", "up")
+        command("ip", "link", "add", "name", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.holder.pid)
+        command("ip", "addr", "add", f"{near}/30", "dev", self.link)
+        command("ip", "link", "set", self.link, "up")
         for words in (["addr", "add", f"{self.address}/30", "dev", "eth0"], ["link", "set", "eth0", "up"], ["link", "set", "lo", "up"],
                       ["route", "add", "default", "via", near]):
             command(*self.enter, "ip", *words)
 
     def close(self):
+        command("ip", "link", "del", self.link)
         self.holder.kill()
         self.holder.wait()
 
