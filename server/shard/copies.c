@@ -310,8 +310,8 @@ static void lead_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, ui
         c->over = false; /* a coordinator that had just started had refused it */
     if (sent_ns != 0)
         c->lease_until_ns = MAX(c->lease_until_ns, sent_ns + c->lease_ns - c->lease_ns / 10);
-    else
-        beat_now(s); /* the lease counts from a beat */
+    else if (beat_id == 0)
+        beat_now(s); /* told unasked: the lease counts from a beat */
     /* a reply that was made before the list changed must not make it shorter */
     if (other || (c->asked_id == 0 && c->asked == 0 && beat_id > c->beat_id))
         c->in_sync = r->in_sync;

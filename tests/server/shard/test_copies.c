@@ -178,6 +178,23 @@ START_TEST(an_old_leader_past_its_lease_answers_nothing)
 }
 END_TEST
 
+/* The coordinator stands still and then answers many beats at once: an answer to an old beat is no
+ * reason for a new one, else beats and answers would go back and forth for ever. */
+START_TEST(a_late_answer_asks_for_no_beat)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 2);
+    sim_pause(f.coordinator, sim_now_ns(f.sim) + 6 * FLEET_LEASE_MS * MS);
+    fleet_run(&f, 6 * FLEET_LEASE_MS + 100);
+    uint32_t beats = f.copy[0].beats;
+    fleet_run(&f, FLEET_LEASE_MS);
+    ck_assert_uint_le(f.copy[0].beats - beats, 6); /* four in a lease */
+    fleet_train(&f, 0, 3, 2);
+    fleet_free(&f);
+}
+END_TEST
+
 static uint64_t cut_ask(struct fleet *f, enum wire_type type, uint64_t cut)
 {
     struct wire w = rig_wire(fleet_boss(f, 0), type);
@@ -248,6 +265,7 @@ int main(void)
     tcase_add_test(c, pushes_wait_below_min_in_sync);
     tcase_add_test(c, the_coordinator_hears_of_a_change_when_the_copies_have_it);
     tcase_add_test(c, an_old_leader_past_its_lease_answers_nothing);
+    tcase_add_test(c, a_late_answer_asks_for_no_beat);
     tcase_add_test(c, a_refused_follower_that_dies_holds_up_nothing);
     tcase_add_test(c, a_cut_is_made_by_both_copies);
     tcase_add_test(c, a_cut_is_dropped_by_both_copies);
