@@ -4,7 +4,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/module.h"
-#include "proto/wire/wire.h"
+#include "server/coord/refer.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -135,19 +135,7 @@ static void attempt_done(struct env_work *w)
 static void on_message(void *core, peer_t from, struct msg *m)
 {
     struct coord_stand *s = core;
-    struct err e = {0};
-    struct wire w;
-    struct msg *reply = NULL;
-    int rc = wire_decode(m, &w, &e);
-    if (rc == 0)
-        env_known(s->env, from);
-    if (rc == 0 && !w.reply && s->leader[0] != '\0')
-        reply = wire_refusal(&w, SHOAL_E_NOT_LEADER, "the coordinator at %s leads", s->leader);
-    else if (rc == 0 && !w.reply)
-        reply = wire_refusal(&w, SHOAL_E_NOT_LEADER, "no coordinator leads yet");
-    if (reply != NULL)
-        (void)env_send(s->env, from, reply);
-    msg_free(m);
+    coord_refer(s->env, from, m, s->leader);
 }
 
 static void on_drained(void *core)

@@ -1,9 +1,8 @@
-/* test_coord_stand.c: what a coordinator that stands by answers. */
+/* test_refer.c: what a coordinator that stands by answers. */
 #include "proto/wire/wire.h"
-#include "server/coord_stand.h"
+#include "server/coord/refer.h"
 
 #include <check.h>
-#include <stdio.h>
 
 static struct msg *sent;
 
@@ -22,9 +21,7 @@ static const char *answer(const char *leader, const struct wire *w)
     static const struct env_ops ops = {.send = send_note};
     static struct wire got;
     struct env env = {&ops};
-    struct coord_stand s = {.env = &env};
-    (void)snprintf(s.leader, sizeof s.leader, "%s", leader);
-    coord_stand_handler.on_message(&s, 5, wire_encode(w));
+    coord_refer(&env, 5, wire_encode(w), leader);
     if (sent == NULL)
         return NULL;
     ck_assert_int_eq(wire_decode(sent, &got, NULL), 0);
@@ -35,7 +32,7 @@ static const char *answer(const char *leader, const struct wire *w)
     return wire_error(&got);
 }
 
-START_TEST(coord_stand_names_the_leader)
+START_TEST(coord_refer_names_the_leader)
 {
     const struct wire w = {.type = WIRE_TYPE_STATUS, .id = 7};
     ck_assert_str_eq(answer("tcp://h1:7000", &w), "the coordinator at tcp://h1:7000 leads");
@@ -44,7 +41,7 @@ START_TEST(coord_stand_names_the_leader)
 END_TEST
 
 /* A reply to the coordinator that this process was. */
-START_TEST(coord_stand_answers_no_reply)
+START_TEST(coord_refer_answers_no_reply)
 {
     struct wire w;
     const struct wire request = {.type = WIRE_TYPE_KEYLIST, .id = 7};
@@ -55,10 +52,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("coord_stand");
-    TCase *t = tcase_create("coord_stand");
-    tcase_add_test(t, coord_stand_names_the_leader);
-    tcase_add_test(t, coord_stand_answers_no_reply);
+    Suite *s = suite_create("coord_refer");
+    TCase *t = tcase_create("coord_refer");
+    tcase_add_test(t, coord_refer_names_the_leader);
+    tcase_add_test(t, coord_refer_answers_no_reply);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
