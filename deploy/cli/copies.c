@@ -24,8 +24,10 @@ static void follower_print(const struct json *c)
         if (in(copying, "seconds_left") >= 0)
             printf(", about %.0f s left", in(copying, "seconds_left"));
     } else {
-        printf("%.0f records (%s, %.0f ms) behind", in(c, "lag"),
-               checkpoint_size(in(c, "lag_bytes"), done), in(c, "lag_ms"));
+        printf("%.0f records (", in(c, "lag"));
+        if (!json_absent(json_get(c, "lag_bytes")))
+            printf("%s, ", checkpoint_size(in(c, "lag_bytes"), done));
+        printf("%.0f ms) behind", in(c, "lag_ms"));
     }
     if (!json_as_bool(json_get(c, "in_sync"), false))
         printf(", not in sync");

@@ -480,7 +480,7 @@ void follow_beat(const struct shard *s, struct wire_SHARD_BEAT *r)
     if (f->state == FOLLOW_IDLE)
         return;
     /* a leader that answers does so in a sixth of the lease */
-    bool even = f->state == FOLLOW_RECORDS && s->sequence >= f->last &&
+    bool even = f->state == FOLLOW_RECORDS && f->last != 0 && s->sequence >= f->last &&
                 now - f->even_ns <= s->copies.lease_ns / 2;
     if (!even)
         r->lag_ms = MAX((now - f->even_ns) / 1000000, 1);

@@ -148,9 +148,9 @@ bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *tex
 /* [{"shard", "term", "leader", "in_sync", "lease_left_ms", "copies": [{"name", "index", "place",
  * "endpoint", "key", "leads", "in_sync", "ready", "silent_ms", "sequence", "lag", "lag_bytes",
  * "lag_ms", "out_ms", "beside", "copying": {"bytes", "of", "seconds_left"}}]}]; NULL: no shard has
- * followers. lag: records; lag_bytes: an estimate; out_ms: for how long the copy has not been in
- * sync; beside: the server of another copy of the shard on the same machine; copying: a copy that
- * begins anew; seconds_left -1: not known yet */
+ * followers. lag: records; lag_bytes: an estimate, absent before a first record came; out_ms: for
+ * how long the copy has not been in sync; beside: the server of another copy of the shard on the
+ * same machine; copying: a copy that begins anew; seconds_left -1: not known yet */
 struct json *coord_copies_json(const struct coord_fleet *f);
 
 #endif

@@ -205,7 +205,8 @@ static void follower_json(const struct coord_fleet *f, uint32_t shard, uint32_t 
     const struct coord_copies_of *of = &f->copies.of[shard];
     const struct wire_SHARD_BEAT *b = &of->copy[place].figures;
     uint64_t lag = lag_of(&f->members.shard[shard], &of->copy[place]);
-    json_set_int(item, "lag_bytes", (int64_t)(lag * b->record_bytes));
+    if (lag == 0 || b->record_bytes != 0)
+        json_set_int(item, "lag_bytes", (int64_t)(lag * b->record_bytes));
     json_set_int(item, "lag_ms", (int64_t)b->lag_ms);
     if (of->out_ns[place] != 0)
         json_set_int(item, "out_ms", (int64_t)((env_now_ns(f->env) - of->out_ns[place]) / 1000000));

@@ -697,6 +697,10 @@ START_TEST(coord_copies_tell_how_far_a_follower_is_behind)
     ck_assert_double_eq(number(list, place, "out_ms"), -1);
     ck_assert_double_eq(number(list, place, "copying.of"), -1);
     json_free(list);
+    b->record_bytes = 0; /* no record has come */
+    list = coord_copies_json(&r.coord->fleet);
+    ck_assert_double_eq(number(list, place, "lag_bytes"), -1);
+    json_free(list);
 }
 END_TEST
 

@@ -169,6 +169,12 @@ START_TEST(a_follower_tells_how_far_it_is_behind)
     ck_assert_uint_le(b->lag_ms, 5500);
     fleet_run(&f, 2000);
     ck_assert_uint_eq(b->lag_ms, 0);
+    /* before the leader's first answer it does not know that it is even */
+    fleet_kill(&f, 0);
+    fleet_kill(&f, 1);
+    fleet_start(&f, 1);
+    fleet_run(&f, 500);
+    ck_assert_uint_ge(b->lag_ms, 100);
     fleet_free(&f);
 }
 END_TEST
