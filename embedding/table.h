@@ -178,7 +178,13 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out);
  * or SCHEMA with the reason. */
 int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes,
                      struct err *e);
+/* Checks an image that another process made: table_image_read will take it, it is of the current
+ * schema, and all its rows are in it. Builds the tablet and frees it. *rows: their number. */
+int table_image_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                      uint64_t *rows, struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
+/* True when the tablet has anything: rows, undo, keys that wait for a row or have a name. */
+bool table_tablet_holds(const struct table *t, uint32_t tablet);
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* counted as in table_rows */
 /* bytes of the tablet's pages, index and set of cold keys */
 uint64_t table_tablet_memory(const struct table *t, uint32_t tablet);

@@ -2,6 +2,7 @@
  * recover.c. */
 #include "embedding/engine/apply.h"
 
+#include "embedding/engine/moved.h"
 #include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
@@ -462,6 +463,8 @@ static const struct kind kinds[] = {
     [RECORD_BASE] = {"base", 0, false, false, apply_nothing},
     [RECORD_CUT] = {"cut", sizeof(struct record_cut), false, false, apply_nothing},
     [RECORD_CUT_DROP] = {"cut drop", sizeof(struct record_cut), false, false, apply_nothing},
+    [RECORD_TABLET_IN] = {"tablet in", sizeof(struct record_tablet_in), true, false, moved_in},
+    [RECORD_TABLET_OUT] = {"tablet out", sizeof(struct record_tablet_out), true, false, moved_out},
 };
 
 bool apply_fits(const struct record_header *h)

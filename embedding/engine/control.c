@@ -28,9 +28,12 @@ static int sync_now(struct engine *g, struct err *e)
 }
 
 /* Runs and fences are on disk before the reply, in `journal` mode too: no client tells a shard
- * again which lanes are over. */
+ * again which lanes are over. Of moved tablets the caller waits until their records are on disk
+ * (move.h): they are too large to be synced here. */
 static bool must_last(const struct engine *g, enum record_kind kind)
 {
+    if (kind == RECORD_TABLET_IN || kind == RECORD_TABLET_OUT)
+        return false;
     if (g->options.durability == DURABLE_FSYNC || kind == RECORD_TERM)
         return true;
     return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP);

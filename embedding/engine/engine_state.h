@@ -241,6 +241,8 @@ struct engine {
     struct copy *copies; /* owned; copies that followers read (copy.c) */
     uint64_t copies_made;
 
+    uint32_t gives; /* tablets that are read for another shard, on I/O threads (move.c) */
+
     uint64_t exporting;                /* the cut that is exported to a checkpoint; 0: none */
     bool export_drop;                  /* its dropping was requested meanwhile */
     struct engine_job *job[JOB_KINDS]; /* owned by the code that began them; NULL: none */

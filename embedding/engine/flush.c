@@ -247,8 +247,11 @@ static void batch_done(struct engine *g, bool flushed)
     free(f->control);
     f->control = NULL;
     for (uint32_t i = 0; i < f->stale_count; i++) {
-        SHOAL_ASSERT(f->stale[i].tablet < g->table[f->stale[i].table].scope.tablets);
-        table_cold_fresh(g->table[f->stale[i].table].table, f->stale[i].tablet);
+        const struct stale *s = &f->stale[i];
+        SHOAL_ASSERT(s->tablet < g->table[s->table].scope.tablets);
+        /* a moved tablet has begun another epoch since */
+        if (table_cold_epoch(g->table[s->table].table, s->tablet) == s->epoch)
+            table_cold_fresh(g->table[s->table].table, s->tablet);
     }
     f->stale_count = 0;
     if (!flushed)

@@ -14,6 +14,7 @@
 #include "embedding/engine/change.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/cut_copy.h"
+#include "embedding/engine/moved.h"
 #include "embedding/engine/restore_check.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
@@ -237,6 +238,24 @@ static int check_keys(struct engine *g, const struct record_keys *r, size_t byte
     return rc == 0 ? 0 : status_of(rc, "table", r->table, e);
 }
 
+static int check_tablet_in(struct engine *g, const void *image, size_t bytes, struct err *e)
+{
+    struct record_tablet_in h = {0};
+    int rc = moved_check(g, image, bytes, &h, e);
+    if (rc == 0)
+        rc = tier_check_room(g, e);
+    if (rc == 0 && cut_copy_waits(g, h.table, h.tablet, 1))
+        rc = err_set(e, SHOAL_E_BUSY, "a cut is being copied; ask again");
+    return rc == 0 ? 0 : status_of(rc, "tablet", h.tablet, e);
+}
+
+static int check_tablet_out(struct engine *g, const void *out, size_t bytes, struct err *e)
+{
+    if (cut_copy_under_way(g))
+        return err_set(e, SHOAL_E_BUSY, "a cut is being copied; ask again");
+    return moved_check_out(g, out, bytes, e);
+}
+
 static int check_control(struct engine *g, const struct record_header *h, const void *payload,
                          struct err *e)
 {
@@ -258,6 +277,10 @@ static int check_control(struct engine *g, const struct record_header *h, const 
         if (term->term <= term_last(&g->terms))
             return differs("term", term->term, "a later one has begun", e);
         return 0;
+    case RECORD_TABLET_IN:
+        return check_tablet_in(g, payload, h->payload_bytes, e);
+    case RECORD_TABLET_OUT:
+        return check_tablet_out(g, payload, h->payload_bytes, e);
     case RECORD_BASE: /* 3 */
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "the leader's state behind record %" PRIu64

@@ -183,16 +183,16 @@ int engine_place_set(struct engine *g, const struct engine_place *p, struct err 
     return rc;
 }
 
-static bool marked(const struct engine *g, uint32_t table, uint32_t tablet)
+static bool is_among(const uint32_t *list, uint32_t count, uint32_t tablet)
 {
-    for (uint32_t i = 0; i < g->runs.count; i++)
-        for (uint32_t lane = 0; lane < g->runs.run[i]->lanes; lane++)
-            if (marks_get(g->runs.run[i]->marks, lane, table, tablet) != 0)
-                return true;
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == tablet)
+            return true;
     return false;
 }
 
-int engine_place_leaves(const struct engine *g, const struct engine_place *next, struct err *e)
+int engine_place_leaves(const struct engine *g, const struct engine_place *next,
+                        const uint32_t *may_leave, uint32_t count, struct err *e)
 {
     const struct engine_place *p = &g->place;
 
@@ -202,10 +202,12 @@ int engine_place_leaves(const struct engine *g, const struct engine_place *next,
             uint32_t global = table_schema_of(table)->tablet_first + i;
             if (global < next->tablets && next->shard_of[global] == next->number)
                 continue;
+            if (is_among(may_leave, count, global))
+                continue;
             bool ours = global < p->tablets && p->shard_of[global] == p->number;
             if (ours && !engine_back(g))
                 return err_set(e, SHOAL_E_AGAIN, "rows are read back after a start; ask again");
-            if (table_tablet_rows(table, i) > 0 || marked(g, t, i))
+            if (table_tablet_rows(table, i) > 0 || runs_marked(&g->runs, t, i))
                 return err_set(e, SHOAL_E_CONFIG,
                                "the map of epoch %" PRIu64 " takes tablet %u of table %s away, "
                                "whose %" PRIu64 " rows are here: they would read as new ones",

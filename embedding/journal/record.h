@@ -33,6 +33,9 @@ enum record_kind {
     RECORD_BASE = 9,
     RECORD_CUT = 10,
     RECORD_CUT_DROP = 11,
+    /* a tablet comes from another shard, tablets have gone to another one (embedding/move.h) */
+    RECORD_TABLET_IN = 12,
+    RECORD_TABLET_OUT = 13,
     RECORD_KINDS
 };
 
@@ -133,6 +136,27 @@ struct record_cut {
 };
 _Static_assert(sizeof(struct record_term) == 8 && sizeof(struct record_cut) == 16,
                "records of a shard with followers are a disk format");
+
+/* RECORD_TABLET_IN: its payload is the image of engine_give, which begins with this. `checksum`
+ * covers the rest of the head and the column of marks, which follows; the rows' image, behind it,
+ * has its own. */
+#define RECORD_TABLET_MAGIC 0x31564f4d4c4f4853ull /* "SHOLMOV1" */
+#define RECORD_TABLET_VERSION 1u
+struct record_tablet_in {
+    uint64_t magic, checksum;
+    uint32_t version, table, tablet, zero; /* tablet: its number in its table */
+    uint64_t column_bytes, rows;
+};
+/* RECORD_TABLET_OUT: `count` of struct record_tablet follow. */
+struct record_tablet_out {
+    uint32_t count, zero;
+};
+struct record_tablet {
+    uint32_t table, tablet;
+};
+_Static_assert(sizeof(struct record_tablet_in) == 48 && sizeof(struct record_tablet_out) == 8 &&
+                   sizeof(struct record_tablet) == 8,
+               "records of moved tablets are a disk format");
 
 /* A record in the reader's buffer. */
 struct journal_record {

@@ -133,6 +133,11 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
            image_life_bytes(&life) + sizeof(uint64_t);
 }
 
+bool table_tablet_holds(const struct table *t, uint32_t tablet)
+{
+    return table_image_bytes(t, tablet) > sizeof(struct image_header) + sizeof(uint64_t);
+}
+
 /* Writes rows in the index's order: this passes its lines once, and prefetches the rows of the next
  * buckets. This order, and that of cold and waiting keys, may depend on a salt: two images of the
  * same rows have equal lengths but perhaps other bytes. */
@@ -387,6 +392,51 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
     return 0;
 }
 
+/* Builds a tablet of a checked header's image. After an error there is none. */
+static int build(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                 const struct image_header *h, struct tablet *fresh, struct err *e)
+{
+    const char *rows = (const char *)image + sizeof *h;
+    const char *undo = rows + h->row_count * (sizeof(uint64_t) + t->shape.row_bytes);
+    const char *life = undo + h->undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
+    const char *cold = life + image_life_bytes(h), *end = (const char *)image + bytes;
+    SHOAL_ASSERT(cold + (h->cold_count + 1ull) * sizeof(uint64_t) == end); /* 2 */
+    tablet_init(fresh);
+    int rc = rows_read(t, tablet, h, rows, fresh, e);
+    if (rc == 0)
+        rc = undo_read(t, tablet, h, undo, fresh, e);
+    if (rc == 0)
+        rc = image_life_read(t, tablet, h, life, fresh, e);
+    if (rc == 0)
+        rc = cold_read(t, tablet, h, cold, fresh, e);
+    if (rc != 0)
+        tablet_clear(fresh, &t->shape);
+    return rc;
+}
+
+int table_image_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                      uint64_t *rows, struct err *e)
+{
+    struct image_header h;
+    struct tablet fresh;
+    int rc = header_check(t, tablet, image, bytes, &h, e);
+    if (rc == 0 && is_older(t, &h))
+        rc = err_set(e, SHOAL_E_SCHEMA,
+                     "image of table %s tablet %u: written under the schema before the last change",
+                     t->schema.name, tablet);
+    if (rc == 0 && h.cold_count > 0)
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "image of table %s tablet %u: %u of its rows are in another store",
+                     t->schema.name, tablet, h.cold_count);
+    if (rc == 0)
+        rc = build(t, tablet, image, bytes, &h, &fresh, e);
+    if (rc != 0)
+        return rc;
+    *rows = h.row_count;
+    tablet_clear(&fresh, &t->shape);
+    return 0;
+}
+
 int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes,
                      struct err *e)
 {
@@ -395,26 +445,11 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     struct tablet fresh;
     const uint64_t rows_before = t->rows, cold_before = t->cold;
     int rc = header_check(t, tablet, image, bytes, &h, e);
+    if (rc == 0)
+        rc = build(t, tablet, image, bytes, &h, &fresh, e);
+    SHOAL_ASSERT(t->rows == rows_before && t->cold == cold_before); /* 4 */
     if (rc != 0)
         return rc;
-    const char *rows = (const char *)image + sizeof h;
-    const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
-    const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
-    const char *cold = life + image_life_bytes(&h), *end = (const char *)image + bytes;
-    SHOAL_ASSERT(cold + (h.cold_count + 1ull) * sizeof(uint64_t) == end); /* 2 */
-    tablet_init(&fresh);
-    rc = rows_read(t, tablet, &h, rows, &fresh, e);
-    if (rc == 0)
-        rc = undo_read(t, tablet, &h, undo, &fresh, e);
-    if (rc == 0)
-        rc = image_life_read(t, tablet, &h, life, &fresh, e);
-    if (rc == 0)
-        rc = cold_read(t, tablet, &h, cold, &fresh, e);
-    SHOAL_ASSERT(t->rows == rows_before && t->cold == cold_before); /* 4 */
-    if (rc != 0) {
-        tablet_clear(&fresh, &t->shape);
-        return rc;
-    }
     if (is_older(t, &h))
         table_change_tablet(t, &fresh);
     table_clear(t, tablet);

@@ -205,6 +205,14 @@ static bool has_marks(const struct run *run, uint32_t table, uint32_t tablet)
     return false;
 }
 
+bool runs_marked(const struct runs *r, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (has_marks(r->run[i], table, tablet))
+            return true;
+    return false;
+}
+
 size_t runs_column_bytes(const struct runs *r, uint32_t table, uint32_t tablet)
 {
     size_t bytes = 8;
@@ -235,6 +243,33 @@ void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, vo
     memcpy(out, head, sizeof head);
 }
 
+/* Reads the next head of a column and steps over its marks. CORRUPT: there is none. */
+static int column_next(const char **at, const char *end, struct column_head *h, const char **marks)
+{
+    if ((size_t)(end - *at) < sizeof *h)
+        return SHOAL_E_CORRUPT;
+    memcpy(h, *at, sizeof *h);
+    *marks = *at + sizeof *h;
+    if (h->lanes == 0 || h->lanes > LIMIT_LANES || h->mode > RUN_BSP ||
+        (size_t)(end - *marks) < h->lanes * sizeof(uint64_t))
+        return SHOAL_E_CORRUPT;
+    *at = *marks + h->lanes * sizeof(uint64_t);
+    return 0;
+}
+
+static int marks_put(struct run *run, uint32_t table, uint32_t tablets, uint32_t tablet,
+                     const char *marks)
+{
+    for (uint32_t lane = 0; lane < run->lanes; lane++) {
+        uint64_t mark = 0;
+        if (marks != NULL)
+            memcpy(&mark, marks + lane * sizeof mark, sizeof mark);
+        if (marks_set(run->marks, lane, table, tablets, tablet, mark) != 0)
+            return SHOAL_E_NOMEM;
+    }
+    return 0;
+}
+
 int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
                      uint64_t sequence, const void *bytes, size_t count)
 {
@@ -247,12 +282,8 @@ int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t 
     at += sizeof head;
     for (uint32_t i = 0; i < head[0]; i++) {
         struct column_head h;
-        if ((size_t)(end - at) < sizeof h)
-            return SHOAL_E_CORRUPT;
-        memcpy(&h, at, sizeof h);
-        at += sizeof h;
-        if (h.lanes == 0 || h.lanes > LIMIT_LANES || h.mode > RUN_BSP ||
-            (size_t)(end - at) < h.lanes * sizeof(uint64_t))
+        const char *marks;
+        if (column_next(&at, end, &h, &marks) != 0)
             return SHOAL_E_CORRUPT;
         struct run *run = runs_find(r, h.id);
         if (run == NULL) {
@@ -264,14 +295,59 @@ int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t 
             return SHOAL_E_CORRUPT;
         if (run->ghost && run->seen < sequence)
             run->seen = sequence;
-        for (uint32_t lane = 0; lane < h.lanes; lane++, at += sizeof(uint64_t)) {
-            uint64_t mark;
-            memcpy(&mark, at, sizeof mark);
-            if (marks_set(run->marks, lane, table, tablets, tablet, mark) != 0)
-                return SHOAL_E_NOMEM;
-        }
+        if (marks_put(run, table, tablets, tablet, marks) != 0)
+            return SHOAL_E_NOMEM;
     }
     if (at != end)
         return SHOAL_E_CORRUPT;
+    return 0;
+}
+
+int runs_column_check(const struct runs *r, const void *bytes, size_t count, uint64_t *run)
+{
+    const char *at = bytes, *end = at + count, *marks;
+    struct column_head h;
+    uint32_t head[2];
+    if (count < sizeof head)
+        return SHOAL_E_CORRUPT;
+    memcpy(head, at, sizeof head);
+    at += sizeof head;
+    int rc = 0;
+    for (uint32_t i = 0; i < head[0]; i++) {
+        if (column_next(&at, end, &h, &marks) != 0)
+            return SHOAL_E_CORRUPT;
+        const struct run *here = runs_find(r, h.id);
+        if (here != NULL && here->lanes != h.lanes)
+            return SHOAL_E_CORRUPT;
+        if (here == NULL && h.id > runs_newest(r, h.tables)) {
+            *run = h.id;
+            rc = SHOAL_E_AGAIN;
+        }
+    }
+    return at == end ? rc : SHOAL_E_CORRUPT;
+}
+
+int runs_column_take(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
+                     const void *bytes, size_t count)
+{
+    const char *at = bytes, *end = at, *marks;
+    struct column_head h;
+    uint32_t head[2] = {0, 0};
+    for (uint32_t i = 0; i < r->count; i++)
+        if (marks_put(r->run[i], table, tablets, tablet, NULL) != 0)
+            return SHOAL_E_NOMEM;
+    if (bytes == NULL)
+        return 0;
+    SHOAL_ASSERT(count >= sizeof head); /* it was checked */
+    end += count;
+    memcpy(head, at, sizeof head);
+    at += sizeof head;
+    for (uint32_t i = 0; i < head[0]; i++) {
+        int rc = column_next(&at, end, &h, &marks);
+        SHOAL_ASSERT(rc == 0);
+        struct run *run = runs_find(r, h.id);
+        if (run != NULL && marks_put(run, table, tablets, tablet, marks) != 0)
+            return SHOAL_E_NOMEM;
+    }
     return 0;
 }

@@ -89,5 +89,14 @@ void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, vo
 /* Sets the marks; an unknown run becomes a ghost, seen at `sequence`. CORRUPT or NOMEM. */
 int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
                      uint64_t sequence, const void *bytes, size_t count);
+/* True when some run has a mark in the tablet. */
+bool runs_marked(const struct runs *r, uint32_t table, uint32_t tablet);
+/* The column of a tablet that another shard had. check: 0 if it can be taken in; CORRUPT; AGAIN: it
+ * has marks of *run, which is newer than every run here of its tables. take: the tablet has exactly
+ * the marks of the column (NULL: none); those of runs that are over are left out. The lowest marks
+ * are not counted anew: run_refresh must follow if the tablet is led. NOMEM. */
+int runs_column_check(const struct runs *r, const void *bytes, size_t count, uint64_t *run);
+int runs_column_take(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
+                     const void *bytes, size_t count);
 
 #endif

@@ -115,7 +115,7 @@ int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *sha
         next.map_epoch = r->map_epoch;
         next.tablets = r->tablet_count;
         next.shard_of = shard_of;
-        rc = engine_place_leaves(s->engine, &next, e);
+        rc = engine_place_leaves(s->engine, &next, NULL, 0, e);
         if (rc == 0)
             rc = engine_place_set(s->engine, &next, e);
     }

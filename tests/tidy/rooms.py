@@ -52,6 +52,7 @@ OWNERS = {
     "embedding/arena.h": "embedding/rows",
     "embedding/census.h": "embedding/rows",
     "embedding/copy.h": "embedding/engine",
+    "embedding/move.h": "embedding/engine",
     "embedding/row_json.h": "embedding/rows",
     "embedding/checkpoint.h": "embedding/checkpoint",
     "dense/model.h": "dense/model",
