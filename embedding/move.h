@@ -6,9 +6,9 @@
  *     engine_tablets_drop -> RECORD_TABLET_OUT
  *
  * The image has all that is kept by tablet: its rows (those in the store, too), their optimizer
- * state and statistics, the marks of all open runs, undo of bsp, the clock of ageing, keys that wait
- * for a row, sketches and names of keys. What is kept by shard stays: runs, generations and offsets
- * of lanes, schemas, the journal with its archive.
+ * state and statistics, the marks of all open runs, undo of bsp, the clock of ageing, keys that
+ * wait for a row, sketches and names of keys. What is kept by shard stays: runs, generations and
+ * offsets of lanes, schemas, the journal with its archive.
  *
  * From engine_give until a map decides, the caller lets nothing change the tablet at the giver: no
  * push, no engine_keys, no change of the schema. A tablet that is not led counts in no lowest mark
@@ -37,8 +37,8 @@ int engine_give(struct engine *g, uint32_t tablet, engine_give_done done, void *
  * marks, whatever it had before. Marks of runs that are over here are left out. *sequence: the
  * record, which is on disk once engine_synced has reached it (engine_sync_due); the image may go
  * then, or after the return. The same image may be taken again. Nothing has changed after:
- *   AGAIN: a run of the marks is not open here yet; an admitted push is not applied; not all tablets
- *     are back.
+ *   AGAIN: a run of the marks is not open here yet; an admitted push is not applied; not all
+ *     tablets are back.
  *   BUSY: the journal is full, a cut is being made, rows are leaving memory.
  *   EXISTS: the tablet is led here: the image would undo its pushes.
  *   NO_TABLE: no table here has the tablet; SCHEMA: it has another schema than the giver's.

@@ -4,8 +4,8 @@
  *    checked, and a record is written only of a checked image. [test: a_damaged_image_is_refused]
  * 2. A tablet that came or went begins a new epoch (cold.h): pairs of before never count as its
  *    own, and go once its new image is written. [test: old_rows_of_the_store_stay_away]
- * 3. The effect depends on the record alone, not on what the tablet had: so a replay, which may meet
- *    an older image of it, ends in the same state. [test: test_move_random] */
+ * 3. The effect depends on the record alone, not on what the tablet had: a replay, which may
+ *    meet an older image of it, ends in the same state. [test: test_move_random, test_power] */
 #include "embedding/engine/moved.h"
 
 #include "embedding/rows/image.h"

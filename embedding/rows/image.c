@@ -4,7 +4,7 @@
  *    checked before any row is. [test: image_flipped_in_any_bit_is_refused,
  *    image_cut_short_or_lengthened_is_refused, image_of_another_tablet_or_schema_is_refused]
  * 2. Lengths are checked by division, so that no count from a damaged header can overflow.
- *    [assert: table_image_read]
+ *    [assert: build]
  * 3. Every key belongs to the tablet and occurs once; every undo key has a row, unless rows may go
  *    (age.h). [assert: rows_read, undo_read, cold_read]
  *    [test: image_with_wrong_content_under_a_right_checksum_is_refused]

@@ -16,11 +16,13 @@
  *     store as in memory;
  *   - work on other threads ends in any order, and its result may be reported late;
  *   - in half of the histories tablets are recovered in steps, with reads and power cuts between;
- *   - parts of checkpoints that were made are there, and equal those of the engine in memory. */
+ *   - parts of checkpoints that were made are there, and equal those of the engine in memory;
+ *   - a tablet that moved away is gone, one that came back is there, wholly. */
 #include "embedding/checkpoint.h"
 #include "embedding/engine/apply.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
+#include "embedding/move.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
@@ -62,7 +64,9 @@ enum kind {
     CLEAR,
     EXPORT,
     LOAD,
-    UNLOAD
+    UNLOAD,
+    OUT, /* a tablet is given, and dropped */
+    IN   /* that tablet comes back */
 };
 
 struct entry { /* one that was done, or may have been */
@@ -84,7 +88,8 @@ struct made_cut {
 
 struct history {
     uint64_t seed;
-    struct rng dice, more; /* more: for operations that were added later and go in between */
+    /* more, moves: for operations that were added later and go in between */
+    struct rng dice, more, moves;
     char root[LIMIT_PATH], dir[LIMIT_PATH],
         mirror[LIMIT_PATH]; /* mirror: checkpoints of the engine in memory */
     struct disk *disk;
@@ -105,6 +110,7 @@ struct history {
     uint32_t exports;
     bool saved[SAVED];
     int status, back; /* status: an export's or a load's; back: a load's drop. In progress: 1 */
+    uint64_t moved;   /* number of the last tablet that was given */
     uint64_t cleared; /* number of the last clear that was answered */
     bool came;        /* the fault chosen for the last life came before its end */
     bool ended;
@@ -112,7 +118,7 @@ struct history {
 };
 
 static uint64_t cuts_of_power, failed_calls, lives, records, clears, changes, exports, loads,
-    unloads, fetched, evicted, aged, told_late, in_steps, beside_runs;
+    unloads, fetched, evicted, aged, told_late, in_steps, beside_runs, moved;
 
 static void give_up(const struct history *h, const char *what, const char *more)
 {
@@ -278,6 +284,87 @@ static struct table_schema schema_of(const struct entry *o)
     return s;
 }
 
+/* The tablet that was last given, by number; one for each engine. */
+static struct held {
+    void *image; /* owned; NULL: none */
+    size_t bytes;
+    uint64_t number;
+    uint32_t tablet;
+    int status;
+} held_there, held_then;
+
+static struct held *held_of(const struct rig *s)
+{
+    return s == &between->then ? &held_then : &held_there;
+}
+
+static void held_forget(void)
+{
+    free(held_there.image);
+    free(held_then.image);
+    held_there = held_then = (struct held){0};
+}
+
+static void on_given(void *context, int status, const char *text, const void *image, size_t bytes,
+                     uint64_t rows)
+{
+    struct held *h = context;
+    (void)text, (void)rows;
+    free(h->image);
+    h->image = status == 0 ? malloc(bytes) : NULL;
+    if (h->image != NULL)
+        memcpy(h->image, image, bytes);
+    h->bytes = bytes;
+    h->status = status;
+}
+
+static uint32_t global_of(const struct entry *o)
+{
+    return (o->table << SHARD_TABLET_BITS) + o->first;
+}
+
+/* It leads all tablets but this one. */
+static void lead_without(struct rig *s, const struct entry *o)
+{
+    uint16_t shard_of[TABLES << SHARD_TABLET_BITS] = {0};
+    shard_of[global_of(o)] = 1;
+    ck_assert_int_eq(engine_lead(s->g, shard_of, TABLES << SHARD_TABLET_BITS, 0), 0);
+}
+
+static int do_out(struct rig *s, const struct entry *o, struct err *e)
+{
+    struct held *h = held_of(s);
+    uint32_t tablet = global_of(o);
+    h->status = 1;
+    int rc = engine_give(s->g, tablet, on_given, h, e);
+    while (rc == 0 && h->status == 1 && embedding_env_step(&s->env))
+        ;
+    if (rc == 0 && (h->status != 0 || s->fatal > 0))
+        rc = SHOAL_E_AGAIN;
+    if (rc != 0)
+        return rc;
+    h->number = o->cut;
+    h->tablet = tablet;
+    lead_without(s, o);
+    rc = engine_tablets_drop(s->g, &tablet, 1, e);
+    rig_lead(s);
+    if (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN)
+        held_forget();
+    return rc;
+}
+
+static int do_in(struct rig *s, const struct entry *o, struct err *e)
+{
+    const struct held *h = held_of(s);
+    uint64_t sequence;
+    if (h->image == NULL || h->number != o->cut)
+        return SHOAL_E_AGAIN;
+    lead_without(s, o);
+    int rc = engine_take(s->g, global_of(o), h->image, h->bytes, &sequence, e);
+    rig_lead(s);
+    return rc;
+}
+
 static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, struct err *e)
 {
     uint64_t mark, noted;
@@ -313,6 +400,10 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
         rc = engine_load_drop(s->g, o->run, UINT64_MAX, on_done, &status, e);
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
+    case OUT:
+        return do_out(s, o, e);
+    case IN:
+        return do_in(s, o, e);
     case EXPORT:
     case LOAD:
         break;
@@ -649,6 +740,8 @@ static void life_open(struct history *h)
         give_up(h, "a clear", "it was answered, and has not happened");
     h->next_run = newest > h->next_run ? newest : h->next_run;
     then_go(h, sequence);
+    if (held_there.number != held_then.number)
+        held_forget(); /* it was not given */
     compare(h);
     check_cuts(h);
     note_floor(h);
@@ -684,7 +777,8 @@ static int entry_do(struct history *h, struct entry *o)
     }
     if (rc != 0 && !over(h)) {
         h->entries--;
-        if (rc != SHOAL_E_BUSY && rc != SHOAL_E_AGAIN && rc != SHOAL_E_NO_SPACE)
+        if (rc != SHOAL_E_BUSY && rc != SHOAL_E_AGAIN && rc != SHOAL_E_NO_SPACE &&
+            !(o->kind == IN && rc == SHOAL_E_SCHEMA))
             give_up(h, "refused", e.text);
     }
     if (rc == 0 && !over(h)) {
@@ -1155,6 +1249,29 @@ static void op_clear(struct history *h)
     life_begin(h);
 }
 
+/* A tablet goes, or the last one comes back: beside the other dice. */
+static void op_move(struct history *h)
+{
+    struct rng dice = h->dice, more = h->more;
+    h->dice = h->moves;
+    uint64_t which = rng_below(&h->dice, 24);
+    if (which == 0) {
+        struct entry *o = entry_new(h, OUT);
+        o->first = (uint32_t)rng_below(&h->dice, o->count);
+        o->cut = ++h->moved;
+        moved += entry_do(h, o) == 0;
+    } else if (which < 3 && held_there.image != NULL) {
+        struct entry *o = entry_new(h, IN);
+        o->table = held_there.tablet >> SHARD_TABLET_BITS;
+        o->first = held_there.tablet % o->count;
+        o->cut = held_there.number;
+        moved += entry_do(h, o) == 0;
+    }
+    h->moves = h->dice;
+    h->dice = dice;
+    h->more = more;
+}
+
 static void later_op(struct history *h)
 {
     struct rng dice = h->dice;
@@ -1207,6 +1324,8 @@ static void one_op(struct history *h)
         embedding_env_run(&h->rig.env);
     if (!over(h))
         later_op(h);
+    if (!over(h))
+        op_move(h);
     if (over(h))
         return;
     engine_flush_step(h->rig.g);
@@ -1308,6 +1427,8 @@ static void history_begin(struct history *h, uint64_t seed)
     h->seed = seed;
     h->dice = rng_of(seed, 3, 3);
     h->more = rng_of(seed, 3, 4);
+    h->moves = rng_of(seed, 3, 5);
+    held_forget();
     has_memory(h, rng_below(&h->more, 2) == 0);
     h->ages = rng_below(&h->more, 2) == 0;
     h->in_steps = rng_below(&h->more, 2) == 0;
@@ -1414,10 +1535,10 @@ static void tell(uint64_t seeds, uint64_t began)
            " lives with failed calls, %" PRIu64 " records, %" PRIu64 " clears, %" PRIu64
            " changes, %" PRIu64 " exports, %" PRIu64 " loads, %" PRIu64 " taken back, %" PRIu64
            " beside a run, %" PRIu64 " rows evicted, %" PRIu64 " fetched, %" PRIu64
-           " aged, %" PRIu64 " told late, %" PRIu64
-           " back in steps; %.1f seeds, %.1f cuts a second\n",
+           " aged, %" PRIu64 " told late, %" PRIu64 " back in steps, %" PRIu64
+           " moves; %.1f seeds, %.1f cuts a second\n",
            seeds, lives, cuts_of_power, failed_calls, records, clears, changes, exports, loads,
-           unloads, beside_runs, evicted, fetched, aged, told_late, in_steps,
+           unloads, beside_runs, evicted, fetched, aged, told_late, in_steps, moved,
            (double)seeds / seconds, (double)cuts_of_power / seconds);
     fflush(stdout);
 }
