@@ -183,7 +183,7 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
 int table_image_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
                       uint64_t *rows, struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
-/* True when the tablet has anything: rows, undo, keys that wait for a row or have a name. */
+/* True when the tablet has anything: rows, undo, a clock, keys that wait or have a name. */
 bool table_tablet_holds(const struct table *t, uint32_t tablet);
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* counted as in table_rows */
 /* bytes of the tablet's pages, index and set of cold keys */

@@ -7,7 +7,11 @@
  *    tier. [test: giving_leaves_rows_where_they_are]
  * 2. An image is checked as a whole before its record is written (moved.c, 1): a record that cannot
  *    be applied would end every start. [test: a_damaged_image_is_refused]
- * 3. A row of the store that ended unnoticed ends in the copy as it would here, with its undo
+ * 3. A tablet that has nothing, and gets nothing, needs no record: a checkpoint can still be loaded
+ *    into its table (load.c, 2). [test: an_empty_tablet_needs_no_record]
+ * 4. Tables whose load may still be taken back do not move: taking it back has no record
+ *    (unload.c, 2). [test: a_load_that_may_be_taken_back_stays]
+ * 5. A row of the store that ended unnoticed ends in the copy as it would here, with its undo
  *    (cold.c, 3). [test: test_move_random] */
 #include "embedding/move.h"
 
@@ -68,6 +72,26 @@ static int check_quiet(const struct engine *g, struct err *e)
     if (g->holding)
         return err_set(e, SHOAL_E_BUSY, "a cut is held; ask again");
     return 0;
+}
+
+static bool holds(const struct engine *g, uint32_t table, uint32_t tablet)
+{
+    return table_tablet_holds(g->table[table].table, tablet) ||
+           runs_marked(&g->runs, table, tablet);
+}
+
+/* True when the table was filled by a load whose run has not trained. 4 */
+static bool may_be_unloaded(const struct engine *g, uint32_t table)
+{
+    for (uint32_t i = 0; i < g->loads; i++) {
+        const struct run *run = runs_find(&g->runs, g->loaded[i].run);
+        bool trained = run == NULL || !(g->loaded[i].tables >> table & 1);
+        for (uint32_t lane = 0; !trained && lane < run->lanes; lane++)
+            trained = run->lane[lane].generation != 0;
+        if (!trained)
+            return true;
+    }
+    return false;
 }
 
 /* ---- giving ---- */
@@ -210,8 +234,8 @@ static int check_give(const struct engine *g, const struct engine_table *t, uint
     int rc = check_quiet(g, e);
     if (rc != 0)
         return rc;
-    if (g->cut_busy || (g->loading >> table & 1) || g->job[JOB_CHANGE] != NULL ||
-        g->gives == GIVES_MOST)
+    if (g->cut_busy || (g->loading >> table & 1) || may_be_unloaded(g, table) ||
+        g->job[JOB_CHANGE] != NULL || g->gives == GIVES_MOST)
         return err_set(e, SHOAL_E_BUSY,
                        "a cut, a load, a change of a schema or other tablets are under way; ask "
                        "again");
@@ -295,10 +319,24 @@ static int check_idle(const struct engine *g, uint32_t table, uint32_t tablet, s
 {
     if (cut_copy_waits(g, table, tablet, 1))
         return err_set(e, SHOAL_E_BUSY, "a cut is being copied; ask again");
-    if (g->loading >> table & 1)
+    if ((g->loading >> table & 1) || may_be_unloaded(g, table))
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(g->table[table].table)->name);
     return 0;
+}
+
+/* True when the image, which was checked, is that of an empty tablet, as it is here. 3 */
+static bool is_nothing(const struct engine *g, const struct record_tablet_in *h, const char *image,
+                       size_t bytes)
+{
+    const struct table *t = g->table[h->table].table;
+    char here[256];
+    size_t count = table_image_bytes(t, h->tablet), before = bytes - count;
+    if (holds(g, h->table, h->tablet) || bytes < count || count > sizeof here ||
+        h->column_bytes != 2 * sizeof(uint32_t))
+        return false;
+    table_image_write(t, h->tablet, here);
+    return before == sizeof *h + h->column_bytes && memcmp(image + before, here, count) == 0;
 }
 
 int engine_take(struct engine *g, uint32_t tablet, const void *image, size_t bytes,
@@ -323,7 +361,7 @@ int engine_take(struct engine *g, uint32_t tablet, const void *image, size_t byt
         rc = err_set(e, SHOAL_E_CORRUPT,
                      "the image is of tablet %u of table %u, not of tablet %u of table %u",
                      h.tablet, h.table, own, number);
-    if (rc == 0)
+    if (rc == 0 && !is_nothing(g, &h, image, bytes))
         rc = engine_record(g, RECORD_TABLET_IN, image, bytes, e);
     *sequence = g->sequence;
     return rc;
@@ -339,7 +377,7 @@ int engine_tablets_drop(struct engine *g, const uint32_t *tablet, uint32_t count
     for (uint32_t i = 0, number, own; rc == 0 && i < count; i++) {
         const struct engine_table *t = table_of(g, tablet[i], &number, &own);
         SHOAL_ASSERT(t == NULL || !t->scope.led[own]);
-        if (t != NULL)
+        if (t != NULL && holds(g, number, own))
             rc = check_idle(g, number, own, e);
     }
     if (rc != 0)
@@ -350,9 +388,10 @@ int engine_tablets_drop(struct engine *g, const uint32_t *tablet, uint32_t count
     list = (struct record_tablet *)(void *)(out + 1);
     *out = (struct record_tablet_out){0};
     for (uint32_t i = 0, number, own; rc == 0 && i < count; i++) {
-        if (table_of(g, tablet[i], &number, &own) != NULL)
+        const struct engine_table *t = table_of(g, tablet[i], &number, &own);
+        if (t != NULL && holds(g, number, own))
             list[out->count++] = (struct record_tablet){number, own};
-        if (out->count < DROP_MOST && (i + 1 < count || out->count == 0))
+        if (out->count == 0 || (out->count < DROP_MOST && i + 1 < count))
             continue;
         rc = engine_record(g, RECORD_TABLET_OUT, out, sizeof *out + out->count * sizeof *list, e);
         out->count = 0;
@@ -372,7 +411,7 @@ uint32_t engine_strays(const struct engine *g, uint32_t *out, uint32_t most)
         for (uint32_t i = 0; table != NULL && i < g->table[t].scope.tablets && found < most; i++) {
             uint32_t global = table_schema_of(table)->tablet_first + i;
             bool ours = global < p->tablets && p->shard_of[global] == p->number;
-            if (!ours && (table_tablet_holds(table, i) || runs_marked(&g->runs, t, i)))
+            if (!ours && holds(g, t, i))
                 out[found++] = global;
         }
     }

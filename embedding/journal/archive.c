@@ -183,6 +183,9 @@ struct walk {
     uint32_t *hits;       /* owned; (LIMIT_KEYS) */
     uint64_t first, last; /* sequences of the segment's records; 0: none */
     int (*visit)(void *context, struct journal_cursor *c, const struct found *r, struct err *e);
+    /* a tablet that came from another shard, with its whole payload; NULL: they are skipped */
+    int (*tablet)(void *context, struct journal_cursor *c, void *payload, size_t bytes,
+                  struct err *e);
     void *context;
 };
 
@@ -251,7 +254,11 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             w->first = r.head->sequence;
 
         w->last = r.head->sequence;
-        rc = push_hits(w, &c, r.head, &found.hit_count, e);
+        if (w->tablet != NULL && r.head->kind == RECORD_TABLET_IN &&
+            (rc = cursor_whole(&c, &payload, e)) == 0)
+            rc = w->tablet(w->context, &c, payload, r.head->payload_bytes, e);
+        if (rc == 0)
+            rc = push_hits(w, &c, r.head, &found.hit_count, e);
         if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
             found.payload = payload;
             rc = w->visit(w->context, &c, &found, e);
@@ -390,6 +397,23 @@ static int blank_visit(void *context, struct journal_cursor *c, const struct fou
     return rc;
 }
 
+/* The rows of a tablet that came: nothing reads them any more, so all of them go. */
+static int blank_tablet(void *context, struct journal_cursor *c, void *payload, size_t bytes,
+                        struct err *e)
+{
+    struct blank *b = context;
+    struct record_tablet_in in;
+    if (bytes < sizeof in)
+        return 0;
+    memcpy(&in, payload, sizeof in);
+    if (in.table != b->wish->table)
+        return 0;
+    memset((char *)payload + sizeof in, 0, bytes - sizeof in);
+    int rc = cursor_rewrite(c, e);
+    b->records += rc == 0;
+    return rc;
+}
+
 /* A cut or a checkpoint may share the file and knows its checksum, so the archive gets a copy of
  * its own. Returns a descriptor for reading and writing, or -1 with errno. */
 static int open_unshared(const char *path)
@@ -420,7 +444,11 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
 {
     SHOAL_ASSERT(wish_ok(wish));
     struct blank b = {.wish = wish};
-    struct walk w = {.wish = wish, .visit = blank_visit, .context = &b, .hits = hits_new()};
+    struct walk w = {.wish = wish,
+                     .visit = blank_visit,
+                     .tablet = blank_tablet,
+                     .context = &b,
+                     .hits = hits_new()};
     int rc = 0;
     if (w.hits == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to read the archive");

@@ -135,7 +135,9 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
 
 bool table_tablet_holds(const struct table *t, uint32_t tablet)
 {
-    return table_image_bytes(t, tablet) > sizeof(struct image_header) + sizeof(uint64_t);
+    const struct tablet *own = &t->tablets[tablet];
+    return own->row_count > 0 || table_cold_tablet(t, tablet) > 0 || own->undo != NULL ||
+           own->life != NULL || own->batches > 0;
 }
 
 /* Writes rows in the index's order: this passes its lines once, and prefetches the rows of the next

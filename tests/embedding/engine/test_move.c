@@ -3,6 +3,7 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/follow.h"
 #include "embedding/rows/table_cold.h"
+#include "embedding/store/stored.h"
 #include "tests/lib/embedding_cool.h"
 #include "tests/lib/move_rig.h"
 #include "tests/lib/suite.h"
@@ -17,7 +18,7 @@ static char dir_a[LIMIT_PATH], dir_b[LIMIT_PATH];
 static struct rig a, b, all; /* all: an engine that has every tablet */
 static uint16_t owner[MOVE_TABLETS];
 
-static void pair_open(enum durability durability, bool folders)
+static void pair_open_as(enum durability durability, bool folders, enum run_mode mode)
 {
     rig_open(&a, folders ? dir_a : NULL, durability);
     rig_open(&b, folders ? dir_b : NULL, durability);
@@ -25,12 +26,17 @@ static void pair_open(enum durability durability, bool folders)
     struct rig *each[] = {&a, &b, &all};
     for (int i = 0; i < 3; i++) {
         rig_table(each[i], 0);
-        ck_assert_int_eq(engine_run_open(each[i]->g, 1, 2, RUN_SSP, NULL), 0);
+        ck_assert_int_eq(engine_run_open(each[i]->g, 1, 2, mode, NULL), 0);
     }
     for (uint32_t k = 0; k < MOVE_TABLETS; k++)
         owner[k] = k >= MOVE_TABLETS / 2;
     move_lead(&a, owner, 0);
     move_lead(&b, owner, 1);
+}
+
+static void pair_open(enum durability durability, bool folders)
+{
+    pair_open_as(durability, folders, RUN_SSP);
 }
 
 static void train(uint64_t from, uint64_t to)
@@ -70,6 +76,25 @@ static void reopen(struct rig *s, const char *dir, uint16_t self, bool flush)
     rig_close(s, flush);
     rig_open(s, dir, DURABLE_JOURNAL);
     move_lead(s, owner, self);
+}
+
+static int count_pair(void *context, const void *key, size_t key_bytes, const void *value,
+                      size_t value_bytes, struct err *e)
+{
+    (void)key, (void)key_bytes, (void)value, (void)value_bytes, (void)e;
+    ++*(uint32_t *)context;
+    return 0;
+}
+
+/* Rows of the moved tablet in an engine's store, of any epoch. */
+static uint32_t pairs(struct rig *s)
+{
+    struct store_item from, below, ignored;
+    uint32_t count = 0;
+    stored_row_range(0, MOVED, 0, &from, &ignored);
+    stored_row_range(0, MOVED, STORED_EPOCH_MAX, &ignored, &below);
+    ck_assert_int_eq(store_range(s->g->store, &from, &below, count_pair, &count, NULL), 0);
+    return count;
 }
 
 static void close_all(void)
@@ -144,6 +169,7 @@ START_TEST(old_rows_of_the_store_stay_away)
     cool_table(&b, 0, 12);
     reopen(&b, dir_b, 1, true);
     ck_assert_uint_gt(table_cold_tablet(engine_table(b.g, 0), MOVED), 0);
+    ck_assert_uint_gt(pairs(&b), 0);
     train(5, 8);
     cool_table(&a, 0, 8);
     move_over(&a, &b, MOVED);
@@ -154,6 +180,8 @@ START_TEST(old_rows_of_the_store_stay_away)
         reopen(&b, dir_b, 1, times > 0);
         check_equal();
     }
+    ck_assert_uint_eq(pairs(&a), 0); /* and leave it */
+    ck_assert_uint_eq(pairs(&b), 0);
     cool_table(&b, 0, 8);
     check_equal();
     train(8, 9);
@@ -341,6 +369,75 @@ START_TEST(no_tablet_moves_beside_a_cut_or_a_push)
 }
 END_TEST
 
+/* A worker that computes a batch again sees the rows before it, wherever their tablet is. */
+START_TEST(undo_moves_with_its_tablet)
+{
+    static struct rig_push p;
+    static float there[SHARD_KEYS * SHARD_WIDTH], here[SHARD_KEYS * SHARD_WIDTH];
+    uint32_t count = 0;
+    pair_open_as(DURABLE_JOURNAL, true, RUN_BSP);
+    train(0, 3);
+    cool_table(&a, 0, 8);
+    move_over(&a, &b, MOVED);
+    rig_push_make(&p, 1, 0, 0, 0, 2, 3);
+    for (uint32_t i = 0; i < SHARD_KEYS; i++)
+        if (key_tablet(key_mix(p.keys[i]), SHARD_TABLET_BITS) == MOVED)
+            p.keys[count++] = p.keys[i];
+    uint64_t clock = table_undo_clock(1, 3);
+    table_pull_before(engine_table(b.g, 0), p.keys, count, clock, there);
+    table_pull_before(engine_table(all.g, 0), p.keys, count, clock, here);
+    ck_assert_mem_eq(there, here, count * SHARD_WIDTH * sizeof(float));
+    table_pull(engine_table(b.g, 0), p.keys, count, there);
+    ck_assert_mem_ne(there, here, count * SHARD_WIDTH * sizeof(float));
+    close_all();
+}
+END_TEST
+
+START_TEST(an_empty_tablet_needs_no_record)
+{
+    struct err e = {0};
+    size_t bytes;
+    uint64_t rows, sequence;
+    pair_open(DURABLE_JOURNAL, true);
+    uint64_t before = b.g->sequence;
+    void *image = move_give(&a, MOVED, &bytes, &rows, &e);
+    ck_assert_int_eq(engine_take(b.g, MOVED, image, bytes, &sequence, &e), 0);
+    ck_assert_int_eq(engine_tablets_drop(b.g, &(uint32_t){MOVED}, 1, &e), 0);
+    ck_assert_uint_eq(b.g->sequence, before);
+    ck_assert_uint_eq(sequence, before);
+    ck_assert_uint_eq(b.g->table[0].changed[MOVED], 0);
+    train(0, 1);
+    move_over(&a, &b, MOVED); /* one with marks and rows does */
+    ck_assert_int_eq(engine_take(b.g, MOVED, image, bytes, &sequence, &e), 0);
+    ck_assert_uint_eq(table_tablet_rows(engine_table(b.g, 0), MOVED), 0);
+    ck_assert(!runs_marked(&b.g->runs, 0, MOVED));
+    ck_assert_uint_gt(b.g->table[0].changed[MOVED], 0);
+    free(image);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_load_that_may_be_taken_back_stays)
+{
+    struct err e = {0};
+    size_t bytes;
+    uint64_t rows, sequence, ignored;
+    pair_open(DURABLE_JOURNAL, true);
+    train(0, 1);
+    void *image = move_give(&a, MOVED, &bytes, &rows, &e);
+    a.g->loaded[a.g->loads++] = (struct engine_loaded){.run = 1, .tables = 1};
+    b.g->loaded[b.g->loads++] = (struct engine_loaded){.run = 1, .tables = 1};
+    ck_assert_ptr_null(move_give(&a, MOVED, &bytes, &rows, &e));
+    ck_assert_int_eq(e.code, SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_take(b.g, MOVED, image, bytes, &sequence, &e), SHOAL_E_BUSY);
+    free(image);
+    ck_assert_int_eq(engine_fence(a.g, 1, 0, 1, true, &(int64_t){0}, &ignored, &e), 0);
+    ck_assert_int_eq(engine_fence(b.g, 1, 0, 1, true, &(int64_t){0}, &ignored, &e), 0);
+    move_over(&a, &b, MOVED); /* it trains */
+    close_all();
+}
+END_TEST
+
 START_TEST(strays_are_found)
 {
     struct err e = {0};
@@ -387,6 +484,9 @@ int main(void)
     tcase_add_test(t, marks_count_once_a_tablet_is_led);
     tcase_add_test(t, marks_of_a_run_that_is_not_open_wait);
     tcase_add_test(t, no_tablet_moves_beside_a_cut_or_a_push);
+    tcase_add_test(t, undo_moves_with_its_tablet);
+    tcase_add_test(t, an_empty_tablet_needs_no_record);
+    tcase_add_test(t, a_load_that_may_be_taken_back_stays);
     tcase_add_test(t, strays_are_found);
     return suite_main(s);
 }

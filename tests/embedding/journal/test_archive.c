@@ -183,6 +183,47 @@ START_TEST(wished_keys_are_blanked_and_others_stay)
 }
 END_TEST
 
+static void tablet_in(uint32_t table, uint64_t *payload, size_t count)
+{
+    struct record_header h = {.kind = RECORD_TABLET_IN};
+    struct record_tablet_in in = {.magic = RECORD_TABLET_MAGIC, .table = table};
+    memset(payload, 0x55, count * sizeof *payload);
+    memcpy(payload, &in, sizeof in);
+    struct record_payload p = {{payload, NULL}, {count * sizeof *payload, 0}};
+    ck_assert_int_eq(journal_append(j, &h, &p, &e), 0);
+    ck_assert_int_eq(journal_commit(j, &e), 0);
+}
+
+/* A tablet that came from another shard has rows of erased keys: those of its table go. */
+START_TEST(rows_of_a_tablet_that_came_are_blanked)
+{
+    static const uint64_t wished[] = {5};
+    static uint64_t payload[40];
+    struct archive_wish wish = wish_of(wished, 1, WIDTH + 2, 0);
+    struct journal_files f;
+    struct journal_cursor c;
+    struct journal_record r;
+    uint64_t records;
+    tablet_in(0, payload, 40);
+    tablet_in(1, payload, 40);
+    ck_assert_int_eq(cursor_gather(NULL, j, &f, &e), 0);
+    close(f.file[0].fd);
+    ck_assert_int_eq(archive_blank(&f, &wish, &records, &e), 0);
+    ck_assert_uint_eq(records, 1);
+    cursor_files_free(&f);
+    ck_assert_int_eq(cursor_gather(NULL, j, &f, &e), 0);
+    cursor_open(&c, &f, 0, UINT64_MAX, CURSOR_WHOLE);
+    for (uint32_t table = 0; table < 2; table++) {
+        ck_assert_int_eq(cursor_next(&c, &r, &e), 0); /* checks the record, too */
+        const uint64_t *at = r.payload;
+        for (size_t i = sizeof(struct record_tablet_in) / sizeof *at; i < 40; i++)
+            ck_assert_uint_eq(at[i], table == 0 ? 0 : payload[39]);
+    }
+    cursor_close(&c);
+    cursor_files_free(&f);
+}
+END_TEST
+
 static const char *in(const char *name)
 {
     static char path[4][LIMIT_PATH + 64];
@@ -243,6 +284,7 @@ int main(void)
     tcase_add_test(t, blame_tells_what_was_pushed);
     tcase_add_loop_test(t, blame_names_a_batch_once, 0, 2);
     tcase_add_test(t, wished_keys_are_blanked_and_others_stay);
+    tcase_add_test(t, rows_of_a_tablet_that_came_are_blanked);
     tcase_add_test(t, an_archive_has_rising_generations);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
