@@ -472,6 +472,7 @@ static bool settled(void *context)
 {
     const struct cluster *c = context;
     bool good = c->coord != NULL;
+    uint32_t leaders = 0;
     for (uint32_t i = 0; good && i < c->options.servers * c->options.shards; i++) {
         const struct shard *s = c->server[i].shard;
         if (s != NULL && s->copies.role == COPIES_FOLLOWS)
@@ -480,8 +481,9 @@ static bool settled(void *context)
             good = s != NULL && engine_back(s->engine) && lead_ready(&s->lead) &&
                    s->lead.epoch == c->coord->fleet.cluster.map_epoch &&
                    (s->copies.role == COPIES_ALONE || copies_leased(s));
+        leaders += good && s->copies.role != COPIES_FOLLOWS;
     }
-    return good;
+    return good && leaders == c->coord->fleet.members.shards;
 }
 
 bool cluster_settle(struct cluster *c, uint64_t until_ns)

@@ -145,8 +145,8 @@ bool cluster_run(struct cluster *c, uint64_t until_ns);
 bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns);
 /* Submits the job again, over the data that it left before; starts dead processes. */
 void cluster_submit(struct cluster *c);
-/* Runs until every shard has the coordinator's map and all its rows again; false: time was up
- * before. */
+/* Runs until every copy of a shard has all its rows again, and one of each shard leads, with the
+ * coordinator's map; false: time was up before. */
 bool cluster_settle(struct cluster *c, uint64_t until_ns);
 void cluster_result(const struct cluster *c, struct cluster_result *out);
 

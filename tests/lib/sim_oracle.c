@@ -104,6 +104,27 @@ static const struct cluster_server *server_of(const struct sim_node *n)
     return NULL;
 }
 
+/* Checks that the copies that count as in sync have a push that is acknowledged. Rows of a process
+ * that has died go with it in `memory`, and what was not synced goes with power: the leader does
+ * not know it yet. */
+static void copies_have(const struct shard *s, const struct wire_PUSH *q)
+{
+    if (o.c->options.durability == DURABLE_MEMORY || o.c->options.power)
+        return;
+    for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
+        const struct shard *f = o.c->server[i].shard;
+        if (f == NULL || f->copies.role != COPIES_FOLLOWS || f->lead.self != s->lead.self ||
+            (s->copies.in_sync >> f->copies.place & 1) == 0 || !engine_back(f->engine))
+            continue;
+        uint64_t mark = engine_mark_range(f->engine, q->run, q->lane, q->table, q->tablet_first,
+                                          q->tablet_count);
+        if (mark < q->to)
+            BROKEN("shard %s acknowledges batch %" PRIu64 " of lane %u; its copy %s, in sync, has "
+                   "%" PRIu64,
+                   s->name, q->to, q->lane, f->name, mark);
+    }
+}
+
 static void pushed(const struct shard *s, const struct wire_PUSH *q, const struct wire *reply)
 {
     uint64_t mark = reply->u.PUSH_reply.mark;
@@ -123,6 +144,7 @@ static void pushed(const struct shard *s, const struct wire_PUSH *q, const struc
         BROKEN("shard %s acknowledges batch %" PRIu64 " of lane %u, table %u, tablets [%u, +%u), "
                "and says mark %" PRIu64 ": the mark there is %" PRIu64,
                s->name, q->to, q->lane, q->table, q->tablet_first, q->tablet_count, mark, is);
+    copies_have(s, q);
     /* under fsync and with followers a push is answered later than it is admitted */
     uint64_t generation = engine_lane_generation(s->engine, q->run, q->lane);
     if (reply->u.PUSH_reply.applied > 0 && q->generation != generation &&
@@ -402,11 +424,13 @@ static int by_name(const void *a, const void *b)
 void oracle_rows_take(struct oracle_rows *out)
 {
     const struct coord_cluster *cl = &o.c->coord->fleet.cluster;
+    uint32_t leaders = 0;
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
         const struct shard *s = o.c->server[i].shard;
         if (s->copies.role == COPIES_FOLLOWS)
             continue;
+        leaders++;
         if (s->lead.tablet_count != cl->tablets ||
             memcmp(s->lead.shard_of, cl->shard_of, cl->tablets * sizeof *cl->shard_of) != 0)
             BROKEN("shard %s has another map of epoch %" PRIu64 " than the coordinator", s->name,
@@ -414,6 +438,8 @@ void oracle_rows_take(struct oracle_rows *out)
         for (uint32_t t = 0; t < CLUSTER_TABLES; t++)
             table_take(out, s, t);
     }
+    if (leaders != o.c->coord->fleet.members.shards)
+        BROKEN("%u copies lead, there are %u shards", leaders, o.c->coord->fleet.members.shards);
     if (out->count > 0)
         qsort(out->row, out->count, sizeof *out->row, by_name);
     for (uint32_t i = 1; i < out->count; i++)

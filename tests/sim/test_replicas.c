@@ -2,10 +2,13 @@
  * seed: servers are killed and started again, frozen, or cut from one another and from the
  * coordinator; the coordinator is killed.
  *
- * There is one fault at a time, and it begins while all copies are in sync, so no acknowledged push
- * may be lost, in `memory` mode either. At the end
+ * There is one fault at a time, or a pair of faults of which a copy survives, and it begins while
+ * all copies are in sync, so no acknowledged push may be lost, in `memory` mode either. In a
+ * quarter of the seeds the transactions of the coordinator's store take time, or are lost with it.
+ * In an eighth machines lose power, one or all at once: then `journal` may lose pushes on all
+ * copies, and the job trains them again or ends with a sentence. At the end
  *  - the rows equal those of an undisturbed run without followers (probe: the input's counts);
- *  - all copies of a shard are equal bit for bit: rows, marks, last record.
+ *  - all copies of a shard are equal bit for bit (sim_copies.h).
  * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the copy that leads.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
@@ -17,6 +20,7 @@
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
+#include "tests/lib/sim_copies.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
 
@@ -25,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,70 +118,60 @@ static uint32_t all_copies(void)
     return cluster.options.servers * cluster.options.shards;
 }
 
-/* True when every copy of every shard is there and in sync, as the coordinator has stored it. */
 static bool in_sync(void *context)
 {
     (void)context;
-    if (cluster.coord == NULL || !coord_cluster_ready(&cluster.coord->fleet.cluster))
-        return false;
-    for (uint32_t i = 0; i < all_copies(); i++)
-        if (cluster.server[i].node == NULL || !engine_back(cluster.server[i].shard->engine))
-            return false;
-    const struct coord_fleet *f = &cluster.coord->fleet;
-    for (uint32_t s = 0; s < f->members.shards; s++)
-        if (f->copies.of[s].in_sync != (1u << cluster.options.replicas) - 1)
-            return false;
-    return true;
+    return sim_copies_in_sync(&cluster);
 }
 
-static void copies_equal(const struct shard *a, const struct shard *b)
+static bool even(void *context)
 {
-    struct engine_stats x, y;
-    engine_stats_get(a->engine, &x);
-    engine_stats_get(b->engine, &y);
-    ck_assert_msg(x.sequence == y.sequence, "%s: %s has %" PRIu64 " records, %s has %" PRIu64, who,
-                  a->name, x.sequence, b->name, y.sequence);
-    uint64_t run = engine_newest_run(a->engine);
-    for (uint32_t t = 0; t < CLUSTER_TABLES; t++) {
-        struct table *of = engine_table(a->engine, t);
-        ck_assert_msg((of == NULL) == (engine_table(b->engine, t) == NULL), "%s: table %u", who, t);
-        uint32_t tablets = of == NULL ? 0 : 1u << table_schema_of(of)->tablet_bits;
-        for (uint32_t k = 0; k < tablets; k++) {
-            uint64_t here = 0, there = 0;
-            struct err e = {0};
-            ck_assert_int_eq(table_digest(engine_whole(a->engine, t, k, &e), k, &here), 0);
-            ck_assert_int_eq(table_digest(engine_whole(b->engine, t, k, &e), k, &there), 0);
-            ck_assert_msg(here == there, "%s: tablet %u of table %u: %s and %s have other rows",
-                          who, k, t, a->name, b->name);
-            for (uint32_t l = 0; l < 3; l++)
-                ck_assert_uint_eq(engine_mark_range(a->engine, run, l, t, k, 1),
-                                  engine_mark_range(b->engine, run, l, t, k, 1));
-        }
-    }
+    return in_sync(context) && sim_copies_even(&cluster);
 }
 
 static void all_copies_equal(void)
 {
-    ck_assert_msg(sim_run(cluster.sim, in(BOUND), in_sync, NULL), "%s: not in sync at the end",
-                  who);
-    (void)cluster_run(&cluster, in(5 * SECOND));
-    (void)sim_run(cluster.sim, in(5 * SECOND), NULL, NULL);
-    for (uint32_t i = 0; i < all_copies(); i++)
-        for (uint32_t k = i + 1; k < all_copies(); k++)
-            if (cluster.server[i].shard->lead.self == cluster.server[k].shard->lead.self)
-                copies_equal(cluster.server[i].shard, cluster.server[k].shard);
+    (void)sim_run(cluster.sim, in(10 * SECOND), NULL, NULL); /* a fault may not be over yet */
+    ck_assert_msg(sim_run(cluster.sim, in(BOUND), even, NULL), "%s: not in sync at the end", who);
+    sim_copies_equal(&cluster, who);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* Cuts two servers from each other, or a server from the coordinator, one way or both. */
-static void cut(struct rng *r, uint64_t until)
+#define FAULTS(X)                                                                                  \
+    X(server_killed)                                                                               \
+    X(coordinator_killed)                                                                          \
+    X(server_paused)                                                                               \
+    X(any_line_cut)                                                                                \
+    X(copies_cut)                                                                                  \
+    X(follower_killed_leader_cut)                                                                  \
+    X(coordinator_paused_in_takeover)                                                              \
+    X(coordinator_killed_in_takeover)                                                              \
+    X(server_without_power)                                                                        \
+    X(all_without_power)
+enum fault {
+#define X(name) FAULT_##name,
+    FAULTS(X)
+#undef X
+        FAULTS_ALL
+};
+
+/* Shared with the parent, which needs it if the test was killed. */
+struct tally {
+    uint64_t seed; /* being played; 0: none */
+    uint64_t seeds, ns, pushes, stored_late, stored_lost, power, ended, lost;
+    uint64_t fault[FAULTS_ALL];
+};
+static struct tally *tallies, *tally; /* (KINDS); of the kind that is played */
+
+static uint32_t server_of(uint32_t copy)
 {
-    struct sim_node *a = cluster.server[rng_below(r, all_copies())].node;
-    struct sim_node *b = cluster.server[rng_below(r, all_copies())].node;
+    return copy / cluster.options.shards;
+}
+
+static void lines_cut(struct rng *r, struct sim_node *a, struct sim_node *b, uint64_t until)
+{
     uint64_t ways = rng_below(r, 3);
-    if (rng_below(r, 3) == 0)
-        b = cluster.coord_node;
     if (a == NULL || b == NULL || a == b)
         return;
     if (ways != 0)
@@ -185,33 +180,101 @@ static void cut(struct rng *r, uint64_t until)
         sim_cut(b, a, until);
 }
 
-/* Returns when the fault is over. */
-static uint64_t strike(struct rng *r)
+/* Cuts two servers from each other, or a server from the coordinator, one way or both. */
+static void any_line_cut(struct rng *r, uint64_t until)
 {
+    struct sim_node *a = cluster.server[rng_below(r, all_copies())].node;
+    struct sim_node *b = cluster.server[rng_below(r, all_copies())].node;
+    if (rng_below(r, 3) == 0)
+        b = cluster.coord_node;
+    lines_cut(r, a, b, until);
+}
+
+/* Power goes from one server, or from all of them and the coordinator at once. */
+static void power_goes(struct rng *r, bool all)
+{
+    uint32_t one = (uint32_t)rng_below(r, cluster.options.servers);
+    for (uint32_t i = 0; i < cluster.options.servers; i++)
+        if (all || i == one)
+            cluster_server_power(&cluster, i, rng_next(r));
+    if (all)
+        cluster_coord_power(&cluster, rng_next(r));
+}
+
+static enum fault fault_draw(struct rng *r, const struct kind *k)
+{
+    if (cluster.options.power && rng_below(r, 3) == 0)
+        return FAULT_server_without_power;
+    if (cluster.options.power && k->durability != DURABLE_MEMORY && rng_below(r, 3) == 0)
+        return FAULT_all_without_power;
+    uint64_t one = rng_below(r, 2 * FAULT_server_without_power);
+    return one < FAULT_server_without_power ? (enum fault)one : FAULT_server_killed;
+}
+
+/* Returns when the fault is over. */
+static uint64_t strike(struct rng *r, const struct kind *k)
+{
+    enum fault fault = fault_draw(r, k);
+    uint32_t shard = (uint32_t)rng_below(r, cluster.coord->fleet.members.shards);
+    uint64_t term = cluster.coord->fleet.copies.of[shard].term;
+    uint32_t leader = sim_copies_leader(&cluster, shard);
+    uint32_t other = (uint32_t)rng_below(r, cluster.options.replicas - 1);
+    uint32_t follower = sim_copies_follower(&cluster, shard, other);
     uint32_t server = (uint32_t)rng_below(r, cluster.options.servers);
-    uint64_t pause = (20 + rng_below(r, 4000)) * MS;
-    switch (rng_below(r, 8)) {
-    case 0:
-    case 1:
-    case 2:
-    case 3:
+    uint64_t until = in((20 + rng_below(r, 4000)) * MS), soon = rng_below(r, 2000) * MS;
+    if (leader == SIM_NO_COPY || follower == SIM_NO_COPY)
+        return 0; /* a lease has run out */
+    tally->fault[fault]++;
+    switch (fault) {
+    case FAULT_server_killed:
         cluster_server_kill(&cluster, server);
-        break;
-    case 4:
+        return 0;
+    case FAULT_coordinator_killed:
         cluster_coord_kill(&cluster);
+        return 0;
+    case FAULT_server_paused:
+        for (uint32_t i = 0; i < cluster.options.shards; i++)
+            sim_pause(cluster.server[server * cluster.options.shards + i].node, until);
+        return until;
+    case FAULT_any_line_cut:
+        any_line_cut(r, until);
+        return until;
+    case FAULT_copies_cut:
+        lines_cut(r, cluster.server[leader].node, cluster.server[follower].node, until);
+        return until;
+    case FAULT_follower_killed_leader_cut:
+        if (k->durability == DURABLE_MEMORY) /* the last copy's rows count as lost after 2 s */
+            until = in(rng_below(r, 1000) * MS);
+        lines_cut(r, cluster.server[leader].node, cluster.coord_node, until);
+        (void)cluster_run(&cluster, in(soon));
+        if (cluster.coord->fleet.copies.of[shard].term == term) /* else it alone is in sync */
+            cluster_server_kill(&cluster, server_of(follower));
+        return until;
+    case FAULT_coordinator_paused_in_takeover:
+        cluster_server_kill(&cluster, server_of(leader));
+        (void)cluster_run(&cluster, in(soon));
+        sim_pause(cluster.coord_node, until + soon);
+        return until + soon;
+    case FAULT_coordinator_killed_in_takeover:
+        cluster_server_kill(&cluster, server_of(leader));
+        (void)cluster_run(&cluster, in(soon));
+        cluster_coord_kill(&cluster);
+        return 0;
+    case FAULT_server_without_power:
+        power_goes(r, false);
+        return 0;
+    case FAULT_all_without_power:
+        power_goes(r, true);
+        if (k->durability != DURABLE_FSYNC)
+            oracle_power_lost();
+        return 0;
+    case FAULTS_ALL:
         break;
-    case 5:
-        for (uint32_t k = 0; k < cluster.options.shards; k++)
-            sim_pause(cluster.server[server * cluster.options.shards + k].node, in(pause));
-        return in(pause);
-    default:
-        cut(r, in(pause));
-        return in(pause);
     }
     return 0;
 }
 
-static void job_suffers(struct rng *r)
+static void job_suffers(struct rng *r, const struct kind *k)
 {
     bool over = false;
     for (uint32_t i = 0; i < STRIKES && !over; i++) {
@@ -220,7 +283,7 @@ static void job_suffers(struct rng *r)
         if (over || !in_sync(NULL))
             continue;
         oracle_marks();
-        uint64_t until = strike(r);
+        uint64_t until = strike(r, k);
         over =
             cluster_run(&cluster, in((5 + rng_below(r, rng_below(r, 2) == 0 ? 200 : 4000)) * MS));
         if (!over && until > sim_now_ns(cluster.sim)) /* one fault at a time */
@@ -239,14 +302,15 @@ static void job_suffers(struct rng *r)
 
 static struct oracle_rows calm;
 
-static uint64_t play(const struct kind *k, uint64_t seed)
+static uint64_t number(const char *name, uint64_t fallback)
 {
-    struct rng r = rng_of(seed, 7, 8);
-    char dir[512], command[600];
-    struct cluster_result got;
-    snprintf(who, sizeof who, "%s, seed %" PRIu64, k->name, seed);
-    snprintf(dir, sizeof dir, "%s/run", folder);
-    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : fallback;
+}
+
+static struct cluster_options options_of(struct rng *r, const struct kind *k, uint64_t seed,
+                                         const char *dir)
+{
     struct cluster_options o = {
         .yaml = yaml, .servers = 1, .workers = 1, .durability = k->durability, .dir = dir};
     o.sim = (struct sim_options){.seed = seed + 1,
@@ -254,41 +318,92 @@ static uint64_t play(const struct kind *k, uint64_t seed)
                                  .delay_max_ns = MS,
                                  .work_min_ns = MS / 10,
                                  .work_max_ns = 4 * MS};
-    if (seed != 0) {
-        o.replicas = 2 + (uint32_t)rng_below(&r, 2);
-        o.servers = o.replicas + (uint32_t)rng_below(&r, 5 - o.replicas);
-        o.shards = o.replicas;
-        o.workers = 1 + (uint32_t)rng_below(&r, 3);
-        o.sim.drop = (double)rng_below(&r, 3) * 0.05;
-        o.sim.duplicate = (double)rng_below(&r, 3) * 0.1;
-        o.sim.reorder = rng_below(&r, 2) == 1;
-        o.sim.delay_max_ns = MS + rng_below(&r, 5) * MS;
-    }
-    job_make(k);
-    cluster_start(&cluster, &o, backend);
-    oracle_watch(&cluster, who);
-    if (seed != 0)
-        job_suffers(&r);
-    else
-        ck_assert(cluster_run(&cluster, BOUND));
+    if (seed == 0)
+        return o;
+    o.replicas = 2 + (uint32_t)rng_below(r, 2);
+    o.servers = o.replicas + (uint32_t)rng_below(r, 5 - o.replicas);
+    o.shards = o.replicas;
+    o.workers = 1 + (uint32_t)rng_below(r, 3);
+    o.sim.drop = (double)rng_below(r, 3) * 0.05;
+    o.sim.duplicate = (double)rng_below(r, 3) * 0.1;
+    o.sim.reorder = rng_below(r, 2) == 1;
+    o.sim.delay_max_ns = MS + rng_below(r, 5) * MS;
+    o.power = number("SHOAL_SIM_POWER", seed % 8 == 3) != 0;
+    if (!o.power && number("SHOAL_SIM_KEEP", seed % 4 == 1) != 0)
+        o.keep_ns = MS / 10 + seed % 5 * 5 * MS;
+    return o;
+}
+
+/* True when power took acknowledged pushes from all copies, and the job has ended because of it. */
+static bool ended_by_power(const struct cluster_result *got, const struct kind *k)
+{
+    return cluster.options.power && k->durability == DURABLE_JOURNAL &&
+           got->state == WIRE_JOB_FAILED &&
+           (strstr(got->text, "a server has lost pushes") != NULL ||
+            strstr(got->text, "power took what was not on a disk yet") != NULL);
+}
+
+static void job_check(const struct kind *k, uint64_t seed)
+{
+    struct cluster_result got;
+    struct oracle_rows rows;
     cluster_result(&cluster, &got);
-    ck_assert_msg(got.state == WIRE_JOB_DONE, "%s: state %u: %s", who, got.state, got.text);
+    bool ended = ended_by_power(&got, k);
+    ck_assert_msg(got.state == WIRE_JOB_DONE || ended, "%s: state %u: %s", who, got.state,
+                  got.text);
     cluster_mend(&cluster);
     bool settled = cluster_settle(&cluster, in(BOUND));
     ck_assert_msg(settled, "%s: the shards do not come back", who);
-    struct oracle_rows rows;
-    oracle_marks();
-    oracle_rows_take(&rows);
-    if (is_probe(k))
+    tally->ended += ended;
+    if (!ended) {
+        oracle_marks();
+        oracle_rows_take(&rows);
+    }
+    if (is_probe(k) && !ended)
         oracle_rows_count(&rows, counts, VALUES, EPOCHS);
     if (seed == 0) {
         oracle_rows_free(&calm);
         calm = rows;
-    } else {
+        return;
+    }
+    if (!ended) {
         oracle_rows_same(&rows, &calm);
         oracle_rows_free(&rows);
-        all_copies_equal();
     }
+    all_copies_equal();
+}
+
+static void tally_note(void)
+{
+    tally->seeds++;
+    tally->ns += sim_now_ns(cluster.sim);
+    tally->pushes += oracle_acknowledged();
+    tally->stored_late += cluster.kept.delayed;
+    tally->stored_lost += cluster.kept.lost + cluster.kept.unheard;
+    tally->power += cluster.options.power;
+    tally->lost += oracle_lost();
+}
+
+static uint64_t play(const struct kind *k, uint64_t seed)
+{
+    struct rng r = rng_of(seed, 7, 8);
+    char dir[512], command[600];
+    tally = &tallies[k - kinds];
+    tally->seed = seed;
+    snprintf(who, sizeof who, "%s, seed %" PRIu64, k->name, seed);
+    snprintf(dir, sizeof dir, "%s/run", folder);
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    struct cluster_options o = options_of(&r, k, seed, dir);
+    job_make(k);
+    cluster_start(&cluster, &o, backend);
+    oracle_watch(&cluster, who);
+    if (seed != 0)
+        job_suffers(&r, k);
+    else
+        ck_assert(cluster_run(&cluster, BOUND));
+    job_check(k, seed);
+    if (seed != 0)
+        tally_note();
     uint64_t trace = sim_trace(cluster.sim);
     cluster_free(&cluster);
     snprintf(command, sizeof command, "rm -rf %s", dir);
@@ -296,29 +411,23 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     return trace;
 }
 
-static uint64_t number(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : fallback;
-}
-
 START_TEST(replicas_lose_no_acknowledged_push)
 {
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4);
     play(&kinds[_i], 0);
-    for (uint64_t seed = first; seed < first + seeds; seed++) {
-        fprintf(stderr, "SHOAL_SIM_KIND=%d SHOAL_SIM_FIRST=%" PRIu64 "\n", _i, seed);
+    for (uint64_t seed = first; seed < first + seeds; seed++)
         (void)play(&kinds[_i], seed);
-    }
+    tally->seed = 0;
 }
 END_TEST
 
 START_TEST(replicas_same_seed_is_the_same_run)
 {
     play(&kinds[0], 0);
-    uint64_t first = play(&kinds[0], 3), second = play(&kinds[0], 3);
+    uint64_t first = play(&kinds[0], 5), second = play(&kinds[0], 5);
     ck_assert_uint_eq(first, second);
     ck_assert_uint_ne(first, play(&kinds[0], 4));
+    tally->seed = 0;
 }
 END_TEST
 
@@ -339,12 +448,35 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-int main(void)
+/* For tests/sim/seeds: prints a line for each kind, of words and numbers. */
+static void tallies_say(void)
+{
+    for (uint32_t i = 0; i < KINDS; i++) {
+        const struct tally *t = &tallies[i];
+        if (t->seeds == 0)
+            continue;
+        printf("tally %s seeds %" PRIu64 " jobs %" PRIu64 " virtual_seconds %" PRIu64
+               " pushes_acknowledged %" PRIu64,
+               kinds[i].name, t->seeds, t->seeds, t->ns / SECOND, t->pushes);
+#define X(name) printf(" " #name " %" PRIu64, t->fault[FAULT_##name]);
+        FAULTS(X)
+#undef X
+        printf(" transactions_delayed %" PRIu64 " transactions_lost %" PRIu64 " power %" PRIu64
+               " ended_by_power %" PRIu64 " batches_lost %" PRIu64 "\n",
+               t->stored_late, t->stored_lost, t->power, t->ended, t->lost);
+    }
+}
+
+int main(int argc, char **argv)
 {
     Suite *s = suite_create("replicas");
     TCase *c = tcase_create("replicas");
     const char *only = getenv("SHOAL_SIM_KIND");
     bool one = only != NULL && strtoul(only, NULL, 10) < KINDS;
+    tallies = mmap(NULL, sizeof *tallies * KINDS, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (tallies == MAP_FAILED || argc < 1)
+        return 1;
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 7200);
     tcase_add_loop_test(c, replicas_lose_no_acknowledged_push, one ? atoi(only) : 0,
@@ -356,5 +488,12 @@ int main(void)
     srunner_run_all(r, CK_NORMAL);
     int failed = srunner_ntests_failed(r);
     srunner_free(r);
+    for (uint32_t i = 0; failed > 0 && i < KINDS; i++)
+        if (tallies[i].seed != 0)
+            fprintf(stderr,
+                    "again: SHOAL_SIM_KIND=%u SHOAL_SIM_FIRST=%" PRIu64 " SHOAL_SIM_SEEDS=1 %s\n",
+                    i, tallies[i].seed, argv[0]);
+    if (getenv("SHOAL_SIM_SEEDS") != NULL)
+        tallies_say();
     return failed ? 1 : 0;
 }
