@@ -153,6 +153,24 @@ def a_stopped_leader_follows_when_it_goes_on(space):
         assert "no other copy has them" in fleet.said(who), fleet.said(who)
 
 
+def a_paused_leaders_lease_is_counted_down(space):
+    """Status tells how long the lease of a silent leader runs; then another copy leads."""
+    with Fleet(space, "f").up() as fleet:
+        fleet.wait_in_sync()
+        who, seen = fleet.leaders()[0], []
+        fleet.running[who].send_signal(signal.SIGSTOP)
+
+        def led_by_another():
+            text = shoal("status", "--coordinator", fleet.endpoint).stdout
+            seen.extend(float(x) for x in re.findall(rf"leads: server {who}, silent, its lease ends in ([\d.]+) s; server s\d: ", text))
+            return fleet.leaders()[0] != who
+
+        within(20, "another copy to lead", led_by_another)
+        fleet.running[who].send_signal(signal.SIGCONT)
+        assert len(seen) > 1 and max(seen) <= 3 and seen == sorted(seen, reverse=True), seen
+        fleet.wait_in_sync()
+
+
 def erased_keys_leave_every_copy(space):
     """Erasing rewrites the files of all copies; a follower that takes over has not the rows either."""
     train = synth(space / "train.tsv", 4000, 3)
