@@ -61,6 +61,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(IN_SYNC, "", C, 0, false) \
     X(FOLLOW, "", 0, C, false) \
     X(COPY, "", 0, C, false) \
+    X(MOVE_READ, "", 0, C, false) \
     X(SUBMIT, "", A, 0, true) \
     X(REPORT, "", A, 0, false) \
     X(JOBS, "", M | A, 0, false) \
@@ -81,6 +82,8 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(FENCES, "", 0, BOSS, false) \
     X(MAP_SET, "", 0, BOSS, false) \
     X(MAP_HELD, "", 0, BOSS, false) \
+    X(MOVE_TAKE, "", 0, BOSS, false) \
+    X(MOVE_MAP, "", 0, BOSS, false) \
     X(NAMES_SET, "", 0, BOSS, false) \
     X(NAMES_HELD, "", 0, BOSS, false) \
     X(TAKEN_SET, "", 0, BOSS, false) \

@@ -188,6 +188,8 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     switch (w->type) {
     case WIRE_TYPE_PUSH:
         return push_frames_check(m, &w->u.PUSH, e);
+    case WIRE_TYPE_MOVE_MAP:
+        return frame_expect(m, 2, w->u.MOVE_MAP.gone_count, 4, WIRE_MOVE_TABLETS, e);
     case WIRE_TYPE_TASK_DONE:
         return task_frames_check(m, &w->u.TASK_DONE, e);
     case WIRE_TYPE_EVAL_DONE:

@@ -104,8 +104,8 @@
  * is not placed, it has its mark as its clock under bsp, else the smallest clock of the live lanes
  * at its mark. Journalled before the reply. A generation below the lane's is FENCED; the same one
  * again gets a new reply, and makes no lane less live. Reply: the lane's lowest mark over all
- * tablets that this shard leads; under bsp the newest clock of any lane here; the smallest clock of
- * the live lanes here (0: none). */
+ * tablets of the run that this shard leads (UINT64_MAX: it leads none); under bsp the newest clock
+ * of any lane here; the smallest clock of the live lanes here (0: none). */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(lane) U64(generation) B(live) B(placed) U64(at) U64(clock)
 #define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low)
@@ -327,6 +327,27 @@ struct wire_heat {
 #define WIRE_COPY_POSITION 64u
 #define WIRE_COPY(U32, U64, I32, F32, F64, B, STR) U32(shard) U32(copy) U64(term) U64(number)
 #define WIRE_COPY_REPLY(U32, U64, I32, F32, F64, B, STR) U64(number) U64(sequence) U64(bytes)
+
+/* ---- moves: coordinator -> taker -> giver (server/shard/move.h) ------------------------------ */
+
+/* The shard takes tablets from the shard at `endpoint`, which shows `key`. frame 1: u32 global
+ * tablet numbers, (tablet_count). map_epoch: the map that will give it the tablets. The reply comes
+ * when their rows and marks are on disk here and in every copy that is in sync; the shard leads
+ * them when that map has come (MOVE_MAP). A repeated request of the same epoch joins the first. */
+#define WIRE_MOVE_TAKE(U32, U64, I32, F32, F64, B, STR) \
+    U64(map_epoch) STR(endpoint, 256) STR(key, 48) U32(tablet_count)
+#define WIRE_MOVE_TAKE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U64(rows) U64(bytes)
+/* Taker to giver: freezes the shard's pushes until a map of this epoch, or of a later one, has come
+ * (MOVE_MAP). Reply frame 1: the tablet's image (embedding/move.h). TOO_BIG: no frame has room for
+ * it. */
+#define WIRE_MOVE_READ(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet)
+#define WIRE_MOVE_READ_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet) U64(rows)
+/* As MAP_SET, to giver and taker. frame 2: u32 global tablet numbers, (gone_count): these tablets
+ * may leave the shard with rows and marks, because the taker has them on disk. */
+#define WIRE_MOVE_MAP(U32, U64, I32, F32, F64, B, STR) \
+    U64(map_epoch) U32(tablet_count) U64(cluster_high) U64(cluster_low) U32(gone_count)
+#define WIRE_MOVE_MAP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
+#define WIRE_MOVE_TABLETS 256u /* most tablets of one MOVE_TAKE */
 
 /* A server reports every few seconds for how many seconds the disk of its data_dir has not
  * answered, and reports 0 once when it answers again. The main thread sends it, because the shards,
@@ -665,7 +686,10 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(IN_SYNC, 61, 0, 0)                                                                           \
     X(FOLLOW, 62, 0, 1)                                                                            \
     X(COPY, 63, 1, 2)                                                                              \
-    X(HEAT, 64, 0, 1)
+    X(HEAT, 64, 0, 1)                                                                              \
+    X(MOVE_TAKE, 65, 1, 0)                                                                         \
+    X(MOVE_READ, 66, 0, 1)                                                                         \
+    X(MOVE_MAP, 67, 2, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -677,6 +701,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(TABLE_CREATE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                  \
     X(TABLE_DECLARE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                 \
     X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
+    X(MOVE_TAKE, 1, tablet_count, 4, WIRE_MOVE_TABLETS)                                            \
+    X(MOVE_MAP, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
     X(FENCES, 1, lane_count, sizeof(struct wire_lane_fence), LIMIT_LANES)                          \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \

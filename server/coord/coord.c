@@ -402,6 +402,7 @@ static void step(struct coord *c)
         coord_taken_step(&c->fleet);
         coord_drop_step(&c->fleet);
     }
+    coord_moves_step(&c->fleet);
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);

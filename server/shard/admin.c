@@ -95,6 +95,16 @@ void admin_run_drop(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
+/* True when the shard leads a tablet of the run's tables. Else it knows no mark of its lanes. */
+static bool leads_of_run(const struct shard *s, uint64_t run)
+{
+    uint64_t tables = engine_run_tables(s->engine, run);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((tables >> t & 1) != 0 && s->lead.range[t].count > 0)
+            return true;
+    return false;
+}
+
 void admin_fence(struct shard *s, peer_t from)
 {
     const struct wire_FENCE r = s->in.u.FENCE;
@@ -117,6 +127,10 @@ void admin_fence(struct shard *s, peer_t from)
     (void)engine_clock(s->engine, r.run, r.lane, 0, &clock, &low);
     if (low == UINT64_MAX)
         low = 0;
+    if (!leads_of_run(s, r.run)) {
+        mark = UINT64_MAX;
+        low = 0;
+    }
     shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply =
         (struct wire_FENCE_reply){mark, clock_high(s->engine, &s->lead, r.run), low};
     shard_send_reply(s, from);
@@ -153,9 +167,13 @@ void admin_map_set(struct shard *s, peer_t from)
     const struct wire_MAP_SET r = s->in.u.MAP_SET;
     uint64_t id = s->in.id;
     struct err e = {0};
-    int rc = place_map(s, &r, s->m->frame[1].data, &e);
+    int rc = place_map(s, &r, s->m->frame[1].data, NULL, &e);
     if (!rc)
         rc = admin_take_map(s, &e);
+    if (!rc)
+        move_map_taken(s);
+    if (!rc)
+        rc = move_strays(s, &e);
     if (refused(s, from, rc, &e))
         return;
     SHOAL_ASSERT(s->lead.epoch == r.map_epoch);

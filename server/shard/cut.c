@@ -1,7 +1,7 @@
 /* cut.c: holds pushes for a cut, and restores a cut.
  *
  * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [assert:
- *    push_group_admit, push_enter] [test: no_push_moves_while_a_cut_is_held]
+ *    push_group_admit] [test: no_push_moves_while_a_cut_is_held]
  * 2. A RESTORE whose run is open already was done: it must not be done twice, for the run may have
  *    moved on. [test: cut_is_restored_once_in_memory, cut_is_restored_once_on_disk] */
 #include "server/shard/cut.h"
@@ -22,14 +22,9 @@
 
 static void let_go(struct shard *s)
 {
-    struct request_list queue = s->hold.queue;
-    struct request *q;
     env_timer_stop(s->env, &s->hold.timer);
     s->hold.cut = 0;
-    s->hold.queue = (struct request_list){0};
-    push_parked(s); /* the parked pushes came before the queued ones */
-    while ((q = request_pop(&queue)) != NULL)
-        push_enter(s, q);
+    push_go_on(s);
 }
 
 int cut_release(struct shard *s)

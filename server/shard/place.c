@@ -99,8 +99,19 @@ static int map_check(const struct shard *s, const struct wire_MAP_SET *r, struct
     return 0;
 }
 
+static int leaves_check(const struct shard *s, const struct engine_place *next,
+                        const struct place_gone *gone, struct err *e)
+{
+    static const struct place_gone none;
+    if (s->copies.role == COPIES_FOLLOWS)
+        return 0; /* its rows go with the leader's records */
+    if (gone == NULL)
+        gone = &none;
+    return engine_place_leaves(s->engine, next, gone->tablet, gone->count, e);
+}
+
 int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *shard_of,
-              struct err *e)
+              const struct place_gone *gone, struct err *e)
 {
     struct engine_place next = *engine_place(s->engine);
     int rc = map_check(s, r, e);
@@ -115,7 +126,7 @@ int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *sha
         next.map_epoch = r->map_epoch;
         next.tablets = r->tablet_count;
         next.shard_of = shard_of;
-        rc = engine_place_leaves(s->engine, &next, NULL, 0, e);
+        rc = leaves_check(s, &next, gone, e);
         if (rc == 0)
             rc = engine_place_set(s->engine, &next, e);
     }

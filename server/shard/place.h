@@ -10,7 +10,7 @@
  *
  * 1. A shard leads only tablets that the map in its folder gives it. [assert: epoch_of]
  *    [test: a_map_is_kept_before_it_is_led]
- * 2. A map that takes away a tablet with rows or marks is refused. [test:
+ * 2. A map that takes away a tablet with rows or marks is refused, unless it was moved. [test:
  *    a_map_that_leaves_rows_is_refused]
  *
  * A shard without a coordinator (tests, shoal bench) belongs to no cluster: it takes any map, and
@@ -27,9 +27,14 @@ struct shard;
 void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out);
 /* CONFIG: the coordinator's cluster, or number, is not the one of this folder. */
 int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e);
-/* Takes the map of a MAP_SET. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
+/* Tablets that a map may take away with their rows: another shard has them on disk. */
+struct place_gone {
+    const uint32_t *tablet; /* borrowed, (count): global numbers */
+    uint32_t count;
+};
+/* Takes the map of a MAP_SET or MOVE_MAP; gone may be NULL. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
 int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *shard_of,
-              struct err *e);
+              const struct place_gone *gone, struct err *e);
 void place_held(struct shard *s, peer_t from); /* answers MAP_HELD */
 /* Takes the line of a NAMES_SET. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
 int place_names(struct shard *s, const struct wire_NAMES_SET *r, const char *line, size_t bytes,

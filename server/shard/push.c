@@ -58,21 +58,21 @@ static void enter(struct shard *s, struct request *q)
 void push_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
-    /* without a cut the queue is empty, so q overtakes no push */
-    SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL);
+    /* where nothing is held the queue is empty, so q overtakes no push */
+    SHOAL_ASSERT(shard_holds(s) || s->hold.queue.head == NULL);
     struct request *q = shard_take(s, from, check(s, &s->in.u.PUSH, &e), &e);
-    if (q != NULL && s->hold.cut != 0)
-        request_append(&s->hold.queue, q); /* a cut is being taken: q goes on at GO */
+    if (q != NULL && shard_holds(s))
+        request_append(&s->hold.queue, q); /* q goes on at GO, or with the next map */
     else if (q != NULL)
         enter(s, q);
 }
 
-void push_enter(struct shard *s, struct request *q)
+/* Puts a push from the queue back on its way, if the present map allows it. */
+static void enter_again(struct shard *s, struct request *q)
 {
     const struct push_record *r = &q->push.r;
     const struct table *t = engine_table(s->engine, r->table);
     struct err e;
-    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
     /* the table was there when q came; park_tables_gone takes q out with the table */
     SHOAL_ASSERT(t != NULL);
     if (check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
@@ -81,6 +81,18 @@ void push_enter(struct shard *s, struct request *q)
     }
     shard_refuse(s, q->peer, q->type, q->id, e.code, "%s", e.text);
     request_give(&s->pool, q);
+}
+
+void push_go_on(struct shard *s)
+{
+    struct request_list queue = s->hold.queue;
+    struct request *q;
+    if (shard_holds(s))
+        return;
+    s->hold.queue = (struct request_list){0};
+    push_parked(s); /* the parked pushes came before the queued ones */
+    while ((q = request_pop(&queue)) != NULL)
+        enter_again(s, q);
 }
 
 /* ---- parked pushes ---- */
@@ -99,7 +111,7 @@ void push_parked(struct shard *s)
     struct park *p = &s->park;
     const struct request *missed[PARK_MISSES];
     uint32_t misses = 0;
-    if (s->hold.cut || s->fatal.code || !p->pushes_due)
+    if (shard_holds(s) || s->fatal.code || !p->pushes_due)
         return; /* not at each tick: the check whether all rows are there takes milliseconds */
     p->short_of_room = p->pushes_due = false;
     bsp_retry(s);

@@ -1,8 +1,9 @@
 /* push.h: gradients on their way to the group of a drain.
  *
- *   push_on_message: checked --no cut is held--> push_enter
+ *   push_on_message: checked --nothing is held--> on its way
  *     |                                            ^  |  |
- *     +--a cut is held (cut.h)---> queued --let_go-+  |  +--> park_enter: parked until its rows and
+ *     +--a cut is held (cut.h), or a               |  |  |
+ *        tablet is given (move.h)--> queued --go on+  |  +--> park_enter: parked until its rows and
  *                                                     |         |         room are there
  *                                                     v         |
  *                              bsp_push: held for its clock     | push_parked
@@ -16,8 +17,9 @@
 
 /* s->in holds the decoded PUSH. */
 void push_on_message(struct shard *s, peer_t from);
-/* Puts a push from the cut's queue back on its way, if the present map allows it. */
-void push_enter(struct shard *s, struct request *q);
+/* Nothing is held any more, or perhaps so: queued pushes go on their way, where the present map
+ * allows it. */
+void push_go_on(struct shard *s);
 /* The first step of a tick: pushes that waited for rows or room and may go on, those of bsp too. */
 void push_parked(struct shard *s);
 

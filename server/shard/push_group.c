@@ -33,7 +33,7 @@ int push_group_admit(struct shard *s, struct request *q)
     struct err e = {0};
     struct push_plan *plan = &q->push.plan;
     SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH && q->push.status == 0);
-    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
+    SHOAL_ASSERT(!shard_holds(s)); /* cut.c, 1; move.h, 1 */
     int rc = engine_admit_push(s->engine, &q->push.r, plan, &e);
     if (rc == SHOAL_E_GAP) {
         push_group_answer_later(s, q, rc, plan->mark);

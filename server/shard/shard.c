@@ -58,7 +58,10 @@
     X(KEYLIST, AS_IT_IS, AWAY_TOO, admin_keylist)                                                  \
     X(STOP, SETTLE, AWAY_TOO, admin_stop)                                                          \
     X(FOLLOW, AS_IT_IS, AWAY_TOO, copies_on_follow)                                                \
-    X(COPY, AS_IT_IS, AWAY_TOO, copies_on_copy)
+    X(COPY, AS_IT_IS, AWAY_TOO, copies_on_copy)                                                    \
+    X(MOVE_TAKE, SETTLE, BACK_ONLY, move_on_take)                                                  \
+    X(MOVE_READ, SETTLE, BACK_ONLY, move_on_read)                                                  \
+    X(MOVE_MAP, SETTLE, BACK_ONLY, move_on_map)
 struct handler {
     void (*run)(struct shard *s, peer_t from); /* handles the request in s->in and s->m */
     bool settle, away;
@@ -129,6 +132,9 @@ static void on_reply(struct shard *s, peer_t from)
     case WIRE_TYPE_FOLLOW:
     case WIRE_TYPE_COPY:
         follow_on_reply(s, from);
+        break;
+    case WIRE_TYPE_MOVE_READ:
+        move_on_reply(s, from);
         break;
     default:
         break;
@@ -269,6 +275,7 @@ static void shard_synced_cb(void *context)
     if (s->fatal.code)
         return;
     push_group_synced(s);
+    move_synced(s);
     follow_step(s);
 }
 
@@ -287,6 +294,9 @@ static void shard_recovered_cb(void *context)
         return;
     }
     log_info("shard %s: all rows are back", s->name);
+    struct err e = {0};
+    if (move_strays(s, &e) != 0)
+        log_warn("shard %s: rows of tablets of other shards stay: %s", s->name, e.text);
     beat_now(s);
     follow_wake(s);
 }
@@ -344,6 +354,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     rows_go_init(s);
     beat_init(s);
     copies_init(s);
+    move_init(s);
     s->follow.timer.fire = follow_cb;
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
@@ -380,6 +391,7 @@ int shard_close(struct shard *s, bool flush_all)
 {
     push_group_settle(s);
     follow_stop(s);
+    move_close(s);
     copies_close(s);
     park_close(s);
     cut_close(s);

@@ -33,6 +33,7 @@
 #include "server/shard/follow.h"
 #include "server/shard/heat.h"
 #include "server/shard/lead.h"
+#include "server/shard/move.h"
 #include "server/shard/naming.h"
 #include "server/shard/park.h"
 #include "server/shard/request.h"
@@ -99,6 +100,7 @@ struct shard {
     struct park park;              /* pushes and pulls that wait for rows, pushes for room */
     struct bsp bsp;                /* pushes held for the other pushes of their clock */
     struct hold hold;
+    struct moves moves;
     struct checkpoints checkpoints;
     struct survey digests, table_stats;
     struct audit audit;
@@ -117,6 +119,12 @@ struct shard {
     struct wire in, out; /* scratch: the present request, the present reply */
     struct msg *m;       /* owned: the present request with its frames; NULL once it is taken */
 };
+
+/* True while no push is admitted: a cut is held, or a tablet is being given to another shard. */
+static inline bool shard_holds(const struct shard *s)
+{
+    return s->hold.cut != 0 || s->moves.give.epoch != 0;
+}
 
 extern const struct env_handler shard_handler; /* with the struct shard as core */
 

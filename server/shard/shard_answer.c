@@ -174,7 +174,7 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
         s->m = NULL;
         return q;
     }
-    if (!found && w->type == WIRE_TYPE_PUSH && s->hold.cut == 0)
+    if (!found && w->type == WIRE_TYPE_PUSH && !shard_holds(s))
         /* parts that can be applied before their clock is complete make room for the next
          * request */
         bsp_retry(s);

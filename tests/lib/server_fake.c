@@ -309,6 +309,24 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         s->map_count = q->u.MAP_SET.tablet_count;
         s->map_epoch = q->u.MAP_SET.map_epoch;
         return 0;
+    case WIRE_TYPE_MOVE_MAP:
+        free(s->shard_of);
+        s->shard_of = malloc(m->frame[1].bytes);
+        memcpy(s->shard_of, m->frame[1].data, m->frame[1].bytes);
+        s->map_count = q->u.MOVE_MAP.tablet_count;
+        s->map_epoch = q->u.MOVE_MAP.map_epoch;
+        s->gone = q->u.MOVE_MAP.gone_count;
+        s->map_ns = env_now_ns(s->env);
+        return 0;
+    case WIRE_TYPE_MOVE_TAKE:
+        s->takes++;
+        s->take = q->u.MOVE_TAKE;
+        memcpy(&s->take_first, m->frame[1].data, sizeof s->take_first);
+        if (s->take_fails != NULL)
+            (void)snprintf(w->error, sizeof w->error, "%s", s->take_fails);
+        if (s->take_slow)
+            return SHOAL_E_BUSY;
+        return s->take_fails != NULL ? SHOAL_E_TOO_BIG : 0;
     case WIRE_TYPE_MAP_HELD:
         if (s->map_slow)
             return SHOAL_E_BUSY;

@@ -69,10 +69,17 @@ struct fake_shard {
     uint64_t taken_version; /* the last TAKEN_SET, as far as it fits */
     size_t taken_bytes;
     char taken[4096];
-    uint32_t names_asked;     /* how often */
-    char names[512];          /* from the coordinator; "": none */
-    bool names_slow;          /* while true, NAMES_SET is BUSY */
-    bool map_slow;            /* the same for MAP_HELD */
+    uint32_t names_asked;       /* how often */
+    char names[512];            /* from the coordinator; "": none */
+    bool names_slow;            /* while true, NAMES_SET is BUSY */
+    bool map_slow;              /* the same for MAP_HELD */
+    uint32_t takes;             /* MOVE_TAKE so far */
+    bool take_slow;             /* while true, it is BUSY */
+    const char *take_fails;     /* it is refused with this text; NULL: it succeeds */
+    struct wire_MOVE_TAKE take; /* the last one, and its first tablet */
+    uint32_t take_first;
+    uint32_t gone;            /* tablets of the last MOVE_MAP that may leave */
+    uint64_t map_ns;          /* when the last MOVE_MAP came */
     struct fake_run run;      /* the open run */
     uint64_t newest_run;      /* highest run opened so far */
     const char *create_later; /* TABLE_CREATE is AGAIN with this text; NULL: it succeeds */

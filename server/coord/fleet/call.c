@@ -22,6 +22,7 @@ void coord_call_open(struct coord_calls *c, struct env *env, struct coord_member
 static void call_free(struct coord_call *call)
 {
     free(call->frame);
+    free(call->more);
     free(call);
 }
 
@@ -47,16 +48,24 @@ static bool may_ask(const struct coord_call *call, uint32_t shard)
     return call->set_up == NULL || call->set_up->shard[shard].done;
 }
 
+static bool moves(enum wire_type type)
+{
+    return type == WIRE_TYPE_MOVE_TAKE || type == WIRE_TYPE_MOVE_MAP;
+}
+
 static void call_send(struct coord_calls *c, const struct coord_call *call, uint32_t shard)
 {
     const struct coord_shard *s = &c->members->shard[shard];
-    if (!s->seen || !s->ready || !may_ask(call, shard) || call_answered(call, shard))
+    if (!s->seen || !s->ready || !may_ask(call, shard) || call_answered(call, shard) ||
+        (c->held && !moves(call->request.type)))
         return;
     struct msg *m;
     if (call->frame != NULL)
         m = coord_framed(&call->request, call->frame, call->frame_bytes);
     else
         m = wire_encode(&call->request);
+    if (call->more != NULL)
+        m = coord_framed_more(m, call->more, call->more_bytes);
     /* if the peer is full or lost, the timer sends again */
     coord_send(container_of(c, struct coord_fleet, calls), s->peer, m);
 }
@@ -87,6 +96,16 @@ static uint32_t present_mark(const struct coord_calls *c, struct coord_call *cal
     return call->missing;
 }
 
+static bool frame_copy(void **out, const void *frame, size_t bytes)
+{
+    if (frame == NULL)
+        return true;
+    *out = malloc(bytes + 1);
+    if (*out != NULL)
+        memcpy(*out, frame, bytes);
+    return *out != NULL;
+}
+
 bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
 {
     SHOAL_ASSERT(asked->target == COORD_NOBODY || asked->target < c->members->shards);
@@ -100,18 +119,16 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
     if (call == NULL)
         return false;
     *call = *asked;
+    call->frame = call->more = NULL;
     call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
     if (asked->present && present_mark(c, call) == 0) {
         free(call);
         return true; /* no shard is present */
     }
-    if (asked->frame != NULL) {
-        call->frame = malloc(asked->frame_bytes + 1);
-        if (call->frame == NULL) {
-            free(call);
-            return false;
-        }
-        memcpy(call->frame, asked->frame, asked->frame_bytes);
+    if (!frame_copy(&call->frame, asked->frame, asked->frame_bytes) ||
+        !frame_copy(&call->more, asked->more, asked->more_bytes)) {
+        call_free(call);
+        return false;
     }
     call->request.reply = false;
     call->request.id = c->next_id++;
@@ -144,6 +161,19 @@ void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_typ
         call_unlink(c, call);
         call_free(call);
     }
+}
+
+void coord_call_hold(struct coord_calls *c)
+{
+    SHOAL_ASSERT(c->count == 0);
+    c->held = true;
+}
+
+void coord_call_let_go(struct coord_calls *c)
+{
+    c->held = false;
+    for (struct coord_call *call = c->head; call != NULL; call = call->next)
+        call_send_all(c, call);
 }
 
 bool coord_call_open_type(const struct coord_calls *c, const void *context, enum wire_type type)

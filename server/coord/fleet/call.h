@@ -49,6 +49,8 @@ struct coord_call {
     struct wire request;
     void *frame; /* owned: the raw frame sent with the request; NULL: the type has none */
     size_t frame_bytes;
+    void *more; /* owned: the second raw frame; NULL: the type has none */
+    size_t more_bytes;
     uint32_t target; /* a shard, or COORD_NOBODY: all shards */
     uint64_t owner;  /* set by the caller: a lane, a table */
     /* borrowed: the call goes only to shards that this setup has set up; NULL: to any shard */
@@ -74,7 +76,8 @@ struct coord_calls {
     uint64_t next_id;
     struct coord_call *head; /* owned */
     uint32_t count;
-    struct { /* the newest "not now": its shard and reason */
+    bool held; /* only calls about moves are sent (moves.h) */
+    struct {   /* the newest "not now": its shard and reason */
         uint32_t shard;
         char text[ERR_TEXT_MAX];
     } waits;
@@ -93,6 +96,10 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
 void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_type type,
                        uint64_t owner);
 void coord_call_cancel_all(struct coord_calls *c);
+/* From here on only calls about moves are sent; others are sent when they are let go. No call is
+ * open. */
+void coord_call_hold(struct coord_calls *c);
+void coord_call_let_go(struct coord_calls *c);
 bool coord_call_open_type(const struct coord_calls *c, const void *context, enum wire_type type);
 void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
                          const struct msg *m);

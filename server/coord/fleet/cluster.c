@@ -73,6 +73,24 @@ static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t 
     return true;
 }
 
+bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
+                        uint32_t shard)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    struct map_record r = {
+        .epoch = cl->map_epoch + 1, .tables = cl->tables, .tablets = cl->tablets};
+    memcpy(r.bits, cl->bits, sizeof r.bits);
+    uint16_t *shard_of = malloc(cl->tablets * sizeof *shard_of);
+    if (shard_of == NULL)
+        return false;
+    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
+    for (uint32_t i = 0; i < count; i++) {
+        SHOAL_ASSERT(tablet[i] < cl->tablets && shard < f->members.shards);
+        shard_of[tablet[i]] = (uint16_t)shard;
+    }
+    return map_put(f, &r, shard_of);
+}
+
 static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint32_t shards)
 {
     uint64_t tablets = 0;
@@ -692,6 +710,7 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
         return rc;
     cl->held = others | now;
     *numbers = now;
+    coord_moves_map_changed(f);
     return 0;
 }
 
@@ -760,6 +779,9 @@ struct json *coord_cluster_json(const struct coord_fleet *f)
     }
     json_set(j, "come", come);
     json_set(j, "strangers", strangers);
+    struct json *moves = coord_moves_json(f);
+    if (moves != NULL)
+        json_set(j, "moves", moves);
     struct json *copies = coord_copies_json(f);
     if (copies != NULL)
         json_set(j, "copies", copies);

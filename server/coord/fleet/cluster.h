@@ -12,9 +12,10 @@
  *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
  *
  * Invariants:
- *  1. The owner of a tablet in the map never changes: new tables are distributed over the
- *     shards, the others stay. A job that first drops all rows (fresh.h) may put other tables in
- *     their place. [test: coord_map_of_more_tables_keeps_the_owners] [assert: map_alone]
+ *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
+ *     are distributed over the shards, the others stay. A job that first drops all rows (fresh.h)
+ *     may put other tables in their place. [assert: map_alone]
+ *     [test: coord_map_of_more_tables_keeps_the_owners]
  *  2. No shard is told of a cluster or a map that is not in the store. [test:
  *     coord_nobody_is_told_what_is_not_stored]
  *  3. A shard that held rows is taken with these rows or not at all. [test:
@@ -92,6 +93,10 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
                       bool fresh, uint64_t *numbers, struct err *e);
 
 /* Fills in MAP_SET and returns the bytes of its frame, shard_of. */
+/* Stores a map of the next epoch, in which these tablets (count, possibly 0) belong to the shard.
+ * False: the store failed, or out of memory, and nothing has changed. */
+bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
+                        uint32_t shard);
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
 /* Checks that the coordinator's file says as many shards as the tables are stored on: 0, or
  * CONFIG. */

@@ -61,7 +61,8 @@ void coord_copies_map(struct coord_fleet *f, const struct coord_shard *s)
 {
     const struct coord_cluster *cl = &f->cluster;
     struct wire w;
-    if (!coord_cluster_ready(cl) || cl->map_epoch == 0 || s->figures.map_epoch == cl->map_epoch)
+    if (!coord_cluster_ready(cl) || cl->map_epoch == 0 || f->calls.held ||
+        s->figures.map_epoch == cl->map_epoch)
         return;
     size_t bytes = coord_cluster_map_wire(cl, &w);
     (void)coord_send_frame(f, s->peer, &w, cl->shard_of, bytes);

@@ -134,9 +134,8 @@ void coord_fleet_told(void *context, int rc, const struct err *e)
         release(f);
 }
 
-struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
+struct msg *coord_framed_more(struct msg *m, const void *bytes, size_t count)
 {
-    struct msg *m = wire_encode(w);
     void *at = NULL;
     if (m != NULL)
         at = msg_add(m, count);
@@ -147,6 +146,11 @@ struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
     if (count > 0)
         memcpy(at, bytes, count);
     return m;
+}
+
+struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
+{
+    return coord_framed_more(wire_encode(w), bytes, count);
 }
 
 bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,

@@ -32,6 +32,7 @@
 #include "server/coord/fleet/heat.h"
 #include "server/coord/fleet/map.h"
 #include "server/coord/fleet/member.h"
+#include "server/coord/fleet/moves.h"
 #include "server/coord/fleet/names.h"
 #include "server/coord/fleet/options.h"
 #include "server/coord/store/store.h"
@@ -64,6 +65,7 @@ struct coord_fleet {
     struct coord_allowed keys;
     struct coord_drop drop;
     struct coord_heat heat;
+    struct coord_moves moves;
     struct coord_calls calls;
     struct coord_errands errands;
     /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have
@@ -119,6 +121,8 @@ bool coord_remove(struct coord_fleet *f, const char *key);
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m);
 /* Returns the message followed by a frame of bytes; NULL: out of memory. */
 struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);
+/* Adds a frame to m, and takes m; NULL: out of memory, or m was NULL. */
+struct msg *coord_framed_more(struct msg *m, const void *bytes, size_t count);
 /* Sends such a message; false: out of memory, or it is dropped. */
 bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);

@@ -43,6 +43,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     if (rc == 0)
         rc = coord_copies_open(f, e);
     if (rc == 0)
+        rc = coord_moves_open(f, e);
+    if (rc == 0)
         rc = coord_allowed_open(f, e);
     if (rc == 0)
         rc = coord_names_open(f, e);
@@ -62,6 +64,7 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
 
 void coord_fleet_close(struct coord_fleet *f)
 {
+    coord_moves_close(f);
     coord_copies_close(f);
     coord_heat_close(f);
     coord_member_close(&f->members);

@@ -172,6 +172,8 @@ static bool load_ask(struct coord_job *j, uint32_t shard, const struct wire *w)
 static bool map_tell(struct coord_job *j, uint32_t shard, coord_call_done done)
 {
     struct wire w;
+    if (j->fleet->calls.held) /* tablets are moving: another map comes soon */
+        return false;
     size_t bytes = coord_cluster_map_wire(&j->fleet->cluster, &w);
     return shard_ask(j, shard, &w, j->fleet->cluster.shard_of, bytes, done);
 }
@@ -187,7 +189,8 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
     struct coord_shard *s = &j->fleet->members.shard[shard];
     struct wire w;
     SHOAL_ASSERT(shard < j->fleet->members.shards && s->seen);
-    if (!map_there(j->fleet) || s->map_told == j->fleet->cluster.map_epoch || coord_fresh_due(j))
+    if (!map_there(j->fleet) || j->fleet->calls.held ||
+        s->map_told == j->fleet->cluster.map_epoch || coord_fresh_due(j))
         return;
     size_t bytes = coord_cluster_map_wire(&j->fleet->cluster, &w);
     if (coord_send_frame(j->fleet, s->peer, &w, j->fleet->cluster.shard_of, bytes))

@@ -1,0 +1,463 @@
+/* moves.c: the invariants are in moves.h. */
+#include "server/coord/fleet/moves.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAKING_NS UINT64_C(10000000000) /* a group that takes longer is given up */
+#define RETRY_NS UINT64_C(1000000000)   /* after a group that was given up */
+#define SIZE_FIRST 4u
+
+static const char PLAN_KEY[] = "moves", GROUP_KEY[] = "moves-group";
+
+struct plan_record { /* value of "moves", then the goal, u16 each */
+    uint32_t kind, drained, tablets, total;
+};
+
+static size_t group_bytes(const struct coord_group *g)
+{
+    return offsetof(struct coord_group, tablet) + g->count * sizeof g->tablet[0];
+}
+
+/* ---- the store ---- */
+
+/* False: the store failed, or out of memory. */
+static bool plan_put(struct coord_fleet *f)
+{
+    const struct coord_moves *m = &f->moves;
+    const struct plan_record r = {m->kind, m->drained, m->tablets, m->total};
+    size_t bytes = sizeof r + m->tablets * sizeof *m->goal;
+    char *value = malloc(bytes);
+    if (value == NULL)
+        return false;
+    memcpy(value, &r, sizeof r);
+    memcpy(value + sizeof r, m->goal, m->tablets * sizeof *m->goal);
+    bool good = coord_put(f, PLAN_KEY, value, bytes);
+    free(value);
+    return good;
+}
+
+static int group_load(struct coord_fleet *f, struct err *e)
+{
+    struct coord_group *g = &f->moves.group;
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(f->store, GROUP_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return coord_store_optional(rc);
+    if (bytes <= sizeof *g)
+        memcpy(g, value, bytes);
+    bool fits = bytes >= offsetof(struct coord_group, tablet) && g->count <= WIRE_MOVE_TABLETS &&
+                bytes == group_bytes(g);
+    free(value);
+    if (!fits)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored group of tablets has %zu bytes", bytes);
+    return 0;
+}
+
+int coord_moves_open(struct coord_fleet *f, struct err *e)
+{
+    struct coord_moves *m = &f->moves;
+    struct plan_record r = {0};
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(f->store, PLAN_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return coord_store_optional(rc);
+    if (bytes >= sizeof r)
+        memcpy(&r, value, sizeof r);
+    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *m->goal || r.kind > MOVES_ADD ||
+        r.kind == MOVES_NONE) {
+        free(value);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored plan of moves has %zu bytes", bytes);
+    }
+    memmove(value, (char *)value + sizeof r, bytes - sizeof r);
+    *m = (struct coord_moves){.kind = (enum coord_moves_kind)r.kind,
+                              .drained = r.drained,
+                              .goal = value,
+                              .tablets = r.tablets,
+                              .total = r.total,
+                              .size = SIZE_FIRST,
+                              .all = true};
+    for (uint32_t i = 0; i < r.tablets; i++)
+        if (m->goal[i] >= f->members.shards)
+            return err_set(e, SHOAL_E_CORRUPT, "the stored plan moves tablet %u to shard %u", i,
+                           m->goal[i]);
+    return group_load(f, e);
+}
+
+void coord_moves_close(struct coord_fleet *f)
+{
+    free(f->moves.goal);
+    f->moves = (struct coord_moves){0};
+}
+
+/* ---- the plan ---- */
+
+static uint32_t left(const struct coord_fleet *f)
+{
+    const struct coord_moves *m = &f->moves;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MIN(m->tablets, f->cluster.tablets); i++)
+        count += m->goal[i] != f->cluster.shard_of[i];
+    return count;
+}
+
+int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, uint32_t drained,
+                      const uint16_t *goal, struct err *e)
+{
+    struct coord_moves *m = &f->moves;
+    uint32_t tablets = f->cluster.tablets;
+    SHOAL_ASSERT(kind != MOVES_NONE && coord_cluster_ready(&f->cluster) && tablets > 0);
+    if (m->kind != MOVES_NONE)
+        return err_set(e, SHOAL_E_EXISTS,
+                       "tablets are being moved already (%u are left): wait for the end of that "
+                       "plan (shoal status), or stop it first (shoal rebalance --stop)",
+                       left(f));
+    uint16_t *copy = malloc(tablets * sizeof *copy);
+    if (copy == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", tablets);
+    memcpy(copy, goal, tablets * sizeof *copy);
+    *m = (struct coord_moves){.kind = kind,
+                              .drained = drained,
+                              .goal = copy,
+                              .tablets = tablets,
+                              .size = SIZE_FIRST,
+                              .plan_ns = env_now_ns(f->env)};
+    m->total = left(f);
+    if (m->total > 0 && plan_put(f)) {
+        log_info("%u of %u tablets are to move", m->total, tablets);
+        return 0;
+    }
+    bool nothing = m->total == 0;
+    coord_moves_close(f);
+    if (nothing)
+        return err_set(e, SHOAL_E_NOT_FOUND, "no tablet has to move");
+    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* Tells every shard the newest map, which only givers and takers have followed. */
+static void map_tell_all(struct coord_fleet *f);
+
+static void plan_end(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    log_info("the plan of moves has ended: %u tablets have moved, %" PRIu64 " bytes, frozen for "
+             "%.1f ms at most",
+             m->moved, m->bytes, (double)m->longest_ns * 1e-6);
+    if (!coord_remove(f, PLAN_KEY) || !coord_remove(f, GROUP_KEY))
+        return;
+    coord_moves_close(f);
+    map_tell_all(f);
+}
+
+int coord_moves_stop(struct coord_fleet *f, struct err *e)
+{
+    if (f->moves.kind == MOVES_NONE)
+        return err_set(e, SHOAL_E_NOT_FOUND, "no tablets are being moved");
+    f->moves.stops = true;
+    return 0;
+}
+
+void coord_moves_map_changed(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    uint32_t tablets = f->cluster.tablets;
+    if (m->kind == MOVES_NONE || m->tablets == tablets)
+        return;
+    uint16_t *goal = malloc(tablets * sizeof *goal);
+    if (goal == NULL) {
+        m->stops = true;
+        return;
+    }
+    for (uint32_t i = 0; i < tablets; i++)
+        goal[i] = i < m->tablets ? m->goal[i] : f->cluster.shard_of[i];
+    free(m->goal);
+    m->goal = goal;
+    m->tablets = tablets;
+    m->at = 0;
+    (void)plan_put(f);
+}
+
+/* ---- telling ---- */
+
+static void told(void *context, const struct coord_call *call, int status, const char *text);
+
+/* Tells a shard the map, with the group's tablets, which may leave it. */
+static bool map_tell(struct coord_fleet *f, uint32_t shard, bool gone, coord_call_done done)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    const struct coord_group *g = &f->moves.group;
+    struct wire w;
+    size_t bytes = coord_cluster_map_wire(cl, &w);
+    const struct wire_MAP_SET map = w.u.MAP_SET;
+    w.type = WIRE_TYPE_MOVE_MAP;
+    w.u.MOVE_MAP = (struct wire_MOVE_MAP){map.map_epoch, map.tablet_count, map.cluster_high,
+                                          map.cluster_low, gone ? g->count : 0};
+    return coord_call_start(
+        &f->calls, &(struct coord_call){.context = f,
+                                        .request = w,
+                                        .frame = cl->shard_of,
+                                        .frame_bytes = bytes,
+                                        .more = (void *)g->tablet,
+                                        .more_bytes = gone ? g->count * sizeof g->tablet[0] : 0,
+                                        .target = shard,
+                                        .owner = shard,
+                                        .on_done = done});
+}
+
+static void told_last(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_fleet *f = context;
+    struct coord_shard *s = &f->members.shard[call->owner];
+    if (status == 0)
+        s->figures.map_epoch = call->request.u.MOVE_MAP.map_epoch;
+    else
+        log_warn("server %s refused the map: %s", s->server, text);
+}
+
+static void map_tell_all(struct coord_fleet *f)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        if (f->members.shard[s].figures.map_epoch != f->cluster.map_epoch)
+            (void)map_tell(f, s, false, told_last); /* else its next setup tells it */
+}
+
+/* The group is over. */
+static void group_end(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    uint64_t now = env_now_ns(f->env), took = now - m->began_ns;
+    m->state = MOVES_IDLE;
+    m->all = false;
+    coord_call_let_go(&f->calls);
+    if (m->given_up) {
+        m->next_ns = now + RETRY_NS;
+        m->size = MAX(m->size / 2, 1);
+        return;
+    }
+    m->moved += m->group.count;
+    m->longest_ns = MAX(m->longest_ns, took);
+    m->next_ns = now + COORD_MOVE_PAUSE * took;
+    if (took < COORD_MOVE_FREEZE_NS / 2)
+        m->size = MIN(2 * m->size, WIRE_MOVE_TABLETS);
+    else if (took > COORD_MOVE_FREEZE_NS)
+        m->size = MAX(m->size / 2, 1);
+}
+
+/* Tells the next shard; false when out of memory: the next step tries again. */
+static void tell_next(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    if (m->state != MOVES_TELLING || coord_call_open_type(&f->calls, f, WIRE_TYPE_MOVE_MAP))
+        return;
+    if (m->telling == COORD_NOBODY)
+        group_end(f);
+    else
+        (void)map_tell(f, m->telling, !m->given_up || m->all, told);
+}
+
+static void told(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_fleet *f = context;
+    struct coord_moves *m = &f->moves;
+    struct coord_shard *s = &f->members.shard[call->owner];
+    SHOAL_ASSERT(m->state == MOVES_TELLING && call->owner == m->telling);
+    if (status != 0) {
+        log_error("server %s refused the map of epoch %" PRIu64 ": %s", s->server,
+                  f->cluster.map_epoch, text);
+        (void)snprintf(m->text, sizeof m->text, "server %s refused the map: %s", s->server, text);
+        return; /* the next step tells it again */
+    }
+    s->figures.map_epoch = call->request.u.MOVE_MAP.map_epoch;
+    if (m->all)
+        m->telling = m->telling + 1 < f->members.shards ? m->telling + 1 : COORD_NOBODY;
+    else if (m->telling == m->group.taker) /* 3. */
+        m->telling = m->group.giver;
+    else
+        m->telling = COORD_NOBODY;
+}
+
+/* Stores the next map, with the group's new owners unless it is given up, and tells it. */
+static void map_change(struct coord_fleet *f, bool given_up)
+{
+    struct coord_moves *m = &f->moves;
+    const struct coord_group *g = &m->group;
+    m->given_up = given_up;
+    if (!coord_cluster_move(f, g->tablet, given_up ? 0 : g->count, g->taker))
+        return;
+    if (!given_up && !coord_put(f, GROUP_KEY, g, group_bytes(g)))
+        return;
+    m->state = MOVES_TELLING;
+    m->telling = m->all ? 0 : g->taker;
+    tell_next(f);
+}
+
+/* ---- taking ---- */
+
+static void give_up(struct coord_fleet *f, const char *why)
+{
+    struct coord_moves *m = &f->moves;
+    m->tries++;
+    log_warn("%u tablets stay with shard %u for now: %s", m->group.count, m->group.giver, why);
+    (void)snprintf(m->text, sizeof m->text, "%s", why);
+    coord_call_cancel(&f->calls, f, WIRE_TYPE_MOVE_TAKE, UINT64_MAX);
+    map_change(f, true);
+}
+
+/* True when giver and taker are the processes that began the group. */
+static bool same_processes(const struct coord_fleet *f)
+{
+    const struct coord_moves *m = &f->moves;
+    return f->members.shard[m->group.giver].incarnation == m->giver_incarnation &&
+           f->members.shard[m->group.taker].incarnation == m->taker_incarnation;
+}
+
+static void taken_reply(void *context, const struct coord_call *call, uint32_t shard,
+                        const struct wire *reply, const struct msg *msg)
+{
+    struct coord_fleet *f = context;
+    (void)call;
+    (void)shard;
+    (void)msg;
+    f->moves.rows += reply->u.MOVE_TAKE_reply.rows;
+    f->moves.bytes += reply->u.MOVE_TAKE_reply.bytes;
+}
+
+static void taken(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_fleet *f = context;
+    SHOAL_ASSERT(f->moves.state == MOVES_TAKING);
+    (void)call;
+    if (status != 0)
+        give_up(f, text);
+    else if (!same_processes(f)) /* 1. */
+        give_up(f, "a server started again meanwhile");
+    else
+        map_change(f, false);
+}
+
+static bool present(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_shard *s = &f->members.shard[shard];
+    return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= coord_fleet_lease_ns(f);
+}
+
+/* Chooses the next tablets that go from one shard to another. False: none is left. */
+static bool group_choose(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    const uint16_t *owner = f->cluster.shard_of;
+    struct coord_group *g = &m->group;
+    uint32_t end = MIN(m->tablets, f->cluster.tablets);
+    while (m->at < end && m->goal[m->at] == owner[m->at])
+        m->at++;
+    if (m->at == end)
+        return false;
+    *g = (struct coord_group){
+        .epoch = f->cluster.map_epoch + 1, .giver = owner[m->at], .taker = m->goal[m->at]};
+    for (uint32_t i = m->at; i < end && g->count < m->size; i++)
+        if (owner[i] == g->giver && m->goal[i] == g->taker)
+            g->tablet[g->count++] = i;
+    return true;
+}
+
+static void group_begin(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    const struct coord_group *g = &m->group;
+    const struct coord_shard *giver = &f->members.shard[g->giver];
+    struct wire w = {.type = WIRE_TYPE_MOVE_TAKE};
+    w.u.MOVE_TAKE.map_epoch = g->epoch;
+    w.u.MOVE_TAKE.tablet_count = g->count;
+    memcpy(w.u.MOVE_TAKE.endpoint, giver->endpoint, sizeof w.u.MOVE_TAKE.endpoint);
+    memcpy(w.u.MOVE_TAKE.key, giver->key, sizeof w.u.MOVE_TAKE.key);
+    coord_call_hold(&f->calls); /* 2. */
+    if (!coord_call_start(&f->calls,
+                          &(struct coord_call){.context = f,
+                                               .request = w,
+                                               .frame = (void *)g->tablet,
+                                               .frame_bytes = g->count * sizeof g->tablet[0],
+                                               .target = g->taker,
+                                               .on_reply = taken_reply,
+                                               .on_done = taken})) {
+        coord_call_let_go(&f->calls);
+        return; /* out of memory: the next step tries again */
+    }
+    m->state = MOVES_TAKING;
+    m->began_ns = env_now_ns(f->env);
+    m->giver_incarnation = giver->incarnation;
+    m->taker_incarnation = f->members.shard[g->taker].incarnation;
+}
+
+/* A group may begin: both shards are there, and no call would meet it. */
+static bool group_may_begin(const struct coord_fleet *f)
+{
+    const struct coord_moves *m = &f->moves;
+    return env_now_ns(f->env) >= m->next_ns && f->calls.count == 0 && present(f, m->group.giver) &&
+           present(f, m->group.taker);
+}
+
+void coord_moves_step(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    if (m->kind == MOVES_NONE || !coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0 ||
+        f->fatal != 0)
+        return;
+    switch (m->state) {
+    case MOVES_IDLE:
+        if (m->all && f->calls.count == 0) { /* a former coordinator may have ended in a group */
+            coord_call_hold(&f->calls);
+            m->began_ns = env_now_ns(f->env);
+            map_change(f, true);
+        } else if (!m->all && (m->stops || !group_choose(f))) {
+            plan_end(f);
+        } else if (!m->all && group_may_begin(f)) {
+            group_begin(f);
+        }
+        break;
+    case MOVES_TAKING:
+        if (!same_processes(f) || !present(f, m->group.giver) || !present(f, m->group.taker))
+            give_up(f, "a server is away, or has started again");
+        else if (env_now_ns(f->env) - m->began_ns > TAKING_NS)
+            give_up(f, "they were not taken for 10 s");
+        break;
+    case MOVES_TELLING:
+        tell_next(f);
+        break;
+    }
+}
+
+/* ---- people ---- */
+
+struct json *coord_moves_json(const struct coord_fleet *f)
+{
+    static const char *const kind[] = {"", "rebalance", "drain", "add"};
+    const struct coord_moves *m = &f->moves;
+    if (m->kind == MOVES_NONE)
+        return NULL;
+    uint32_t rest = left(f);
+    double seconds = (double)(env_now_ns(f->env) - m->plan_ns) * 1e-9;
+    struct json *j = json_new_object();
+    json_set_string(j, "kind", kind[m->kind]);
+    if (m->kind == MOVES_DRAIN)
+        json_set_int(j, "drains", m->drained);
+    json_set_int(j, "tablets", m->total);
+    json_set_int(j, "left", rest);
+    json_set_int(j, "rows", (int64_t)m->rows);
+    json_set_int(j, "bytes", (int64_t)m->bytes);
+    json_set_number(j, "longest_freeze_ms", (double)m->longest_ns * 1e-6);
+    json_set_number(j, "seconds", seconds);
+    if (m->moved > 0)
+        json_set_number(j, "seconds_left", seconds * rest / m->moved);
+    json_set_int(j, "given_up", (int64_t)m->tries);
+    json_set_string(j, "last_failure", m->text);
+    return j;
+}

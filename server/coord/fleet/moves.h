@@ -1,0 +1,96 @@
+/* moves.h: one plan at a time by which tablets go from shard to shard while jobs run
+ * (server/shard/move.h has the shards' side).
+ *
+ * A plan is a goal: the shard that is to lead each tablet. Groups of tablets with the same giver
+ * and taker go one after another:
+ *
+ *     IDLE --no call is open--> TAKING: MOVE_TAKE to the taker; all other calls are held back
+ *      ^                          |  all tablets are on the taker's disks
+ *      |                          v
+ *      |                        the map with the group's new owners is stored, with the group
+ *      |                          |
+ *      +--both have the map-----TELLING: MOVE_MAP to the taker, then to the giver, which goes on
+ *
+ *     TAKING --the taker refuses, or giver or taker starts again--> a map of a new epoch without
+ *     a change is stored and told: it ends the freeze
+ *
+ * The giver takes no push while a group moves. So a group is kept so small that this lasts
+ * COORD_MOVE_FREEZE_NS, and a pause of COORD_MOVE_PAUSE times as long follows it.
+ *
+ * The plan and the newest group are stored. A coordinator that starts in the middle stores a map of
+ * a new epoch and tells it to all shards with that group's tablets, then goes on.
+ *
+ * Invariants:
+ *  1. The map gives a tablet to its taker only after the taker has said that its rows are on disk,
+ *     and only if the giver has not started again since they were read. [test:
+ *     coord_moves_giver_that_starts_again_ends_the_group]
+ *  2. While a group moves no other call is sent: a fence, a cut or a digest counts each tablet
+ *     once. [test: coord_moves_hold_other_calls]
+ *  3. The giver hears of the map after the taker, so at each moment one of them counts the tablet's
+ *     marks. [test: coord_moves_tell_the_taker_first] */
+#ifndef SERVER_COORD_FLEET_MOVES_H
+#define SERVER_COORD_FLEET_MOVES_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord_fleet;
+struct coord_call;
+
+#define COORD_MOVE_FREEZE_NS UINT64_C(20000000)
+#define COORD_MOVE_PAUSE 4u
+
+enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN, MOVES_ADD };
+enum coord_moves_state { MOVES_IDLE, MOVES_TAKING, MOVES_TELLING };
+
+struct coord_group { /* stored, then its tablets */
+    uint64_t epoch;  /* of the map that gives them to the taker */
+    uint32_t giver, taker, count, unused;
+    uint32_t tablet[WIRE_MOVE_TABLETS];
+};
+
+struct coord_moves {
+    enum coord_moves_kind kind; /* MOVES_NONE: there is no plan */
+    uint32_t drained;           /* the shard that MOVES_DRAIN empties */
+    uint16_t *goal;             /* owned, (tablets) */
+    uint32_t tablets;
+    enum coord_moves_state state;
+    struct coord_group group;
+    bool given_up;    /* the map that is told changes no owner */
+    bool stops;       /* the plan ends with the group */
+    bool all;         /* every shard is told, since a former coordinator ended in the middle */
+    uint32_t telling; /* the shard that is told now */
+    uint64_t giver_incarnation, taker_incarnation;
+    uint32_t at;       /* no tablet below has another goal than its owner */
+    uint32_t size;     /* tablets of the next group */
+    uint64_t began_ns; /* of the group */
+    uint64_t next_ns;  /* no group begins before */
+    /* for people */
+    uint32_t total,
+        moved; /* tablets of the plan; those that have moved since this coordinator began */
+    uint64_t rows, bytes, longest_ns, plan_ns, tries;
+    char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
+};
+
+/* Reads the plan back. CORRUPT, IO, NOMEM. */
+int coord_moves_open(struct coord_fleet *f, struct err *e);
+void coord_moves_close(struct coord_fleet *f);
+/* Takes a goal (tablets of the map) as the plan, stored; the goal is copied. EXISTS: there is one.
+ * NOT_FOUND: no tablet would move. NOMEM, IO. */
+int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, uint32_t drained,
+                      const uint16_t *goal, struct err *e);
+/* Ends the plan with the present group. NOT_FOUND: there is none. */
+int coord_moves_stop(struct coord_fleet *f, struct err *e);
+/* Begins what is due. Cheap. */
+void coord_moves_step(struct coord_fleet *f);
+/* A job's tables have changed the map: tablets that the goal does not know stay where they are. */
+void coord_moves_map_changed(struct coord_fleet *f);
+/* The plan for people: {"kind", "tablets", "left", "moved", "rows", "bytes", "longest_freeze_ms",
+ * "seconds", "seconds_left", "last_failure"}; NULL: there is none. */
+struct json *coord_moves_json(const struct coord_fleet *f);
+
+#endif

@@ -1,0 +1,317 @@
+/* move.c: the invariants are in move.h. */
+#include "server/shard/move.h"
+
+#include "embedding/move.h"
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/minmax.h"
+#include "server/shard/admin.h"
+#include "server/shard/place.h"
+#include "server/shard/push.h"
+#include "server/shard/push_group.h"
+#include "server/shard/shard.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define SYNC_NS UINT64_C(1000000) /* between two looks whether the records are on disk */
+#define WAIT_NS UINT64_C(5000000) /* the giver cannot read the tablet yet, or this shard take it */
+#define RESEND_NS UINT64_C(500000000) /* a request without an answer is sent again */
+
+/* ---- the taker ---- */
+
+/* Ends what is being taken. Records of tablets that are here already stay; the map decides. */
+static void take_end(struct shard *s)
+{
+    struct move_take *t = &s->moves.take;
+    env_timer_stop(s->env, &t->timer);
+    if (t->giver != 0)
+        env_disconnect(s->env, t->giver);
+    *t = (struct move_take){.timer = t->timer, .id = t->id};
+}
+
+static void take_refuse(struct shard *s, int status, const char *text)
+{
+    struct move_take *t = &s->moves.take;
+    shard_refuse(s, t->asker, WIRE_TYPE_MOVE_TAKE, t->asker_id, status, "shard %s: %s", s->name,
+                 text);
+    take_end(s);
+}
+
+static void take_ask(struct shard *s)
+{
+    struct move_take *t = &s->moves.take;
+    struct wire *w = &s->out;
+    w->type = WIRE_TYPE_MOVE_READ;
+    w->reply = false;
+    w->id = ++t->id;
+    w->status = 0;
+    w->error[0] = 0;
+    w->u.MOVE_READ = (struct wire_MOVE_READ){.map_epoch = t->epoch, .tablet = t->tablet[t->taken]};
+    t->asked_ns = env_now_ns(s->env);
+    shard_send(s, t->giver, wire_encode(w)); /* a lost one is sent again */
+}
+
+/* True when the records of all tablets are on disk (2.). */
+static bool take_on_disk(struct shard *s)
+{
+    if (s->options.engine.durability == DURABLE_MEMORY ||
+        engine_synced(s->engine) >= s->moves.take.sequence)
+        return true;
+    (void)engine_sync_due(s->engine);
+    return false;
+}
+
+static void take_step(struct shard *s)
+{
+    struct move_take *t = &s->moves.take;
+    if (t->asker == 0 || s->fatal.code)
+        return;
+    if (t->taken < t->count) {
+        bool waits = t->asked_ns != 0 && env_now_ns(s->env) - t->asked_ns < RESEND_NS;
+        if (!waits)
+            take_ask(s);
+        env_timer_start(s->env, &t->timer, RESEND_NS);
+        return;
+    }
+    if (!take_on_disk(s)) {
+        env_timer_start(s->env, &t->timer, SYNC_NS);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_MOVE_TAKE, t->asker_id)->u.MOVE_TAKE_reply =
+        (struct wire_MOVE_TAKE_reply){t->epoch, t->rows, t->bytes};
+    shard_send_reply(s, t->asker); /* it waits for the copies (copies_delay) */
+    t->asker = 0;
+    env_timer_stop(s->env, &t->timer);
+}
+
+static void take_cb(struct env_timer *timer)
+{
+    take_step(container_of(timer, struct shard, moves.take.timer));
+}
+
+void move_on_take(struct shard *s, peer_t from)
+{
+    const struct wire_MOVE_TAKE r = s->in.u.MOVE_TAKE;
+    struct move_take *t = &s->moves.take;
+    uint64_t id = s->in.id;
+    const uint32_t *tablet = s->m->frame[1].data;
+    bool same = t->epoch == r.map_epoch && t->count == r.tablet_count &&
+                memcmp(t->tablet, tablet, r.tablet_count * sizeof *tablet) == 0;
+    if (r.map_epoch <= s->lead.epoch || r.tablet_count == 0) {
+        shard_refuse(s, from, WIRE_TYPE_MOVE_TAKE, id, SHOAL_E_CONFIG,
+                     "shard %s has the map of epoch %" PRIu64
+                     " and cannot take %u tablets for epoch %" PRIu64,
+                     s->name, s->lead.epoch, r.tablet_count, r.map_epoch);
+        return;
+    }
+    if (!same) {
+        take_end(s); /* the coordinator has given the other one up */
+        if (env_connect(s->env, r.endpoint, r.key, &t->giver) != 0) {
+            t->giver = 0;
+            shard_refuse(s, from, WIRE_TYPE_MOVE_TAKE, id, SHOAL_E_AGAIN,
+                         "shard %s cannot connect to %s; ask again", s->name, r.endpoint);
+            return;
+        }
+        t->epoch = r.map_epoch;
+        t->count = r.tablet_count;
+        memcpy(t->tablet, tablet, r.tablet_count * sizeof *tablet);
+    }
+    t->asker = from;
+    t->asker_id = id;
+    take_step(s);
+}
+
+/* A tablet has come. */
+static int take_tablet(struct shard *s)
+{
+    struct move_take *t = &s->moves.take;
+    const struct frame *image = &s->m->frame[1];
+    struct err e = {0};
+    int rc =
+        engine_take(s->engine, t->tablet[t->taken], image->data, image->bytes, &t->sequence, &e);
+    if (rc == 0) {
+        t->taken++;
+        t->rows += s->in.u.MOVE_READ_reply.rows;
+        t->bytes += image->bytes;
+        s->sequence = copies_newest(s);
+    } else if (rc != SHOAL_E_BUSY && rc != SHOAL_E_AGAIN) {
+        take_refuse(s, rc, e.text);
+    }
+    return rc;
+}
+
+void move_on_reply(struct shard *s, peer_t from)
+{
+    struct move_take *t = &s->moves.take;
+    const struct wire *w = &s->in;
+    if (from != t->giver || w->id != t->id || t->asked_ns == 0 || t->asker == 0)
+        return;
+    t->asked_ns = 0;
+    int rc = w->status;
+    if (rc == 0 && push_group_settle(s) != 0)
+        return;
+    if (rc == 0)
+        rc = take_tablet(s);
+    else if (rc != SHOAL_E_BUSY && rc != SHOAL_E_AGAIN)
+        take_refuse(s, rc, wire_error(w));
+    if (rc == 0)
+        take_step(s);
+    else if (t->asker != 0)
+        env_timer_start(s->env, &t->timer, WAIT_NS);
+}
+
+void move_synced(struct shard *s)
+{
+    if (s->moves.take.asker != 0 && s->moves.take.taken == s->moves.take.count)
+        take_step(s);
+}
+
+/* ---- the giver ---- */
+
+static void give_refuse(struct shard *s, peer_t to, uint64_t id, int status, const char *text)
+{
+    shard_refuse(s, to, WIRE_TYPE_MOVE_READ, id, status, "shard %s: %s", s->name, text);
+}
+
+static void given_cb(void *context, int status, const char *text, const void *image, size_t bytes,
+                     uint64_t rows)
+{
+    struct shard *s = context;
+    struct move_give *g = &s->moves.give;
+    peer_t to = g->reader;
+    g->reader = 0;
+    if (to == 0)
+        return; /* a map has ended it */
+    if (status) {
+        give_refuse(s, to, g->reader_id, status, text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_MOVE_READ, g->reader_id)->u.MOVE_READ_reply =
+        (struct wire_MOVE_READ_reply){g->epoch, g->tablet, rows};
+    struct msg *m = wire_encode(&s->out);
+    void *frame = msg_add(m, bytes);
+    if (frame == NULL) {
+        msg_free(m); /* out of memory: the taker asks again */
+        return;
+    }
+    memcpy(frame, image, bytes);
+    shard_send(s, to, m);
+}
+
+static int give_check(const struct shard *s, const struct wire_MOVE_READ *r, struct err *e)
+{
+    const struct lead *l = &s->lead;
+    if (!lead_ready(l) || r->tablet >= l->tablet_count || l->shard_of[r->tablet] != l->self)
+        return err_set(e, SHOAL_E_NOT_LEADER, "it does not lead tablet %u", r->tablet);
+    if (r->map_epoch <= l->epoch)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "it has the map of epoch %" PRIu64 ", the move is for epoch %" PRIu64,
+                       l->epoch, r->map_epoch);
+    if (s->hold.cut != 0 || s->moves.give.reader != 0)
+        return err_set(e, SHOAL_E_BUSY, "a cut is held, or a tablet is being read; ask again");
+    return 0;
+}
+
+void move_on_read(struct shard *s, peer_t from)
+{
+    const struct wire_MOVE_READ r = s->in.u.MOVE_READ;
+    struct move_give *g = &s->moves.give;
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    int rc = give_check(s, &r, &e);
+    if (rc == 0) {
+        g->epoch = MAX(g->epoch, r.map_epoch); /* 1. */
+        g->reader = from;
+        g->reader_id = id;
+        g->tablet = r.tablet;
+        rc = engine_give(s->engine, r.tablet, given_cb, s, &e);
+        if (rc)
+            g->reader = 0;
+    }
+    if (rc)
+        give_refuse(s, from, id, rc, e.text);
+}
+
+/* ---- the map ---- */
+
+/* The freeze is over: pushes go on, those that were parked first. */
+static void thaw(struct shard *s)
+{
+    struct request_list queue = s->hold.queue;
+    struct request *q;
+    s->moves.give.epoch = 0;
+    s->moves.give.reader = 0;
+    s->hold.queue = s->park.pushes;
+    s->park.pushes = (struct request_list){0};
+    while ((q = request_pop(&queue)) != NULL)
+        request_append(&s->hold.queue, q);
+    push_go_on(s);
+}
+
+void move_map_taken(struct shard *s)
+{
+    if (s->moves.take.epoch != 0 && s->moves.take.epoch <= s->lead.epoch)
+        take_end(s);
+    if (s->moves.give.epoch != 0 && s->moves.give.epoch <= s->lead.epoch)
+        thaw(s);
+}
+
+int move_strays(struct shard *s, struct err *e)
+{
+    uint32_t tablet[WIRE_MOVE_TABLETS], count = 1;
+    int rc = 0;
+    if (s->copies.role == COPIES_FOLLOWS || !engine_back(s->engine) || s->moves.take.epoch != 0 ||
+        engine_place(s->engine)->map_epoch == 0)
+        return 0;
+    while (rc == 0 && count > 0) {
+        count = engine_strays(s->engine, tablet, WIRE_MOVE_TABLETS);
+        if (count > 0)
+            rc = engine_tablets_drop(s->engine, tablet, count, e);
+    }
+    return rc;
+}
+
+void move_on_map(struct shard *s, peer_t from)
+{
+    const struct wire_MOVE_MAP r = s->in.u.MOVE_MAP;
+    const struct wire_MAP_SET map = {r.map_epoch, r.tablet_count, r.cluster_high, r.cluster_low};
+    const struct place_gone gone = {s->m->frame[2].data, r.gone_count};
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    int rc = 0;
+    if (r.map_epoch >= s->lead.epoch) { /* else a later map has come: this one is done */
+        rc = place_map(s, &map, s->m->frame[1].data, &gone, &e);
+        if (rc == 0)
+            rc = admin_take_map(s, &e);
+        if (rc == 0)
+            move_map_taken(s);
+        if (rc == 0)
+            rc = move_strays(s, &e);
+        s->sequence = copies_newest(s);
+    }
+    if (rc) {
+        shard_refuse(s, from, WIRE_TYPE_MOVE_MAP, id, rc, "shard %s: %s", s->name, e.text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_MOVE_MAP, id)->u.MOVE_MAP_reply.map_epoch = s->lead.epoch;
+    shard_send_reply(s, from);
+}
+
+/* ---- life ---- */
+
+void move_init(struct shard *s)
+{
+    s->moves.take.timer.fire = take_cb;
+}
+
+void move_lead_end(struct shard *s)
+{
+    take_end(s);
+    s->moves.give = (struct move_give){0};
+}
+
+void move_close(struct shard *s)
+{
+    move_lead_end(s);
+}

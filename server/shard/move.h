@@ -1,0 +1,73 @@
+/* move.h: tablets that go from one shard to another one while jobs run.
+ *
+ *     coordinator --MOVE_TAKE--> taker --MOVE_READ, tablet by tablet--> giver: freezes its pushes
+ *                                  |<--------- image of the tablet --------+
+ *                                  +--> record of its journal, on disk, in every copy in sync
+ *     coordinator <--reply---------+
+ *     coordinator stores the map, then MOVE_MAP --> taker: leads the tablets
+ *                                               \-> giver: drops them; its pushes go on, and those
+ *                                                   for the tablets are refused (NOT_LEADER)
+ *
+ * A map of the freeze's epoch or of a later one ends the freeze, whatever it says of the tablets.
+ * Nothing else does: a giver that went on by itself would take pushes that the taker's copy lacks.
+ * A giver that starts again has forgotten the freeze, but takes no push before the coordinator has
+ * set it up, and the coordinator tells it the map first (server/coord/fleet/moves.h).
+ *
+ * 1. Between the reading of a tablet and the map no push is admitted. [assert: push_group_admit]
+ *    [test: a_giver_holds_pushes_until_the_map]
+ * 2. The taker answers when the records of all tablets are on disk here and in every copy in sync.
+ *    [test: a_taker_answers_when_the_tablets_are_on_disk]
+ * 3. A tablet whose rows are here although the map gives it to another shard is dropped, unless it
+ *    is being taken: a former move ended between two steps. [test: strays_are_dropped]
+ *
+ * Thread: the shard's. */
+#ifndef SERVER_SHARD_MOVE_H
+#define SERVER_SHARD_MOVE_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/wire/wire.h"
+
+struct shard;
+
+struct move_take {  /* the taker */
+    uint64_t epoch; /* of the map that will give it the tablets; 0: it takes nothing */
+    peer_t asker;   /* gets the answer, with asker_id; 0: it has been answered */
+    uint64_t asker_id;
+    peer_t giver;
+    uint32_t tablet[WIRE_MOVE_TABLETS], count, taken;
+    uint64_t id, asked_ns; /* the request that waits for its reply; asked_ns 0: none does */
+    uint64_t sequence;     /* the newest record of a taken tablet */
+    uint64_t rows, bytes;
+    struct env_timer timer;
+};
+
+struct move_give {  /* the giver */
+    uint64_t epoch; /* pushes wait for a map of this epoch; 0: nothing is frozen */
+    peer_t reader;  /* gets the image that is being made; 0: none is */
+    uint64_t reader_id;
+    uint32_t tablet;
+};
+
+struct moves {
+    struct move_take take;
+    struct move_give give;
+};
+
+void move_init(struct shard *s);
+void move_close(struct shard *s);
+/* Another copy leads: nothing is taken or given any more. */
+void move_lead_end(struct shard *s);
+/* Handlers: s->in holds the request, or the reply. */
+void move_on_take(struct shard *s, peer_t from);
+void move_on_read(struct shard *s, peer_t from);
+void move_on_map(struct shard *s, peer_t from);
+void move_on_reply(struct shard *s, peer_t from);
+/* Another map has come: ends what it ends. */
+void move_map_taken(struct shard *s);
+/* Records have been synced, or the copies have more of them. */
+void move_synced(struct shard *s);
+/* Drops strays (3.), where this copy leads and nothing is being taken. */
+int move_strays(struct shard *s, struct err *e);
+
+#endif

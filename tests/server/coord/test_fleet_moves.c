@@ -1,0 +1,357 @@
+/* test_fleet_moves.c: plans by which tablets go from shard to shard. The real coordinator with fake
+ * shards. */
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/slot.h"
+#include "tests/lib/coord_kept.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+#define SHARDS 3u
+#define TABLETS 64u
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord_kept kept;
+    struct coord *coord;
+    struct fake_shard *shard; /* (SHARDS) */
+} r;
+
+static struct coord_fleet *fleet(void)
+{
+    return &r.coord->fleet;
+}
+
+static void coord_start(void)
+{
+    struct err e = {0};
+    struct coord_options o = {
+        .shards = SHARDS, .lease_ms = 1000, .resend_ms = 50, .version = "test"};
+    r.node = sim_node_new(r.sim, "coordinator", NULL, NULL);
+    r.store = coord_kept_open(&r.kept, sim_node_env(r.node));
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void coord_kill(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_store_close(r.store);
+    r.coord = NULL;
+}
+
+static void go(uint64_t ms)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + ms * MS, NULL, NULL);
+}
+
+static void shard_start(uint32_t i, uint64_t incarnation)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "server-%u", i);
+    fake_shard_start(&r.shard[i], r.sim, name, 0, incarnation);
+}
+
+/* Returns the shard of a number. */
+static struct fake_shard *shard(uint32_t number)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (r.shard[i].number == number)
+            return &r.shard[i];
+    ck_abort_msg("no shard has number %u", number);
+}
+
+static void again(struct fake_shard *s, uint64_t incarnation)
+{
+    char name[LIMIT_NAME];
+    (void)snprintf(name, sizeof name, "%s", s->server);
+    fake_shard_start(s, r.sim, name, 0, incarnation);
+}
+
+/* A cluster whose only table has its tablets on three shards. */
+static void setup(void)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    const struct table_schema schema = {.name = "emb", .width = 2, .tablet_bits = 6};
+    uint64_t numbers = 0;
+    struct err e = {0};
+    memset(&r, 0, sizeof r);
+    log_set_level(LOG_LEVEL_ERROR);
+    r.sim = sim_new(&calm);
+    r.kept = (struct coord_kept){.values = coord_store_memory(),
+                                 .left = COORD_KEPT_ALL,
+                                 .delay_ns = 2 * MS,
+                                 .rng = rng_of(1, 2, 3)};
+    r.shard = calloc(SHARDS, sizeof *r.shard);
+    coord_start();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        shard_start(i, 1 + 100 * i);
+    go(2000);
+    ck_assert(coord_cluster_known(&fleet()->cluster));
+    ck_assert_msg(coord_cluster_map(fleet(), &schema, 1, false, &numbers, &e) == 0, "%s", e.text);
+    go(1000);
+}
+
+static void teardown(void)
+{
+    if (r.coord != NULL)
+        coord_kill();
+    coord_store_close(r.kept.values);
+    sim_free(r.sim);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        free(r.shard[i].shard_of);
+    free(r.shard);
+}
+
+static uint32_t owned(uint32_t shard)
+{
+    return coord_cluster_led(&fleet()->cluster, shard);
+}
+
+/* Begins a plan that moves all tablets of one shard to another. */
+static void plan(uint32_t from, uint32_t to)
+{
+    uint16_t goal[TABLETS];
+    struct err e = {0};
+    for (uint32_t i = 0; i < TABLETS; i++) {
+        goal[i] = fleet()->cluster.shard_of[i];
+        if (goal[i] == from)
+            goal[i] = (uint16_t)to;
+    }
+    ck_assert_msg(coord_moves_begin(fleet(), MOVES_REBALANCE, 0, goal, &e) == 0, "%s", e.text);
+}
+
+static uint64_t epoch(void)
+{
+    return fleet()->cluster.map_epoch;
+}
+
+START_TEST(coord_moves_move_all_tablets_of_a_plan)
+{
+    uint32_t two = owned(2);
+    plan(0, 1);
+    go(20000);
+    ck_assert_uint_eq(owned(0), 0);
+    ck_assert_uint_eq(owned(1), TABLETS - two);
+    ck_assert_uint_eq(owned(2), two);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+    for (uint32_t i = 0; i < SHARDS; i++) { /* at the end all know the map */
+        ck_assert_uint_eq(shard(i)->map_epoch, epoch());
+        ck_assert_int_eq(memcmp(shard(i)->shard_of, fleet()->cluster.shard_of, TABLETS * 2), 0);
+    }
+    ck_assert_uint_gt(shard(1)->takes, 1); /* in several groups */
+    ck_assert_uint_eq(shard(0)->takes + shard(2)->takes, 0);
+}
+END_TEST
+
+START_TEST(coord_moves_tell_the_taker_first)
+{
+    uint64_t before = epoch();
+    plan(0, 1);
+    for (uint32_t i = 0; i < 5000 && epoch() < before + 3; i++) {
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + MS / 10, NULL, NULL);
+        ck_assert_uint_ge(shard(1)->map_epoch, shard(0)->map_epoch);
+    }
+    ck_assert_uint_ge(epoch(), before + 3);
+}
+END_TEST
+
+/* The map is stored before a shard is told of it. */
+START_TEST(coord_moves_map_is_stored_before_it_is_told)
+{
+    r.kept.delay_ns = 300 * MS;
+    uint64_t before = epoch(), known = shard(1)->map_epoch;
+    plan(0, 1);
+    while (shard(1)->takes == 0 || epoch() == before)
+        go(1);
+    go(200); /* taken, but the transaction is not complete */
+    ck_assert_uint_eq(shard(1)->map_epoch, known);
+    go(300);
+    ck_assert_uint_gt(shard(1)->map_epoch, before);
+}
+END_TEST
+
+/* Returns when a group is being taken. */
+static void taking(void)
+{
+    shard(1)->take_slow = true;
+    plan(0, 1);
+    while (fleet()->moves.state != MOVES_TAKING)
+        go(1);
+    go(20);
+    ck_assert_uint_gt(shard(1)->takes, 0);
+}
+
+START_TEST(coord_moves_giver_that_starts_again_ends_the_group)
+{
+    uint64_t before = epoch();
+    uint32_t had = owned(0);
+    taking();
+    sim_kill(shard(0)->node);
+    again(shard(0), 2);
+    go(500);
+    ck_assert_uint_gt(epoch(), before);
+    ck_assert_uint_eq(owned(0), had);
+    ck_assert_uint_eq(shard(0)->map_epoch, epoch());
+    ck_assert_uint_eq(shard(1)->map_epoch, epoch());
+    ck_assert_uint_eq(shard(0)->gone, 0);
+    shard(1)->take_slow = false;
+    go(30000);
+    ck_assert_uint_eq(owned(0), 0);
+}
+END_TEST
+
+START_TEST(coord_moves_taker_that_refuses_ends_the_group)
+{
+    uint32_t had = owned(0);
+    shard(1)->take_fails = "there is no room";
+    plan(0, 1);
+    go(500);
+    ck_assert_uint_eq(owned(0), had);
+    ck_assert_str_eq(fleet()->moves.text, "there is no room");
+    shard(1)->take_fails = NULL;
+    go(30000);
+    ck_assert_uint_eq(owned(0), 0);
+}
+END_TEST
+
+static void no_reply(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    (void)call;
+    (void)status;
+    (void)text;
+}
+
+START_TEST(coord_moves_hold_other_calls)
+{
+    taking();
+    uint32_t asked = shard(2)->names_asked;
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = fleet(),
+                                                    .request = {.type = WIRE_TYPE_NAMES_HELD},
+                                                    .target = 2,
+                                                    .on_done = no_reply}));
+    go(300);
+    ck_assert_uint_eq(shard(2)->names_asked, asked);
+    shard(1)->take_slow = false;
+    go(300);
+    ck_assert_uint_eq(shard(2)->names_asked, asked + 1);
+}
+END_TEST
+
+/* No group begins while a call is open: it may be a fence or a cut. */
+START_TEST(coord_moves_wait_for_open_calls)
+{
+    shard(2)->map_slow = true;
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = fleet(),
+                                                    .request = {.type = WIRE_TYPE_MAP_HELD},
+                                                    .target = 2,
+                                                    .on_done = no_reply}));
+    plan(0, 1);
+    go(500);
+    ck_assert_uint_eq(shard(1)->takes, 0);
+    shard(2)->map_slow = false;
+    go(500);
+    ck_assert_uint_gt(shard(1)->takes, 0);
+}
+END_TEST
+
+/* A coordinator that ends in the middle of a group leaves the giver frozen: the next one tells all
+ * shards a map of a new epoch, then goes on. */
+START_TEST(coord_moves_coordinator_that_starts_again_goes_on)
+{
+    uint64_t before = epoch();
+    taking();
+    coord_kill();
+    shard(1)->take_slow = false;
+    coord_start();
+    while (epoch() == before)
+        go(1);
+    for (uint32_t i = 0; i < 20000 && shard(0)->map_epoch <= before; i++)
+        go(1);
+    ck_assert_uint_eq(shard(0)->map_epoch, before + 1);
+    go(30000);
+    ck_assert_uint_eq(owned(0), 0);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+}
+END_TEST
+
+/* It ended between the map and the giver: the giver hears which tablets may leave. */
+START_TEST(coord_moves_giver_hears_of_its_tablets_after_a_restart)
+{
+    sim_cut(r.node, shard(0)->node, UINT64_MAX);
+    uint64_t before = epoch(), known = shard(0)->map_epoch;
+    plan(0, 1);
+    while (shard(1)->map_epoch <= before)
+        go(1);
+    coord_kill();
+    ck_assert_uint_eq(shard(0)->map_epoch, known);
+    coord_start();
+    go(1000);
+    ck_assert_uint_gt(shard(0)->map_epoch, before);
+    go(30000);
+    ck_assert_uint_eq(owned(0), 0);
+}
+END_TEST
+
+START_TEST(coord_moves_stop_ends_the_plan_with_its_group)
+{
+    struct err e = {0};
+    plan(0, 1);
+    while (fleet()->moves.moved == 0)
+        go(1);
+    ck_assert_int_eq(coord_moves_stop(fleet(), &e), 0);
+    go(1000);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+    ck_assert_uint_gt(owned(0), 0);
+    ck_assert_int_eq(coord_moves_stop(fleet(), &e), SHOAL_E_NOT_FOUND);
+    coord_kill();
+    coord_start();
+    go(3000);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+    ck_assert_uint_eq(fleet()->calls.held, false);
+}
+END_TEST
+
+START_TEST(coord_moves_one_plan_at_a_time)
+{
+    struct err e = {0};
+    plan(0, 1);
+    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, 0, fleet()->cluster.shard_of, &e),
+                     SHOAL_E_EXISTS);
+    go(30000);
+    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, 0, fleet()->cluster.shard_of, &e),
+                     SHOAL_E_NOT_FOUND);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_fleet_moves");
+    TCase *t = suite_case(s, "moves", 60, setup, teardown);
+    tcase_add_test(t, coord_moves_move_all_tablets_of_a_plan);
+    tcase_add_test(t, coord_moves_tell_the_taker_first);
+    tcase_add_test(t, coord_moves_map_is_stored_before_it_is_told);
+    tcase_add_test(t, coord_moves_giver_that_starts_again_ends_the_group);
+    tcase_add_test(t, coord_moves_taker_that_refuses_ends_the_group);
+    tcase_add_test(t, coord_moves_hold_other_calls);
+    tcase_add_test(t, coord_moves_wait_for_open_calls);
+    tcase_add_test(t, coord_moves_coordinator_that_starts_again_goes_on);
+    tcase_add_test(t, coord_moves_giver_hears_of_its_tablets_after_a_restart);
+    tcase_add_test(t, coord_moves_stop_ends_the_plan_with_its_group);
+    tcase_add_test(t, coord_moves_one_plan_at_a_time);
+    return suite_main(s);
+}

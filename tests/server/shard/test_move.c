@@ -1,0 +1,253 @@
+/* test_move.c: a shard that gives a tablet, and takes it again. The client plays the coordinator
+ * and the other shard. */
+#include "tests/server/shard_rig.h"
+
+#include <unistd.h>
+
+#define TABLET 9u
+#define EVAL UINT32_MAX
+
+static char dir[] = "/tmp/shoal-test-XXXXXX";
+static struct rig r;
+static char image[1 << 16];
+static size_t image_bytes;
+static uint32_t reads;     /* requests of the taker */
+static bool busy, damaged; /* how the client answers them */
+
+static void client_on_message(void *core, peer_t from, struct msg *m)
+{
+    static struct wire w, out;
+    struct err e;
+    ck_assert_int_eq(wire_decode(m, &w, &e), 0);
+    if (w.type != WIRE_TYPE_MOVE_READ || w.reply) {
+        rig_on_message(core, from, m);
+        return;
+    }
+    wire_reply_to(&w, busy ? SHOAL_E_BUSY : 0, &out);
+    struct msg *reply = wire_encode(&out);
+    if (!busy) {
+        char *frame = msg_add(reply, image_bytes);
+        memcpy(frame, image, image_bytes);
+        frame[image_bytes / 2] ^= (char)damaged;
+    }
+    reads++;
+    ck_assert_int_eq(env_send(sim_node_env(r.client), from, reply), 0);
+    msg_free(m);
+}
+
+static const struct env_handler client_handler = {.on_message = client_on_message,
+                                                  .on_drained = rig_on_drained};
+
+static uint64_t push(uint64_t to)
+{
+    return rig_push(&r, (struct rig_push_args){
+                            .from = to - 1, .to = to, .key = rig_key(TABLET, 0), .gradient = 2});
+}
+
+static void setup(void)
+{
+    memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    r = (struct rig){.dir = dir, .durability = DURABLE_JOURNAL};
+    busy = damaged = false;
+    reads = 0;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    sim_node_set_handler(r.client, &client_handler, &r);
+    push(1);
+    rig_run(&r, 5);
+}
+
+static void teardown(void)
+{
+    char command[64];
+    rig_free(&r);
+    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static uint64_t move_read(uint64_t epoch, uint32_t tablet)
+{
+    struct wire w = rig_wire(&r, WIRE_TYPE_MOVE_READ);
+    w.u.MOVE_READ = (struct wire_MOVE_READ){epoch, tablet};
+    return rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static uint64_t move_take(uint64_t epoch, uint32_t tablet)
+{
+    struct wire w = rig_wire(&r, WIRE_TYPE_MOVE_TAKE);
+    w.u.MOVE_TAKE =
+        (struct wire_MOVE_TAKE){.map_epoch = epoch, .endpoint = "sim://client", .tablet_count = 1};
+    return rig_send(&r, &w, 1, &tablet, sizeof tablet, NULL, 0);
+}
+
+/* Gives tablet TABLET to another shard, or to this one, by a map of this epoch. */
+static uint64_t move_map(uint64_t epoch, bool away, uint32_t gone)
+{
+    uint16_t shard_of[2u << RIG_BITS] = {0};
+    const uint32_t tablet = TABLET;
+    shard_of[TABLET] = away;
+    struct wire w = rig_wire(&r, WIRE_TYPE_MOVE_MAP);
+    w.u.MOVE_MAP = (struct wire_MOVE_MAP){.map_epoch = epoch,
+                                          .tablet_count = 2u << RIG_BITS,
+                                          .cluster_high = RIG_CLUSTER,
+                                          .gone_count = gone};
+    return rig_send(&r, &w, 2, shard_of, sizeof shard_of, &tablet, gone * sizeof tablet);
+}
+
+static int answered(uint64_t id)
+{
+    rig_run(&r, 20);
+    return rig_status(&r, id);
+}
+
+/* Reads the tablet for a map of this epoch, which freezes the shard. */
+static void read_for(uint64_t epoch)
+{
+    uint64_t id = move_read(epoch, TABLET);
+    ck_assert_msg(answered(id) == 0, "%s", rig_reply(&r, id)->error);
+    const struct frame *f = &r.answer[id].m->frame[1];
+    ck_assert_uint_eq(rig_reply(&r, id)->u.MOVE_READ_reply.rows, 1);
+    ck_assert_uint_le(f->bytes, sizeof image);
+    image_bytes = f->bytes;
+    memcpy(image, f->data, f->bytes);
+}
+
+static uint64_t rows(void)
+{
+    return table_tablet_rows(engine_table(r.shard->engine, 0), TABLET);
+}
+
+START_TEST(a_giver_holds_pushes_until_the_map)
+{
+    read_for(2);
+    uint64_t second = push(2), pull = rig_pull(&r, EVAL, 0, 0, rig_key(TABLET, 0));
+    ck_assert_int_eq(answered(second), RIG_WAITING);
+    ck_assert(rig_value(&r, pull) == -2); /* reads go on */
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    ck_assert_int_eq(rig_status(&r, second), SHOAL_E_NOT_LEADER);
+    ck_assert_uint_eq(rows(), 0);
+    uint64_t other = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .count = 8});
+    ck_assert_int_eq(answered(other), 0); /* the other tablets are led as before */
+}
+END_TEST
+
+START_TEST(a_giver_goes_on_with_a_map_that_moves_nothing)
+{
+    read_for(2);
+    uint64_t second = push(2);
+    ck_assert_int_eq(answered(second), RIG_WAITING);
+    ck_assert_int_eq(answered(move_map(2, false, 0)), 0);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(TABLET, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == -4);
+}
+END_TEST
+
+/* The map may take away only tablets that it lists. */
+START_TEST(a_tablet_leaves_only_where_the_map_says_that_it_may)
+{
+    read_for(2);
+    ck_assert_int_eq(answered(move_map(2, true, 0)), SHOAL_E_CONFIG);
+    ck_assert_uint_eq(rows(), 1);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    ck_assert_uint_eq(rows(), 0);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0); /* a late copy */
+}
+END_TEST
+
+START_TEST(a_read_for_an_old_epoch_or_of_a_foreign_tablet_freezes_nothing)
+{
+    ck_assert_int_eq(answered(move_read(1, TABLET)), SHOAL_E_CONFIG);
+    ck_assert_int_eq(answered(move_read(2, 1000)), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(answered(push(2)), 0);
+}
+END_TEST
+
+/* Gives the tablet away. */
+static void give(void)
+{
+    read_for(2);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    ck_assert_uint_eq(rows(), 0);
+}
+
+START_TEST(a_taker_answers_when_the_tablets_are_on_disk)
+{
+    give();
+    busy = true;
+    uint64_t take = move_take(3, TABLET);
+    ck_assert_int_eq(answered(take), RIG_WAITING);
+    ck_assert_uint_gt(reads, 1); /* it asks again */
+    busy = false;
+    while (rig_status(&r, take) == RIG_WAITING)
+        rig_run(&r, 1);
+    ck_assert_int_eq(rig_status(&r, take), 0);
+    struct engine_stats stats;
+    engine_stats_get(r.shard->engine, &stats);
+    ck_assert_uint_eq(engine_synced(r.shard->engine), stats.sequence);
+    ck_assert_int_eq(answered(push(2)), SHOAL_E_NOT_LEADER); /* not led yet */
+    ck_assert_int_eq(answered(move_map(3, false, 0)), 0);
+    ck_assert_int_eq(answered(push(2)), 0);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(TABLET, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == -4);
+}
+END_TEST
+
+START_TEST(a_damaged_tablet_is_not_taken)
+{
+    give();
+    damaged = true;
+    uint64_t take = move_take(3, TABLET);
+    ck_assert_int_ne(answered(take), 0);
+    ck_assert_int_ne(rig_status(&r, take), RIG_WAITING);
+    ck_assert_uint_eq(rows(), 0);
+    damaged = false;
+    take = move_take(3, TABLET);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, take), 0);
+}
+END_TEST
+
+/* A taker whose move was given up, and a taker that started again. */
+START_TEST(strays_are_dropped)
+{
+    give();
+    uint64_t take = move_take(3, TABLET);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, take), 0);
+    ck_assert_uint_eq(rows(), 1);
+    if (_i == 0) {
+        ck_assert_int_eq(answered(move_map(3, true, 0)), 0);
+    } else {
+        sim_kill(r.shard_node);
+        shard_close(r.shard, false);
+        rig_shard(&r);
+        sim_node_set_handler(r.client, &client_handler, &r);
+        ck_assert_int_eq(answered(move_map(3, true, 0)), 0);
+    }
+    ck_assert_uint_eq(rows(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("move");
+    TCase *t = tcase_create("move");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_giver_holds_pushes_until_the_map);
+    tcase_add_test(t, a_giver_goes_on_with_a_map_that_moves_nothing);
+    tcase_add_test(t, a_tablet_leaves_only_where_the_map_says_that_it_may);
+    tcase_add_test(t, a_read_for_an_old_epoch_or_of_a_foreign_tablet_freezes_nothing);
+    tcase_add_test(t, a_taker_answers_when_the_tablets_are_on_disk);
+    tcase_add_test(t, a_damaged_tablet_is_not_taken);
+    tcase_add_loop_test(t, strays_are_dropped, 0, 2);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,387 @@
+/* test_moves.c: jobs while tablets go from shard to shard, under faults that follow from a seed:
+ * servers are killed and started again, frozen, or cut from one another and from the coordinator;
+ * the coordinator is killed.
+ *
+ * A new plan with random owners begins as soon as the former one has ended, and some plans are
+ * stopped half way. At the end the rows equal those of an undisturbed run on one server (probe: the
+ * input's counts), each on the shard that the map names and on no other one.
+ * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the shard that leads.
+ *
+ * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
+#include "proto/base/key.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/base/rng.h"
+#include "server/coord/job/slot.h"
+#include "server/shard/shard.h"
+#include "tests/lib/dense_case.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/sim_oracle.h"
+#include "tests/lib/worker_files.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND (1000 * MS)
+#define BOUND (900 * SECOND)
+#define ROWS 600u
+#define EPOCHS 2u
+#define VALUES 60u
+#define STRIKES 6u
+
+static struct backend *backend;
+static struct cluster cluster;
+static char yaml[2048], who[64];
+static const char *folder;
+static struct oracle_count counts[VALUES];
+
+struct kind {
+    const char *name, *model, *mode;
+    enum durability durability;
+    uint32_t replicas;
+};
+static const struct kind kinds[] = {
+    {"probe_ssp_journal", "{kind: probe}", "ssp", DURABLE_JOURNAL, 1},
+    {"probe_ssp_fsync", "{kind: probe}", "ssp", DURABLE_FSYNC, 1},
+    {"deepfm_bsp_journal", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp",
+     DURABLE_JOURNAL, 1},
+    {"probe_ssp_two_copies", "{kind: probe}", "ssp", DURABLE_JOURNAL, 2},
+    {"deepfm_bsp_two_copies", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", DURABLE_JOURNAL,
+     2},
+    {"probe_ssp_memory_two_copies", "{kind: probe}", "ssp", DURABLE_MEMORY, 2},
+};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+static bool is_probe(const struct kind *k)
+{
+    return strstr(k->model, "probe") != NULL;
+}
+
+static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count)
+{
+    static char data[1 << 16];
+    struct rng r = rng_of(seed, 0, 0);
+    size_t at = (size_t)snprintf(data, sizeof data, "label,a\n");
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t a = (uint32_t)rng_below(&r, VALUES);
+        char text[16];
+        int bytes = snprintf(text, sizeof text, "%u", a);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%s\n",
+                               (a * 3 + (uint32_t)rng_below(&r, 9)) % 2, text);
+        if (count) {
+            counts[a].key = key_of_value(0, text, (size_t)bytes);
+            counts[a].examples++;
+        }
+    }
+    worker_write(name, data, at);
+}
+
+static void job_make(const struct kind *k)
+{
+    static const char *const names[] = {"memory", "journal", "fsync"};
+    bool probe = is_probe(k);
+    snprintf(
+        yaml, sizeof yaml,
+        "job: sim\n"
+        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
+        "model: %s\n"
+        "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
+        "backend: cpu, task_batches: 4}\n"
+        "durability: %s\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n",
+        worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"),
+        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
+        EPOCHS, k->mode, names[k->durability]);
+}
+
+static uint64_t in(uint64_t ns)
+{
+    return sim_now_ns(cluster.sim) + ns;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static uint32_t all_copies(void)
+{
+    return cluster.options.servers * cluster.options.shards;
+}
+
+/* True when every copy of every shard is there and in sync, as the coordinator has stored it. */
+static bool in_sync(void *context)
+{
+    (void)context;
+    if (cluster.coord == NULL || !coord_cluster_ready(&cluster.coord->fleet.cluster))
+        return false;
+    for (uint32_t i = 0; i < all_copies(); i++)
+        if (cluster.server[i].node == NULL || !engine_back(cluster.server[i].shard->engine))
+            return false;
+    const struct coord_fleet *f = &cluster.coord->fleet;
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        if (f->copies.of[s].in_sync != (1u << cluster.options.replicas) - 1)
+            return false;
+    return true;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static uint64_t plans, moved;
+
+/* Begins a plan with random owners where none is under way, and stops one in ten. */
+static void plan(struct rng *r)
+{
+    struct err e;
+    uint16_t goal[1024];
+    if (cluster.coord == NULL)
+        return;
+    struct coord_fleet *f = &cluster.coord->fleet;
+    if (!coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0)
+        return;
+    if (f->moves.kind != MOVES_NONE) {
+        if (rng_below(r, 10) == 0)
+            (void)coord_moves_stop(f, &e);
+        return;
+    }
+    ck_assert_uint_le(f->cluster.tablets, 1024);
+    uint64_t most = 1 + rng_below(r, 4);
+    for (uint32_t i = 0; i < f->cluster.tablets; i++) {
+        goal[i] = f->cluster.shard_of[i];
+        if (rng_below(r, 4) < most)
+            goal[i] = (uint16_t)rng_below(r, f->members.shards);
+    }
+    if (coord_moves_begin(f, MOVES_REBALANCE, 0, goal, &e) == 0)
+        plans++;
+}
+
+/* Runs until an instant or the job's end, with plans all the time. True: the job is over. */
+static bool run(struct rng *r, uint64_t until)
+{
+    bool over = false;
+    while (!over && sim_now_ns(cluster.sim) < until) {
+        uint64_t step = MIN(until, in((1 + rng_below(r, 60)) * MS));
+        plan(r);
+        uint32_t before = cluster.coord != NULL ? cluster.coord->fleet.moves.moved : 0;
+        over = cluster_run(&cluster, step);
+        if (cluster.coord != NULL && cluster.coord->fleet.moves.moved > before)
+            moved += cluster.coord->fleet.moves.moved - before;
+    }
+    return over;
+}
+
+/* Each tablet has rows and marks on the shard that leads it alone. */
+static void each_in_one_place(void)
+{
+    const struct coord_cluster *cl = &cluster.coord->fleet.cluster;
+    for (uint32_t i = 0; i < all_copies(); i++) {
+        const struct shard *s = cluster.server[i].shard;
+        for (uint32_t t = 0; t < CLUSTER_TABLES; t++) {
+            const struct table *of = engine_table(s->engine, t);
+            uint32_t tablets = of == NULL ? 0 : 1u << table_schema_of(of)->tablet_bits;
+            for (uint32_t k = 0; k < tablets; k++)
+                ck_assert_msg(cl->shard_of[table_schema_of(of)->tablet_first + k] == s->lead.self ||
+                                  table_tablet_rows(of, k) == 0,
+                              "%s: %s has rows of tablet %u of table %u, which shard %u leads", who,
+                              s->name, k, t, cl->shard_of[table_schema_of(of)->tablet_first + k]);
+        }
+    }
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* Cuts two servers from each other, or a server from the coordinator, one way or both. */
+static void cut(struct rng *r, uint64_t until)
+{
+    struct sim_node *a = cluster.server[rng_below(r, all_copies())].node;
+    struct sim_node *b = cluster.server[rng_below(r, all_copies())].node;
+    uint64_t ways = rng_below(r, 3);
+    if (rng_below(r, 3) == 0)
+        b = cluster.coord_node;
+    if (a == NULL || b == NULL || a == b)
+        return;
+    if (ways != 0)
+        sim_cut(a, b, until);
+    if (ways != 1)
+        sim_cut(b, a, until);
+}
+
+/* Returns when the fault is over. */
+static uint64_t strike(struct rng *r)
+{
+    uint32_t server = (uint32_t)rng_below(r, cluster.options.servers);
+    uint64_t pause = (20 + rng_below(r, 4000)) * MS;
+    switch (rng_below(r, 8)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+        cluster_server_kill(&cluster, server);
+        break;
+    case 4:
+        cluster_coord_kill(&cluster);
+        break;
+    case 5:
+        for (uint32_t k = 0; k < cluster.options.shards; k++)
+            sim_pause(cluster.server[server * cluster.options.shards + k].node, in(pause));
+        return in(pause);
+    default:
+        cut(r, in(pause));
+        return in(pause);
+    }
+    return 0;
+}
+
+static void job_suffers(struct rng *r, bool faults)
+{
+    bool over = false;
+    for (uint32_t i = 0; faults && i < STRIKES && !over; i++) {
+        if (cluster.options.replicas > 1)
+            (void)sim_run(cluster.sim, in(60 * SECOND), in_sync, NULL);
+        over = run(r, in((1 + rng_below(r, 400)) * MS));
+        if (over || (cluster.options.replicas > 1 && !in_sync(NULL)))
+            continue;
+        oracle_marks();
+        uint64_t until = strike(r);
+        over = run(r, in((5 + rng_below(r, rng_below(r, 2) == 0 ? 200 : 4000)) * MS));
+        if (!over && until > sim_now_ns(cluster.sim)) /* one fault at a time */
+            over = run(r, until);
+        cluster_mend(&cluster);
+    }
+    for (uint64_t end = in(BOUND); !over && sim_now_ns(cluster.sim) < end;) {
+        over = run(r, in(10 * SECOND));
+        cluster_mend(&cluster);
+    }
+    ck_assert_msg(over, "%s: not over after %" PRIu64 " s of virtual time", who,
+                  sim_now_ns(cluster.sim) / SECOND);
+}
+
+static bool no_plan(void *context)
+{
+    (void)context;
+    return cluster.coord != NULL && cluster.coord->fleet.moves.kind == MOVES_NONE;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static struct oracle_rows calm;
+
+static uint64_t play(const struct kind *k, uint64_t seed)
+{
+    struct rng r = rng_of(seed, 7, 8);
+    char dir[512], command[600];
+    struct cluster_result got;
+    snprintf(who, sizeof who, "%s, seed %" PRIu64, k->name, seed);
+    snprintf(dir, sizeof dir, "%s/run", folder);
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    struct cluster_options o = {
+        .yaml = yaml, .servers = 1, .workers = 1, .durability = k->durability, .dir = dir};
+    o.sim = (struct sim_options){.seed = seed + 1,
+                                 .delay_min_ns = MS / 20,
+                                 .delay_max_ns = MS,
+                                 .work_min_ns = MS / 10,
+                                 .work_max_ns = 4 * MS};
+    if (seed != 0) {
+        o.replicas = k->replicas;
+        o.servers = 2 + (uint32_t)rng_below(&r, 2);
+        o.shards = o.replicas;
+        o.workers = 1 + (uint32_t)rng_below(&r, 3);
+        o.sim.drop = (double)rng_below(&r, 3) * 0.05;
+        o.sim.duplicate = (double)rng_below(&r, 3) * 0.1;
+        o.sim.reorder = rng_below(&r, 2) == 1;
+        o.sim.delay_max_ns = MS + rng_below(&r, 5) * MS;
+    }
+    job_make(k);
+    cluster_start(&cluster, &o, backend);
+    oracle_watch(&cluster, who);
+    if (seed != 0)
+        job_suffers(&r, seed % 3 != 0);
+    else
+        ck_assert(cluster_run(&cluster, BOUND));
+    cluster_result(&cluster, &got);
+    ck_assert_msg(got.state == WIRE_JOB_DONE, "%s: state %u: %s", who, got.state, got.text);
+    cluster_mend(&cluster);
+    ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
+    bool settled = cluster_settle(&cluster, in(BOUND));
+    ck_assert_msg(settled, "%s: the shards do not come back", who);
+    struct oracle_rows rows;
+    oracle_marks();
+    oracle_rows_take(&rows);
+    if (is_probe(k))
+        oracle_rows_count(&rows, counts, VALUES, EPOCHS);
+    if (seed == 0) {
+        oracle_rows_free(&calm);
+        calm = rows;
+    } else {
+        oracle_rows_same(&rows, &calm);
+        oracle_rows_free(&rows);
+        each_in_one_place();
+    }
+    uint64_t trace = sim_trace(cluster.sim);
+    cluster_free(&cluster);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+    return trace;
+}
+
+static uint64_t number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : fallback;
+}
+
+START_TEST(moves_lose_no_acknowledged_push)
+{
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4);
+    plans = moved = 0;
+    play(&kinds[_i], 0);
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        fprintf(stderr, "SHOAL_SIM_KIND=%d SHOAL_SIM_FIRST=%" PRIu64 "\n", _i, seed);
+        (void)play(&kinds[_i], seed);
+    }
+    fprintf(stderr, "%" PRIu64 " plans, %" PRIu64 " tablets moved\n", plans, moved);
+    ck_assert_uint_gt(moved, 0);
+}
+END_TEST
+
+static void setup(void)
+{
+    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    folder = worker_folder_make();
+    ck_assert_int_eq(chdir(folder), 0);
+    memset(counts, 0, sizeof counts);
+    file_make("train.csv", ROWS, 1, true);
+    file_make("valid.csv", 100, 2, false);
+    if (backend == NULL)
+        backend = dense_backend();
+}
+
+static void teardown(void)
+{
+    worker_folder_remove();
+}
+
+int main(void)
+{
+    Suite *s = suite_create("moves");
+    TCase *c = tcase_create("moves");
+    const char *only = getenv("SHOAL_SIM_KIND");
+    bool one = only != NULL && strtoul(only, NULL, 10) < KINDS;
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 7200);
+    tcase_add_loop_test(c, moves_lose_no_acknowledged_push, one ? atoi(only) : 0,
+                        one ? atoi(only) + 1 : (int)KINDS);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
