@@ -194,4 +194,5 @@ def erased_keys_leave_every_copy(space):
 
 
 if __name__ == "__main__":
-    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, a_stopped_leader_follows_when_it_goes_on, erased_keys_leave_every_copy])
+    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, a_stopped_leader_follows_when_it_goes_on,
+          a_paused_leaders_lease_is_counted_down, erased_keys_leave_every_copy])
