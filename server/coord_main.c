@@ -1,6 +1,10 @@
 /* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
  * its I/O thread. The process may be killed at any time: the store holds all that was promised, and
- * the next start continues from it. */
+ * the next start continues from it.
+ *
+ * With a store of several coordinators the daemon stands by until it leads (coord_stand.h). Once it
+ * leads no longer, all of its state may be old: it is freed, and the process begins anew, in place:
+ * so it needs no supervisor that starts it again. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -8,6 +12,7 @@
 #include "proto/base/lockfile.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
+#include "proto/base/text.h"
 #include "proto/base/version.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
@@ -19,6 +24,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/figures/tensorboard.h"
 #include "server/coord/fleet/folder.h"
+#include "server/coord_stand.h"
 #include "server/server_config.h"
 #include "server/server_keys.h"
 
@@ -43,9 +49,15 @@ static void version(void)
 struct daemon {
     const struct coord_config *config;
     struct live *live;
-    struct keyfile *keys; /* owned; NULL: none */
-    struct net *net;
-    struct coord *coord;
+    struct keyfile *keys;      /* owned; NULL: none */
+    struct net *net;           /* owned */
+    struct coord_store *store; /* owned; NULL, like coord: it stands by */
+    struct coord *coord;       /* owned */
+    struct coord_options options;
+    struct coord_stand stand;
+    int rc; /* why it could not lead */
+    struct err e;
+    bool ends; /* a signal asked for it */
     struct env *env;
     struct env_timer status;
     struct server_list list;
@@ -120,8 +132,10 @@ static int report_write(void *context, const char *text, struct err *e)
 /* The list counts here at once, and is sent to the shards. Takes list and text over. */
 static int list_set(struct daemon *d, struct keylist *list, char *text, size_t bytes, struct err *e)
 {
+    int rc = 0;
     net_allow(d->net, list);
-    int rc = coord_keys_set(d->coord, text, bytes, e);
+    if (d->coord != NULL)
+        rc = coord_keys_set(d->coord, text, bytes, e);
     free(text);
     return rc;
 }
@@ -226,7 +240,9 @@ static void on_signal(void *context, int signo)
         reload(d);
         return;
     }
-    log_info("stops on signal %d; its state stays in data_dir", signo);
+    d->ends = true;
+    log_info("stops on signal %d; its state stays in %s", signo,
+             text_unless_empty(d->config->store, "data_dir"));
     notify_stopping();
     net_interrupt(d->net);
 }
@@ -235,7 +251,10 @@ static void status_fire(struct env_timer *timer)
 {
     struct daemon *d = container_of(timer, struct daemon, status);
     char text[240];
-    coord_describe(d->coord, text, sizeof text);
+    if (d->coord != NULL)
+        coord_describe(d->coord, text, sizeof text);
+    else
+        coord_stand_describe(&d->stand, text, sizeof text);
     notify_status("%s", text);
     env_timer_start(d->env, timer, UINT64_C(2000000000));
 }
@@ -257,26 +276,77 @@ static struct server_keys_ask ask_of(const struct coord_config *c)
                                     .signers = c->checkpoint_signers};
 }
 
-static int serve(const struct coord_config *config, struct live *live, struct err *e)
+/* ---- leading --------------------------------------------------------------------------------- */
+
+static int lead(struct daemon *d, struct err *e)
 {
-    struct daemon daemon = {.config = config, .live = live};
-    const struct server_keys_ask ask = ask_of(config);
-    int rc = server_keys_open(&ask, &daemon.keys, e);
+    int rc = coord_new(&d->options, d->env, d->store, &d->coord, e);
+    if (rc == 0)
+        net_set_handler(d->net, &coord_handler, d->coord);
+    return rc;
+}
+
+/* After standing by. The list is read again, since the shards get it from the coordinator. */
+static void on_lead(void *context, struct coord_store *store)
+{
+    struct daemon *d = context;
+    d->store = store;
+    d->rc = lead(d, &d->e);
+    if (d->rc == 0)
+        d->rc = list_begin(d, &d->e);
+    if (d->rc != 0)
+        env_stop(d->env);
+    else
+        log_info("this coordinator leads");
+}
+
+/* bound: the endpoint at which the process listens. */
+static int stand_by(struct daemon *d, const char *bound, struct err *e)
+{
+    char host[256] = "", failed[LIMIT_PATH];
+    struct coord_stand *s = &d->stand;
+    if (file_make_folders(d->config->data_dir, 0777, failed) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "data_dir %s: %s", failed, strerror(errno));
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = 0;
+    s->config = d->config;
+    s->env = d->env;
+    s->on_lead = on_lead;
+    s->context = d;
+    server_config_advertised(d->config->advertise, bound, host, s->endpoint);
+    net_set_handler(d->net, &coord_stand_handler, s);
+    return coord_stand_begin(s, e);
+}
+
+/* Returns how serving ended: 0, or an error. FENCED: to be begun anew. */
+static int ended(const struct daemon *d, struct err *e)
+{
+    int rc = d->coord == NULL ? 0 : coord_fatal(d->coord);
+    const char *store = text_unless_empty(d->config->store, d->config->data_dir);
+    bool anew = rc == SHOAL_E_FENCED || rc == SHOAL_E_IO || rc == SHOAL_E_UNAVAILABLE;
+    if (d->stand.fatal != 0)
+        return err_set(e, d->stand.fatal, "%s", d->stand.e.text);
+    if (d->rc != 0)
+        return err_set(e, d->rc, "%s", d->e.text);
+    if (rc != 0 && anew && d->config->store[0] != 0)
+        return d->ends ? 0 : SHOAL_E_FENCED;
     if (rc != 0)
-        return rc;
-    place_find(&daemon);
-    struct net_options no = {.drop_sends = config->drop,
-                             .connections_max = connections_most(),
-                             .keys = daemon.keys,
-                             .insecure_plaintext = config->insecure_plaintext};
-    struct coord_options co = {.shards = config->shards,
+        return err_set(e, rc, "the store in %s failed", store);
+    return 0;
+}
+
+static void options_fill(struct daemon *d, const struct server_keys_ask *ask)
+{
+    const struct coord_config *config = d->config;
+    d->options =
+        (struct coord_options){.shards = config->shards,
                                .replicas = config->replicas,
                                .min_in_sync = config->min_in_sync,
                                .shard_lease_ms = config->shard_lease_ms,
                                .lease_ms = config->lease_ms,
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,
-                               .place = daemon.place,
+                               .place = d->place,
                                .write_report = config->report[0] != 0 ? report_write : NULL,
                                .report_path = config->report,
                                .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
@@ -287,65 +357,103 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,
-                               .insecure = server_keys_insecure(&ask, daemon.keys),
+                               .insecure = server_keys_insecure(ask, d->keys),
                                .problems = problems,
-                               .context = &daemon};
-    struct coord_store *store = NULL;
-    struct coord *coord = NULL;
-    struct net *net = NULL;
-    char bound[256], text[ERR_TEXT_MAX];
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* until the handler is set: the end of a terminal is no stop */
-    coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
+                               .context = d};
+}
+
+/* Until a handler is set, the kernel drops these signals for process 1; a blocked one stays
+ * pending. */
+static void signals_hold(int how)
+{
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
-    /* Until a handler is set, the kernel drops these signals for process 1; a blocked one stays
-     * pending. */
-    sigprocmask(SIG_BLOCK, &ends, NULL);
-    rc = coord_store_open(config->data_dir, LOCKFILE_WAIT_MS, &store, e);
+    sigprocmask(how, &ends, NULL);
+}
+
+static int serve_begin(struct daemon *d, struct err *e)
+{
+    const struct coord_config *config = d->config;
+    const bool alone = config->store[0] == 0;
+    struct net_options no = {.drop_sends = config->drop,
+                             .connections_max = connections_most(),
+                             .keys = d->keys,
+                             .insecure_plaintext = config->insecure_plaintext};
+    char bound[256];
+    int rc = 0;
+    if (alone)
+        rc = coord_store_open(config->data_dir, LOCKFILE_WAIT_MS, &d->store, e);
     if (rc == 0)
-        rc = net_new(&no, &net, e);
+        rc = net_new(&no, &d->net, e);
+    if (rc != 0)
+        return rc;
+    d->env = net_env(d->net);
+    if (alone)
+        rc = lead(d, e);
     if (rc == 0)
-        rc = coord_new(&co, net_env(net), store, &coord, e);
-    if (rc == 0) {
-        net_set_handler(net, &coord_handler, coord);
-        daemon.net = net;
-        daemon.coord = coord;
-        daemon.env = net_env(net);
-        rc = net_signals(net, on_signal, &daemon);
-    }
-    if (rc == 0) {
-        sigprocmask(SIG_UNBLOCK, &ends, NULL);
-        rc = net_listen(net, config->listen, bound, e);
-    }
+        rc = net_signals(d->net, on_signal, d);
+    if (rc != 0)
+        return rc;
+    signals_hold(SIG_UNBLOCK);
+    rc = net_listen(d->net, config->listen, bound, e);
+    if (rc == 0 && !alone)
+        rc = stand_by(d, bound, e);
     if (rc == 0)
-        rc = list_begin(&daemon, e);
-    if (rc == 0) {
+        rc = list_begin(d, e);
+    if (rc == 0)
         log_info("listens at %s for %u shards, state in %s", bound, config->shards,
-                 config->data_dir);
-        notify_watchdog_start(net_env(net));
+                 text_unless_empty(config->store, config->data_dir));
+    return rc;
+}
+
+static int serve(const struct coord_config *config, struct live *live, struct err *e)
+{
+    struct daemon daemon = {.config = config, .live = live};
+    const struct server_keys_ask ask = ask_of(config);
+    char text[ERR_TEXT_MAX];
+    int rc = server_keys_open(&ask, &daemon.keys, e);
+    if (rc != 0)
+        return rc;
+    place_find(&daemon);
+    options_fill(&daemon, &ask);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until the handler is set: the end of a terminal is no stop */
+    coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
+    signals_hold(SIG_BLOCK);
+    rc = serve_begin(&daemon, e);
+    if (rc == 0) {
+        notify_watchdog_start(daemon.env);
         daemon.status.fire = status_fire;
         notify_ready("serving");
         status_fire(&daemon.status);
-        net_run(net);
+        net_run(daemon.net);
         env_timer_stop(daemon.env, &daemon.status);
-        if (coord_fatal(coord) != 0)
-            rc = err_set(e, coord_fatal(coord), "the store in %s failed", config->data_dir);
+        rc = ended(&daemon, e);
     }
-    if (coord != NULL && coord_hangs(coord, text, sizeof text)) {
+    if (daemon.coord != NULL && coord_hangs(daemon.coord, text, sizeof text)) {
         log_warn("%s: this coordinator ends without what it had begun there", text);
         if (rc != 0)
             log_error("%s", e->text);
         _exit(rc != 0 ? err_exit_status(rc) : 0);
     }
-    if (net != NULL)
-        net_free(net); /* first: it waits for work that has begun */
-    coord_free(coord);
+    if (daemon.net != NULL)
+        net_free(daemon.net); /* first: it waits for work that has begun */
+    coord_free(daemon.coord);
     keyfile_free(daemon.keys);
-    coord_store_close(store);
+    coord_stand_end(&daemon.stand);
+    coord_store_close(daemon.store);
     coord_tensorboard_close(&daemon.tensorboard);
+    return rc;
+}
+
+/* Serves until the end, as often as it begins anew. */
+static int run(const struct coord_config *config, struct live *live, struct err *e)
+{
+    int rc = serve(config, live, e);
+    while (rc == SHOAL_E_FENCED)
+        rc = serve(config, live, e);
     return rc;
 }
 
@@ -379,7 +487,7 @@ int main(int argc, char **argv)
         (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
     const struct server_keys_ask ask = ask_of(&config);
     if (rc == 0)
-        rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : serve(&config, &live, &e);
+        rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : run(&config, &live, &e);
     live_close(&live);
     option_free(&o);
     return starts_end(rc, &e);

@@ -240,15 +240,15 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
     return 0;
 }
 
-void server_config_advertised(const struct server_config *c, const char *bound, const char *shown,
+void server_config_advertised(const char *advertise, const char *bound, const char *shown,
                               char out[256])
 {
     const char *colon = strrchr(bound, ':'), *host = shown;
-    if (c->advertise[0] != 0)
-        host = c->advertise;
+    if (advertise[0] != 0)
+        host = advertise;
     SHOAL_ASSERT(bound[0] != 0);
     bool replaced = host[0] != 0 && colon != NULL && strncmp(bound, "tcp://", 6) == 0 &&
-                    (c->advertise[0] != 0 || name_any(bound)),
+                    (advertise[0] != 0 || name_any(bound)),
          bare = host[0] != '[' && strchr(host, ':') != NULL; /* an address of IPv6 */
     if (replaced && bare)
         snprintf(out, 256, "tcp://[%.200s]%s", host, colon);
@@ -286,6 +286,29 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
 
 /* ---- coordinator.yaml ---- */
 
+/* Divides store: zookeeper://HOSTS/PATH. */
+static int take_store(const struct config *c, const char *name, struct coord_config *out,
+                      struct err *e)
+{
+    static const char scheme[] = "zookeeper://";
+    int rc = take_string(c, name, "store", out->store, sizeof out->store, e);
+    if (rc != 0 || out->store[0] == 0)
+        return rc;
+    const char *hosts = out->store + sizeof scheme - 1, *path = NULL;
+    if (strncmp(out->store, scheme, sizeof scheme - 1) == 0)
+        path = strchr(hosts, '/');
+    size_t bytes = path == NULL ? 0 : strlen(path);
+    if (bytes < 2 || bytes >= sizeof out->store_path || path == hosts || path[bytes - 1] == '/' ||
+        strstr(path, "//") != NULL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:%d: store: '%s' is not zookeeper://HOST:PORT,HOST:PORT/PATH, with a "
+                       "path of at most %zu bytes",
+                       name, config_line(c, "store"), out->store, sizeof out->store_path - 1);
+    memcpy(out->store_hosts, hosts, (size_t)(path - hosts));
+    memcpy(out->store_path, path, bytes);
+    return 0;
+}
+
 static int take_coordinator(const struct config *c, const char *name, void *to, struct err *e)
 {
     struct coord_config *out = to;
@@ -295,6 +318,8 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
         (rc = take_string(c, name, "allow", out->allow, sizeof out->allow, e)) ||
         (rc = take_of_unit(c, name, "listen", "RUNTIME_DIRECTORY", "ipc://%s/socket", out->listen,
                            sizeof out->listen, e)) ||
+        (rc = take_string(c, name, "advertise", out->advertise, sizeof out->advertise, e)) ||
+        (rc = take_store(c, name, out, e)) ||
         (rc = take_of_unit(c, name, "data_dir", "STATE_DIRECTORY", "%s", out->data_dir,
                            sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "report", out->report, sizeof out->report - 8, e)) ||

@@ -62,7 +62,7 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
                            struct err *e);
 /* The endpoint that peers are told: `bound` with its host replaced by `advertise`, or, where the
  * host stands for all addresses of the machine, by `shown`. shown "": no other address is known. */
-void server_config_advertised(const struct server_config *c, const char *bound, const char *shown,
+void server_config_advertised(const char *advertise, const char *bound, const char *shown,
                               char out[256]);
 
 /* The division of a server's `memory` and `disk`. Each shard gets an equal part of both. A shard's
@@ -90,6 +90,8 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  * (SHOAL_E_CONFIG).
  *
  *     listen: ipc:///run/shoal/coordinator/socket
+ *     advertise: host           # what peers are told instead of the host in `listen`
+ *     store: zookeeper://h1:2181,h2:2181/shoal  # of several coordinators; empty: data_dir/store
  *     data_dir: /var/lib/shoal/coordinator
  *     shards: 1                 # of all servers together: a job waits until so many are ready
  *     replicas: 1               # copies of each shard
@@ -108,7 +110,9 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     insecure_plaintext: false # listen on tcp without keys */
 
 struct coord_config {
-    char listen[256];
+    char listen[256], advertise[256];
+    char store[1024];                        /* as written; empty: data_dir/store */
+    char store_hosts[1024], store_path[129]; /* its parts */
     char data_dir[LIMIT_PATH];
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
     char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* may be empty */

@@ -306,7 +306,7 @@ static int open_member(struct member *m, struct shard **shard)
             return rc;
     }
     shown_find(m, bound, shown);
-    server_config_advertised(c, bound, shown, advertised);
+    server_config_advertised(c->advertise, bound, shown, advertised);
     log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, m->dir);
     return shard_start(*shard, advertised, &m->error);
 }
@@ -499,7 +499,7 @@ static void advertise_look(const struct server_config *c)
     struct err e;
     if (c->advertise[0] == 0 || server_config_endpoint(c, 0, endpoint, &e) != 0)
         return;
-    server_config_advertised(c, endpoint, "", advertised);
+    server_config_advertised(c->advertise, endpoint, "", advertised);
     if (name_resolve(advertised, numeric, &e) != 0)
         log_warn("advertise: %s; workers for which it has none either cannot reach this server",
                  e.text);

@@ -64,6 +64,14 @@ const struct config_key keys_server[] = {
 const struct config_key keys_coordinator[] = {
     {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR,
      .otherwise = "`ipc://$RUNTIME_DIRECTORY/socket` of a unit", .values = "endpoint"},
+    {"advertise", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "the address of `listen`; of `0.0.0.0` and `[::]` this machine's name",
+     .values = "host",
+     .text = "with `store`: what a coordinator that stands by tells of the one that leads"},
+    {"store", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "the folder `data_dir/store`",
+     .values = "`zookeeper://HOST:PORT,HOST:PORT/PATH`",
+     .text = "one store for several coordinators, of which one leads: [Coordinators that stand "
+             "by](#coordinators-that-stand-by)"},
     {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-coordinator",
      .otherwise = "a unit's `$STATE_DIRECTORY`, else `shoal-coordinator`", .values = "folder",
      .text = "the folder `store`: what it must not forget"},

@@ -140,6 +140,6 @@ void notify_watchdog_start(struct env *env)
         return;
     watchdog.env = env;
     watchdog.every_ns = every_ns;
-    watchdog.timer.fire = watchdog_fire;
+    watchdog.timer = (struct env_timer){.fire = watchdog_fire}; /* an earlier env is gone */
     watchdog_fire(&watchdog.timer);
 }

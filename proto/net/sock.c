@@ -56,6 +56,9 @@
 /* Messages that a pipe takes in each direction before our own queue fills. A pull reply may have
  * 512 KiB: 16 of them are 8 MiB a peer. */
 #define PIPE_MESSAGES 16
+/* A connection without an acknowledgement, a try to connect without an answer. */
+#define CUT_MS 6000
+#define CONNECT_MS 2000
 
 struct sock {
     void *zmq;
@@ -161,14 +164,16 @@ int sock_open(bool router, struct sock **out, struct err *e)
     option_set(s, ZMQ_TCP_KEEPALIVE_IDLE, 30);
     option_set(s, ZMQ_TCP_KEEPALIVE_INTVL, 10);
     option_set(s, ZMQ_TCP_KEEPALIVE_CNT, 3);
-    /* else a cut connection is noticed only after a quarter of an hour */
-    option_set(s, ZMQ_TCP_MAXRT, 30000);
+    /* else a cut connection is noticed only after a quarter of an hour, and one that is whole again
+     * goes on as late after the cut as that was long: the kernel doubles its pauses */
+    option_set(s, ZMQ_TCP_MAXRT, CUT_MS);
     if (router) {
         option_set(s, ZMQ_ROUTER_MANDATORY, 1);
         option_set(s, ZMQ_BACKLOG, 512);
     } else {
         option_set(s, ZMQ_RECONNECT_IVL, 100);
         option_set(s, ZMQ_RECONNECT_IVL_MAX, 1000);
+        option_set(s, ZMQ_CONNECT_TIMEOUT, CONNECT_MS);
     }
     size_t bytes = sizeof(s->descriptor);
     rc = zmq_getsockopt(s->zmq, ZMQ_FD, &s->descriptor, &bytes);

@@ -35,7 +35,8 @@ START_TEST(coord_config_reads_all_keys)
             "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
             "r.json\nnet: {drop: 0.1}\n"
             "insecure_plaintext: true\nkeys: k\nallow: l\n"
-            "replicas: 3\nmin_in_sync: 2\nshard_lease: 4s\n",
+            "replicas: 3\nmin_in_sync: 2\nshard_lease: 4s\nadvertise: h1\n"
+            "store: zookeeper://h1:2181,h2:2181/a/b\n",
             &c, &e) == 0,
         "%s", e.text);
     ck_assert_str_eq(c.data_dir, "/d");
@@ -49,6 +50,9 @@ START_TEST(coord_config_reads_all_keys)
     ck_assert(c.insecure_plaintext);
     ck_assert_str_eq(c.keys, "k");
     ck_assert_str_eq(c.allow, "l");
+    ck_assert_str_eq(c.advertise, "h1");
+    ck_assert_str_eq(c.store_hosts, "h1:2181,h2:2181");
+    ck_assert_str_eq(c.store_path, "/a/b");
 }
 END_TEST
 
@@ -66,8 +70,17 @@ END_TEST
 
 START_TEST(coord_config_refuses_unknown_and_impossible)
 {
-    static const char *const wrong[] = {"shard: 3\n",   "shards: 0\n",      "shards: many\n",
-                                        "lease: 1ms\n", "net: {drop: 2}\n", "listen: ''\n"};
+    static const char *const wrong[] = {"shard: 3\n",
+                                        "shards: 0\n",
+                                        "shards: many\n",
+                                        "lease: 1ms\n",
+                                        "net: {drop: 2}\n",
+                                        "listen: ''\n",
+                                        "store: /var/x\n",
+                                        "store: zookeeper://h:1\n",
+                                        "store: zookeeper://h:1/\n",
+                                        "store: zookeeper:///a\n",
+                                        "store: zookeeper://h:1/a/\n"};
     struct coord_config c;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct err e = {0};

@@ -12,10 +12,23 @@ bool coord_fleet_stored(struct coord_fleet *f, int status, const struct err *e)
 {
     if (status == 0)
         return true;
-    log_error("store: %s; stopping, because nothing more can be promised", e->text);
+    if (status == SHOAL_E_FENCED)
+        log_warn("store: %s; this one leads no longer", e->text);
+    else
+        log_error("store: %s; stopping, because nothing more can be promised", e->text);
     f->fatal = status;
     env_stop(f->env);
     return false;
+}
+
+/* False, and the coordinator stops: another one may lead by now, and its answers count. */
+static bool leads(struct coord_fleet *f)
+{
+    struct err e = {0};
+    if (coord_store_owned(f->store))
+        return true;
+    (void)err_set(&e, SHOAL_E_FENCED, "another coordinator may lead by now");
+    return f->fatal == 0 && coord_fleet_stored(f, SHOAL_E_FENCED, &e);
 }
 
 bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,
@@ -86,7 +99,7 @@ static bool send_or_hold(struct coord_fleet *f, peer_t to, struct msg *m)
 {
     if (m == NULL)
         return false;
-    if (f->fatal != 0) { /* the message may tell of a value that is not stored */
+    if (f->fatal != 0 || !leads(f)) { /* the message may tell of a value that is not stored */
         msg_free(m);
         return false;
     }
@@ -104,7 +117,7 @@ void coord_send(struct coord_fleet *f, peer_t to, struct msg *m)
 static void release(struct coord_fleet *f)
 {
     uint64_t complete = coord_store_complete(f->store);
-    while (f->held != NULL && f->held->after <= complete) {
+    while (f->held != NULL && f->held->after <= complete && leads(f)) {
         struct coord_held *h = f->held;
         f->held = h->next;
         f->held_count--;
@@ -113,7 +126,7 @@ static void release(struct coord_fleet *f)
         free(h);
     }
     f->shedding &= f->held != NULL;
-    if (coord_fleet_waits(f))
+    if (coord_fleet_waits(f) || f->fatal != 0)
         return;
     coord_errand_begin(f);
     if (f->stopping)
@@ -123,7 +136,7 @@ static void release(struct coord_fleet *f)
 void coord_fleet_end(struct coord_fleet *f)
 {
     struct err e = {0};
-    if (f->fatal == 0 && coord_fleet_stored(f, coord_store_commit(f->store, &e), &e))
+    if (f->fatal == 0 && leads(f) && coord_fleet_stored(f, coord_store_commit(f->store, &e), &e))
         release(f);
 }
 

@@ -278,6 +278,11 @@ int coord_store_own(struct coord_store *s, struct err *e)
     return rc;
 }
 
+bool coord_store_owned(const struct coord_store *s)
+{
+    return s->keep == NULL || s->keep->owned == NULL || s->keep->owned(s->keep);
+}
+
 void coord_store_watch(struct coord_store *s, coord_store_told told, void *context)
 {
     s->told = told;

@@ -64,6 +64,8 @@ struct coord_keep {
      * more. */
     int (*begin)(struct coord_keep *k, const struct coord_transaction *t, struct err *e);
     void (*close)(struct coord_keep *k);
+    /* False: another coordinator may own the keep by now. NULL: always true. */
+    bool (*owned)(struct coord_keep *k);
 };
 
 /* Tells the end of the oldest transaction under way: 0, or why the keep does not have it. */
@@ -103,6 +105,8 @@ uint64_t coord_store_complete(const struct coord_store *s);
 void coord_store_done(struct coord_store *s, int rc, const struct err *e);
 /* Makes this process the owner of the keep. */
 int coord_store_own(struct coord_store *s, struct err *e);
+/* False: another coordinator may own the keep by now, so that nothing may be sent any more. */
+bool coord_store_owned(const struct coord_store *s);
 /* told: called at the end of each transaction that was not complete when it was begun. */
 void coord_store_watch(struct coord_store *s, coord_store_told told, void *context);
 void coord_store_close(struct coord_store *s); /* NULL is fine */

@@ -2,6 +2,7 @@
  *
  *     PATH/head          first, next: the segments that count; writer: the process that leads
  *     PATH/log/NUMBER    bytes of the log (16 digits, hexadecimal)
+ *     PATH/leader        of the session of the coordinator that leads (lead.h)
  *
  * All transactions that wait become one append: its last segment and the head are written by one
  * multi-operation on the condition that the head still has the version that this process knows. So
@@ -12,7 +13,8 @@
  * When the log is much larger than the values, the values are appended, and the head's `first`
  * moves there. Segments that do not count (a crash left them) are removed at the next start.
  *
- * Thread: one of its own has the session, writes, and has a copy of the values for that.
+ * Thread: one of its own has the session, writes, and has a copy of the values for that. Between
+ * transactions it looks whether the leader's node is still this session's.
  *
  * Invariants:
  *  1. A transaction is complete after the head counts it. [assert: head_moved]
@@ -56,6 +58,7 @@ struct log {
 struct zookeeper_keep {
     struct coord_keep base;
     struct coord_zookeeper o;
+    char own[ZOO_PATH_MAX];    /* path of the leader's node */
     struct coord_store *store; /* borrowed: it gets the values */
     /* the thread's */
     struct head head;
@@ -299,7 +302,7 @@ static bool waiting_take(struct zookeeper_keep *k, struct log *l, uint64_t *begu
                          struct err *e)
 {
     char drop[64];
-    *rc = k->o.ops->wait(k->o.zoo, k->wake[0], e);
+    *rc = k->o.ops->wait(k->o.zoo, k->wake[0], k->o.led ? k->own : NULL, e);
     (void)!read(k->wake[0], drop, sizeof drop);
     pthread_mutex_lock(&k->lock);
     bool goes_on = !k->stop || k->waiting.bytes > 0;
@@ -418,6 +421,15 @@ static int keep_begin(struct coord_keep *b, const struct coord_transaction *t, s
     return SHOAL_E_AGAIN;
 }
 
+static bool keep_owned(struct coord_keep *b)
+{
+    struct zookeeper_keep *k = container_of(b, struct zookeeper_keep, base);
+    pthread_mutex_lock(&k->lock);
+    bool good = k->rc == 0;
+    pthread_mutex_unlock(&k->lock);
+    return good && k->o.ops->lives(k->o.zoo);
+}
+
 static void keep_close(struct coord_keep *b)
 {
     struct zookeeper_keep *k = container_of(b, struct zookeeper_keep, base);
@@ -441,35 +453,34 @@ static void keep_close(struct coord_keep *b)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int node_make(struct zookeeper_keep *k, const char *path, const struct head *h,
+static int node_make(const struct coord_zookeeper *o, const char *path, const struct head *h,
                      struct err *e)
 {
     struct zoo_step s = {.kind = ZOO_MAKE, .data = h, .bytes = h == NULL ? 0 : sizeof *h};
     int rc;
     (void)snprintf(s.path, sizeof s.path, "%s", path);
     do
-        rc = k->o.ops->multi(k->o.zoo, &s, 1, e);
+        rc = o->ops->multi(o->zoo, &s, 1, e);
     while (rc == SHOAL_E_UNAVAILABLE);
     return rc == SHOAL_E_EXISTS ? 0 : rc;
 }
 
-/* Makes the nodes of an empty store. */
-static int nodes_make(struct zookeeper_keep *k, struct err *e)
+int coord_zookeeper_make(const struct coord_zookeeper *o, struct err *e)
 {
     char path[ZOO_PATH_MAX];
     const struct head empty = {0};
     int rc = 0;
-    for (size_t i = 1; rc == 0 && i <= strlen(k->o.path); i++)
-        if (k->o.path[i] == '/' || k->o.path[i] == 0) {
-            (void)snprintf(path, sizeof path, "%.*s", (int)i, k->o.path);
-            rc = node_make(k, path, NULL, e);
+    for (size_t i = 1; rc == 0 && i <= strlen(o->path); i++)
+        if (o->path[i] == '/' || o->path[i] == 0) {
+            (void)snprintf(path, sizeof path, "%.*s", (int)i, o->path);
+            rc = node_make(o, path, NULL, e);
         }
-    (void)snprintf(path, sizeof path, "%s/log", k->o.path);
+    (void)snprintf(path, sizeof path, "%s/log", o->path);
     if (rc == 0)
-        rc = node_make(k, path, NULL, e);
-    (void)snprintf(path, sizeof path, "%s/head", k->o.path);
+        rc = node_make(o, path, NULL, e);
+    (void)snprintf(path, sizeof path, "%s/head", o->path);
     if (rc == 0)
-        rc = node_make(k, path, &empty, e);
+        rc = node_make(o, path, &empty, e);
     return rc;
 }
 
@@ -478,7 +489,7 @@ static int lead(struct zookeeper_keep *k, struct err *e)
 {
     int rc = head_read(k, &k->head, &k->version, e);
     if (rc == SHOAL_E_NOT_FOUND) {
-        rc = nodes_make(k, e);
+        rc = coord_zookeeper_make(&k->o, e);
         if (rc == 0)
             rc = head_read(k, &k->head, &k->version, e);
     }
@@ -594,12 +605,13 @@ int coord_zookeeper_open(const struct coord_zookeeper *o, struct coord_store **o
         free(k);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     }
-    *k = (struct zookeeper_keep){.base = {keep_begin, keep_close},
+    *k = (struct zookeeper_keep){.base = {keep_begin, keep_close, keep_owned},
                                  .o = *o,
                                  .store = s,
                                  .copy = coord_store_memory(),
                                  .wake = {-1, -1},
                                  .work = {.run = work_run, .done = work_done}};
+    (void)snprintf(k->own, sizeof k->own, "%s/leader", o->path);
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->ended_more, NULL);
     int rc = keep_open(k, e);

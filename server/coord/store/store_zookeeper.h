@@ -11,11 +11,14 @@ struct coord_zookeeper {
     struct zoo *zoo;           /* a session, which is taken over in any case */
     const char *path; /* of the node that has the values: "/shoal"; it is made if missing */
     struct env *env;  /* completions come on its loop; NULL: a commit waits for the end */
-    uint64_t writer;  /* a random number of this process */
+    uint64_t writer;  /* a random number of this session */
+    bool led;         /* the session has won the leader's node: it is looked at while idle */
 };
 
 /* Reads all values and locks out the coordinator that had them before. CORRUPT, FENCED, IO, DENIED,
  * NOMEM, CONFIG. */
 int coord_zookeeper_open(const struct coord_zookeeper *o, struct coord_store **out, struct err *e);
+/* Makes the nodes of an empty store, as far as they are missing. */
+int coord_zookeeper_make(const struct coord_zookeeper *o, struct err *e);
 
 #endif

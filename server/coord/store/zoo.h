@@ -14,6 +14,7 @@
 
 #include "proto/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,12 +23,18 @@
 
 struct zoo; /* a session */
 
-enum zoo_kind { ZOO_CHECK, ZOO_SET, ZOO_MAKE, ZOO_REMOVE };
+enum zoo_kind {
+    ZOO_CHECK,
+    ZOO_SET,
+    ZOO_MAKE,
+    ZOO_MAKE_OWN, /* the node is the session's, and goes when the session ends */
+    ZOO_REMOVE,
+};
 
 struct zoo_step {
     enum zoo_kind kind;
     char path[ZOO_PATH_MAX];
-    const void *data; /* for SET and MAKE */
+    const void *data; /* for SET and both kinds of MAKE */
     size_t bytes;
     int32_t version; /* for CHECK and SET */
 };
@@ -47,12 +54,19 @@ struct zoo_ops {
     /* Calls visit with the name of each child. */
     int (*children)(struct zoo *z, const char *path, int (*visit)(void *context, const char *name),
                     void *context, struct err *e);
-    /* Keeps the session alive until wake_fd can be read. */
-    int (*wait)(struct zoo *z, int wake_fd, struct err *e);
+    /* Keeps the session alive until wake_fd can be read. own: a node that is looked at meanwhile;
+     * FENCED when it is no longer the session's. NULL: none. */
+    int (*wait)(struct zoo *z, int wake_fd, const char *own, struct err *e);
+    /* True while the session cannot have ended: a request was answered that was sent less than a
+     * timeout ago. Any thread. */
+    bool (*lives)(const struct zoo *z);
+    /* Returns the timeout that ZooKeeper granted. */
+    uint32_t (*timeout_ms)(const struct zoo *z);
     void (*close)(struct zoo *z);
 };
 
-/* Begins a session: of the module, where it is found by name. hosts: "h1:2181,h2:2181". login:
+/* Begins a session, within timeout_ms. In the module libshoal_zookeeper.so it is found by its name.
+ * hosts: "h1:2181,h2:2181". login:
  * "user:password" of the scheme digest, whose holder alone can read and write what is made; NULL:
  * every program that reaches ZooKeeper can. */
 int zoo_library_open(const char *hosts, const char *login, uint32_t timeout_ms,

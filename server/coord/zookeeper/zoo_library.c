@@ -1,13 +1,16 @@
 /* zoo_library.c: the operations of zoo.h over libzookeeper's single-threaded client. It is a shared
  * object, so that shoal-coordinator does not link the library.
  *
- * Each operation sends its requests and runs the client until all have been answered. A session
- * without a connection for its timeout is given up: another coordinator may lead by then. */
+ * Each operation sends its requests and runs the client until all have been answered. A session is
+ * given up when no request of its last timeout was answered: another coordinator may lead by then.
+ * ZooKeeper counts the timeout from a request's arrival and the client from its sending, so the
+ * client gives up first. */
 #include "proto/base/minmax.h"
 #include "server/coord/store/zoo.h"
 
 #include <inttypes.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,20 +21,31 @@
 struct zoo {
     zhandle_t *handle; /* owned; NULL: the session has ended */
     const struct ACL_vector *acl;
-    int64_t timeout_ms, connected_ms; /* when it was last connected */
-    int waits;                        /* requests without an answer */
-    int rc;                           /* the first error of them, as the library has it */
+    int64_t timeout_ms;
+    _Atomic int64_t heard_ms; /* when the newest request that has an answer was sent */
+    int64_t sent_ms;
+    int waits; /* requests without an answer */
+    int rc;    /* the first error of them, as the library has it */
+    /* a look at the own node, while nothing else is asked */
+    int64_t looked_ms;
+    bool looks, owns, own_gone;
 };
 
 static int64_t now_ms(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_BOOTTIME, &t); /* it runs while the machine is suspended */
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool lives(const struct zoo *z)
+{
+    return now_ms() - z->heard_ms < z->timeout_ms;
 }
 
 static int ended(struct zoo *z, struct err *e)
 {
+    z->heard_ms = INT64_MIN / 2;
     if (z->handle != NULL)
         zookeeper_close(z->handle); /* ends what waits */
     z->handle = NULL;
@@ -71,7 +85,7 @@ static int run(struct zoo *z, int wake_fd, bool *woken, struct err *e)
     p[0].events = (short)((interest & ZOOKEEPER_READ ? POLLIN : 0) |
                           (interest & ZOOKEEPER_WRITE ? POLLOUT : 0));
     int64_t wait = tv.tv_sec * 1000 + tv.tv_usec / 1000 + 1;
-    (void)poll(p, 2, (int)MIN(wait, fd < 0 ? 20 : z->timeout_ms));
+    (void)poll(p, 2, (int)MIN(wait, fd < 0 ? 20 : z->timeout_ms / 8));
     if (p[0].revents & (POLLIN | POLLERR | POLLHUP))
         events |= ZOOKEEPER_READ;
     if (p[0].revents & POLLOUT)
@@ -79,10 +93,7 @@ static int run(struct zoo *z, int wake_fd, bool *woken, struct err *e)
     *woken = (p[1].revents & POLLIN) != 0;
     (void)zookeeper_process(z->handle, events);
     int state = zoo_state(z->handle);
-    if (state == ZOO_CONNECTED_STATE)
-        z->connected_ms = now_ms();
-    if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
-        now_ms() - z->connected_ms > z->timeout_ms)
+    if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE || !lives(z))
         return ended(z, e);
     return 0;
 }
@@ -94,6 +105,7 @@ static int connected(struct zoo *z, struct err *e)
     z->rc = ZOK;
     while (rc == 0 && (z->handle == NULL || zoo_state(z->handle) != ZOO_CONNECTED_STATE))
         rc = run(z, -1, &woken, e);
+    z->sent_ms = now_ms();
     return rc;
 }
 
@@ -108,9 +120,18 @@ static int answered(struct zoo *z, int sent, struct err *e)
     return rc != 0 ? rc : result(z->rc, e);
 }
 
+/* Notes the answer to a request of that time; of several at a time the oldest counts. */
+static void heard(struct zoo *z, int64_t sent_ms, int rc)
+{
+    if (rc != ZCONNECTIONLOSS && rc != ZOPERATIONTIMEOUT && rc != ZCLOSING &&
+        rc != ZSESSIONEXPIRED && sent_ms > z->heard_ms)
+        z->heard_ms = sent_ms;
+}
+
 static void answer_note(struct zoo *z, int rc)
 {
     z->waits--;
+    heard(z, z->sent_ms, rc);
     if (z->rc == ZOK)
         z->rc = rc;
 }
@@ -136,8 +157,9 @@ static int multi(struct zoo *z, const struct zoo_step *step, size_t count, struc
             zoo_check_op_init(&op[i], s->path, s->version);
         else if (s->kind == ZOO_SET)
             zoo_set_op_init(&op[i], s->path, s->data, (int)s->bytes, s->version, NULL);
-        else if (s->kind == ZOO_MAKE)
-            zoo_create_op_init(&op[i], s->path, s->data, (int)s->bytes, z->acl, 0, NULL, 0);
+        else if (s->kind == ZOO_MAKE || s->kind == ZOO_MAKE_OWN)
+            zoo_create_op_init(&op[i], s->path, s->data, (int)s->bytes, z->acl,
+                               s->kind == ZOO_MAKE_OWN ? ZOO_EPHEMERAL : 0, NULL, 0);
         else
             zoo_delete_op_init(&op[i], s->path, -1);
     }
@@ -212,13 +234,44 @@ static int children(struct zoo *z, const char *path, int (*visit)(void *context,
     return answered(z, sent, e);
 }
 
-static int await(struct zoo *z, int wake_fd, struct err *e)
+static void look_done(int rc, const struct Stat *stat, const void *context)
+{
+    struct zoo *z = (struct zoo *)(uintptr_t)context;
+    z->looks = false;
+    heard(z, z->looked_ms, rc);
+    bool other = rc == ZNONODE;
+    if (rc == ZOK && z->handle != NULL)
+        other = stat->ephemeralOwner != zoo_client_id(z->handle)->client_id;
+    z->own_gone = z->owns && other;
+}
+
+/* Asks for the node, or for the root, when nothing was asked for a quarter of the timeout. */
+static void look(struct zoo *z, const char *own)
+{
+    if (z->looks || z->handle == NULL || zoo_state(z->handle) != ZOO_CONNECTED_STATE ||
+        now_ms() - z->heard_ms < z->timeout_ms / 4)
+        return;
+    z->looked_ms = now_ms();
+    z->owns = own != NULL;
+    z->looks = zoo_aexists(z->handle, own == NULL ? "/" : own, 0, look_done, z) == ZOK;
+}
+
+static int await(struct zoo *z, int wake_fd, const char *own, struct err *e)
 {
     bool woken = false;
     int rc = 0;
-    while (rc == 0 && !woken)
+    while (rc == 0 && !woken && !z->own_gone) {
+        look(z, own);
         rc = run(z, wake_fd, &woken, e);
+    }
+    if (rc == 0 && z->own_gone)
+        rc = err_set(e, SHOAL_E_FENCED, "ZooKeeper: %s is no longer this process's", own);
     return rc;
+}
+
+static uint32_t granted_ms(const struct zoo *z)
+{
+    return z->handle == NULL ? 0 : (uint32_t)zoo_recv_timeout(z->handle);
 }
 
 static void end(struct zoo *z)
@@ -243,14 +296,14 @@ static void auth_done(int rc, const void *context)
 int zoo_library_open(const char *hosts, const char *login, uint32_t timeout_ms,
                      const struct zoo_ops **ops, struct zoo **out, struct err *e)
 {
-    static const struct zoo_ops table = {multi, get, children, await, end};
+    static const struct zoo_ops table = {multi, get, children, await, lives, granted_ms, end};
     struct zoo *z = calloc(1, sizeof *z);
     if (z == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for ZooKeeper's session");
-    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    zoo_set_debug_level((ZooLogLevel)0); /* it would tell of each try to connect */
     z->acl = login != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     z->timeout_ms = timeout_ms;
-    z->connected_ms = now_ms();
+    z->heard_ms = now_ms();
     z->handle = zookeeper_init(hosts, watch, (int)timeout_ms, NULL, NULL, 0);
     if (z->handle == NULL) {
         free(z);

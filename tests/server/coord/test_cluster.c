@@ -232,7 +232,7 @@ static void failing_close(struct coord_keep *k)
 
 START_TEST(coord_nobody_is_told_what_is_not_stored)
 {
-    static struct coord_keep keep = {failing_begin, failing_close};
+    static struct coord_keep keep = {failing_begin, failing_close, NULL};
     struct coord_store *store = coord_store_memory();
     static const char *const keys[] = {"cluster", "map", "none"};
     rig_start(2);
@@ -248,6 +248,47 @@ START_TEST(coord_nobody_is_told_what_is_not_stored)
         ck_assert_uint_eq(r.shard[i].number != UINT32_MAX, _i > 0);
         ck_assert_uint_eq(r.shard[i].map_epoch != 0, _i > 1);
     }
+    rig_stop();
+}
+END_TEST
+
+/* ---- a store that another coordinator may own ---- */
+
+static bool owned;
+
+static int taken_begin(struct coord_keep *k, const struct coord_transaction *t, struct err *e)
+{
+    (void)k;
+    (void)t;
+    (void)e;
+    return 0;
+}
+
+static bool taken_owned(struct coord_keep *k)
+{
+    (void)k;
+    return owned;
+}
+
+/* No answer leaves, and the coordinator stops. */
+START_TEST(coord_that_may_lead_no_longer_answers_nothing)
+{
+    static struct coord_keep keep = {taken_begin, failing_close, taken_owned};
+    struct coord_store *store = coord_store_memory();
+    owned = true;
+    rig_start(1);
+    coord_store_keep(store, &keep);
+    store_change(store);
+    shard_start(0, 1);
+    go(1000);
+    ck_assert_uint_eq(r.shard[0].number, 0);
+    sim_kill(r.shard[0].node);
+    owned = false;
+    r.shard[0].number = UINT32_MAX;
+    shard_start(0, 1);
+    go(1000);
+    ck_assert_int_eq(coord_fatal(r.coord), SHOAL_E_FENCED);
+    ck_assert_uint_eq(r.shard[0].number, UINT32_MAX);
     rig_stop();
 }
 END_TEST
@@ -1316,6 +1357,7 @@ int main(void)
     tcase_add_test(t, coord_cluster_is_founded_when_all_have_come);
     tcase_add_test(t, coord_cluster_waits_for_nobody_who_left);
     tcase_add_loop_test(t, coord_nobody_is_told_what_is_not_stored, 0, 3);
+    tcase_add_test(t, coord_that_may_lead_no_longer_answers_nothing);
     tcase_add_test(t, coord_restart_keeps_the_cluster);
     tcase_add_test(t, coord_lost_store_is_taken_over_from_all_shards);
     tcase_add_loop_test(t, coord_lost_store_and_shards_that_differ_are_refused, 0, 3);

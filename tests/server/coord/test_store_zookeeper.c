@@ -1,6 +1,7 @@
 /* test_store_zookeeper.c: the keep over ZooKeeper, on a model of it without a server: values come
- * back, large ones too, waiting transactions become one request, lost answers change nothing, and a
- * coordinator that no longer leads writes nothing. */
+ * back, large ones too, waiting transactions become one request, lost answers change nothing, one
+ * of several coordinators leads, and one that no longer leads writes and sends nothing. */
+#include "server/coord/store/lead.h"
 #include "server/coord/store/store_zookeeper.h"
 #include "tests/lib/coord_put.h"
 
@@ -19,6 +20,11 @@ struct node {
     char *data;
     size_t bytes;
     int32_t version;
+    struct zoo *owner;
+};
+
+struct zoo {
+    bool ended;
 };
 
 static struct {
@@ -41,7 +47,7 @@ static struct node *node_find(const char *path)
 static int step_check(const struct zoo_step *s)
 {
     const struct node *n = node_find(s->path);
-    if (s->kind == ZOO_MAKE)
+    if (s->kind == ZOO_MAKE || s->kind == ZOO_MAKE_OWN)
         return n == NULL ? 0 : SHOAL_E_EXISTS;
     if (n == NULL)
         return SHOAL_E_NOT_FOUND;
@@ -72,24 +78,35 @@ static void step_do(const struct zoo_step *s)
     n->version++;
 }
 
+/* True when the folder of the path is there. */
+static bool placed(const char *path)
+{
+    char folder[ZOO_PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    return slash == path || node_find(folder) != NULL;
+}
+
 static int multi(struct zoo *z, const struct zoo_step *step, size_t count, struct err *e)
 {
     size_t bytes = 0;
-    (void)z;
     if (model.delay_us > 0)
         nanosleep(&(struct timespec){.tv_nsec = model.delay_us * 1000L}, NULL);
     bool lost = ++model.multis == model.lose_at;
     if (lost && !model.done)
         return SHOAL_E_UNAVAILABLE;
     for (size_t i = 0; i < count; i++) {
-        int rc = step_check(&step[i]);
+        int rc = placed(step[i].path) ? step_check(&step[i]) : SHOAL_E_NOT_FOUND;
         bytes += step[i].bytes + strlen(step[i].path) + 64;
         if (rc != 0)
             return err_set(e, rc, "model");
     }
     ck_assert_uint_lt(bytes, 1 << 20);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         step_do(&step[i]);
+        if (step[i].kind == ZOO_MAKE_OWN)
+            node_find(step[i].path)->owner = z;
+    }
     return lost ? SHOAL_E_UNAVAILABLE : 0;
 }
 
@@ -125,21 +142,37 @@ static int children(struct zoo *z, const char *path, int (*visit)(void *, const 
     return 0;
 }
 
-static int await(struct zoo *z, int wake_fd, struct err *e)
+static int await(struct zoo *z, int wake_fd, const char *own, struct err *e)
 {
-    (void)z;
-    (void)e;
     struct pollfd p = {.fd = wake_fd, .events = POLLIN};
-    (void)poll(&p, 1, -1);
+    while (poll(&p, 1, own == NULL ? -1 : 5) == 0)
+        if (node_find(own) == NULL || node_find(own)->owner != z)
+            return err_set(e, SHOAL_E_FENCED, "model");
     return 0;
 }
 
-static void end(struct zoo *z)
+static bool lives(const struct zoo *z)
 {
-    (void)z;
+    return z == NULL || !z->ended;
 }
 
-static const struct zoo_ops ops = {multi, get, children, await, end};
+static uint32_t timeout_ms(const struct zoo *z)
+{
+    (void)z;
+    return 1000;
+}
+
+/* The nodes of the session go. */
+static void end(struct zoo *z)
+{
+    for (size_t i = 0; z != NULL && i < model.count; i++)
+        if (model.node[i].owner == z) {
+            free(model.node[i].data);
+            model.node[i--] = model.node[--model.count];
+        }
+}
+
+static const struct zoo_ops ops = {multi, get, children, await, lives, timeout_ms, end};
 
 static void teardown(void)
 {
@@ -281,6 +314,81 @@ START_TEST(coord_zookeeper_leftovers_are_removed)
 }
 END_TEST
 
+/* ---- several coordinators -------------------------------------------------------------------- */
+
+static const struct coord_zookeeper *session(struct zoo *z)
+{
+    static struct coord_zookeeper o[4];
+    static uint64_t writer = 1000;
+    struct coord_zookeeper *one = &o[writer % 4];
+    *one = (struct coord_zookeeper){
+        .ops = &ops, .zoo = z, .path = "/a/b", .writer = ++writer, .led = true};
+    return one;
+}
+
+START_TEST(coord_zookeeper_one_of_several_leads)
+{
+    struct zoo z[2] = {{false}, {false}};
+    const struct coord_zookeeper *one = session(&z[0]), *two = session(&z[1]);
+    char leader[COORD_ENDPOINT];
+    struct coord_store *s;
+    struct err e = {0};
+    ck_assert_int_eq(coord_lead_try(one, "tcp://h1:7000", leader, &e), 0);
+    ck_assert_int_eq(coord_zookeeper_open(one, &s, &e), 0);
+    ck_assert_int_eq(coord_lead_try(two, "tcp://h2:7000", leader, &e), SHOAL_E_AGAIN);
+    ck_assert_str_eq(leader, "tcp://h1:7000");
+    ck_assert_int_eq(coord_put_now(s, "a", "1", 1, &e), 0);
+    coord_store_close(s); /* its session ends */
+    ck_assert_int_eq(coord_lead_try(two, "tcp://h2:7000", leader, &e), 0);
+    ck_assert_int_eq(coord_zookeeper_open(two, &s, &e), 0);
+    has(s, "a", "1");
+    coord_store_close(s);
+}
+END_TEST
+
+/* The answer of the first try is lost, of one that was done or was not. */
+START_TEST(coord_zookeeper_lost_try_to_lead_is_repeated)
+{
+    struct zoo z = {false};
+    const struct coord_zookeeper *one = session(&z);
+    char leader[COORD_ENDPOINT];
+    struct err e = {0};
+    ck_assert_int_eq(coord_zookeeper_make(one, &e), 0);
+    model.lose_at = model.multis + 1;
+    model.done = _i == 1;
+    ck_assert_int_eq(coord_lead_try(one, "x", leader, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(coord_lead_try(one, "x", leader, &e), 0);
+    end(&z);
+}
+END_TEST
+
+static bool owned_within_a_second(struct coord_store *s)
+{
+    for (int i = 0; i < 200 && coord_store_owned(s); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    return coord_store_owned(s);
+}
+
+/* Without a write of its own a leader learns that its node is gone, or its session. */
+START_TEST(coord_zookeeper_idle_leader_learns_that_it_leads_no_longer)
+{
+    struct zoo z = {false};
+    const struct coord_zookeeper *one = session(&z);
+    char leader[COORD_ENDPOINT];
+    struct coord_store *s;
+    struct err e = {0};
+    ck_assert_int_eq(coord_lead_try(one, "x", leader, &e), 0);
+    ck_assert_int_eq(coord_zookeeper_open(one, &s, &e), 0);
+    ck_assert(coord_store_owned(s));
+    if (_i == 0)
+        z.ended = true;
+    else
+        node_find("/a/b/leader")->owner = NULL;
+    ck_assert(!owned_within_a_second(s));
+    coord_store_close(s);
+}
+END_TEST
+
 /* ---- completions on a loop ------------------------------------------------------------------- */
 
 static struct env_work *started;
@@ -350,6 +458,9 @@ int main(void)
     tcase_add_test(c, coord_zookeeper_former_coordinator_writes_nothing);
     tcase_add_loop_test(c, coord_zookeeper_lost_answers_change_nothing, 0, 2);
     tcase_add_test(c, coord_zookeeper_leftovers_are_removed);
+    tcase_add_test(c, coord_zookeeper_one_of_several_leads);
+    tcase_add_loop_test(c, coord_zookeeper_lost_try_to_lead_is_repeated, 0, 2);
+    tcase_add_loop_test(c, coord_zookeeper_idle_leader_learns_that_it_leads_no_longer, 0, 2);
     tcase_add_test(c, coord_zookeeper_waiting_transactions_are_one_request);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
