@@ -73,7 +73,7 @@ class Fleet(AnyFleet):
     def leads(self, who):
         """What the process said last of the two."""
         said = self.said(who)
-        return said.rfind(LEADS) > said.rfind("this one leads no longer")
+        return said.rfind(LEADS) > max(said.rfind("this one leads no longer"), said.rfind("nothing more can be promised"))
 
     def leader(self):
         return next((who for who in "xy" if who in self.running and self.leads(who)), None)
