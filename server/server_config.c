@@ -118,6 +118,16 @@ static int check_disk(const struct config *c, const char *name, const struct ser
     return 0;
 }
 
+static int check_coordinator(const struct config *c, const char *name,
+                             const struct server_config *s, struct err *e)
+{
+    struct coordinators list;
+    if (s->coordinator[0] == 0 || coordinators_parse(s->coordinator, &list, e) == 0)
+        return 0;
+    err_wrap(e, e->code, "%s:%d", name, config_line(c, "coordinator"));
+    return e->code;
+}
+
 /* memory 0: the default, a share of the machine's memory. A part of 0 bytes would mean a shard
  * without any bound. */
 static int check_memory(const struct config *c, const char *name, const struct server_config *s,
@@ -186,7 +196,9 @@ static int take_server(const struct config *c, const char *name, void *to, struc
                        "%s:%d: allow: the list is the coordinator's, who sends it to its servers: "
                        "name it in coordinator.yaml",
                        name, config_line(c, "allow"));
-    rc = check_memory(c, name, out, e);
+    rc = check_coordinator(c, name, out, e);
+    if (rc == 0)
+        rc = check_memory(c, name, out, e);
     if (rc == 0)
         rc = check_journal(c, name, out, e);
     if (rc == 0)

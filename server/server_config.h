@@ -13,7 +13,7 @@
  *                                   bound
  *     disk_free: 0                  # bytes of the file system that stay free; 0: min(5 %, 8 GiB)
  *     journal: {max: 0, keep: 0, segment: 64MiB}
- *     coordinator: ipc:///run/shoal/coordinator/socket
+ *     coordinator: ipc:///run/shoal/coordinator/socket  # or a list (coordinators.h)
  *     durability: journal           # memory | journal | fsync
  *     keys: FILE                    # this server's key; over tcp peers must show theirs
  *     allow: FILE                   # the allow-list, for a server without a coordinator
@@ -27,6 +27,7 @@
 #include "proto/base/limits.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
+#include "proto/wire/coordinators.h"
 
 #include <stdint.h>
 
@@ -35,7 +36,7 @@ struct server_config {
     char listen[256];
     char advertise[256]; /* empty: the host that the socket is bound to */
     char data_dir[LIMIT_PATH];
-    char coordinator[256];                    /* empty: none */
+    char coordinator[COORDINATORS_LIST];      /* empty: none */
     char keys[LIMIT_PATH], allow[LIMIT_PATH]; /* may be empty */
     uint32_t shards;
     uint64_t memory, disk, disk_free;

@@ -41,7 +41,7 @@ static int together_check(const struct server_keys_ask *ask, const struct keyfil
                        "listen: %s: with keys, and without a list of whose keys are good, nobody "
                        "could come: set allow: FILE, with the lines that shoal keygen prints",
                        ask->listen);
-    if (keys != NULL && on_tcp(ask->listen) && strncmp(ask->coordinator, "ipc://", 6) == 0)
+    if (keys != NULL && on_tcp(ask->listen) && strstr(ask->coordinator, "ipc://") != NULL)
         return err_set(
             e, SHOAL_E_CONFIG,
             "listen: %s and coordinator: %s: a coordinator gives shards their keys a place in "

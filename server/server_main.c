@@ -32,6 +32,7 @@
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/net/starts.h"
+#include "proto/wire/coordinators.h"
 #include "server/server_config.h"
 #include "server/server_hang.h"
 #include "server/server_keys.h"
@@ -226,6 +227,17 @@ static uint32_t connections_most(uint32_t shards)
     return (uint32_t)MIN(MAX(part, 16), LIMIT_PEERS);
 }
 
+/* name_toward for the first of a list of coordinators whose name has an address. */
+static int toward_any(const char *list, char shown[64], struct err *e)
+{
+    struct coordinators c;
+    int rc = coordinators_parse(list, &c, e);
+    for (uint32_t i = 0; rc == 0 && i < c.count; i++)
+        if (name_toward(c.endpoint[i], shown, e) == 0)
+            return 0;
+    return e->code;
+}
+
 /* Finds the address that stands for "all addresses of this machine" when workers are told where
  * this shard is: the address from which the coordinator is reached. While the coordinator's name
  * has no address yet the function waits: without the coordinator this server has no work. */
@@ -236,11 +248,11 @@ static void shown_find(struct member *m, const char *bound, char shown[64])
     shown[0] = 0;
     if (c->advertise[0] != 0 || c->coordinator[0] == 0 || !name_any(bound))
         return;
-    if (strncmp(c->coordinator, "tcp://", 6) != 0) { /* workers run on the coordinator's machine */
+    if (!coordinators_tcp(c->coordinator)) { /* workers run on the coordinator's machine */
         (void)snprintf(shown, 64, "%s", strchr(bound, '[') != NULL ? "[::1]" : "127.0.0.1");
         return;
     }
-    for (bool said = false; name_toward(c->coordinator, shown, &e) != 0; said = true) {
+    for (bool said = false; toward_any(c->coordinator, shown, &e) != 0; said = true) {
         if (!said)
             log_warn("listen: %s is every address of this machine, and by which one the "
                      "coordinator at %s is reached is not known: %s; asked again each second, or "

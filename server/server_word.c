@@ -10,14 +10,38 @@
 static void on_message(void *core, peer_t from, struct msg *m)
 {
     struct server_word *w = core;
-    (void)from;
-    msg_free(m); /* a refusal, too, is an answer */
-    env_stop(net_env(w->net));
+    struct wire in;
+    struct err e;
+    /* the refusal of a coordinator that leads, too, is an answer */
+    bool passed = wire_decode(m, &in, &e) == 0 && coordinators_heard(&w->list, from, &in);
+    msg_free(m);
+    if (!passed)
+        env_stop(net_env(w->net));
+}
+
+static void on_peer_gone(void *core, peer_t peer)
+{
+    struct server_word *w = core;
+    coordinators_gone(&w->list, peer);
 }
 
 static void on_drained(void *core)
 {
     (void)core;
+}
+
+static void word_send(struct server_word *w)
+{
+    struct msg *m = beat_disk(w->server, w->seconds, ++w->id);
+    if (m != NULL)
+        (void)env_send(net_env(w->net), w->list.peer, m);
+    coordinators_asked(&w->list);
+}
+
+static void moved(struct coordinators *c, peer_t before)
+{
+    (void)before;
+    word_send(container_of(c, struct server_word, list));
 }
 
 static void over_fire(struct env_timer *t)
@@ -28,14 +52,16 @@ static void over_fire(struct env_timer *t)
 
 static void word_close(struct server_word *w)
 {
-    if (w->net != NULL)
-        net_free(w->net);
+    if (w->net == NULL)
+        return;
+    coordinators_close(&w->list);
+    net_free(w->net);
     w->net = NULL;
 }
 
 static bool word_open(struct server_word *w)
 {
-    static const struct env_handler handler = {on_message, on_drained, NULL};
+    static const struct env_handler handler = {on_message, on_drained, on_peer_gone};
     const struct net_options options = {.keys = w->keys};
     struct err e;
     if (w->net != NULL)
@@ -44,7 +70,8 @@ static bool word_open(struct server_word *w)
         return false;
     w->over.fire = over_fire;
     net_set_handler(w->net, &handler, w);
-    if (env_connect(net_env(w->net), w->coordinator, ENV_COORDINATOR, &w->to) == 0)
+    w->list = (struct coordinators){.moved = moved};
+    if (coordinators_open(&w->list, net_env(w->net), w->coordinator, &e) == 0)
         return true;
     word_close(w);
     return false;
@@ -54,9 +81,8 @@ void server_word_disk(struct server_word *w, uint32_t seconds)
 {
     if (w->coordinator[0] == 0 || (seconds == 0 && w->net == NULL) || !word_open(w))
         return;
-    struct msg *m = beat_disk(w->server, seconds, ++w->id);
-    if (m != NULL)
-        (void)env_send(net_env(w->net), w->to, m);
+    w->seconds = seconds;
+    word_send(w);
     env_timer_start(net_env(w->net), &w->over, ANSWER_NS);
     net_run(w->net);
     env_timer_stop(net_env(w->net), &w->over);

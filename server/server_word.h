@@ -8,16 +8,18 @@
 
 #include "proto/base/env.h"
 #include "proto/net/keyfile.h"
+#include "proto/wire/coordinators.h"
 
 #include <stdint.h>
 
 struct net;
 
 struct server_word {
-    const char *server, *coordinator; /* borrowed; coordinator "": there is none */
+    const char *server, *coordinator; /* borrowed; coordinator: its list; "": there is none */
     const struct keyfile *keys;       /* borrowed; NULL: none */
     struct net *net;                  /* owned; NULL: no hang is being reported */
-    peer_t to;
+    struct coordinators list;
+    uint32_t seconds;
     uint64_t id;
     struct env_timer over;
 };

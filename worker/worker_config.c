@@ -66,8 +66,13 @@ static int take(const struct config *c, const char *file, struct worker_config *
         (rc = take_string(c, file, "name", out->name, sizeof out->name, e)) ||
         (rc = take_set(c, file, &out->set, e)))
         return rc;
+    struct coordinators list;
     if (out->coordinator[0] == '\0')
         return err_set(e, SHOAL_E_CONFIG, "%s: coordinator must not be empty", file);
+    if ((rc = coordinators_parse(out->coordinator, &list, e))) {
+        err_wrap(e, rc, "%s:%d", file, config_line(c, "coordinator"));
+        return rc;
+    }
     out->lanes = (uint32_t)config_int(c, "lanes");
     out->cores = (uint32_t)config_int(c, "cores");
     out->io_threads = (uint32_t)config_int(c, "io_threads");

@@ -21,12 +21,13 @@
 #include "proto/base/limits.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
+#include "proto/wire/coordinators.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct worker_config {
-    char coordinator[256];
+    char coordinator[COORDINATORS_LIST];
     char keys[LIMIT_PATH]; /* empty: the unit's */
     char name[LIMIT_NAME]; /* empty: HOST-INSTANCE or HOST-PID */
     uint32_t lanes, cores, io_threads;

@@ -673,7 +673,7 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
 static int keys_open(const struct arguments *a, struct keyfile **out, struct err *e)
 {
     int rc = keyfile_find(a->keys, out, e);
-    if (rc != 0 || strncmp(a->coordinator, "tcp://", 6) != 0)
+    if (rc != 0 || !coordinators_tcp(a->coordinator))
         return rc;
     if (*out == NULL && !a->insecure && a->stay && a->check_only)
         return 0; /* the unit hands it over */
@@ -706,7 +706,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     int rc = keys_open(a, &keys, e);
     if (rc != 0)
         return rc;
-    bool tcp = strncmp(a->coordinator, "tcp://", 6) == 0;
+    bool tcp = coordinators_tcp(a->coordinator);
     if (a->check_only) {
         puts(keys == NULL && tcp && !a->insecure ? KEYFILE_UNSEEN : "ok");
         keyfile_free(keys);

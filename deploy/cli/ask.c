@@ -4,6 +4,7 @@
 #include "proto/base/text.h"
 #include "proto/job/keys.h"
 #include "proto/net/net.h"
+#include "proto/wire/coordinators.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,12 +25,12 @@ void cli_keys_set(const struct keyfile *keys)
 
 bool cli_plain(const char *endpoint)
 {
-    return the_keys == NULL && strncmp(endpoint, "tcp://", 6) == 0;
+    return the_keys == NULL && coordinators_tcp(endpoint);
 }
 
 const char *cli_doubt(const char *endpoint)
 {
-    if (strncmp(endpoint, "tcp://", 6) != 0)
+    if (!coordinators_tcp(endpoint))
         return "";
     if (the_keys != NULL)
         return ", and does its list have our key";
@@ -142,7 +143,9 @@ struct ask {
     const char *doubt; /* cli_doubt of the peer's endpoint */
     struct net *net;
     struct env *env;
+    struct coordinators coordinators; /* not used for a shard */
     peer_t peer;
+    char stood_by[ERR_TEXT_MAX]; /* the last refusal of a coordinator that stands by */
     uint64_t id;
     const struct wire *request; /* lent while asking */
     const struct frame *frames; /* lent while asking */
@@ -189,6 +192,7 @@ static void ask_send(struct ask *a)
     }
     if (m != NULL)
         (void)env_send(a->env, a->peer, m); /* refused: the resend timer tries again */
+    coordinators_asked(&a->coordinators);
     env_timer_start(a->env, &a->resend, 1000000000u);
 }
 
@@ -223,10 +227,13 @@ static void deadline_fire(struct env_timer *t)
 static void ask_on_message(void *core, peer_t from, struct msg *m)
 {
     struct ask *a = core;
-    (void)from;
-    a->heard_ns = env_now_ns(a->env);
-    if (a->outcome != 1 || wire_decode(m, a->reply, &a->why) != 0 || !a->reply->reply ||
-        a->reply->id != a->id) {
+    bool answer = a->outcome == 1 && wire_decode(m, a->reply, &a->why) == 0 && a->reply->reply;
+    bool passed = answer && coordinators_heard(&a->coordinators, from, a->reply);
+    if (passed)
+        (void)snprintf(a->stood_by, sizeof a->stood_by, "%s", a->reply->error);
+    else
+        a->heard_ns = env_now_ns(a->env);
+    if (!answer || passed || a->reply->id != a->id) {
         msg_free(m);
         return;
     }
@@ -238,6 +245,21 @@ static void ask_on_message(void *core, peer_t from, struct msg *m)
 static void ask_on_drained(void *core)
 {
     (void)core;
+}
+
+static void ask_on_peer_gone(void *core, peer_t peer)
+{
+    struct ask *a = core;
+    coordinators_gone(&a->coordinators, peer);
+}
+
+static void ask_moved(struct coordinators *c, peer_t before)
+{
+    struct ask *a = container_of(c, struct ask, coordinators);
+    (void)before;
+    a->peer = c->peer;
+    if (a->outcome == 1)
+        ask_send(a);
 }
 
 /* libzmq would retry in silence. */
@@ -255,11 +277,24 @@ static int endpoint_check(const char *endpoint, struct err *e)
     return 0;
 }
 
+static int endpoints_check(const char *list, struct err *e)
+{
+    struct coordinators c;
+    struct err why;
+    if (coordinators_parse(list, &c, &why) != 0)
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000: %s",
+                       list, why.text);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < c.count; i++)
+        rc = endpoint_check(c.endpoint[i], e);
+    return rc;
+}
+
 int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct err *e)
 {
-    static const struct env_handler handler = {ask_on_message, ask_on_drained, NULL};
+    static const struct env_handler handler = {ask_on_message, ask_on_drained, ask_on_peer_gone};
     struct net_options options = {.keys = the_keys};
-    int rc = endpoint_check(endpoint, e);
+    int rc = endpoints_check(endpoint, e);
     if (rc != 0)
         return rc;
     struct ask *a = calloc(1, sizeof *a);
@@ -276,7 +311,12 @@ int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct
     a->resend.fire = resend_fire;
     a->deadline.fire = deadline_fire;
     a->id = env_random(a->env) >> 1;
-    rc = env_connect(a->env, endpoint, key, &a->peer);
+    a->coordinators.moved = ask_moved;
+    struct err why;
+    if (key != ENV_COORDINATOR)
+        rc = env_connect(a->env, endpoint, key, &a->peer);
+    else if ((rc = coordinators_open(&a->coordinators, a->env, endpoint, &why)) == 0)
+        a->peer = a->coordinators.peer;
     if (rc == 0) {
         *out = a;
         return 0;
@@ -293,6 +333,7 @@ void cli_ask_close(struct ask *a)
 {
     if (a == NULL)
         return;
+    coordinators_close(&a->coordinators);
     net_free(a->net);
     free(a);
 }
@@ -309,11 +350,16 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
     a->message = NULL;
     a->outcome = 1;
     a->heard_ns = env_now_ns(a->env);
+    a->stood_by[0] = 0;
     ask_send(a);
     env_timer_start(a->env, &a->deadline, (uint64_t)timeout_ms * 1000000u);
     net_run(a->net);
     env_timer_stop(a->env, &a->resend);
     env_timer_stop(a->env, &a->deadline);
+    if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL && a->stood_by[0] != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "no answer to %s within %g s; a coordinator that stands by says: %s",
+                       wire_type_name(request->type), timeout_ms / 1000.0, a->stood_by);
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "no answer to %s within %g s; is it running, is that its address%s?",

@@ -65,7 +65,8 @@ static int moved_check(const char *run_dir, struct err *e)
     return rc;
 }
 
-int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[256], struct err *e)
+int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[COORDINATORS_LIST],
+                        struct err *e)
 {
     const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
     int rc = 0;
@@ -73,8 +74,9 @@ int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[2
         rc = cli_coordinator(o, &coordinator, e);
     if (rc != 0)
         return rc;
-    if (coordinator != NULL && snprintf(out, 256, "%s", coordinator) >= 256)
-        return err_set(e, SHOAL_E_USAGE, "--coordinator: an endpoint has at most 255 bytes");
+    if (coordinator != NULL && snprintf(out, COORDINATORS_LIST, "%s", coordinator) >= (int)COORDINATORS_LIST)
+        return err_set(e, SHOAL_E_USAGE, "--coordinator: its endpoints have at most %u bytes",
+                       COORDINATORS_LIST - 1);
     if (coordinator != NULL)
         return 0;
     local_signals_take();
@@ -136,7 +138,7 @@ int checkpoint_create_main(struct option_line *o, struct err *e)
 {
     static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
-    char endpoint[256];
+    char endpoint[COORDINATORS_LIST];
     const char *name = text_if(o->words == 1, o->word[0]);
     if (o->words == 1 && !manifest_name_ok(name))
         return err_set(e, SHOAL_E_USAGE,

@@ -4,6 +4,7 @@
 
 #include "deploy/cli/cli.h"
 #include "proto/job/manifest.h"
+#include "proto/wire/coordinators.h"
 
 /* The verbs of `shoal checkpoint`. */
 int checkpoint_create_main(struct option_line *o, struct err *e);
@@ -18,7 +19,8 @@ int checkpoint_remove_main(struct option_line *o, struct err *e);
 struct local; /* local_inner.h */
 /* The coordinator's endpoint, as the line says (--coordinator, --run-dir). For a run that has
  * ended, daemons are started in *l. The caller calls local_stop and local_scratch_remove. */
-int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[256], struct err *e);
+int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[COORDINATORS_LIST],
+                        struct err *e);
 /* Sends the coordinator an order on l->ask, which the caller closes. An order that is BUSY is
  * retried for ten minutes; so is one to daemons that were just started. command: the name under
  * which a note on stderr says what is waited for; NULL: no note. */

@@ -10,7 +10,7 @@ int checkpoint_remove_main(struct option_line *o, struct err *e)
 {
     static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT_REMOVE}, reply;
-    char endpoint[256];
+    char endpoint[COORDINATORS_LIST];
     if (o->words != 1)
         return err_set(e, SHOAL_E_USAGE, "name a checkpoint; see `shoal checkpoint remove --help`");
     if (!manifest_name_ok(o->word[0]))

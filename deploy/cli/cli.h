@@ -70,7 +70,8 @@ void cli_json_print(const struct json *j);
 
 /* ---- questions ---- */
 struct ask; /* one connection */
-/* key: that of a shard, from the map; NULL: of the coordinator, which the caller's own keys pin. */
+/* key: that of a shard, from the map; NULL: of the coordinator, which the caller's own keys pin.
+ * Coordinators may be a list (coordinators.h): the one that leads is asked. */
 int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct err *e);
 void cli_ask_close(struct ask *a);
 /* For answers that take long: from now on the peer is regarded as gone when it has been silent for

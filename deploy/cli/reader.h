@@ -23,13 +23,14 @@
 #include "deploy/cli/cli.h"
 #include "embedding/census.h"
 #include "proto/job/schema.h"
+#include "proto/wire/coordinators.h"
 
 /* ---- the place ---- */
 
 enum reader_kind { READER_LIVE, READER_RUN, READER_CHECKPOINT };
 struct reader_place {
     enum reader_kind kind;
-    char endpoint[256];      /* live: the coordinator's */
+    char endpoint[COORDINATORS_LIST]; /* live: those of the coordinators */
     char folder[LIMIT_PATH]; /* of a run or a checkpoint; empty: a fleet */
 };
 /* The folder that --from or --run-dir names; NULL: a fleet. */

@@ -23,7 +23,8 @@
     {                                                                                              \
         "coordinator", CONFIG_STRING,                                                              \
             .values = "EP", .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,              \
-            .text = "endpoint of a running cluster's coordinator, such as tcp://10.0.0.1:7000"     \
+            .text = "endpoint of a running cluster's coordinator, such as tcp://10.0.0.1:7000; of " \
+                    "several that stand by, all, with commas"                                      \
     }
 #define OPTION_KEYS                                                                                \
     {                                                                                              \
@@ -486,7 +487,8 @@ static const struct config_key options_coordinator[] = {
 static const struct config_key options_worker[] = {
     {"coordinator", CONFIG_STRING, .values = "EP",
      .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,
-     .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH"},
+     .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH; of several that stand by, all, with "
+             "commas"},
     OPTION_KEYS,
     {"config", CONFIG_STRING, .values = "FILE",
      .text =

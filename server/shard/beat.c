@@ -77,6 +77,7 @@ static void send_beat(struct shard *s)
         r->disk_bytes = stats.disk_bytes;
     }
     shard_send(s, b->coordinator, wire_encode(w));
+    coordinators_asked(&b->list);
 }
 
 /* Logs the coordinator's silence once: a shard that is cut off looks well from within. */
@@ -87,7 +88,7 @@ static void silence_tell(struct shard *s)
         return;
     b->silent = true;
     const char *listed = "";
-    if (s->options.allow != NULL && strncmp(s->options.coordinator, "tcp://", 6) == 0)
+    if (s->options.allow != NULL && coordinators_tcp(s->options.coordinator))
         listed = ", and does its list have our key";
     log_warn("shard %s: no answer from the coordinator at %s for %u s: is it running, is that its "
              "endpoint%s?",
@@ -104,9 +105,21 @@ static void beat_timer_cb(struct env_timer *t)
     env_timer_start(s->env, t, period_ns(s));
 }
 
+/* Answers to the old one have no receiver any more, and its own answers no longer count. */
+static void coordinator_moved(struct coordinators *c, peer_t before)
+{
+    struct shard *s = container_of(c, struct shard, beat.list);
+    s->beat.coordinator = c->peer;
+    if (before != 0)
+        shard_peer_gone(s, before);
+    send_beat(s);
+}
+
 void beat_init(struct shard *s)
 {
-    s->beat = (struct beat){.lease_ms = LEASE_MS_DEFAULT, .timer = {.fire = beat_timer_cb}};
+    s->beat = (struct beat){.lease_ms = LEASE_MS_DEFAULT,
+                            .list = {.moved = coordinator_moved, .logs = true},
+                            .timer = {.fire = beat_timer_cb}};
 }
 
 int beat_start(struct shard *s, struct err *e)
@@ -120,12 +133,10 @@ int beat_start(struct shard *s, struct err *e)
         b->place = SHARD_TAKEN;
         return 0;
     }
-    int rc = env_connect(s->env, s->options.coordinator, ENV_COORDINATOR, &b->coordinator);
+    int rc = coordinators_open(&b->list, s->env, s->options.coordinator, e);
     if (rc)
-        return err_set(
-            e, rc,
-            "cannot connect to the coordinator at %s: %s; see `coordinator` in the server's file",
-            s->options.coordinator, err_text(rc));
+        return rc;
+    b->coordinator = b->list.peer;
     b->heard_ns = env_now_ns(s->env);
     send_beat(s);
     env_timer_start(s->env, &b->timer, period_ns(s));
@@ -175,6 +186,11 @@ static uint64_t sent_at(const struct beat *b, uint64_t id)
     return b->sent_of[id % BEAT_TIMES];
 }
 
+bool beat_refused(struct shard *s, peer_t from)
+{
+    return s->beat.coordinator != 0 && coordinators_heard(&s->beat.list, from, &s->in);
+}
+
 void beat_on_reply(struct shard *s, peer_t from)
 {
     struct beat *b = &s->beat;
@@ -218,6 +234,6 @@ void beat_close(struct shard *s)
     if (!s->beat.coordinator)
         return;
     env_timer_stop(s->env, &s->beat.timer);
-    env_disconnect(s->env, s->beat.coordinator);
+    coordinators_close(&s->beat.list);
     s->beat.coordinator = 0; /* the last flush still calls shard_pulse_cb */
 }

@@ -2,13 +2,15 @@
  * lease. The first reply gives the shard's number. A beat says whether all rows are back after a
  * start: until then the coordinator sends the map and nothing else. The coordinator sends its own
  * requests (map, tables, runs, fences) over this connection, and they are dispatched like requests
- * from other peers. Thread: the shard's. */
+ * from other peers. Another coordinator of the list (coordinators.h) looks like the same one started
+ * again: the next beat tells it all. Thread: the shard's. */
 #ifndef SERVER_SHARD_BEAT_H
 #define SERVER_SHARD_BEAT_H
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/msg.h"
+#include "proto/wire/coordinators.h"
 
 #include <stdbool.h>
 
@@ -20,7 +22,8 @@ enum shard_place { SHARD_UNANSWERED, SHARD_REFUSED, SHARD_TAKEN };
 #define BEAT_TIMES 8u
 
 struct beat {
-    peer_t coordinator; /* 0: none */
+    struct coordinators list;
+    peer_t coordinator; /* the one of the list that is asked; 0: there is none */
     uint64_t incarnation;
     uint64_t id, sent_ns;         /* id and time of the newest beat */
     uint64_t sent_of[BEAT_TIMES]; /* the times of the newest beats, by id */
@@ -38,6 +41,8 @@ int beat_start(struct shard *s, struct err *e);
 void beat_now(struct shard *s);
 /* Sends a beat if one is overdue; called within work that keeps the loop. */
 void beat_due(struct shard *s);
+/* s->in holds a reply. True: a coordinator that stands by has refused, which renews no lease. */
+bool beat_refused(struct shard *s, peer_t from);
 /* s->in holds a reply to SHARD_BEAT. */
 void beat_on_reply(struct shard *s, peer_t from);
 void beat_close(struct shard *s);

@@ -122,6 +122,8 @@ static bool may_ask(struct shard *s, peer_t from)
 
 static void on_reply(struct shard *s, peer_t from)
 {
+    if (beat_refused(s, from))
+        return;
     switch (s->in.type) {
     case WIRE_TYPE_SHARD_BEAT:
         beat_on_reply(s, from);
@@ -248,9 +250,8 @@ static void sync_cb(struct env_timer *t)
 
 /* A gone peer's waiting pulls have no receiver. Its held pushes stay: they belong to the lane,
  * until a newer generation fences them. */
-static void shard_on_peer_gone(void *core, peer_t peer)
+void shard_peer_gone(struct shard *s, peer_t peer)
 {
-    struct shard *s = core;
     struct request_list gone = {0};
     struct request *q;
     naming_peer_gone(s, peer);
@@ -259,6 +260,14 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)) != NULL)
         request_give(&s->pool, q);
+}
+
+static void shard_on_peer_gone(void *core, peer_t peer)
+{
+    struct shard *s = core;
+    shard_peer_gone(s, peer);
+    if (s->beat.coordinator != 0)
+        coordinators_gone(&s->beat.list, peer);
 }
 
 const struct env_handler shard_handler = {

@@ -44,7 +44,8 @@ struct shard_options {
     const char *server;   /* the server's name; all text here is borrowed until shard_close */
     uint32_t shard_index; /* from 0; this server has shard_count of them */
     uint32_t shard_count;
-    const char *coordinator;      /* endpoint; NULL: none, the map comes from a peer */
+    /* endpoints (coordinators.h); NULL: none, the map comes from a peer */
+    const char *coordinator;
     struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
     uint64_t waiting_max;         /* bytes of waiting requests; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
@@ -179,6 +180,8 @@ int shard_schema(struct shard *s, uint64_t run, uint32_t table, const struct tab
 struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
+/* The connection to a peer is closed: what it waits for has no receiver. */
+void shard_peer_gone(struct shard *s, peer_t peer);
 void shard_fatal(struct shard *s, const struct err *e);
 
 /* The libraries of messages and store, "protobuf-c 1.4.1, RocksDB 7.8.3", and the version of the

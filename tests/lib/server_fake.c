@@ -1054,7 +1054,10 @@ static void client_message(void *core, peer_t from, struct msg *m)
 {
     struct fake_client *c = core;
     struct wire r;
-    (void)from;
+    if (wire_decode(m, &r, NULL) == 0 && coordinators_heard(&c->coordinators, from, &r)) {
+        msg_free(m);
+        return;
+    }
     if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_SUBMIT) {
         c->submit_status = r.status;
         if (r.status == SHOAL_E_EXISTS && strstr(r.error, "--start-from fleet") != NULL) {
@@ -1087,7 +1090,21 @@ static void client_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
 }
 
-const struct env_handler fake_client_handler = {client_message, nothing_drained, NULL};
+/* The timer sends what waits for an answer. */
+static void client_moved(struct coordinators *of, peer_t before)
+{
+    struct fake_client *c = container_of(of, struct fake_client, coordinators);
+    (void)before;
+    c->coordinator = of->peer;
+}
+
+static void client_gone(void *core, peer_t peer)
+{
+    struct fake_client *c = core;
+    coordinators_gone(&c->coordinators, peer);
+}
+
+const struct env_handler fake_client_handler = {client_message, nothing_drained, client_gone};
 
 void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml, uint32_t workers)
 {
@@ -1096,7 +1113,11 @@ void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml,
     c->next_id = 1;
     c->node = sim_node_new(sim, "client", &fake_client_handler, c);
     c->env = sim_node_env(c->node);
-    (void)env_connect(c->env, "sim://coordinator", ENV_COORDINATOR, &c->coordinator);
+    c->coordinators = (struct coordinators){.moved = client_moved};
+    struct err e;
+    const char *list = c->list != NULL ? c->list : "sim://coordinator";
+    ck_assert_int_eq(coordinators_open(&c->coordinators, c->env, list, &e), 0);
+    c->coordinator = c->coordinators.peer;
     c->timer.fire = client_timer;
     env_timer_start(c->env, &c->timer, MS);
 }

@@ -11,6 +11,7 @@
 #include "proto/base/env.h"
 #include "proto/metric/metric_by.h"
 #include "proto/metric/metric_tally.h"
+#include "proto/wire/coordinators.h"
 #include "proto/wire/wire.h"
 #include "tests/sim/sim.h"
 
@@ -184,6 +185,8 @@ int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t genera
 struct fake_client {
     struct env *env;
     struct sim_node *node;
+    const char *list; /* its coordinators; NULL: sim://coordinator */
+    struct coordinators coordinators;
     peer_t coordinator;
     struct env_timer timer;
     const char *yaml;

@@ -2,6 +2,7 @@
 #include "tests/lib/sim_cluster.h"
 #include "proto/base/array.h"
 #include "proto/base/json.h"
+#include "proto/wire/coordinators.h"
 #include "server/coord/coord.h"
 #include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
@@ -36,6 +37,51 @@ static void disk_start(const struct cluster *c, struct disk **d, const char *dir
         disk_on(*d);
 }
 
+/* ---- coordinators ---------------------------------------------------------------------------- */
+
+static const char *const coord_endpoint[2] = {"sim://coordinator", "sim://coordinator-1"};
+
+static const char *coordinators(const struct cluster *c)
+{
+    return c->options.standby ? "sim://coordinator,sim://coordinator-1" : coord_endpoint[0];
+}
+
+/* The place of the newest coordinator: the first one of two leads at the second place. */
+static uint32_t coord_place(const struct cluster *c)
+{
+    return c->options.standby ? c->coords % 2 : 0;
+}
+
+static void standby_message(void *core, peer_t from, struct msg *m)
+{
+    struct cluster *c = core;
+    struct wire w;
+    bool request = wire_decode(m, &w, NULL) == 0 && !w.reply;
+    msg_free(m);
+    if (!request)
+        return;
+    if (c->coord == NULL)
+        m = wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_NONE);
+    else
+        m = wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS, coord_endpoint[coord_place(c)]);
+    (void)env_send(sim_node_env(c->standby), from, m);
+}
+
+static void standby_drained(void *core)
+{
+    (void)core;
+}
+
+/* The place that the one that stood by has left is the new leader's. */
+static void standby_start(struct cluster *c)
+{
+    static const struct env_handler handler = {standby_message, standby_drained, NULL};
+    if (c->standby != NULL)
+        sim_kill(c->standby);
+    c->standby = sim_node_new(c->sim, "standby", &handler, c);
+    sim_listen(c->standby, coord_endpoint[1 - coord_place(c)]);
+}
+
 /* ---- servers --------------------------------------------------------------------------------- */
 
 static void shard_node_start(struct cluster *c, uint32_t i, uint32_t k)
@@ -51,7 +97,7 @@ static void shard_node_start(struct cluster *c, uint32_t i, uint32_t k)
                               .shard_count = c->options.shards,
                               .waiting_max = c->options.waiting_max,
                               .boot = s->boot,
-                              .coordinator = "sim://coordinator"};
+                              .coordinator = coordinators(c)};
     if (c->options.dir != NULL) {
         snprintf(s->dir, sizeof s->dir, "%s/server-%u-%u", c->options.dir, i, k);
         o.engine.dir = s->dir;
@@ -128,13 +174,16 @@ void cluster_coord_start(struct cluster *c)
         ck_assert_ptr_null(c->store);
         ck_assert_msg(coord_store_open(dir, 0, &c->store, &e) == 0, "%s", e.text);
     }
+    c->coords++;
+    if (c->options.standby)
+        standby_start(c);
     c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
     if (c->options.keep_ns > 0)
         c->store = coord_kept_open(&c->kept, sim_node_env(c->coord_node));
     ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s",
                   e.text);
     sim_node_set_handler(c->coord_node, &coord_handler, c->coord);
-    sim_listen(c->coord_node, "sim://coordinator");
+    sim_listen(c->coord_node, coord_endpoint[coord_place(c)]);
 }
 
 static void coord_end(struct cluster *c, bool power, uint64_t seed)
@@ -199,7 +248,7 @@ uint32_t cluster_worker_start(struct cluster *c)
     struct err e = {0};
     ck_assert_uint_lt(i, CLUSTER_WORKERS);
     snprintf(name, sizeof name, "worker-%u", i);
-    struct trainer_options o = {.coordinator = "sim://coordinator",
+    struct trainer_options o = {.coordinator = coordinators(c),
                                 .name = name,
                                 .pid = 100 + i,
                                 .lanes_max = 2,
@@ -275,6 +324,7 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
     for (uint32_t i = 0; i < options->workers; i++)
         cluster_worker_start(c);
     c->client->from = options->from;
+    c->client->list = coordinators(c);
     if (!options->idle)
         fake_client_start(c->client, c->sim, options->yaml, options->workers);
 }
@@ -465,6 +515,7 @@ void cluster_submit(struct cluster *c)
     memset(c->client, 0, sizeof *c->client);
     workers_reap(c);
     cluster_mend(c);
+    c->client->list = coordinators(c);
     fake_client_start(c->client, c->sim, c->options.yaml, c->options.workers);
 }
 

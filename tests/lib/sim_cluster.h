@@ -38,6 +38,10 @@ struct cluster_options {
     bool stay;            /* the workers wait between jobs */
     uint32_t jobs;        /* jobs that the coordinator runs side by side; 0: 1 */
     bool power;           /* machines may lose power; needs dir */
+    /* a second coordinator, which stands by on the same store: a model that refuses every request
+     * and says who leads. A coordinator that is started leads at the other's endpoint, and what was
+     * killed stands by */
+    bool standby;
     /* the longest common delay until a transaction of the coordinator is complete (coord_kept.h);
      * 0: its values are in memory alone */
     uint64_t keep_ns;
@@ -106,6 +110,8 @@ struct cluster {
     struct coord_kept kept;      /* the store's, with options.keep_ns */
     struct sim_node *coord_node; /* NULL: dead */
     struct coord *coord;
+    struct sim_node *standby; /* NULL: there is none */
+    uint32_t coords;          /* coordinators started so far */
     /* shard k of server i is [i * options.shards + k] */
     struct cluster_server server[CLUSTER_SERVERS * CLUSTER_SHARDS];
     struct cluster_worker worker[CLUSTER_WORKERS];

@@ -15,6 +15,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/wire/coordinators.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ enum {
 struct connection {
     peer_t peer; /* 0: none yet */
     char endpoint[MAP_ENDPOINT_BYTES];
-    char key[MAP_KEY_BYTES];        /* key that the peer must show; not used for the coordinator */
+    char key[MAP_KEY_BYTES];        /* key that the peer must show */
     struct ping {                   /* a shard's ping */
         uint64_t id;                /* id of the ping in flight; 0: it is answered */
         uint64_t begun_ns, sent_ns; /* first and last time that it was sent */
@@ -57,8 +58,8 @@ struct connection {
 
 struct client {
     struct env *env;               /* borrowed */
-    struct client_options options; /* coordinator points to the endpoint in the connection */
-    struct connection coordinator;
+    struct client_options options; /* without the coordinator */
+    struct coordinators coordinators;
     struct connection *shard; /* owned (shard_count) */
     uint32_t shard_count;
     struct map map; /* the newest complete map */
@@ -97,11 +98,11 @@ static void connection_hello(struct client *c, peer_t peer, uint64_t id)
         (void)env_send(c->env, peer, m);
 }
 
-/* key: ENV_COORDINATOR, or the key in the map. */
+/* key: that in the map. */
 static int connection_open(struct client *c, struct connection *to, const char *endpoint,
                            const char *key)
 {
-    bool same = key == ENV_COORDINATOR || strcmp(to->key, key) == 0;
+    bool same = strcmp(to->key, key) == 0;
     if (to->peer != 0 && same && strcmp(to->endpoint, endpoint) == 0)
         return 0;
     if (to->peer != 0)
@@ -109,7 +110,7 @@ static int connection_open(struct client *c, struct connection *to, const char *
     to->peer = 0;
     SHOAL_ASSERT(strlen(endpoint) < sizeof to->endpoint);
     snprintf(to->endpoint, sizeof to->endpoint, "%s", endpoint);
-    snprintf(to->key, sizeof to->key, "%s", key == ENV_COORDINATOR ? "" : key);
+    snprintf(to->key, sizeof to->key, "%s", key);
     int rc = env_connect(c->env, endpoint, key, &to->peer);
     if (rc != 0) {
         to->peer = 0;
@@ -124,7 +125,7 @@ static int connection_open(struct client *c, struct connection *to, const char *
 static peer_t peer_of(const struct client *c, uint32_t target)
 {
     if (target == CLIENT_COORDINATOR)
-        return c->coordinator.peer;
+        return c->coordinators.peer;
 
     if (target < c->shard_count)
         return c->shard[target].peer;
@@ -203,9 +204,11 @@ static void request_send(struct client *c, struct request *r)
     if (++r->tries >= TRIES_SAID && (r->tries & (r->tries - 1)) == 0)
         log_warn("%s has not been answered by %s after %u tries; sent again",
                  wire_type_name(r->type),
-                 r->target == CLIENT_COORDINATOR ? c->coordinator.endpoint
+                 r->target == CLIENT_COORDINATOR ? client_coordinator(c)
                                                  : c->shard[r->target].endpoint,
                  r->tries - 1);
+    if (r->target == CLIENT_COORDINATOR)
+        coordinators_asked(&c->coordinators);
     request_due(c, r, resend_ns(c, r));
     if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR) {
         client_map_refresh(c);
@@ -240,15 +243,23 @@ void client_cancel(struct client *c, struct request *r)
     r->id = 0;
 }
 
-/* Sends a shard's requests, those last sent up to `order`, at the next turn of the loop. */
-static void requests_hasten(struct client *c, uint32_t shard, uint64_t order)
+/* Sends the requests to a target, those last sent up to `order`, at the next turn of the loop. */
+static void requests_hasten(struct client *c, uint32_t target, uint64_t order)
 {
     for (uint32_t i = 0; i < CHAINS; i++)
         for (struct request *r = c->chain[i]; r != NULL; r = r->next)
-            if (r->target == shard && r->order <= order) {
+            if (r->target == target && r->order <= order) {
                 r->pauses = 0;
                 request_due(c, r, 0);
             }
+}
+
+static void coordinator_moved(struct coordinators *of, peer_t before)
+{
+    struct client *c = container_of(of, struct client, coordinators);
+    if (before != 0)
+        connection_hello(c, of->peer, 0);
+    requests_hasten(c, CLIENT_COORDINATOR, c->last_order);
 }
 
 /* Visits the table once: sends due requests, then sets the timer for the next due time (1). */
@@ -436,6 +447,7 @@ static void seek_silent(struct client *c, uint32_t shard)
 /* The ping has a new number: an answer from before the end of the connection counts for nothing. */
 void client_peer_gone(struct client *c, peer_t peer)
 {
+    coordinators_gone(&c->coordinators, peer);
     for (uint32_t s = 0; s < c->shard_count; s++) {
         struct connection *to = &c->shard[s];
         if (to->peer != peer || to->seek.closed)
@@ -509,9 +521,9 @@ void client_message(struct client *c, peer_t from, struct msg *m)
     int rc = wire_decode(m, &w, &e);
     if (rc != 0) {
         log_warn("a message was dropped: %s", e.text);
-    } else {
+    } else if (!coordinators_heard(&c->coordinators, from, &w)) {
         struct request *r = request_find(c, from, &w);
-        if (from == c->coordinator.peer && w.reply)
+        if (from == c->coordinators.peer && w.reply)
             c->heard_ns = env_now_ns(c->env);
         if (w.reply && w.type == WIRE_TYPE_HELLO)
             ping_answer(c, from, w.id);
@@ -632,9 +644,6 @@ int client_new(struct env *env, const struct client_options *options, struct cli
                struct err *e)
 {
     SHOAL_ASSERT(env != NULL && options->coordinator != NULL);
-    if (strlen(options->coordinator) >= MAP_ENDPOINT_BYTES)
-        return err_set(e, SHOAL_E_USAGE, "the coordinator's endpoint is longer than %u bytes",
-                       MAP_ENDPOINT_BYTES - 1);
     struct client *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the client");
@@ -651,16 +660,14 @@ int client_new(struct env *env, const struct client_options *options, struct cli
                                   .build = map_get_build,
                                   .reply = map_get_reply};
     client_map_init(&c->map);
-    int rc = connection_open(c, &c->coordinator, options->coordinator, ENV_COORDINATOR);
+    c->coordinators = (struct coordinators){.moved = coordinator_moved, .logs = true};
+    int rc = coordinators_open(&c->coordinators, env, options->coordinator, e);
     if (rc != 0) {
-        err_set(
-            e, rc,
-            "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT or ipc://PATH",
-            options->coordinator, err_text(rc));
         free(c);
         return rc;
     }
-    c->options.coordinator = c->coordinator.endpoint;
+    c->options.coordinator = NULL;
+    connection_hello(c, c->coordinators.peer, 0);
     *out = c;
     return 0;
 }
@@ -674,7 +681,7 @@ void client_free(struct client *c)
     for (uint32_t s = 0; s < c->shard_count; s++)
         if (c->shard[s].peer != 0)
             env_disconnect(c->env, c->shard[s].peer);
-    env_disconnect(c->env, c->coordinator.peer);
+    coordinators_close(&c->coordinators);
     client_map_close(&c->map);
     free(c->shard);
     free(c);
@@ -682,7 +689,7 @@ void client_free(struct client *c)
 
 const char *client_coordinator(const struct client *c)
 {
-    return c->coordinator.endpoint;
+    return coordinators_endpoint(&c->coordinators);
 }
 
 void client_set_resend(struct client *c, uint32_t resend_ms)

@@ -12,6 +12,9 @@
  * become known or change. When a shard stays silent the client refreshes the map by itself, because
  * the server may have restarted elsewhere.
  *
+ * Another coordinator of the list (coordinators.h) gets all requests in flight, with the ids that
+ * they have; passes and generations are in its store.
+ *
  * A shard is sought when its connection closes, or it answers NOT_LEADER: the client fetches the
  * map at once, then every 50 ms, and after 2 s less often, down to every second. The search ends
  * when the map has another endpoint or key for the shard, when a closed connection answers a ping,
@@ -88,7 +91,7 @@ struct request {
 };
 
 struct client_options {
-    const char *coordinator; /* endpoint; copied */
+    const char *coordinator; /* endpoints (coordinators.h); copied */
     bool reads;              /* only reads the tables that MAP_GET names; false: works on a job's */
     /* Checks that the name in an endpoint has an address. It runs on a thread and may take seconds.
      * NULL: names are not checked. */
@@ -100,9 +103,11 @@ struct client_options {
 
 struct client;
 
+/* CONFIG: the list of coordinators, or an endpoint in it, cannot be used. */
 int client_new(struct env *env, const struct client_options *options, struct client **out,
                struct err *e);
 void client_free(struct client *c); /* drops requests in flight without a call */
+/* The endpoint of the coordinator that is asked now. */
 const char *client_coordinator(const struct client *c);
 void client_set_resend(struct client *c, uint32_t resend_ms);
 
