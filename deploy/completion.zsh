@@ -105,7 +105,7 @@ case $at in
         ) ;;
     ('shoal submit')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--workers=[begin when N workers have joined]:N:'
             '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
@@ -117,7 +117,7 @@ case $at in
         ) ;;
     ('shoal stop')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--help[this text]'
             '*:file:_files'
@@ -129,7 +129,7 @@ case $at in
         ) ;;
     ('shoal checkpoint create')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
             '--json[JSON instead of text]'
@@ -162,7 +162,7 @@ case $at in
         ) ;;
     ('shoal checkpoint restore')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--workers=[begin when N workers have joined]:N:'
             '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
@@ -180,7 +180,7 @@ case $at in
         ) ;;
     ('shoal checkpoint remove')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--help[this text]'
@@ -190,7 +190,7 @@ case $at in
         takes=(
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
             '--out=[where the scores go; must not exist; -: standard output]:FILE:_files'
@@ -206,7 +206,7 @@ case $at in
         takes=(
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
             '--split=[what is measured, without --in]:split:(train valid test)'
@@ -219,7 +219,7 @@ case $at in
         takes=(
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -227,7 +227,7 @@ case $at in
         ) ;;
     ('shoal jobs')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -238,7 +238,7 @@ case $at in
             '--cluster[the shards, what each owns, and who was refused]'
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -248,7 +248,7 @@ case $at in
         takes=(
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -263,7 +263,7 @@ case $at in
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -276,7 +276,7 @@ case $at in
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -290,7 +290,7 @@ case $at in
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
             '--from=[where the tables are: the folder of a run of `shoal local`, running or ended (an ended one does not know workers any more), or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -304,7 +304,7 @@ case $at in
             '--receipt=[where the receipt goes, JSON]:FILE:_files'
             '--checkpoints=[folder of checkpoints: those that still hold any of the keys are listed in the receipt]:DIR:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
             '--help[this text]'
@@ -312,7 +312,7 @@ case $at in
         ) ;;
     ('shoal drop')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--help[this text]'
             '*:file:_files'
@@ -329,7 +329,7 @@ case $at in
     ('shoal report')
         takes=(
             '--html=[where to write the page]:FILE:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--json[print the report as JSON]'
             '--help[this text]'
@@ -392,7 +392,7 @@ case $at in
         ) ;;
     ('shoal-worker')
         takes=(
-            '--coordinator=[of shoal-coordinator: tcp://HOST:PORT or ipc://PATH]:EP:_files'
+            '--coordinator=[of shoal-coordinator: tcp://HOST:PORT or ipc://PATH, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--config=[job file: train, replay take train.lanes and train.backend from it, the job itself comes from the coordinator; run: the worker'\''s file]:FILE:_files'
             '*--set=[over a key of the job on this machine; run: of the worker'\''s file]:KEY=VALUE:_files'

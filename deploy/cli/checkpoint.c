@@ -74,7 +74,8 @@ int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[C
         rc = cli_coordinator(o, &coordinator, e);
     if (rc != 0)
         return rc;
-    if (coordinator != NULL && snprintf(out, COORDINATORS_LIST, "%s", coordinator) >= (int)COORDINATORS_LIST)
+    if (coordinator != NULL &&
+        snprintf(out, COORDINATORS_LIST, "%s", coordinator) >= (int)COORDINATORS_LIST)
         return err_set(e, SHOAL_E_USAGE, "--coordinator: its endpoints have at most %u bytes",
                        COORDINATORS_LIST - 1);
     if (coordinator != NULL)

@@ -31,7 +31,7 @@ enum reader_kind { READER_LIVE, READER_RUN, READER_CHECKPOINT };
 struct reader_place {
     enum reader_kind kind;
     char endpoint[COORDINATORS_LIST]; /* live: those of the coordinators */
-    char folder[LIMIT_PATH]; /* of a run or a checkpoint; empty: a fleet */
+    char folder[LIMIT_PATH];          /* of a run or a checkpoint; empty: a fleet */
 };
 /* The folder that --from or --run-dir names; NULL: a fleet. */
 const char *reader_folder(const struct option_line *o);

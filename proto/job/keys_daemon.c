@@ -38,7 +38,8 @@ const struct config_key keys_server[] = {
     {"journal.segment", CONFIG_SIZE, 65536, 1073741824, NULL, .fallback = "0",
      .otherwise = "64 MiB", .text = "one file of it", .unit = "bytes"},
     {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint",
-     .text = "of several that stand by, all, with commas: `tcp://a:7100,tcp://b:7100`, at most 5"},
+     .text = "or those of all coordinators that stand by for each other, at most 5, with commas: "
+             "`tcp://a:7100,tcp://b:7100`"},
     {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
      .values = "file", .text = "this server's, of `shoal keygen`: [Security](#security)"},
     {"allow", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "the coordinator's",
@@ -120,7 +121,8 @@ const struct config_key keys_coordinator[] = {
 
 const struct config_key keys_worker[] = {
     {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint",
-     .text = "of several that stand by, all, with commas: `tcp://a:7100,tcp://b:7100`, at most 5"},
+     .text = "or those of all coordinators that stand by for each other, at most 5, with commas: "
+             "`tcp://a:7100,tcp://b:7100`"},
     {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
      .values = "file", .text = "this worker's, of `shoal keygen`: [Security](#security)"},
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",

@@ -23,8 +23,9 @@
     {                                                                                              \
         "coordinator", CONFIG_STRING,                                                              \
             .values = "EP", .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,              \
-            .text = "endpoint of a running cluster's coordinator, such as tcp://10.0.0.1:7000; of " \
-                    "several that stand by, all, with commas"                                      \
+            .text =                                                                                \
+                "endpoint of a running cluster's coordinator, such as tcp://10.0.0.1:7000, or "    \
+                "several with commas"                                                              \
     }
 #define OPTION_KEYS                                                                                \
     {                                                                                              \
@@ -487,8 +488,7 @@ static const struct config_key options_coordinator[] = {
 static const struct config_key options_worker[] = {
     {"coordinator", CONFIG_STRING, .values = "EP",
      .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,
-     .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH; of several that stand by, all, with "
-             "commas"},
+     .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH, or several with commas"},
     OPTION_KEYS,
     {"config", CONFIG_STRING, .values = "FILE",
      .text =

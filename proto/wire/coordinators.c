@@ -163,8 +163,8 @@ void coordinators_asked(struct coordinators *c)
         env_timer_start(c->env, &c->timer, PING_NS);
 }
 
-/* True for the refusal of a coordinator that stands by. *leader: the number of the one that it names
- * in the list; c->count: none. */
+/* True for the refusal of a coordinator that stands by. *leader: the number of the one that it
+ * names in the list; c->count: none. */
 static bool stands_by(const struct coordinators *c, const struct wire *w, uint32_t *leader)
 {
     char text[COORDINATORS_BYTES + sizeof COORDINATORS_LEADS];

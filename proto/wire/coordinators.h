@@ -1,12 +1,12 @@
-/* coordinators.h: the coordinators of a fleet as a server, a worker or a command sees them: the list
- * of `coordinator`, "tcp://a:7100,tcp://b:7100", and a connection to the one that is believed to
- * lead. Coordinators that share a store stand by for each other (`store`); one leads, and the others
+/* coordinators.h: the coordinators of a fleet as a server, a worker or a command sees them: the
+ * list of `coordinator`, "tcp://a:7100,tcp://b:7100", and a connection to the one that is believed
+ * to lead. Coordinators that share a store stand by for each other: one leads, and the others
  * refuse every request with NOT_LEADER and one of the two sentences below.
  *
  * The connection goes to another coordinator of the list:
  *     after such a refusal: to the one that it names, else to the next one after 100 ms
  *     when the connection closes or is refused: to the next one
- *     when a request has had no answer for a second, and a HELLO has had none either: to the next one
+ *     when a request and a HELLO have had no answer for a second: to the next one
  * at most ten times a second, and after 64 times without an answer of a leader once a second. A
  * refusal that names a coordinator outside the list is not followed.
  *
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define COORDINATORS_MAX 5u
-#define COORDINATORS_BYTES 256u                                    /* of an endpoint, with its 0 */
+#define COORDINATORS_BYTES 256u                                   /* of an endpoint, with its 0 */
 #define COORDINATORS_LIST (COORDINATORS_MAX * COORDINATORS_BYTES) /* of a list, with its 0 */
 
 /* The refusals of a coordinator that stands by. %s: the endpoint of the one that leads. */
@@ -35,8 +35,8 @@
 
 struct coordinators {
     /* Set by the owner before coordinators_open: called from a timer when `peer` is another one, or
-     * is to be asked again. The owner sends all that waits for an answer again, to c->peer. before: the
-     * connection that was closed; 0: none was. */
+     * is to be asked again. The owner sends all that waits for an answer again, to c->peer.
+     * before: the connection that was closed; 0: none was. */
     void (*moved)(struct coordinators *c, peer_t before);
     bool logs;   /* a change of the leader is logged, and a name that is not in the list */
     peer_t peer; /* the connection; 0: not open. For the owner to read */

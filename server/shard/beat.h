@@ -2,8 +2,8 @@
  * lease. The first reply gives the shard's number. A beat says whether all rows are back after a
  * start: until then the coordinator sends the map and nothing else. The coordinator sends its own
  * requests (map, tables, runs, fences) over this connection, and they are dispatched like requests
- * from other peers. Another coordinator of the list (coordinators.h) looks like the same one started
- * again: the next beat tells it all. Thread: the shard's. */
+ * from other peers. Another coordinator of the list (coordinators.h) looks like the same one
+ * started again: the next beat tells it all. Thread: the shard's. */
 #ifndef SERVER_SHARD_BEAT_H
 #define SERVER_SHARD_BEAT_H
 

@@ -63,7 +63,8 @@ static void standby_message(void *core, peer_t from, struct msg *m)
     if (c->coord == NULL)
         m = wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_NONE);
     else
-        m = wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS, coord_endpoint[coord_place(c)]);
+        m = wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS,
+                         coord_endpoint[coord_place(c)]);
     (void)env_send(sim_node_env(c->standby), from, m);
 }
 

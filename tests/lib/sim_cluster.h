@@ -39,8 +39,8 @@ struct cluster_options {
     uint32_t jobs;        /* jobs that the coordinator runs side by side; 0: 1 */
     bool power;           /* machines may lose power; needs dir */
     /* a second coordinator, which stands by on the same store: a model that refuses every request
-     * and says who leads. A coordinator that is started leads at the other's endpoint, and what was
-     * killed stands by */
+     * and names the one that leads. A coordinator that is started leads at the endpoint of the one
+     * that stood by, and another one stands by where the killed one was */
     bool standby;
     /* the longest common delay until a transaction of the coordinator is complete (coord_kept.h);
      * 0: its values are in memory alone */

@@ -33,6 +33,7 @@ struct fleet {
     uint32_t in_sync, min_in_sync;
     bool deaf;              /* the coordinator answers no IN_SYNC */
     bool refuses;           /* it answers AGAIN where one adds a copy */
+    bool stands_by;         /* it refuses all, as a coordinator that stands by */
     uint32_t in_sync_asked; /* requests */
 };
 
@@ -63,6 +64,12 @@ static void fleet_boss_message(void *core, peer_t from, struct msg *m)
     }
     msg_free(m);
     wire_reply_to(&w, 0, &out);
+    if (f->stands_by) {
+        f->in_sync_asked += w.type == WIRE_TYPE_IN_SYNC;
+        env_send(sim_node_env(f->coordinator), from,
+                 wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_NONE));
+        return;
+    }
     if (w.type == WIRE_TYPE_SHARD_BEAT) {
         uint32_t i = (uint32_t)(w.u.SHARD_BEAT.server[1] - '0');
         f->copy[i].beat = w.u.SHARD_BEAT;

@@ -37,7 +37,7 @@ ROOMS = {
     "server/coord/keep": f"server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
     "server/coord/job": f"server/coord/keep server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
     "server/coord": f"server/coord/job server/coord/keep server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
-    "server": f"server/shard server/coord server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/net {BELOW}",
+    "server": f"server/shard server/coord server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/wire proto/net {BELOW}",
     "worker/data": f"dense/model dense proto/wire {BELOW}",
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net {BELOW}",

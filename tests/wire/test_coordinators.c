@@ -128,8 +128,12 @@ static void end(void)
 
 START_TEST(a_list_has_one_to_five_endpoints)
 {
-    static const char *const bad[] = {"",           "a:1",          "tcp://a:1,", ",tcp://a:1",
-                                      "tcp://a:1,,tcp://b:1", "tcp://a:1 ; b:1,c",
+    static const char *const bad[] = {"",
+                                      "a:1",
+                                      "tcp://a:1,",
+                                      ",tcp://a:1",
+                                      "tcp://a:1,,tcp://b:1",
+                                      "tcp://a:1 ; b:1,c",
                                       "x://1,x://2,x://3,x://4,x://5,x://6"};
     struct coordinators c;
     struct err e;

@@ -202,11 +202,10 @@ static void request_send(struct client *c, struct request *r)
     r->order = ++c->last_order;
     /* logged at powers of two, because a coordinator may be away for days */
     if (++r->tries >= TRIES_SAID && (r->tries & (r->tries - 1)) == 0)
-        log_warn("%s has not been answered by %s after %u tries; sent again",
-                 wire_type_name(r->type),
-                 r->target == CLIENT_COORDINATOR ? client_coordinator(c)
-                                                 : c->shard[r->target].endpoint,
-                 r->tries - 1);
+        log_warn(
+            "%s has not been answered by %s after %u tries; sent again", wire_type_name(r->type),
+            r->target == CLIENT_COORDINATOR ? client_coordinator(c) : c->shard[r->target].endpoint,
+            r->tries - 1);
     if (r->target == CLIENT_COORDINATOR)
         coordinators_asked(&c->coordinators);
     request_due(c, r, resend_ns(c, r));

@@ -156,6 +156,29 @@ START_TEST(the_coordinator_hears_of_a_change_when_the_copies_have_it)
 }
 END_TEST
 
+/* Its refusals are no answers, so they renew nothing and end no term. */
+START_TEST(a_coordinator_that_stands_by_renews_no_lease)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 2);
+    f.stands_by = true;
+    fleet_kill(&f, 1);
+    uint64_t waits = fleet_push(&f, 0, 3);
+    fleet_run(&f, 590);
+    ck_assert_uint_gt(f.in_sync_asked, 0);
+    uint64_t push = fleet_push(&f, 0, 4);
+    fleet_run(&f, 10);
+    ck_assert_int_eq(rig_status(&f.worker, push), SHOAL_E_NOT_LEADER);
+    f.stands_by = false;
+    fleet_run(&f, 500);
+    ck_assert_int_ne(rig_status(&f.worker, waits), RIG_WAITING);
+    ck_assert_uint_eq(f.in_sync, 1);
+    fleet_train(&f, 0, 4, 2);
+    fleet_free(&f);
+}
+END_TEST
+
 START_TEST(an_old_leader_past_its_lease_answers_nothing)
 {
     struct fleet f = {0};
@@ -266,6 +289,7 @@ int main(void)
     tcase_add_test(c, the_coordinator_hears_of_a_change_when_the_copies_have_it);
     tcase_add_test(c, an_old_leader_past_its_lease_answers_nothing);
     tcase_add_test(c, a_late_answer_asks_for_no_beat);
+    tcase_add_test(c, a_coordinator_that_stands_by_renews_no_lease);
     tcase_add_test(c, a_refused_follower_that_dies_holds_up_nothing);
     tcase_add_test(c, a_cut_is_made_by_both_copies);
     tcase_add_test(c, a_cut_is_dropped_by_both_copies);
