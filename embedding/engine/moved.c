@@ -169,21 +169,26 @@ static bool is_known(const struct apply *a, uint32_t table, uint32_t tablet)
     return table_at(a->g, table, tablet) != NULL && (a->live || a->base[table] != NULL);
 }
 
+/* A record that every stored tablet includes may have been blanked (archive.c): its rows are not
+ * looked at. */
 int moved_in(struct apply *a, const struct record_header *h, const void *payload, struct err *e)
 {
     struct record_tablet_in in;
     bool acts;
     uint64_t run;
-    int rc = head_read(payload, h->payload_bytes, &in, e);
-    if (rc == 0 &&
-        (!is_known(a, in.table, in.tablet) ||
-         runs_column_check(a->runs, column_of(payload), in.column_bytes, &run) == SHOAL_E_CORRUPT))
-        rc = SHOAL_E_CORRUPT;
-    if (rc != 0)
+    memcpy(&in, payload, sizeof in); /* apply_fits */
+    if (!is_known(a, in.table, in.tablet))
         return err_set(e, SHOAL_E_CORRUPT,
                        "record %" PRIu64 " is a moved tablet that fits no table", h->sequence);
-    rc = begin(a, h, in.table, in.tablet, &acts, e);
+    int rc = begin(a, h, in.table, in.tablet, &acts, e);
     if (rc != 0 || !acts)
+        return rc;
+    rc = head_read(payload, h->payload_bytes, &in, e);
+    if (rc == 0 &&
+        runs_column_check(a->runs, column_of(payload), in.column_bytes, &run) == SHOAL_E_CORRUPT)
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "record %" PRIu64 " is a moved tablet whose marks fit no run", h->sequence);
+    if (rc != 0)
         return rc;
     const struct engine_table *t = &a->g->table[in.table];
     uint32_t epoch = table_cold_epoch(t->table, in.tablet);

@@ -335,6 +335,7 @@ static int do_out(struct rig *s, const struct entry *o, struct err *e)
 {
     struct held *h = held_of(s);
     uint32_t tablet = global_of(o);
+    uint64_t before = s->g->sequence;
     h->status = 1;
     int rc = engine_give(s->g, tablet, on_given, h, e);
     while (rc == 0 && h->status == 1 && embedding_env_step(&s->env))
@@ -348,7 +349,8 @@ static int do_out(struct rig *s, const struct entry *o, struct err *e)
     lead_without(s, o);
     rc = engine_tablets_drop(s->g, &tablet, 1, e);
     rig_lead(s);
-    if (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN)
+    bool nothing = rc == 0 && s->g->sequence == before; /* it was empty: there is no record */
+    if (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN || nothing)
         held_forget();
     return rc;
 }
