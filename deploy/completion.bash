@@ -32,6 +32,8 @@ _shoal()
         'shoal blame') at=$word ;;
         'shoal erase') at=$word ;;
         'shoal drop') at=$word ;;
+        'shoal promote') at=$word ;;
+        'shoal replace') at=$word ;;
         'shoal keygen') at=$word ;;
         'shoal report') at=$word ;;
         'shoal convert') at=$word ;;
@@ -40,7 +42,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop promote replace keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -67,6 +69,8 @@ _shoal()
     'shoal blame') words='--limit --field --value --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
+    'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
+    'shoal replace') words='--coordinator --keys --help' ;;
     'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
@@ -199,6 +203,10 @@ _shoal()
     'shoal erase --run-dir') words=''; file=yes ;;
     'shoal drop --coordinator') words=''; file=yes ;;
     'shoal drop --keys') words=''; file=yes ;;
+    'shoal promote --coordinator') words=''; file=yes ;;
+    'shoal promote --keys') words=''; file=yes ;;
+    'shoal replace --coordinator') words=''; file=yes ;;
+    'shoal replace --keys') words=''; file=yes ;;
     'shoal keygen --coordinator') words=''; file=yes ;;
     'shoal keygen --role') words='serve worker coord metrics admin sign'; file=yes ;;
     'shoal keygen --name') words=''; file=yes ;;

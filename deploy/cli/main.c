@@ -30,6 +30,8 @@ static const struct {
     {"shoal blame", cli_blame},
     {"shoal erase", cli_erase},
     {"shoal drop", cli_drop},
+    {"shoal promote", cli_promote},
+    {"shoal replace", cli_replace},
     {"shoal keygen", cli_keygen},
     {"shoal report", cli_report},
     {"shoal jobs", cli_jobs},

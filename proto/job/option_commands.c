@@ -336,6 +336,14 @@ static const struct config_key options_blame[] = {
 };
 
 static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
+static const struct config_key options_promote[] = {
+    {"accept-loss", CONFIG_BOOL, .text = "do it, and lose what the copy lacks"},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_HELP,
+    {0}};
+static const struct config_key options_replace[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 static const struct config_key options_erase[] = {
     {"keys", CONFIG_STRING, .values = "FILE",
      .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
@@ -706,6 +714,18 @@ const struct option_command option_commands[] = {
      "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
      "typed again. Checkpoints keep the field.",
      NULL, options_drop, 1},
+    {"shoal promote", "a copy that is not in sync leads a shard, with what it has",
+     "SHARD [--accept-loss] [options]",
+     "With `replicas` above 1: names the copy that has most as leader of a shard whose leader is "
+     "gone, when no copy in sync is there. It says how many records may be lost, and without "
+     "--accept-loss no more. Refused while the leader leads, or a copy in sync can take over.",
+     NULL, options_promote, 1},
+    {"shoal replace", "a server that is gone for good gives its copies up", "SERVER [options]",
+     "With `replicas` above 1: the server does not come back. Its places in the shards' lists of "
+     "copies are given up, and servers that have room copy the shards anew; a shard that it led is "
+     "led by a copy in sync. Refused while the server beats, or while it leads a shard of which no "
+     "copy in sync is there.",
+     NULL, options_replace, 1},
     {"shoal keygen", "make a key, of a daemon or a person", "FILE [options]",
      "Makes a new pair of keys: FILE (mode 0400) is its holder's, FILE.pub its public half. Prints "
      "the line for the coordinator's allow-list, or, of role sign, for a list of signers. Neither "

@@ -69,6 +69,8 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(CHECKPOINT, "", A, 0, true) \
     X(CHECKPOINT_REMOVE, "", A, 0, true) \
     X(DROP, "", A, 0, true) \
+    X(PROMOTE, "", A, 0, true) \
+    X(REPLACE, "", A, 0, true) \
     X(STOP, "", A, BOSS, true) \
     X(DIGEST, "", 0, A | BOSS, false) \
     X(INSPECT, "", 0, A, false) \

@@ -608,6 +608,16 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * refused). */
 #define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) STR(table, LIMIT_NAME) STR(field, 96)
 #define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+/* Names a copy that is not in sync as the shard's leader, when no copy in sync is there. Without
+ * accept_loss nothing changes. Reply: told says which copy leads or would lead, and which records
+ * may be lost. */
+#define WIRE_PROMOTE(U32, U64, I32, F32, F64, B, STR) U32(shard) B(accept_loss)
+#define WIRE_PROMOTE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(told, WIRE_TOLD)
+/* The server is gone for good: the places of its copies are given up, and servers that have room
+ * get them. Reply: told says which ones. */
+#define WIRE_REPLACE(U32, U64, I32, F32, F64, B, STR) STR(server, LIMIT_NAME)
+#define WIRE_REPLACE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(told, WIRE_TOLD)
+#define WIRE_TOLD 512u
 /* Tells which workers computed batches, and from which rows of the input. frame 1: struct
  * wire_batch_name (count). Reply frame 1: JSON text, a list in the same order: worker, task, epoch,
  * position and rows of the input; null where it is no longer known. */
@@ -689,7 +699,9 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(HEAT, 64, 0, 1)                                                                              \
     X(MOVE_TAKE, 65, 1, 0)                                                                         \
     X(MOVE_READ, 66, 0, 1)                                                                         \
-    X(MOVE_MAP, 67, 2, 0)
+    X(MOVE_MAP, 67, 2, 0)                                                                      \
+    X(PROMOTE, 68, 0, 0)                                                                       \
+    X(REPLACE, 69, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are

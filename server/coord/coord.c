@@ -5,6 +5,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/wire/allow.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/back.h"
@@ -236,6 +237,8 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(CHECKPOINT, ANYBODY, JOB, coord_checkpoint_request)                                          \
     X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
+    X(PROMOTE, ANYBODY, FLEET, coord_copies_promote)                                               \
+    X(REPLACE, ANYBODY, FLEET, coord_copies_replace)                                               \
     X(STOP, ANYBODY, COORD, on_stop)
 
 struct handler {
@@ -314,6 +317,11 @@ static const char *object_of(const struct coord_ask *a, char out[160])
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
     else if (w->type == WIRE_TYPE_DROP)
         (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
+    else if (w->type == WIRE_TYPE_PROMOTE)
+        (void)snprintf(out, 160, "shard %u%s", w->u.PROMOTE.shard,
+                       text_if(w->u.PROMOTE.accept_loss, ", loss accepted"));
+    else if (w->type == WIRE_TYPE_REPLACE)
+        (void)snprintf(out, 160, "%s", w->u.REPLACE.server);
     return out;
 }
 

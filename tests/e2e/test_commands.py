@@ -80,6 +80,8 @@ AS = {
         "shoal submit JOB.yaml --start-from DIR/monday --set train.skip=true":
             f"shoal submit job.yaml --start-from {KEPT}/MIDDLE --set train.skip=true --set checkpoint.dir=$PWD/made --no-wait --coordinator {EMPTY}",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
+        "shoal replace b --coordinator EP": f"! shoal replace b --coordinator {EMPTY} 2> refused && grep -q 'replicas: 1' refused",
+        "shoal promote 0 --coordinator EP": f"! shoal promote 0 --coordinator {EMPTY} 2> refused && grep -q 'no other copies' refused",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",
         "shoal checkpoint verify DIR/000007": f"shoal checkpoint verify {KEPT}/LAST",
@@ -126,6 +128,10 @@ AS = {
             f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
+        "shoal promote SHARD --coordinator EP":  # e2e/test_replicas has copies; here there are none
+            "! shoal promote 0 --coordinator tcp://GOING 2> refused && grep -q 'no other copies' refused",
+        "shoal replace SERVER --coordinator EP":
+            "! shoal replace b --coordinator tcp://GOING 2> refused && grep -q 'replicas: 1' refused",
         "shoal jobs --coordinator EP [--json]": "shoal jobs --coordinator tcp://GOING --json | grep -q running",
         "shoal report REPORT.json [--html FILE]": "shoal report runs/kept/report.json --html page.html",
         "shoal report --coordinator EP [NUMBER]":  # e2e/test_jobs shows reports; here the only job runs

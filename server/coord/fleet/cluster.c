@@ -421,6 +421,12 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
         (leader->server[0] == 0 || coord_copies_room(f, b->number, b->server)))
         /* the store is older than the server's first beat: the server takes its place again */
         return 0;
+    if (number == COORD_NOBODY && f->copies.of != NULL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s has rows of shard %u, of which it has no place any more: it was "
+                       "replaced (shoal replace), or `replicas` was lowered. Empty the data_dir in "
+                       "its file, and start it again to copy what lacks copies",
+                       b->server, b->number);
     if (number != b->number)
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s comes with the rows of shard %u, which server %s holds: one of "

@@ -46,9 +46,18 @@ struct coord_shard *coord_copies_any(const struct coord_fleet *f, uint32_t shard
 struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard, uint32_t place)
 {
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
-    if (of == NULL || place >= of->count || place == of->leader)
+    if (of == NULL || place >= of->count || place == of->leader || of->copy[place].server[0] == 0)
         return NULL;
     return &of->copy[place];
+}
+
+uint32_t coord_copies_given(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    uint32_t given = 1; /* its leader: a shard without followers has no list */
+    for (uint32_t p = 0; of != NULL && p < of->count; p++)
+        given += coord_copies_at(f, shard, p) != NULL;
+    return given;
 }
 
 bool coord_copies_others(const struct coord_fleet *f, uint32_t shard)
@@ -183,15 +192,13 @@ static void told_all(struct coord_fleet *f, uint32_t shard)
     }
 }
 
-/* Names a leader: stores it, tells all copies. whole: it has all acknowledged records, and so have
- * the others of the list that are not suspect. */
-static bool lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool whole)
+bool coord_copies_lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool whole)
 {
     struct coord_copies_of *of = coord_copies_shard(f, shard);
     struct coord_shard *m = &f->members.shard[shard], old = *m;
     struct err e = {0};
-    SHOAL_ASSERT(place < of->count && (of->in_sync & bit(place)) != 0); /* 2 */
-    SHOAL_ASSERT(of->term < UINT64_MAX);                                /* 4 */
+    SHOAL_ASSERT(place < of->count && (!whole || (of->in_sync & bit(place)) != 0)); /* 2 */
+    SHOAL_ASSERT(of->term < UINT64_MAX);                                            /* 4 */
     if (place != of->leader) {
         int rc = coord_member_lead(&f->members, f->store, shard, &of->copy[place], whole, &e);
         if (!coord_fleet_stored(f, rc, &e))
@@ -224,8 +231,7 @@ static bool heard(const struct coord_fleet *f, const struct coord_shard *s)
     return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= f->copies.lease_ns / 2;
 }
 
-/* Returns the heard copy with most of a set of places; COORD_NOBODY: none is heard. */
-static uint32_t most(const struct coord_fleet *f, uint32_t shard, uint32_t set)
+uint32_t coord_copies_most(const struct coord_fleet *f, uint32_t shard, uint32_t set)
 {
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
     uint32_t best = COORD_NOBODY;
@@ -237,16 +243,14 @@ static uint32_t most(const struct coord_fleet *f, uint32_t shard, uint32_t set)
     return best;
 }
 
-/* The leader's process is gone: another copy takes over, if one in sync is heard. */
-static bool take_over(struct coord_fleet *f, uint32_t shard)
+bool coord_copies_take_over(struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
-    uint32_t best = most(f, shard, of->in_sync & ~of->suspect & ~bit(of->leader));
-    return best != COORD_NOBODY && lead(f, shard, best, true);
+    uint32_t best = coord_copies_most(f, shard, of->in_sync & ~of->suspect & ~bit(of->leader));
+    return best != COORD_NOBODY && coord_copies_lead(f, shard, best, true);
 }
 
-/* True when no process but the one that beats now can lead the shard. */
-static bool lease_over(const struct coord_fleet *f, uint32_t shard)
+bool coord_copies_lease_over(const struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_shard *m = &f->members.shard[shard];
     uint64_t since = MAX(m->beat_ns, f->copies.begun_ns);
@@ -278,7 +282,7 @@ static void suspects_judge(struct coord_fleet *f, uint32_t shard)
     for (uint32_t p = 0; p < of->count; p++)
         if ((of->in_sync & bit(p)) != 0 && !heard(f, &of->copy[p]))
             return;
-    (void)lead(f, shard, most(f, shard, of->in_sync), false);
+    (void)coord_copies_lead(f, shard, coord_copies_most(f, shard, of->in_sync), false);
 }
 
 static bool suspect_set(struct coord_fleet *f, uint32_t shard, uint32_t place)
@@ -320,9 +324,9 @@ static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, p
     bool others = coord_copies_others(f, shard), lost = loses(m, of->boot[was], b);
     /* the folder is locked by its process, so the one before has ended; an empty folder may lie on
      * another machine */
-    if (others && !coord_member_belongs(b) && !lease_over(f, shard))
+    if (others && !coord_member_belongs(b) && !coord_copies_lease_over(f, shard))
         return waits(f, shard, e);
-    if (others && take_over(f, shard))
+    if (others && coord_copies_take_over(f, shard))
         return 0;
     if (others && lost) {
         if (!suspect_set(f, shard, was))
@@ -333,7 +337,7 @@ static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, p
         return (of->suspect & bit(was)) != 0 ? waits(f, shard, e) : 0;
     }
     of->boot[was] = b->boot;
-    return lead(f, shard, was, !lost) ? 0 : store_failed(e);
+    return coord_copies_lead(f, shard, was, !lost) ? 0 : store_failed(e);
 }
 
 /* ---- beats ----------------------------------------------------------------------------------- */
@@ -512,8 +516,8 @@ void coord_copies_tick(struct coord_fleet *f)
         out_note(f, &f->copies.of[s]);
     for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards && f->fatal == 0; s++)
         if (coord_copies_others(f, s)) {
-            if (lease_over(f, s))
-                (void)take_over(f, s);
+            if (coord_copies_lease_over(f, s))
+                (void)coord_copies_take_over(f, s);
             else if (probe_again(f, s))
                 probe(f, s);
         }

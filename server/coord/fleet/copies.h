@@ -21,14 +21,18 @@
  * follower leaves the in-sync list. Such a leader leads on only when no other copy is in sync; else
  * it is `suspect` and waits for one of those.
  *
+ * Operators give orders (copies_order.c): PROMOTE names a leader that is not in sync, REPLACE gives
+ * up the places of a server. A place that is given up is free, and the next copy gets it.
+ *
  * Invariants:
  *  1. No copy is told of a term, a leader or an in-sync list that is not stored. [test:
  *     coord_copies_in_sync_is_stored_before_it_is_answered]
- *  2. Only a copy of the in-sync list takes over. [assert: lead] [test:
+ *  2. Only a copy of the in-sync list takes over by itself. [assert: coord_copies_lead] [test:
  *     coord_copies_takeover_takes_the_copy_in_sync_with_most]
  *  3. No copy is named while the lease of another process that leads may run. [test:
  *     coord_copies_no_second_leader_before_the_lease_is_over]
- *  4. Terms only rise, and each leadership of a process has one of its own. [assert: lead]
+ *  4. Terms only rise, and each leadership of a process has one of its own. [assert:
+ *     coord_copies_lead]
  *  5. The in-sync list has the leader in it. [assert: coord_copies_put] */
 #ifndef SERVER_COORD_FLEET_COPIES_H
 #define SERVER_COORD_FLEET_COPIES_H
@@ -48,7 +52,7 @@ struct coord_ask;
 
 struct coord_copies_of {
     uint64_t term;             /* 0: the shard has no followers */
-    uint32_t count, leader;    /* places that are given; the leader's */
+    uint32_t count, leader;    /* places, of which some may be free; the leader's */
     uint32_t in_sync, suspect; /* a bit for each place */
     uint64_t boot[LIMIT_COPIES];
     uint64_t ended; /* an incarnation of the leader whose process has ended; 0: none is known */
@@ -114,6 +118,8 @@ uint32_t coord_copies_taken(struct coord_fleet *f);
 /* The coordinator stood still for gap_ns. */
 void coord_copies_forgive(struct coord_fleet *f, uint64_t gap_ns, uint64_t now_ns);
 
+/* Returns the copies that have a place, the leader counted. */
+uint32_t coord_copies_given(const struct coord_fleet *f, uint32_t shard);
 /* Returns the follower at a place; NULL: it is free, or the leader's. */
 struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard, uint32_t place);
 
@@ -123,11 +129,29 @@ struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard,
             for (struct coord_shard *follower = coord_copies_at(f, s, p); follower != NULL;        \
                  follower = NULL)
 
-/* ---- between copies.c and copies_place.c ---- */
+/* ---- orders ---- */
+/* The request PROMOTE. NOT_FOUND; EXISTS: a copy in sync leads, or will; UNAVAILABLE: no copy is
+ * heard. */
+int coord_copies_promote(struct coord_fleet *f, struct coord_ask *a);
+/* The request REPLACE. NOT_FOUND; BUSY: the server beats; UNAVAILABLE: it leads, and no copy in sync
+ * is there. */
+int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a);
+
+/* ---- between the files of copies ---- */
 /* NULL: replicas is 1. */
 struct coord_copies_of *coord_copies_shard(const struct coord_fleet *f, uint32_t shard);
 /* Returns the copy at a place that is given, the leader too. */
 struct coord_shard *coord_copies_any(const struct coord_fleet *f, uint32_t shard, uint32_t place);
+/* Names a leader: stores it, tells all copies. whole: it has all acknowledged records, and so have
+ * the others of the list that are not suspect; else it alone is in sync. The leader may be the one
+ * of before: a term of its own ends what was asked in the last one. */
+bool coord_copies_lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bool whole);
+/* True when no process but the one that beats now can lead the shard. */
+bool coord_copies_lease_over(const struct coord_fleet *f, uint32_t shard);
+/* Returns the heard copy with most of a set of places; COORD_NOBODY: none is heard. */
+uint32_t coord_copies_most(const struct coord_fleet *f, uint32_t shard, uint32_t set);
+/* The leader's process is gone: another copy takes over, if one in sync is heard. */
+bool coord_copies_take_over(struct coord_fleet *f, uint32_t shard);
 /* Stores the list of a shard. */
 bool coord_copies_put(struct coord_fleet *f, uint32_t shard);
 /* True when a copy has more than another one: by the term of its newest record, then by its

@@ -132,34 +132,40 @@ const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
     return coord_copies_place(f, beat, shard, &place) ? coord_copies_at(f, *shard, place) : NULL;
 }
 
-static uint32_t copies_of(const struct coord_copies_of *of)
-{
-    return MAX(of->count, 1u); /* a shard without followers has no list */
-}
-
 bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server)
 {
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
-    if (of == NULL || copies_of(of) >= f->options.replicas ||
+    if (of == NULL || coord_copies_given(f, shard) >= f->options.replicas ||
         strcmp(f->members.shard[shard].server, server) == 0)
         return false;
     for (uint32_t p = 0; p < of->count; p++)
         if (strcmp(coord_copies_any(f, shard, p)->server, server) == 0)
-            return false;
+            return false; /* a free place has no name */
     return true;
+}
+
+static uint32_t free_place(struct coord_copies_of *of)
+{
+    uint32_t p = 0;
+    while (p < of->count && (p == of->leader || of->copy[p].server[0] != 0))
+        p++;
+    if (p == of->count)
+        of->count++;
+    SHOAL_ASSERT(p < LIMIT_COPIES);
+    return p;
 }
 
 int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
                       uint32_t *place, struct err *e)
 {
     struct coord_copies_of *to = NULL;
+    uint32_t fewest = UINT32_MAX;
     for (uint32_t s = 0; s < f->members.shards; s++) {
-        struct coord_copies_of *of = coord_copies_shard(f, s);
         if (!coord_copies_room(f, s, beat->server) ||
-            (coord_member_belongs(beat) && beat->number != s) ||
-            (to != NULL && copies_of(to) <= copies_of(of)))
+            (coord_member_belongs(beat) && beat->number != s) || fewest <= coord_copies_given(f, s))
             continue;
-        to = of;
+        to = coord_copies_shard(f, s);
+        fewest = coord_copies_given(f, s);
         *shard = s;
     }
     if (to == NULL)
@@ -174,7 +180,7 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
         to->term = 1;
         to->boot[0] = f->members.shard[*shard].figures.boot;
     }
-    *place = to->count++;
+    *place = free_place(to);
     to->copy[*place] = (struct coord_shard){.index = beat->shard_index};
     memcpy(to->copy[*place].server, beat->server, LIMIT_NAME);
     if (!coord_copies_put(f, *shard))

@@ -130,11 +130,11 @@ static void behind_text(const struct coord_fleet *f, uint32_t shard, char *text,
             n = put(text, bytes, n, ", not in sync for %" PRIu64 " s",
                     (env_now_ns(f->env) - of->out_ns[p]) / 1000000000);
     }
-    if (MAX(of->count, 1) < f->options.replicas)
+    if (coord_copies_given(f, shard) < f->options.replicas)
         (void)put(text, bytes, n,
                   "%sno server has room for %u more of its copies: start one more server with as "
                   "many shards, or lower replicas",
-                  text_if(n > 0, "; "), f->options.replicas - MAX(of->count, 1));
+                  text_if(n > 0, "; "), f->options.replicas - coord_copies_given(f, shard));
 }
 
 /* Names the copies in sync that a suspect leader waits for. */
@@ -266,7 +266,8 @@ struct json *coord_copies_json(const struct coord_fleet *f)
                 item, "lease_left_ms",
                 (int64_t)SAT_SUB(f->copies.lease_ns / 1000000, silent_ms(f, &f->members.shard[s])));
         for (uint32_t p = 0; p < of->count; p++)
-            json_append(copies, copy_json(f, s, p));
+            if (p == of->leader || coord_copies_at(f, s, p) != NULL)
+                json_append(copies, copy_json(f, s, p));
         json_set(item, "copies", copies);
         json_append(list, item);
     }

@@ -812,6 +812,155 @@ START_TEST(coord_copies_are_taken_over_with_a_lost_store)
 }
 END_TEST
 
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+static int promote(bool accept_loss, char *told)
+{
+    const struct wire w = {.type = WIRE_TYPE_PROMOTE,
+                           .u.PROMOTE = {.shard = 0, .accept_loss = accept_loss}};
+    struct coord_ask a = {.from = 77, .request = &w};
+    int rc = coord_copies_promote(&r.coord->fleet, &a);
+    coord_fleet_end(&r.coord->fleet);
+    (void)snprintf(told, ERR_TEXT_MAX, "%s", rc == 0 ? a.reply.u.PROMOTE_reply.told : a.e.text);
+    return rc;
+}
+
+static int replace(const char *server, char *told)
+{
+    struct wire w = {.type = WIRE_TYPE_REPLACE};
+    struct coord_ask a = {.from = 77, .request = &w};
+    (void)snprintf(w.u.REPLACE.server, sizeof w.u.REPLACE.server, "%s", server);
+    int rc = coord_copies_replace(&r.coord->fleet, &a);
+    coord_fleet_end(&r.coord->fleet);
+    (void)snprintf(told, ERR_TEXT_MAX, "%s", rc == 0 ? a.reply.u.REPLACE_reply.told : a.e.text);
+    return rc;
+}
+
+/* The copy with most leads, once it is stored; what it lacks is told before. */
+START_TEST(coord_copies_promote_counts_what_is_lost)
+{
+    char told[ERR_TEXT_MAX];
+    found(3);
+    uint32_t l = leader(COPIES), a = (l + 1) % 3, b = (l + 2) % 3;
+    r.copy[l].sequence = 110;
+    r.copy[a].sequence = 100;
+    r.copy[b].sequence = 105;
+    r.copy[a].last_term = r.copy[b].last_term = 1;
+    go(500);
+    ck_assert_int_eq(promote(true, told), SHOAL_E_EXISTS); /* the leader leads */
+    sim_kill(r.copy[l].node);
+    go(2000);
+    ck_assert_uint_eq(leader(l), COPIES);
+    coord_copies_shard(&r.coord->fleet, 0)->in_sync |= 1u << r.copy[a].copies.copy;
+    ck_assert_int_eq(promote(true, told), SHOAL_E_EXISTS); /* it takes over by itself */
+    coord_copies_shard(&r.coord->fleet, 0)->in_sync = 1u << r.copy[l].copies.copy;
+    ck_assert_int_eq(promote(false, told), 0);
+    ck_assert_msg(strstr(told, r.copy[b].server) != NULL, "%s", told);
+    ck_assert_msg(strstr(told, ": 5 records may be lost, and all") != NULL, "%s", told);
+    go(1000);
+    ck_assert_uint_eq(of()->term, 1);
+    ck_assert_uint_eq(leader(l), COPIES);
+    ck_assert_int_eq(promote(true, told), 0);
+    while (leader(l) != b)
+        go(1);
+    coord_kill(); /* it was told what is stored */
+    coord_start();
+    ck_assert_uint_eq(of()->term, 2);
+    ck_assert_uint_eq(of()->in_sync, 1u << r.copy[b].copies.copy);
+    ck_assert_str_eq(r.coord->fleet.members.shard[0].server, r.copy[b].server);
+}
+END_TEST
+
+START_TEST(coord_copies_promote_wants_a_copy)
+{
+    char told[ERR_TEXT_MAX];
+    found(2);
+    sim_kill(r.copy[0].node);
+    sim_kill(r.copy[1].node);
+    go(2000);
+    ck_assert_int_eq(promote(true, told), SHOAL_E_UNAVAILABLE);
+    ck_assert_uint_eq(of()->term, 1);
+}
+END_TEST
+
+/* _i 0: the server follows; 1: it led, and a copy in sync has taken over. */
+START_TEST(coord_copies_replace_makes_a_copy_elsewhere)
+{
+    char told[ERR_TEXT_MAX];
+    uint32_t next;
+    found(2);
+    copy_start(2, 2, 0, 1);
+    go(500);
+    ck_assert_ptr_nonnull(strstr(r.copy[2].refused, "there is no place"));
+    uint32_t l = leader(COPIES), gone = _i == 0 ? 1 - l : l, place = r.copy[gone].copies.copy;
+    in_sync(3);
+    ck_assert_int_eq(replace(r.copy[gone].server, told), SHOAL_E_BUSY); /* it beats */
+    ck_assert_uint_eq(of()->term, 1);
+    ck_assert_int_eq(replace("server-9", told), SHOAL_E_NOT_FOUND);
+    (void)die(gone, &next);
+    go(1500);
+    uint64_t term = of()->term;
+    ck_assert_msg(replace(r.copy[gone].server, told) == 0, "%s", told);
+    ck_assert_msg(strstr(told, "1 shards have fewer than 2 copies") != NULL, "%s", told);
+    go(3000);
+    ck_assert_uint_eq(leader(gone), 1 - gone);
+    ck_assert_uint_eq(r.copy[2].number, 0);
+    ck_assert_uint_eq(r.copy[2].copies.copy, place);
+    ck_assert_uint_eq(of()->term, term + 1); /* what it says of the old one counts no more */
+    ck_assert_int_eq(__builtin_popcount(of()->in_sync), 1);
+    coord_kill();
+    coord_start();
+    ck_assert_uint_eq(coord_copies_given(&r.coord->fleet, 0), 2);
+    ck_assert_str_eq(coord_copies_any(&r.coord->fleet, 0, place)->server, r.copy[2].server);
+    go(1000);
+    copy_start(gone, gone, 0, 2); /* it comes back with its folder */
+    go(1000);
+    ck_assert_msg(strstr(r.copy[gone].refused, "was replaced") != NULL, "%s", r.copy[gone].refused);
+}
+END_TEST
+
+/* No other server has room, which the status tells; the server itself comes back, and follows. */
+START_TEST(coord_copies_replaced_server_may_follow_again)
+{
+    char told[ERR_TEXT_MAX];
+    found(2);
+    uint32_t l = leader(COPIES), gone = 1 - l;
+    in_sync(3);
+    sim_kill(r.copy[gone].node);
+    go(2500);
+    ck_assert_int_eq(replace(r.copy[gone].server, told), 0);
+    go(500);
+    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    const char *problem = json_as_string(json_array_at(problems, 0), "");
+    ck_assert_msg(strstr(problem, "no server has room for 1 more") != NULL, "%s", problem);
+    json_free(problems);
+    copy_start(gone, gone, 0, 2);
+    go(1000);
+    ck_assert_str_eq(r.copy[gone].refused, "");
+    ck_assert_uint_eq(coord_copies_given(&r.coord->fleet, 0), 2);
+    ck_assert_int_eq(__builtin_popcount(of()->in_sync), 1);
+    ck_assert_uint_eq(leader(COPIES), l);
+}
+END_TEST
+
+START_TEST(coord_copies_replace_leaves_no_shard_without_a_leader)
+{
+    char told[ERR_TEXT_MAX];
+    uint32_t next;
+    found(2);
+    uint32_t l = leader(COPIES);
+    (void)die(l, &next);
+    go(1500);
+    ck_assert_int_eq(replace(r.copy[l].server, told), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(told, "shoal promote 0"));
+    ck_assert_uint_eq(of()->term, 1);
+    ck_assert_int_eq(promote(true, told), 0);
+    go(500);
+    ck_assert_int_eq(replace(r.copy[l].server, told), 0);
+    ck_assert_uint_eq(coord_copies_given(&r.coord->fleet, 0), 1);
+}
+END_TEST
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 static bool job_over(void *context)
@@ -905,6 +1054,11 @@ int main(void)
     tcase_add_test(t, coord_copies_on_one_machine_are_named);
     tcase_add_test(t, coord_copies_can_become_more_and_not_fewer);
     tcase_add_test(t, coord_copies_are_taken_over_with_a_lost_store);
+    tcase_add_test(t, coord_copies_promote_counts_what_is_lost);
+    tcase_add_test(t, coord_copies_promote_wants_a_copy);
+    tcase_add_loop_test(t, coord_copies_replace_makes_a_copy_elsewhere, 0, 2);
+    tcase_add_test(t, coord_copies_replaced_server_may_follow_again);
+    tcase_add_test(t, coord_copies_replace_leaves_no_shard_without_a_leader);
     tcase_add_loop_test(t, coord_copies_job_goes_on_with_another_leader, 0, 2);
     return suite_main(s);
 }

@@ -1,0 +1,62 @@
+/* order.c: `shoal promote` and `shoal replace`: orders over the copies of a fleet's shards. */
+#include "deploy/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORDER_MS = 30000 };
+
+/* Asks the coordinator. */
+static int order(const struct option_line *o, struct wire *w, struct wire *reply, struct err *e)
+{
+    struct ask *ask = NULL;
+    const char *endpoint = NULL;
+    int rc = cli_coordinator(o, &endpoint, e);
+    if (rc == 0)
+        rc = cli_ask_open(endpoint, NULL, &ask, e);
+    if (rc == 0)
+        rc = cli_ask(ask, w, NULL, ORDER_MS, reply, NULL, e);
+    cli_ask_close(ask);
+    return rc;
+}
+
+/* "12" */
+static bool shard_take(const char *word, uint32_t *shard)
+{
+    size_t digits = strspn(word, "0123456789");
+    *shard = (uint32_t)strtoul(word, NULL, 10);
+    return digits > 0 && digits < 6 && word[digits] == 0 && *shard < LIMIT_SHARDS;
+}
+
+int cli_promote(struct option_line *o, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_PROMOTE}, reply;
+    uint32_t shard = 0;
+    if (o->words != 1 || !shard_take(o->word[0], &shard))
+        return err_set(e, SHOAL_E_USAGE,
+                       "name the number of a shard, as `shoal status` shows it; see `shoal promote "
+                       "--help`");
+    w.u.PROMOTE.shard = shard;
+    w.u.PROMOTE.accept_loss = option_given(o, "accept-loss");
+    int rc = order(o, &w, &reply, e);
+    if (rc != 0)
+        return rc;
+    puts(reply.u.PROMOTE_reply.told);
+    if (!w.u.PROMOTE.accept_loss)
+        puts("nothing has changed: with --accept-loss it leads");
+    return 0;
+}
+
+int cli_replace(struct option_line *o, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_REPLACE}, reply;
+    if (o->words != 1 || o->word[0][0] == 0 || strlen(o->word[0]) >= sizeof w.u.REPLACE.server)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name a SERVER, as `shoal status` shows it; see `shoal replace --help`");
+    (void)snprintf(w.u.REPLACE.server, sizeof w.u.REPLACE.server, "%s", o->word[0]);
+    int rc = order(o, &w, &reply, e);
+    if (rc == 0)
+        puts(reply.u.REPLACE_reply.told);
+    return rc;
+}
