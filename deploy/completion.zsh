@@ -322,14 +322,14 @@ case $at in
     ('shoal promote')
         takes=(
             '--accept-loss[do it, and lose what the copy lacks]'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
     ('shoal replace')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--help[this text]'
             '*:file:_files'

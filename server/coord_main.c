@@ -343,6 +343,7 @@ static void options_fill(struct daemon *d, const struct server_keys_ask *ask)
                                .replicas = config->replicas,
                                .min_in_sync = config->min_in_sync,
                                .shard_lease_ms = config->shard_lease_ms,
+                               .replace_after_ms = config->replace_after_ms,
                                .lease_ms = config->lease_ms,
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,

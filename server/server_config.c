@@ -168,6 +168,7 @@ static int take_server(const struct config *c, const char *name, void *to, struc
         (rc = take_of_unit(c, name, "data_dir", "STATE_DIRECTORY", "%s", out->data_dir,
                            sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
+        (rc = take_string(c, name, "zone", out->zone, sizeof out->zone, e)) ||
         (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)) ||
         (rc = take_string(c, name, "checkpoint_signers", out->checkpoint_signers,
                           sizeof out->checkpoint_signers, e)))
@@ -348,6 +349,7 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
     out->replicas = (uint32_t)config_int(c, "replicas");
     out->min_in_sync = (uint32_t)config_int(c, "min_in_sync");
     out->shard_lease_ms = (uint32_t)config_size(c, "shard_lease");
+    out->replace_after_ms = (uint32_t)config_size(c, "replace_after");
     if (out->min_in_sync > out->replicas)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: min_in_sync: %u, but replicas: %u", name,
                        config_line(c, "min_in_sync"), out->min_in_sync, out->replicas);

@@ -34,7 +34,8 @@
 struct server_config {
     char name[LIMIT_NAME]; /* empty: the name in data_dir */
     char listen[256];
-    char advertise[256]; /* empty: the host that the socket is bound to */
+    char zone[LIMIT_NAME]; /* copies of a shard lie in different ones; empty: none */
+    char advertise[256];   /* empty: the host that the socket is bound to */
     char data_dir[LIMIT_PATH];
     char coordinator[COORDINATORS_LIST];      /* empty: none */
     char keys[LIMIT_PATH], allow[LIMIT_PATH]; /* may be empty */
@@ -98,6 +99,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     replicas: 1               # copies of each shard
  *     min_in_sync: 1            # pushes wait while fewer copies are in sync
  *     shard_lease: 6s           # a leader with followers stops when it is not answered
+ *     replace_after: 0          # a server silent for so long is replaced; 0: by order alone
  *     lease: 10s                # a worker silent for so long is dead
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
@@ -118,7 +120,7 @@ struct coord_config {
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
     char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* may be empty */
     uint32_t shards, lease_ms, resend_ms;
-    uint32_t replicas, min_in_sync, shard_lease_ms;
+    uint32_t replicas, min_in_sync, shard_lease_ms, replace_after_ms;
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];
     char checkpoint_signers[LIMIT_PATH];

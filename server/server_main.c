@@ -283,6 +283,7 @@ static int open_member(struct member *m, struct shard **shard)
     server_dir_shard(c->data_dir, m->index, m->dir);
     struct shard_options o = {
         .server = sv->name,
+        .zone = sv->config.zone,
         .shard_index = m->index,
         .shard_count = c->shards,
         .coordinator = c->coordinator[0] ? c->coordinator : NULL,

@@ -40,6 +40,8 @@ const struct config_key keys_server[] = {
     {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint",
      .text = "or those of all coordinators that stand by for each other, at most 5, with commas: "
              "`tcp://a:7100,tcp://b:7100`"},
+    {"zone", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none", .values = "name",
+     .text = "of the rack or room: copies of a shard go to different ones where there are any"},
     {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
      .values = "file", .text = "this server's, of `shoal keygen`: [Security](#security)"},
     {"allow", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "the coordinator's",
@@ -85,12 +87,16 @@ const struct config_key keys_coordinator[] = {
      .text = "of all servers: a job waits until so many are ready"},
     {"replicas", CONFIG_INT, 1, LIMIT_COPIES, NULL, .fallback = "1",
      .text = "copies of each shard, on different servers: the servers have `shards` x `replicas` "
-             "shards together; can be raised, not lowered"},
+             "shards together: [Replicas](#replicas)"},
     {"min_in_sync", CONFIG_INT, 1, LIMIT_COPIES, NULL, .fallback = "1",
      .text = "with fewer copies in sync the pushes of a shard wait; at most `replicas`"},
     {"shard_lease", CONFIG_SIZE, 500, 3.6e6, NULL, .unit = "ms", .fallback = "6s",
      .text = "with `replicas` a leader that was not answered for so long stops, and a copy in sync "
              "takes over"},
+    {"replace_after", CONFIG_SIZE, 0, 1e9, NULL, .unit = "ms", .fallback = "0",
+     .otherwise = "by order alone",
+     .text = "with `replicas` a server that was silent for so long is replaced, as by `shoal "
+             "replace`, while the leaders of its shards are there"},
     {"lease", CONFIG_SIZE, 500, 3.6e6, NULL, .unit = "ms", .fallback = "10s",
      .text = "a worker silent for so long loses its lanes"},
     {"resend", CONFIG_SIZE, 10, 60000, NULL, .unit = "ms", .fallback = "500ms",

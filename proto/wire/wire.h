@@ -273,6 +273,8 @@ struct wire_heat {
  * changes, power may have been lost. durability: enum durability from its file, plus 1; 0: not
  * told. The reply gives cluster and number; shard 4294967295: they are not known yet, ask again.
  *
+ * zone: of its server's file; copies of a shard go to different ones.
+ *
  * Copies: term is the leader's term that the sender knows, last_term that of its last record (0: no
  * leader was ever named). The reply: the sender's place in the shard's list of copies (below
  * LIMIT_COPIES), how many the list has (0: no followers), the term of the leader, the copies that
@@ -292,7 +294,7 @@ struct wire_heat {
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
     U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability) \
     U64(taken_version) U64(term) U64(last_term) U64(lag_ms) U32(record_bytes) U64(copied) \
-    U64(copy_bytes) U64(copy_ms)
+    U64(copy_bytes) U64(copy_ms) STR(zone, LIMIT_NAME)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards) \
     U32(copy) U32(copies) U64(term) U32(in_sync) U32(min_in_sync) U32(shard_lease_ms) \
@@ -699,8 +701,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(HEAT, 64, 0, 1)                                                                              \
     X(MOVE_TAKE, 65, 1, 0)                                                                         \
     X(MOVE_READ, 66, 0, 1)                                                                         \
-    X(MOVE_MAP, 67, 2, 0)                                                                      \
-    X(PROMOTE, 68, 0, 0)                                                                       \
+    X(MOVE_MAP, 67, 2, 0)                                                                          \
+    X(PROMOTE, 68, 0, 0)                                                                           \
     X(REPLACE, 69, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most

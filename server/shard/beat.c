@@ -70,6 +70,8 @@ static void send_beat(struct shard *s)
     follow_beat(s, r);
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
+    if (s->options.zone != NULL)
+        snprintf(r->zone, sizeof r->zone, "%s", s->options.zone);
     if (s->options.process != NULL) {
         /* the machine's figures are no function of the messages: the simulator, which has no
          * machine, leaves them out */

@@ -42,6 +42,7 @@
 
 struct shard_options {
     const char *server;   /* the server's name; all text here is borrowed until shard_close */
+    const char *zone;     /* of its file; NULL: none */
     uint32_t shard_index; /* from 0; this server has shard_count of them */
     uint32_t shard_count;
     /* endpoints (coordinators.h); NULL: none, the map comes from a peer */

@@ -129,6 +129,29 @@ def a_lost_folder_is_filled_again(space):
     assert got == expected, f"{got}, undisturbed {expected}"
 
 
+def a_server_is_replaced_by_another_one(space):
+    """A server is gone for good while a job trains: its places are given up by an order, and a server of another name gets them."""
+    train = synth(space / "train.tsv", 6000, 5)
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, 20), space / "calm", 1, 2))
+    with Fleet(space, "f").up("--set", "lease=1s", "--set", "shard_lease=1s") as fleet:
+        fleet.wait_in_sync()
+        to = ["--coordinator", fleet.endpoint]
+        beats, leads = shoal("replace", "s1", *to), shoal("promote", "0", *to)
+        assert beats.returncode != 0 and "stop it first" in beats.stderr, beats
+        assert leads.returncode != 0 and "nothing to promote" in leads.stderr, leads
+        submission = submit(fleet, bsp_job(space, "job.yaml", train, 20))
+        time.sleep(1.5)
+        fleet.kill("s1")
+        shutil.rmtree(fleet.folder("s1"))
+        within(20, "the order to be taken", lambda: shoal("replace", "s1", *to).returncode == 0)
+        fleet.server("s3")
+        fleet.wait_in_sync(60)
+        names = {c["name"] for s in fleet.copies() for c in s["copies"]}
+        got = ended(fleet, submission)
+    assert names == {"s0", "s2", "s3"}, names
+    assert got == expected, f"{got}, undisturbed {expected}"
+
+
 def a_stopped_leader_follows_when_it_goes_on(space):
     """It has records that its follower, which stands still a little before it, has not: it gives them up, as the same process, in the same folder."""
     train = synth(space / "train.tsv", 30000, 5)
@@ -194,5 +217,5 @@ def erased_keys_leave_every_copy(space):
 
 
 if __name__ == "__main__":
-    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, a_stopped_leader_follows_when_it_goes_on,
-          a_paused_leaders_lease_is_counted_down, erased_keys_leave_every_copy])
+    main([killed_servers_leave_the_undisturbed_digest, a_lost_folder_is_filled_again, a_server_is_replaced_by_another_one,
+          a_stopped_leader_follows_when_it_goes_on, a_paused_leaders_lease_is_counted_down, erased_keys_leave_every_copy])

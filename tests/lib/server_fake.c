@@ -59,6 +59,8 @@ static void shard_beat(struct env_timer *t)
         w.u.SHARD_BEAT.names_digest = hash_bytes(s->names, strlen(s->names), 0);
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
     (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
+    if (s->zone != NULL)
+        (void)snprintf(w.u.SHARD_BEAT.zone, LIMIT_NAME, "%s", s->zone);
     (void)env_send(s->env, s->coordinator, wire_encode(&w));
     env_timer_start(s->env, t, 100 * MS);
 }

@@ -46,6 +46,7 @@ struct fake_shard {
     struct env_timer beat;
     char server[LIMIT_NAME];
     uint32_t index;
+    const char *zone; /* NULL: none */
     uint64_t incarnation, boot;
     bool ready;
     uint32_t number;     /* from the coordinator; UINT32_MAX before */

@@ -35,7 +35,7 @@ START_TEST(coord_config_reads_all_keys)
             "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
             "r.json\nnet: {drop: 0.1}\n"
             "insecure_plaintext: true\nkeys: k\nallow: l\n"
-            "replicas: 3\nmin_in_sync: 2\nshard_lease: 4s\nadvertise: h1\n"
+            "replicas: 3\nmin_in_sync: 2\nshard_lease: 4s\nreplace_after: 10min\nadvertise: h1\n"
             "store: zookeeper://h1:2181,h2:2181/a/b\n",
             &c, &e) == 0,
         "%s", e.text);
@@ -46,6 +46,7 @@ START_TEST(coord_config_reads_all_keys)
     ck_assert_uint_eq(c.replicas, 3);
     ck_assert_uint_eq(c.min_in_sync, 2);
     ck_assert_uint_eq(c.shard_lease_ms, 4000);
+    ck_assert_uint_eq(c.replace_after_ms, 600000);
     ck_assert_double_eq(c.drop, 0.1);
     ck_assert(c.insecure_plaintext);
     ck_assert_str_eq(c.keys, "k");

@@ -179,20 +179,24 @@ static struct coord_stranger *stranger_place(struct coord_cluster *cl)
     return oldest;
 }
 
-void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, const char *refused)
+void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
+                        const struct err *refused)
 {
     struct coord_stranger *to = stranger_of(&f->cluster, b);
-    if (refused == NULL) {
+    if (refused->code == 0) {
         if (to != NULL)
             *to = f->cluster.stranger[--f->cluster.strangers];
         return;
     }
     if (to == NULL)
         to = stranger_place(&f->cluster);
-    if (strcmp(to->text, refused) != 0)
-        log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server, refused);
+    if (strcmp(to->text, refused->text) != 0)
+        log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server,
+                  refused->text);
     memcpy(to->server, b->server, sizeof to->server);
-    (void)snprintf(to->text, sizeof to->text, "%s", refused);
+    memcpy(to->zone, b->zone, sizeof to->zone);
+    (void)snprintf(to->text, sizeof to->text, "%s", refused->text);
+    to->waits = refused->code == SHOAL_E_BUSY;
     to->index = b->shard_index;
     to->beat_ns = env_now_ns(f->env);
 }

@@ -55,6 +55,8 @@ struct coord_cluster {
     struct coord_stranger { /* a server that was refused */
         char server[LIMIT_NAME], text[ERR_TEXT_MAX];
         uint32_t index;
+        bool waits; /* there was no place for it */
+        char zone[LIMIT_NAME];
         uint64_t beat_ns;
     } stranger[COORD_STRANGERS];
     uint32_t strangers;
@@ -74,9 +76,9 @@ bool coord_cluster_ready(const struct coord_cluster *cl);
  * known yet, and the answer is "wait"; else why the shard is refused. */
 int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
                         struct err *e);
-/* Records for the status why a beat is refused; refused NULL: it is taken. */
+/* Records for the status why a beat is refused; code 0: it is taken. */
 void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
-                        const char *refused);
+                        const struct err *refused);
 /* A coordinator that was restored from an older copy learns newer runs, cuts and maps from a shard
  * that belongs here. True: there were newer runs or cuts; their numbers are not used again
  * (coord_older_run). */

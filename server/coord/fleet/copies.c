@@ -121,6 +121,19 @@ static void record_take(struct coord_copies_of *of, const struct copies_record *
     }
 }
 
+static int make(struct coord_fleet *f, struct err *e)
+{
+    struct coord_copies *c = &f->copies;
+    c->of = calloc(f->members.shards, sizeof *c->of);
+    bool made = c->of != NULL;
+    for (uint32_t s = 0; made && s < f->members.shards; s++) {
+        c->of[s].copy =
+            calloc(LIMIT_COPIES, sizeof *c->of[s].copy); /* `replicas` may have been more */
+        made = c->of[s].copy != NULL;
+    }
+    return made ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the copies of shards");
+}
+
 static int of_load(struct coord_fleet *f, uint32_t shard, struct err *e)
 {
     struct copies_record r;
@@ -133,28 +146,10 @@ static int of_load(struct coord_fleet *f, uint32_t shard, struct err *e)
         (r.in_sync & bit(r.leader)) == 0 || r.in_sync >> r.count != 0)
         return err_set(e, SHOAL_E_CORRUPT, "the stored copies of shard %u are damaged%s", shard,
                        COORD_STORE_ADVICE);
-    if (r.count > f->options.replicas)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "replicas: %u, but shard %u has %u copies, which hold its rows: set "
-                       "`replicas: %u` again. For fewer take a checkpoint of a job (shoal "
-                       "checkpoint create), start a cluster with empty data_dirs, its "
-                       "coordinator's too, and go on there with shoal submit JOB --resume "
-                       "CHECKPOINT",
-                       f->options.replicas, shard, r.count, r.count);
+    if (f->copies.of == NULL && make(f, e) != 0)
+        return e->code;
     record_take(coord_copies_shard(f, shard), &r);
     return 0;
-}
-
-static int make(struct coord_fleet *f, struct err *e)
-{
-    struct coord_copies *c = &f->copies;
-    c->of = calloc(f->members.shards, sizeof *c->of);
-    bool made = c->of != NULL;
-    for (uint32_t s = 0; made && s < f->members.shards; s++) {
-        c->of[s].copy = calloc(f->options.replicas, sizeof *c->of[s].copy);
-        made = c->of[s].copy != NULL;
-    }
-    return made ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the copies of shards");
 }
 
 int coord_copies_open(struct coord_fleet *f, struct err *e)
@@ -521,6 +516,7 @@ void coord_copies_tick(struct coord_fleet *f)
             else if (probe_again(f, s))
                 probe(f, s);
         }
+    coord_copies_order_tick(f);
 }
 
 uint32_t coord_copies_taken(struct coord_fleet *f)

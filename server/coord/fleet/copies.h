@@ -1,5 +1,5 @@
 /* copies.h: the copies of each shard number: one leads, the others follow it. With `replicas: 1`
- * nothing here runs, and nothing is stored.
+ * from the beginning nothing here runs, and nothing is stored.
  *
  * members.shard[N] (member.h) is the copy that leads shard N, so that calls and jobs see one shard
  * for each number. The copies that follow are kept here. A copy has a place in the list of its
@@ -64,17 +64,18 @@ struct coord_copies_of {
     struct env_probe probe;
     peer_t gone; /* that connection of the leader */
     struct coord_fleet *fleet;
-    /* (replicas), owned; at the leader's place: its beats while it is suspect */
+    /* (LIMIT_COPIES), owned; at the leader's place: its beats while it is suspect */
     struct coord_shard *copy;
 };
 
 struct coord_copies {
-    struct coord_copies_of *of; /* (shards), owned; NULL: replicas is 1 */
+    struct coord_copies_of *of; /* (shards), owned; NULL: replicas is 1, and was never more */
     uint64_t lease_ns;
     uint64_t begun_ns; /* a former coordinator may have answered a beat until then */
 };
 
-/* Reads the lists back. CONFIG: `replicas` is less than the copies that there are. */
+/* Reads the lists back. A list may have more copies than `replicas` says: once the leader leads,
+ * it loses the last ones (coord_copies_order_tick). */
 int coord_copies_open(struct coord_fleet *f, struct err *e);
 void coord_copies_close(struct coord_fleet *f);
 /* Returns the copies that the fleet is to have: shards x replicas. */
@@ -133,12 +134,15 @@ struct coord_shard *coord_copies_at(const struct coord_fleet *f, uint32_t shard,
 /* The request PROMOTE. NOT_FOUND; EXISTS: a copy in sync leads, or will; UNAVAILABLE: no copy is
  * heard. */
 int coord_copies_promote(struct coord_fleet *f, struct coord_ask *a);
-/* The request REPLACE. NOT_FOUND; BUSY: the server beats; UNAVAILABLE: it leads, and no copy in sync
- * is there. */
+/* The request REPLACE. NOT_FOUND; BUSY: the server beats; UNAVAILABLE: it leads, and no copy in
+ * sync is there. */
 int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a);
 
+/* Does without an order what `replicas` and `replace_after` say. */
+void coord_copies_order_tick(struct coord_fleet *f);
+
 /* ---- between the files of copies ---- */
-/* NULL: replicas is 1. */
+/* NULL: replicas is 1, and was never more. */
 struct coord_copies_of *coord_copies_shard(const struct coord_fleet *f, uint32_t shard);
 /* Returns the copy at a place that is given, the leader too. */
 struct coord_shard *coord_copies_any(const struct coord_fleet *f, uint32_t shard, uint32_t place);
@@ -160,7 +164,8 @@ bool coord_copies_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_
 /* Finds the place of a follower. */
 bool coord_copies_place(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
                         uint32_t *shard, uint32_t *place);
-/* Gives a new copy a place: the shard with fewest copies gets it. BUSY: no shard has room. */
+/* Gives a new copy a place: the shard with fewest copies gets it, if it can one without a copy in
+ * this zone. BUSY: no shard has room. */
 int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
                       uint32_t *place, struct err *e);
 
@@ -170,11 +175,11 @@ bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *
 /* Writes what is wrong with the copies of a shard, and what to do; false: nothing is. */
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* [{"shard", "term", "leader", "in_sync", "lease_left_ms", "copies": [{"name", "index", "place",
- * "endpoint", "key", "leads", "in_sync", "ready", "silent_ms", "sequence", "lag", "lag_bytes",
- * "lag_ms", "out_ms", "beside", "copying": {"bytes", "of", "seconds_left"}}]}]; NULL: no shard has
- * followers. lag: records; lag_bytes: an estimate, absent before a first record came; out_ms: for
- * how long the copy has not been in sync; beside: the server of another copy of the shard on the
- * same machine; copying: a copy that begins anew; seconds_left -1: not known yet */
+ * "endpoint", "key", "zone", "leads", "in_sync", "ready", "silent_ms", "sequence", "lag",
+ * "lag_bytes", "lag_ms", "out_ms", "beside", "copying": {"bytes", "of", "seconds_left"}}]}]; NULL:
+ * no shard has followers. lag: records; lag_bytes: an estimate, absent before a first record came;
+ * out_ms: for how long the copy has not been in sync; beside: the server of another copy of the
+ * shard on the same machine; copying: a copy that begins anew; seconds_left -1: not known yet */
 struct json *coord_copies_json(const struct coord_fleet *f);
 
 #endif

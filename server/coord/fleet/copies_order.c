@@ -160,6 +160,15 @@ static int leaders_check(const struct coord_fleet *f, const char *server, struct
     return 0;
 }
 
+/* Frees the place of a follower. */
+static void place_free(struct coord_copies_of *of, uint32_t place)
+{
+    of->copy[place] = (struct coord_shard){0};
+    of->boot[place] = of->out_ns[place] = 0;
+    of->in_sync &= ~bit(place);
+    of->suspect &= ~bit(place);
+}
+
 /* Gives the places of a server in a shard's list up. It leads the shard no more. The new term ends
  * what the server, if it should still run unheard, tells the leader of its old place. */
 static bool release(struct coord_fleet *f, uint32_t shard, const char *server)
@@ -170,10 +179,7 @@ static bool release(struct coord_fleet *f, uint32_t shard, const char *server)
         struct coord_shard *at = coord_copies_at(f, shard, p);
         if (at == NULL || strcmp(at->server, server) != 0)
             continue;
-        *at = (struct coord_shard){0};
-        of->boot[p] = 0;
-        of->in_sync &= ~bit(p);
-        of->suspect &= ~bit(p);
+        place_free(of, p);
         released = true;
     }
     return !released || coord_copies_lead(f, shard, of->leader, true);
@@ -191,17 +197,18 @@ static void lacking_text(const struct coord_fleet *f, char *text, size_t bytes)
                    lacking, f->options.replicas);
 }
 
-int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a)
+/* The server is gone for good: gives its places up, and says so. */
+static int server_replace(struct coord_fleet *f, const char *server, char told[WIRE_TOLD],
+                          struct err *e)
 {
-    const char *server = a->request->u.REPLACE.server;
-    char *told = a->reply.u.REPLACE_reply.told, more[160];
+    char more[160];
     uint32_t follows = 0, leads = 0;
     if (f->copies.of == NULL)
-        return err_set(&a->e, SHOAL_E_CONFIG,
+        return err_set(e, SHOAL_E_CONFIG,
                        "replicas: 1: no other server has a copy of what server %s holds", server);
-    int rc = gone_check(f, server, &follows, &leads, &a->e);
+    int rc = gone_check(f, server, &follows, &leads, e);
     if (rc == 0)
-        rc = leaders_check(f, server, &a->e);
+        rc = leaders_check(f, server, e);
     if (rc != 0)
         return rc;
     bool good = true;
@@ -211,11 +218,67 @@ int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a)
         good = good && release(f, s, server);
     }
     if (!good)
-        return err_set(&a->e, SHOAL_E_IO, "the coordinator's store failed");
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     lacking_text(f, more, sizeof more);
-    (void)snprintf(told, sizeof a->reply.u.REPLACE_reply.told,
+    (void)snprintf(told, WIRE_TOLD,
                    "server %s is replaced: %u places of copies are given up, %u of them led; %s",
                    server, follows + leads, leads, more);
     log_warn("%s", told);
     return 0;
+}
+
+int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a)
+{
+    return server_replace(f, a->request->u.REPLACE.server, a->reply.u.REPLACE_reply.told, &a->e);
+}
+
+/* ---- without an order ------------------------------------------------------------------------ */
+
+/* True when the shard's leader leads in the present term, and answers. */
+static bool leads_now(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    return of->count > 0 && of->suspect == 0 && of->led == of->term &&
+           f->members.shard[shard].ready && !coord_copies_lease_over(f, shard);
+}
+
+/* `replicas` was lowered: the copy that is needed least gives its place up, one in each term. */
+static void surplus_release(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
+    uint32_t last = COORD_NOBODY;
+    for (uint32_t p = 0; p < of->count; p++)
+        if (coord_copies_at(f, shard, p) != NULL &&
+            (last == COORD_NOBODY || (of->in_sync & bit(p)) == 0 || (of->in_sync & bit(last)) != 0))
+            last = p;
+    log_warn("replicas: %u: server %s has a copy of shard %u no more; its data_dir can be emptied",
+             f->options.replicas, of->copy[last].server, shard);
+    place_free(of, last);
+    (void)coord_copies_lead(f, shard, of->leader, true);
+}
+
+/* Replaces the server of a follower that was silent for `replace_after`, if the leaders of all that
+ * it holds are there. */
+static bool silent_replace(struct coord_fleet *f, const struct coord_shard *at)
+{
+    char told[WIRE_TOLD], server[LIMIT_NAME];
+    struct err e = {0};
+    memcpy(server, at->server, LIMIT_NAME);
+    COORD_EACH_FOLLOWER(f, s, p, other)
+    if (strcmp(other->server, server) == 0 && !leads_now(f, s))
+        return false;
+    return server_replace(f, server, told, &e) == 0;
+}
+
+void coord_copies_order_tick(struct coord_fleet *f)
+{
+    uint64_t after_ns = f->options.replace_after_ms * UINT64_C(1000000);
+    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards && f->fatal == 0; s++)
+        if (coord_copies_given(f, s) > f->options.replicas && leads_now(f, s))
+            surplus_release(f, s);
+    if (after_ns == 0)
+        return;
+    COORD_EACH_FOLLOWER(f, s, p, copy)
+    if (f->fatal == 0 && silent_ns(f, copy) > after_ns && silent_replace(f, copy))
+        return; /* the next one in the next tick */
 }

@@ -10,10 +10,13 @@
 
 /* ---- founding -------------------------------------------------------------------------------- */
 
+/* Zone by zone, and there server by server. */
 static int by_server(const void *x, const void *y)
 {
     const struct coord_claim *a = x, *b = y;
-    int order = strcmp(a->beat.server, b->beat.server);
+    int order = strcmp(a->beat.zone, b->beat.zone);
+    if (order == 0)
+        order = strcmp(a->beat.server, b->beat.server);
     return order != 0 ? order : (int)a->beat.shard_index - (int)b->beat.shard_index;
 }
 
@@ -84,7 +87,7 @@ bool coord_copies_found(struct coord_fleet *f, bool fresh)
     if (leads == NULL)
         return false;
     /* No server has more than `shards` copies (coord_cluster_claim), so those of one server go to
-     * different shards. */
+     * different shards; so do those of one zone, as far as its servers have no more either. */
     qsort(cl->claim, cl->claims, sizeof *cl->claim, by_server);
     for (uint32_t i = 0; i < cl->claims; i++) {
         const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
@@ -144,6 +147,54 @@ bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *
     return true;
 }
 
+/* True when the shard has a copy in this zone. */
+static bool zone_taken(const struct coord_fleet *f, uint32_t shard, const char *zone)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    for (uint32_t p = 0; p < of->count; p++)
+        if (zone[0] != 0 && strcmp(coord_copies_any(f, shard, p)->figures.zone, zone) == 0)
+            return true;
+    return zone[0] != 0 && strcmp(f->members.shard[shard].figures.zone, zone) == 0;
+}
+
+/* A coordinator that has just started learns the zones by beats. */
+static bool zones_known(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    if (env_now_ns(f->env) - f->copies.begun_ns > f->copies.lease_ns)
+        return true;
+    for (uint32_t p = 0; p < of->count; p++)
+        if (coord_copies_at(f, shard, p) != NULL && !of->copy[p].seen)
+            return false;
+    return f->members.shard[shard].seen;
+}
+
+/* True when a copy in this zone would be the second one there, while another server that waits for
+ * a place is in a zone without one. */
+static bool zone_waits(const struct coord_fleet *f, uint32_t shard, const char *zone)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    if (zone[0] != 0 && !zones_known(f, shard))
+        return true;
+    if (!zone_taken(f, shard, zone))
+        return false;
+    for (uint32_t i = 0; i < cl->strangers; i++)
+        if (cl->stranger[i].waits && coord_cluster_stranger_heard(f, &cl->stranger[i]) &&
+            coord_copies_room(f, shard, cl->stranger[i].server) &&
+            !zone_taken(f, shard, cl->stranger[i].zone))
+            return true;
+    return false;
+}
+
+/* Returns how well a place of this shard suits a copy: less is better. */
+static uint32_t place_cost(const struct coord_fleet *f, uint32_t shard, const char *zone)
+{
+    uint32_t cost = coord_copies_given(f, shard);
+    if (zone_taken(f, shard, zone))
+        cost += LIMIT_COPIES;
+    return cost;
+}
+
 static uint32_t free_place(struct coord_copies_of *of)
 {
     uint32_t p = 0;
@@ -159,20 +210,22 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
                       uint32_t *place, struct err *e)
 {
     struct coord_copies_of *to = NULL;
-    uint32_t fewest = UINT32_MAX;
+    uint32_t least = UINT32_MAX;
     for (uint32_t s = 0; s < f->members.shards; s++) {
         if (!coord_copies_room(f, s, beat->server) ||
-            (coord_member_belongs(beat) && beat->number != s) || fewest <= coord_copies_given(f, s))
+            (coord_member_belongs(beat) && beat->number != s) || zone_waits(f, s, beat->zone) ||
+            least <= place_cost(f, s, beat->zone))
             continue;
         to = coord_copies_shard(f, s);
-        fewest = coord_copies_given(f, s);
+        least = place_cost(f, s, beat->zone);
         *shard = s;
     }
     if (to == NULL)
         return err_set(e, SHOAL_E_BUSY,
                        "server %s: there is no place for shard %u of it: each of the %u shards has "
                        "its %u copies, or has one on this server, and two copies of a shard lie on "
-                       "different servers; see `shards` and `replicas` of the coordinator",
+                       "different servers, and in different zones while any has room; see "
+                       "`shards` and `replicas` of the coordinator",
                        beat->server, beat->shard_index, f->members.shards, f->options.replicas);
     if (to->count == 0) {
         to->count = 1;

@@ -233,6 +233,7 @@ static struct json *copy_json(const struct coord_fleet *f, uint32_t shard, uint3
     json_set_int(item, "place", place);
     json_set_string(item, "endpoint", s->endpoint);
     json_set_string(item, "key", s->key);
+    json_set_string(item, "zone", s->figures.zone);
     json_set_bool(item, "leads", leads);
     json_set_bool(item, "in_sync", in_sync(of, place));
     json_set_bool(item, "ready", heard(f, s) && s->ready);

@@ -24,9 +24,10 @@ struct coord_options {
     uint32_t jobs;        /* at the same time, at most COORD_SLOTS; 0: 1 */
     uint32_t replicas;    /* copies of each shard, the leader counted, at most LIMIT_COPIES; 0: 1 */
     uint32_t min_in_sync; /* pushes wait while fewer copies are in sync; 0: 1 */
-    uint32_t shard_lease_ms; /* a leader with followers must be answered within it; 0: 6000 */
-    uint32_t resend_ms;      /* delay before a request to a shard is sent again; 0: 500 */
-    const char *version;     /* borrowed; for the report; NULL: none */
+    uint32_t shard_lease_ms;   /* a leader with followers must be answered within it; 0: 6000 */
+    uint32_t replace_after_ms; /* a server that was silent for so long is replaced; 0: never */
+    uint32_t resend_ms;        /* delay before a request to a shard is sent again; 0: 500 */
+    const char *version;       /* borrowed; for the report; NULL: none */
     /* borrowed; for the report: "HOST:FOLDER", where it is written; NULL: none */
     const char *place;
     /* Writes the finished report, e.g. to a file; may be NULL. Called on another thread, one call

@@ -130,7 +130,11 @@ int coord_beat_shard(struct coord *c, struct coord_ask *a)
     bool waits = rc == SHOAL_E_AGAIN;
     if (waits)
         coord_copies_answer(&c->fleet, a->from, a->request->id, WIRE_NO_SHARD, COORD_NOBODY);
-    coord_cluster_note(&c->fleet, beat, waits || rc == 0 ? NULL : a->e.text);
+    static const struct err none;
+    const struct err *refused = &a->e;
+    if (waits || rc == 0)
+        refused = &none;
+    coord_cluster_note(&c->fleet, beat, refused);
     if (waits)
         return 0;
     return rc;

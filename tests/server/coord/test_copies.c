@@ -26,7 +26,7 @@ static struct {
     struct coord_store *store;
     struct coord_kept kept;
     struct coord *coord;
-    uint32_t shards, replicas, min_in_sync;
+    uint32_t shards, replicas, min_in_sync, replace_after_ms;
     struct fake_shard *copy; /* (COPIES) */
     struct fake_worker worker;
     struct fake_client client;
@@ -39,6 +39,7 @@ static int coord_try(struct err *e)
                               .replicas = r.replicas,
                               .min_in_sync = r.min_in_sync,
                               .shard_lease_ms = LEASE_MS,
+                              .replace_after_ms = r.replace_after_ms,
                               .lease_ms = 1000,
                               .resend_ms = 200,
                               .version = "test"};
@@ -763,9 +764,9 @@ END_TEST
 
 /* ---- another number of copies ---------------------------------------------------------------- */
 
-START_TEST(coord_copies_can_become_more_and_not_fewer)
+/* _i 1: the leader is away when `replicas` is lowered: the copy in sync leads first. */
+START_TEST(coord_copies_can_become_more_and_fewer)
 {
-    struct err e = {0};
     found(1);
     coord_kill();
     r.replicas = 2;
@@ -784,12 +785,37 @@ START_TEST(coord_copies_can_become_more_and_not_fewer)
     go(500);
     ck_assert_ptr_nonnull(strstr(r.copy[3].refused, "there is no place"));
     in_sync(1 | 4);
+    uint32_t stays = _i == 0 ? 0 : 2;
     coord_kill();
+    sim_kill(r.copy[1].node);
+    sim_kill(r.copy[3].node);
+    if (_i == 1)
+        sim_kill(r.copy[0].node);
     r.replicas = 1;
-    ck_assert_int_eq(coord_try(&e), SHOAL_E_CONFIG);
-    ck_assert_ptr_nonnull(strstr(e.text, "set `replicas: 2` again"));
-    sim_kill(r.node);
-    coord_store_close(r.store);
+    coord_start();
+    go(3000);
+    r.copy[2 - stays].last_term = 1;
+    if (_i == 1) {
+        r.copy[0].copies.leader[0] = '-';
+        copy_start(0, 0, 0, 2);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(leader(2 - stays), stays);
+        ck_assert_uint_eq(coord_copies_given(&r.coord->fleet, 0), 1);
+        ck_assert_uint_eq(of()->in_sync, 1u << of()->leader);
+        go(1000);
+        ck_assert_ptr_nonnull(strstr(r.copy[2 - stays].refused, "`replicas` was lowered"));
+        coord_kill(); /* this is stored */
+        coord_start();
+        go(1000);
+    }
+    coord_kill(); /* and more again */
+    r.replicas = 2;
+    coord_start();
+    go(2000);
+    ck_assert_uint_eq(coord_copies_given(&r.coord->fleet, 0), 2);
+    ck_assert_uint_eq(leader(COPIES), stays);
+    ck_assert_uint_eq(r.copy[2 - stays].copies.term, of()->term);
 }
 END_TEST
 
@@ -961,6 +987,72 @@ START_TEST(coord_copies_replace_leaves_no_shard_without_a_leader)
 }
 END_TEST
 
+/* _i 0: by itself, after a time; 1: not while the leader is away, too. */
+START_TEST(coord_copies_replace_after_a_time)
+{
+    r.replace_after_ms = 5000;
+    found(2);
+    copy_start(2, 2, 0, 1);
+    uint32_t l = leader(COPIES);
+    in_sync(3);
+    sim_kill(r.copy[1 - l].node);
+    if (_i == 1)
+        sim_kill(r.copy[l].node);
+    go(4500);
+    ck_assert_uint_eq(r.copy[2].number, UINT32_MAX);
+    go(2000);
+    ck_assert_uint_eq(r.copy[2].number, _i == 0 ? 0 : UINT32_MAX);
+    ck_assert_int_eq(__builtin_popcount(of()->in_sync), _i == 0 ? 1 : 2);
+}
+END_TEST
+
+/* ---- zones ----------------------------------------------------------------------------------- */
+
+START_TEST(coord_copies_are_founded_in_different_zones)
+{
+    static const char *const zone[] = {"x", "y", "x", "y"};
+    r.shards = 2;
+    coord_start();
+    for (uint32_t i = 0; i < 4; i++) {
+        r.copy[i].zone = zone[i];
+        copy_start(i, i, 0, 1);
+    }
+    go(3000);
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t k = 0; k < i; k++)
+            ck_assert(r.copy[i].number != r.copy[k].number || zone[i] != zone[k]);
+}
+END_TEST
+
+/* A place is free, and two servers have room, at different moments. The one in a zone without a
+ * copy gets it. */
+START_TEST(coord_copies_go_to_another_zone)
+{
+    char told[ERR_TEXT_MAX];
+    r.copy[0].zone = "x";
+    r.copy[1].zone = "y";
+    found(2);
+    uint32_t l = leader(COPIES), gone = 1 - l;
+    r.copy[2].zone = r.copy[l].zone;
+    r.copy[3].zone = r.copy[gone].zone;
+    copy_start(2, 2, 0, 1);
+    go(50);
+    copy_start(3, 3, 0, 1);
+    sim_kill(r.copy[gone].node);
+    go(2000 + 10 * (uint64_t)_i);
+    ck_assert_int_eq(replace(r.copy[gone].server, told), 0);
+    go(1000);
+    ck_assert_uint_eq(r.copy[3].number, 0);
+    ck_assert_uint_eq(r.copy[2].number, UINT32_MAX);
+    sim_kill(r.copy[3].node); /* none is left in another zone */
+    go(3000);
+    ck_assert_int_eq(replace(r.copy[3].server, told), 0);
+    go(1000);
+    ck_assert_uint_eq(r.copy[2].number, 0);
+}
+END_TEST
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 static bool job_over(void *context)
@@ -1052,13 +1144,16 @@ int main(void)
     tcase_add_test(t, coord_copies_tell_how_far_a_copy_is);
     tcase_add_test(t, coord_copies_count_a_lease_down);
     tcase_add_test(t, coord_copies_on_one_machine_are_named);
-    tcase_add_test(t, coord_copies_can_become_more_and_not_fewer);
+    tcase_add_loop_test(t, coord_copies_can_become_more_and_fewer, 0, 2);
     tcase_add_test(t, coord_copies_are_taken_over_with_a_lost_store);
     tcase_add_test(t, coord_copies_promote_counts_what_is_lost);
     tcase_add_test(t, coord_copies_promote_wants_a_copy);
     tcase_add_loop_test(t, coord_copies_replace_makes_a_copy_elsewhere, 0, 2);
     tcase_add_test(t, coord_copies_replaced_server_may_follow_again);
     tcase_add_test(t, coord_copies_replace_leaves_no_shard_without_a_leader);
+    tcase_add_loop_test(t, coord_copies_replace_after_a_time, 0, 2);
+    tcase_add_test(t, coord_copies_are_founded_in_different_zones);
+    tcase_add_loop_test(t, coord_copies_go_to_another_zone, 0, 10);
     tcase_add_loop_test(t, coord_copies_job_goes_on_with_another_leader, 0, 2);
     return suite_main(s);
 }
