@@ -156,6 +156,26 @@ size_t cli_problems_print(const struct json *list, const char *before)
     return json_count(list);
 }
 
+/* "  moves: drain, 12 of 64 tablets left, 3.1 MB so far, about 4 s" */
+static void moves_print(const struct json *m)
+{
+    const char *job = json_as_string(json_get(m, "waits_for_job"), "");
+    const char *failure = json_as_string(json_get(m, "last_failure"), "");
+    if (json_absent(m))
+        return;
+    printf("  moves: %s, %.0f of %.0f tablets left, %.1f MB so far",
+           json_as_string(json_get(m, "kind"), "?"), json_as_number(json_get(m, "left"), 0),
+           json_as_number(json_get(m, "tablets"), 0),
+           json_as_number(json_get(m, "bytes"), 0) * 1e-6);
+    if (!json_absent(json_get(m, "seconds_left")))
+        printf(", about %.0f s", json_as_number(json_get(m, "seconds_left"), 0));
+    if (job[0] != 0)
+        printf("; waits for the end of job %s, which may go back to its best epoch", job);
+    if (failure[0] != 0)
+        printf("; the last failure: %s", failure);
+    putchar('\n');
+}
+
 static void status_print(const struct json *status)
 {
     char ready[64];
@@ -176,6 +196,7 @@ static void status_print(const struct json *status)
     cli_problems_print(json_get(s, "problems"), "  ");
     objects_print(json_get(s, "objects"));
     checkpoints_print(s);
+    moves_print(json_get(s, "cluster.moves"));
     for (size_t i = 0; i < json_count(servers); i++) {
         const struct json *v = json_array_at(servers, i);
         printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n",

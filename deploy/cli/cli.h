@@ -31,6 +31,8 @@ int cli_erase(struct option_line *o, struct err *e);
 int cli_drop(struct option_line *o, struct err *e);
 int cli_promote(struct option_line *o, struct err *e);
 int cli_replace(struct option_line *o, struct err *e);
+int cli_rebalance(struct option_line *o, struct err *e);
+int cli_drain(struct option_line *o, struct err *e);
 int cli_predict(struct option_line *o, struct err *e);
 int cli_eval(struct option_line *o, struct err *e);
 int cli_convert(struct option_line *o, struct err *e);

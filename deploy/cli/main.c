@@ -32,6 +32,8 @@ static const struct {
     {"shoal drop", cli_drop},
     {"shoal promote", cli_promote},
     {"shoal replace", cli_replace},
+    {"shoal rebalance", cli_rebalance},
+    {"shoal drain", cli_drain},
     {"shoal keygen", cli_keygen},
     {"shoal report", cli_report},
     {"shoal jobs", cli_jobs},

@@ -335,6 +335,21 @@ static const struct config_key options_blame[] = {
     {0},
 };
 
+static const struct config_key options_rebalance[] = {
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
+    {"stop", CONFIG_BOOL, .text = "no further tablets move; those that have moved stay there"},
+    OPTION_JSON,
+    OPTION_HELP,
+    {0}};
+static const struct config_key options_drain[] = {
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
+    OPTION_JSON,
+    OPTION_HELP,
+    {0}};
 static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 static const struct config_key options_promote[] = {
     {"accept-loss", CONFIG_BOOL, .text = "do it, and lose what the copy lacks"},
@@ -726,6 +741,17 @@ const struct option_command option_commands[] = {
      "led by a copy in sync. Refused while the server beats, or while it leads a shard of which no "
      "copy in sync is there.",
      NULL, options_replace, 1},
+    {"shoal rebalance", "tablets moved so that shards carry the same", "[options]",
+     "Moves tablets between shards, while jobs run, until every shard has about the same bytes of "
+     "rows and the same load of pulls and pushes. Prints the plan and ends; `shoal status` shows "
+     "how far it is. Pushes to a shard wait for some milliseconds while a few of its tablets "
+     "move.",
+     NULL, options_rebalance, 0},
+    {"shoal drain", "all tablets of a server moved to the others", "SERVER [options]",
+     "Moves all tablets of a server to the shards of the other servers, while jobs run. Prints the "
+     "plan and ends; `shoal status` shows how far it is. The server must go on running: it still "
+     "answers the coordinator.",
+     NULL, options_drain, 1},
     {"shoal keygen", "make a key, of a daemon or a person", "FILE [options]",
      "Makes a new pair of keys: FILE (mode 0400) is its holder's, FILE.pub its public half. Prints "
      "the line for the coordinator's allow-list, or, of role sign, for a list of signers. Neither "

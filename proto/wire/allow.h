@@ -71,6 +71,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(DROP, "", A, 0, true) \
     X(PROMOTE, "", A, 0, true) \
     X(REPLACE, "", A, 0, true) \
+    X(MOVES, "", A, 0, true) \
     X(STOP, "", A, BOSS, true) \
     X(DIGEST, "", 0, A | BOSS, false) \
     X(INSPECT, "", 0, A, false) \

@@ -605,6 +605,14 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * gone (or it is refused). Reply: its former folder. */
 #define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REMOVE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH)
+/* Has tablets moved, so that shards carry the same bytes and load, or server `server` none (order:
+ * enum wire_moves), while jobs run. dry_run: only tells what would move. Reply frame 1: the plan as
+ * JSON (server/coord/fleet/moves_order.c). EXISTS: tablets are being moved already; NOT_FOUND: no
+ * such server, or with STOP no plan. */
+enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP };
+#define WIRE_MOVES(U32, U64, I32, F32, F64, B, STR) \
+    U32(order) B(dry_run) STR(server, LIMIT_NAME)
+#define WIRE_MOVES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Removes from all servers the rows of a field, or of one of the network's tensors, that the last
  * job no longer has. Its number may then be assigned again. The reply comes when that is done (or
  * refused). */
@@ -703,7 +711,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(MOVE_READ, 66, 0, 1)                                                                         \
     X(MOVE_MAP, 67, 2, 0)                                                                          \
     X(PROMOTE, 68, 0, 0)                                                                           \
-    X(REPLACE, 69, 0, 0)
+    X(REPLACE, 69, 0, 0)                                                                           \
+    X(MOVES, 70, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are

@@ -239,6 +239,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
     X(PROMOTE, ANYBODY, FLEET, coord_copies_promote)                                               \
     X(REPLACE, ANYBODY, FLEET, coord_copies_replace)                                               \
+    X(MOVES, ANYBODY, FLEET, coord_moves_order)                                                    \
     X(STOP, ANYBODY, COORD, on_stop)
 
 struct handler {
@@ -315,6 +316,8 @@ static const char *object_of(const struct coord_ask *a, char out[160])
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT.name);
     else if (w->type == WIRE_TYPE_CHECKPOINT_REMOVE)
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
+    else if (w->type == WIRE_TYPE_MOVES)
+        (void)snprintf(out, 160, "%s", w->u.MOVES.server);
     else if (w->type == WIRE_TYPE_DROP)
         (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
     else if (w->type == WIRE_TYPE_PROMOTE)
@@ -394,6 +397,16 @@ static void on_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
 }
 
+/* Returns the job that keeps a cut of its best epoch, to which its tables may go back; NULL: none
+ * does. The cut has each tablet on the shard that led it then. */
+static const char *goes_back_to_cut(struct coord *c)
+{
+    COORD_EACH_JOB (c, j)
+        if (coord_phase_running(j) && j->at.best_cut != 0)
+            return j->spec.name;
+    return NULL;
+}
+
 /* Runs what is due now, first for the fleet, then for each job. */
 static void step(struct coord *c)
 {
@@ -410,7 +423,7 @@ static void step(struct coord *c)
         coord_taken_step(&c->fleet);
         coord_drop_step(&c->fleet);
     }
-    coord_moves_step(&c->fleet);
+    coord_moves_step(&c->fleet, goes_back_to_cut(c));
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);

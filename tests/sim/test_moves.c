@@ -158,7 +158,7 @@ static void plan(struct rng *r)
         if (rng_below(r, 4) < most)
             goal[i] = (uint16_t)rng_below(r, f->members.shards);
     }
-    if (coord_moves_begin(f, MOVES_REBALANCE, 0, goal, &e) == 0)
+    if (coord_moves_begin(f, MOVES_REBALANCE, "", goal, &e) == 0)
         plans++;
 }
 

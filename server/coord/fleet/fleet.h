@@ -33,6 +33,7 @@
 #include "server/coord/fleet/map.h"
 #include "server/coord/fleet/member.h"
 #include "server/coord/fleet/moves.h"
+#include "server/coord/fleet/moves_order.h"
 #include "server/coord/fleet/names.h"
 #include "server/coord/fleet/options.h"
 #include "server/coord/store/store.h"
@@ -66,6 +67,7 @@ struct coord_fleet {
     struct coord_drop drop;
     struct coord_heat heat;
     struct coord_moves moves;
+    struct coord_moves_asker moves_asker;
     struct coord_calls calls;
     struct coord_errands errands;
     /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have

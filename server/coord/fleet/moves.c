@@ -18,7 +18,8 @@
 static const char PLAN_KEY[] = "moves", GROUP_KEY[] = "moves-group";
 
 struct plan_record { /* value of "moves", then the goal, u16 each */
-    uint32_t kind, drained, tablets, total;
+    uint32_t kind, unused, tablets, total;
+    char drained[LIMIT_NAME];
 };
 
 static size_t group_bytes(const struct coord_group *g)
@@ -32,11 +33,12 @@ static size_t group_bytes(const struct coord_group *g)
 static bool plan_put(struct coord_fleet *f)
 {
     const struct coord_moves *m = &f->moves;
-    const struct plan_record r = {m->kind, m->drained, m->tablets, m->total};
+    struct plan_record r = {.kind = m->kind, .tablets = m->tablets, .total = m->total};
     size_t bytes = sizeof r + m->tablets * sizeof *m->goal;
     char *value = malloc(bytes);
     if (value == NULL)
         return false;
+    memcpy(r.drained, m->drained, sizeof r.drained);
     memcpy(value, &r, sizeof r);
     memcpy(value + sizeof r, m->goal, m->tablets * sizeof *m->goal);
     bool good = coord_put(f, PLAN_KEY, value, bytes);
@@ -73,19 +75,19 @@ int coord_moves_open(struct coord_fleet *f, struct err *e)
         return coord_store_optional(rc);
     if (bytes >= sizeof r)
         memcpy(&r, value, sizeof r);
-    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *m->goal || r.kind > MOVES_ADD ||
+    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *m->goal || r.kind > MOVES_DRAIN ||
         r.kind == MOVES_NONE) {
         free(value);
         return err_set(e, SHOAL_E_CORRUPT, "the stored plan of moves has %zu bytes", bytes);
     }
     memmove(value, (char *)value + sizeof r, bytes - sizeof r);
     *m = (struct coord_moves){.kind = (enum coord_moves_kind)r.kind,
-                              .drained = r.drained,
                               .goal = value,
                               .tablets = r.tablets,
                               .total = r.total,
                               .size = SIZE_FIRST,
                               .all = true};
+    (void)snprintf(m->drained, sizeof m->drained, "%.*s", (int)sizeof r.drained - 1, r.drained);
     for (uint32_t i = 0; i < r.tablets; i++)
         if (m->goal[i] >= f->members.shards)
             return err_set(e, SHOAL_E_CORRUPT, "the stored plan moves tablet %u to shard %u", i,
@@ -110,7 +112,7 @@ static uint32_t left(const struct coord_fleet *f)
     return count;
 }
 
-int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, uint32_t drained,
+int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const char *drained,
                       const uint16_t *goal, struct err *e)
 {
     struct coord_moves *m = &f->moves;
@@ -126,11 +128,11 @@ int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, uint32_
         return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", tablets);
     memcpy(copy, goal, tablets * sizeof *copy);
     *m = (struct coord_moves){.kind = kind,
-                              .drained = drained,
                               .goal = copy,
                               .tablets = tablets,
                               .size = SIZE_FIRST,
                               .plan_ns = env_now_ns(f->env)};
+    (void)snprintf(m->drained, sizeof m->drained, "%s", drained);
     m->total = left(f);
     if (m->total > 0 && plan_put(f)) {
         log_info("%u of %u tablets are to move", m->total, tablets);
@@ -405,12 +407,13 @@ static bool group_may_begin(const struct coord_fleet *f)
            present(f, m->group.taker);
 }
 
-void coord_moves_step(struct coord_fleet *f)
+void coord_moves_step(struct coord_fleet *f, const char *job)
 {
     struct coord_moves *m = &f->moves;
     if (m->kind == MOVES_NONE || !coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0 ||
         f->fatal != 0)
         return;
+    (void)snprintf(m->job, sizeof m->job, "%s", job != NULL ? job : "");
     switch (m->state) {
     case MOVES_IDLE:
         if (m->all && f->calls.count == 0) { /* a former coordinator may have ended in a group */
@@ -419,7 +422,7 @@ void coord_moves_step(struct coord_fleet *f)
             map_change(f, true);
         } else if (!m->all && (m->stops || !group_choose(f))) {
             plan_end(f);
-        } else if (!m->all && group_may_begin(f)) {
+        } else if (!m->all && job == NULL && group_may_begin(f)) {
             group_begin(f);
         }
         break;
@@ -439,7 +442,7 @@ void coord_moves_step(struct coord_fleet *f)
 
 struct json *coord_moves_json(const struct coord_fleet *f)
 {
-    static const char *const kind[] = {"", "rebalance", "drain", "add"};
+    static const char *const kind[] = {"", "rebalance", "drain"};
     const struct coord_moves *m = &f->moves;
     if (m->kind == MOVES_NONE)
         return NULL;
@@ -448,7 +451,7 @@ struct json *coord_moves_json(const struct coord_fleet *f)
     struct json *j = json_new_object();
     json_set_string(j, "kind", kind[m->kind]);
     if (m->kind == MOVES_DRAIN)
-        json_set_int(j, "drains", m->drained);
+        json_set_string(j, "drains", m->drained);
     json_set_int(j, "tablets", m->total);
     json_set_int(j, "left", rest);
     json_set_int(j, "rows", (int64_t)m->rows);
@@ -459,5 +462,6 @@ struct json *coord_moves_json(const struct coord_fleet *f)
         json_set_number(j, "seconds_left", seconds * rest / m->moved);
     json_set_int(j, "given_up", (int64_t)m->tries);
     json_set_string(j, "last_failure", m->text);
+    json_set_string(j, "waits_for_job", m->job);
     return j;
 }

@@ -44,7 +44,7 @@ struct coord_call;
 #define COORD_MOVE_FREEZE_NS UINT64_C(20000000)
 #define COORD_MOVE_PAUSE 4u
 
-enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN, MOVES_ADD };
+enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN };
 enum coord_moves_state { MOVES_IDLE, MOVES_TAKING, MOVES_TELLING };
 
 struct coord_group { /* stored, then its tablets */
@@ -55,7 +55,7 @@ struct coord_group { /* stored, then its tablets */
 
 struct coord_moves {
     enum coord_moves_kind kind; /* MOVES_NONE: there is no plan */
-    uint32_t drained;           /* the shard that MOVES_DRAIN empties */
+    char drained[LIMIT_NAME];   /* the server that MOVES_DRAIN empties */
     uint16_t *goal;             /* owned, (tablets) */
     uint32_t tablets;
     enum coord_moves_state state;
@@ -74,6 +74,7 @@ struct coord_moves {
         moved; /* tablets of the plan; those that have moved since this coordinator began */
     uint64_t rows, bytes, longest_ns, plan_ns, tries;
     char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
+    char job[LIMIT_NAME];    /* the plan waits for the end of this job; empty: for none */
 };
 
 /* Reads the plan back. CORRUPT, IO, NOMEM. */
@@ -81,16 +82,17 @@ int coord_moves_open(struct coord_fleet *f, struct err *e);
 void coord_moves_close(struct coord_fleet *f);
 /* Takes a goal (tablets of the map) as the plan, stored; the goal is copied. EXISTS: there is one.
  * NOT_FOUND: no tablet would move. NOMEM, IO. */
-int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, uint32_t drained,
+int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const char *drained,
                       const uint16_t *goal, struct err *e);
 /* Ends the plan with the present group. NOT_FOUND: there is none. */
 int coord_moves_stop(struct coord_fleet *f, struct err *e);
-/* Begins what is due. Cheap. */
-void coord_moves_step(struct coord_fleet *f);
+/* Begins what is due. Cheap. job: no group begins, because this job may go back to a cut, in which
+ * each tablet is on the shard that led it then; NULL: none may. */
+void coord_moves_step(struct coord_fleet *f, const char *job);
 /* A job's tables have changed the map: tablets that the goal does not know stay where they are. */
 void coord_moves_map_changed(struct coord_fleet *f);
 /* The plan for people: {"kind", "tablets", "left", "moved", "rows", "bytes", "longest_freeze_ms",
- * "seconds", "seconds_left", "last_failure"}; NULL: there is none. */
+ * "seconds", "seconds_left", "given_up", "last_failure", "waits_for_job"}; NULL: there is none. */
 struct json *coord_moves_json(const struct coord_fleet *f);
 
 #endif

@@ -129,7 +129,7 @@ static void plan(uint32_t from, uint32_t to)
         if (goal[i] == from)
             goal[i] = (uint16_t)to;
     }
-    ck_assert_msg(coord_moves_begin(fleet(), MOVES_REBALANCE, 0, goal, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_moves_begin(fleet(), MOVES_REBALANCE, "", goal, &e) == 0, "%s", e.text);
 }
 
 static uint64_t epoch(void)
@@ -330,10 +330,10 @@ START_TEST(coord_moves_one_plan_at_a_time)
 {
     struct err e = {0};
     plan(0, 1);
-    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, 0, fleet()->cluster.shard_of, &e),
+    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, "", fleet()->cluster.shard_of, &e),
                      SHOAL_E_EXISTS);
     go(30000);
-    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, 0, fleet()->cluster.shard_of, &e),
+    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, "", fleet()->cluster.shard_of, &e),
                      SHOAL_E_NOT_FOUND);
 }
 END_TEST

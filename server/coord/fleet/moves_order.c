@@ -1,0 +1,177 @@
+/* moves_order.c: makes plans of orders. */
+#include "server/coord/fleet/moves_order.h"
+
+#include "proto/base/assert.h"
+#include "server/coord/fleet/fleet.h"
+#include "server/coord/fleet/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a plan is made of, and the plan. */
+struct drawn {
+    uint32_t tablets, shards;
+    uint64_t *bytes, *load; /* owned, (tablets) */
+    uint16_t *goal;         /* owned, (tablets) */
+    bool leaves[LIMIT_SHARDS];
+};
+
+static void drawn_free(struct drawn *d)
+{
+    free(d->bytes);
+    free(d->load);
+    free(d->goal);
+}
+
+/* Marks the shards of the server that is to be empty. */
+static int leaves_mark(const struct coord_fleet *f, const char *server, struct drawn *d,
+                       struct err *e)
+{
+    uint32_t of_it = 0;
+    for (uint32_t s = 0; s < d->shards; s++) {
+        d->leaves[s] = strcmp(f->members.shard[s].server, server) == 0;
+        of_it += d->leaves[s];
+    }
+    if (of_it == 0)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "no shard is on a server %s: see `shoal status` for the names", server);
+    if (of_it == d->shards)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s has all shards: no other server could take its tablets", server);
+    return 0;
+}
+
+static int draw(const struct coord_fleet *f, const struct wire_MOVES *order, struct drawn *d,
+                struct err *e)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    d->tablets = cl->tablets;
+    d->shards = f->members.shards;
+    if (order->order == WIRE_MOVES_DRAIN && leaves_mark(f, order->server, d, e) != 0)
+        return e->code;
+    d->bytes = calloc(d->tablets, sizeof *d->bytes);
+    d->load = calloc(d->tablets, sizeof *d->load);
+    d->goal = calloc(d->tablets, sizeof *d->goal);
+    if (d->bytes == NULL || d->load == NULL || d->goal == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", d->tablets);
+    for (uint32_t i = 0; i < d->tablets && i < f->heat.tablets; i++) {
+        d->bytes[i] = f->heat.of[i].bytes;
+        d->load[i] = f->heat.of[i].load;
+    }
+    const struct coord_plan p = {cl->shard_of, d->bytes, d->load, d->leaves, d->tablets, d->shards};
+    if (!coord_plan_make(&p, d->goal))
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", d->tablets);
+    return 0;
+}
+
+/* {"tablets", "bytes", "shards": [{"shard", "server", "tablets", "bytes", "load",
+ * "tablets_after", "bytes_after", "load_after"}]} */
+static struct json *drawn_json(const struct coord_fleet *f, const struct drawn *d)
+{
+    const uint16_t *owner = f->cluster.shard_of;
+    struct json *j = json_new_object(), *list = json_new_array();
+    int64_t moved = 0, bytes = 0;
+    for (uint32_t i = 0; i < d->tablets; i++)
+        if (owner[i] != d->goal[i]) {
+            moved++;
+            bytes += (int64_t)d->bytes[i];
+        }
+    json_set_int(j, "tablets", moved);
+    json_set_int(j, "bytes", bytes);
+    for (uint32_t s = 0; s < d->shards; s++) {
+        int64_t sum[6] = {0};
+        for (uint32_t i = 0; i < d->tablets; i++) {
+            int64_t before = owner[i] == s, after = d->goal[i] == s;
+            sum[0] += before;
+            sum[1] += before * (int64_t)d->bytes[i];
+            sum[2] += before * (int64_t)d->load[i];
+            sum[3] += after;
+            sum[4] += after * (int64_t)d->bytes[i];
+            sum[5] += after * (int64_t)d->load[i];
+        }
+        static const char *const name[] = {"tablets",       "bytes",       "load",
+                                           "tablets_after", "bytes_after", "load_after"};
+        struct json *one = json_new_object();
+        json_set_int(one, "shard", s);
+        json_set_string(one, "server", f->members.shard[s].server);
+        for (uint32_t k = 0; k < 6; k++)
+            json_set_int(one, name[k], sum[k]);
+        json_append(list, one);
+    }
+    json_set(j, "shards", list);
+    return j;
+}
+
+static void answer(struct coord_fleet *f, int status, const char *why, const struct json *plan)
+{
+    struct coord_moves_asker *a = &f->moves_asker;
+    struct wire w = {.type = WIRE_TYPE_MOVES, .reply = true, .id = a->id, .status = status};
+    char *text = plan != NULL ? json_text(plan, 0) : NULL;
+    if (status != 0) {
+        const struct wire request = {.type = WIRE_TYPE_MOVES, .id = a->id};
+        coord_send(f, a->peer, wire_refusal(&request, status, "%s", why));
+    } else if (text != NULL) {
+        (void)coord_send_frame(f, a->peer, &w, text, strlen(text));
+    } /* else out of memory: the client asks again */
+    free(text);
+    a->peer = 0;
+}
+
+/* The figures of all shards are there. */
+static void figures_there(void *context, int status, const char *text)
+{
+    struct coord_fleet *f = context;
+    const struct wire_MOVES *order = &f->moves_asker.order;
+    struct drawn d = {0};
+    struct json *plan = NULL;
+    struct err e = {0};
+    enum coord_moves_kind kind = MOVES_REBALANCE;
+    if (order->order == WIRE_MOVES_DRAIN)
+        kind = MOVES_DRAIN;
+    int rc = status;
+    if (rc != 0)
+        (void)err_set(&e, rc, "%s", text);
+    if (rc == 0)
+        rc = draw(f, order, &d, &e);
+    if (rc == 0)
+        plan = drawn_json(f, &d);
+    if (rc == 0 && !order->dry_run)
+        rc = coord_moves_begin(f, kind, order->server, d.goal, &e);
+    if (rc == SHOAL_E_NOT_FOUND && d.goal != NULL)
+        rc = 0; /* nothing has to move, as the plan says */
+    answer(f, rc, e.text, plan);
+    json_free(plan);
+    drawn_free(&d);
+}
+
+int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
+{
+    const struct wire_MOVES *order = &a->request->u.MOVES;
+    struct coord_moves_asker *asker = &f->moves_asker;
+    if (order->order == WIRE_MOVES_STOP) {
+        a->frame = "{}";
+        a->frame_bytes = 2;
+        return coord_moves_stop(f, &a->e);
+    }
+    if (order->order != WIRE_MOVES_REBALANCE && order->order != WIRE_MOVES_DRAIN)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "there is no order %u", order->order);
+    if (order->order == WIRE_MOVES_DRAIN && f->options.replicas > 1)
+        return err_set(&a->e, SHOAL_E_CONFIG,
+                       "with `replicas: %u` shards do not belong to one server: a server is "
+                       "emptied by `shoal replace`, once it is switched off",
+                       f->options.replicas);
+    a->silent = true;
+    if (asker->peer == a->from && asker->id == a->request->id)
+        return 0; /* it is sent again, and is being answered */
+    if (asker->peer != 0)
+        return err_set(&a->e, SHOAL_E_BUSY, "another plan is being made: ask again in a moment");
+    if (f->moves.kind != MOVES_NONE && !order->dry_run)
+        return err_set(&a->e, SHOAL_E_EXISTS,
+                       "tablets are being moved already: wait for the end of that plan (shoal "
+                       "status), or stop it first (shoal rebalance --stop)");
+    *asker = (struct coord_moves_asker){a->from, a->request->id, *order};
+    int rc = coord_heat_ask(f, figures_there, f, &a->e);
+    if (rc != 0)
+        asker->peer = 0;
+    return rc;
+}
