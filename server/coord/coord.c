@@ -14,6 +14,7 @@
 #include "server/coord/job/flow.h"
 #include "server/coord/job/handle.h"
 #include "server/coord/job/look.h"
+#include "server/coord/job/replace.h"
 #include "server/coord/job/report.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
@@ -105,6 +106,27 @@ static void removed(void *context, struct coord_errand *r, int rc, const struct 
 static int on_remove(struct coord *c, struct coord_ask *a)
 {
     return coord_checkpoint_remove(coord_slot_newest(c), a, c, removed);
+}
+
+/* The errand has read the checkpoint: hands the order in again, to be given, audited and
+ * answered. */
+static void replace_read(void *context, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct coord *c = context;
+    const struct coord_replacing *was = coord_replace_read(c, rc, e);
+    SHOAL_ASSERT(&was->errand == r);
+    struct msg *m = wire_encode(&was->request);
+    if (m != NULL)
+        request_of(c, was->asker, &was->who, &was->request, m);
+    msg_free(m);
+    coord_replace_end(c, rc);
+}
+
+static int on_replace(struct coord *c, struct coord_ask *a)
+{
+    if (a->request->u.REPLACE.from[0] == 0)
+        return coord_copies_replace(&c->fleet, a);
+    return coord_replace_ask(c, a, replace_read);
 }
 
 /* Returns the status text. A client that asks often gets the same text for STATUS_NS, but a new
@@ -238,8 +260,8 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
     X(PROMOTE, ANYBODY, FLEET, coord_copies_promote)                                               \
-    X(REPLACE, ANYBODY, FLEET, coord_copies_replace)                                               \
     X(MOVES, ANYBODY, FLEET, coord_moves_order)                                                    \
+    X(REPLACE, ANYBODY, COORD, on_replace)                                                         \
     X(STOP, ANYBODY, COORD, on_stop)
 
 struct handler {
@@ -413,6 +435,7 @@ static void step(struct coord *c)
     bool back = false;
     if (c->fleet.fatal != 0)
         return;
+    coord_replace_step(c);
     COORD_EACH_JOB (c, j)
         coord_back_step(j);
     coord_cluster_step(&c->fleet);

@@ -359,14 +359,13 @@ static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
 static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
                        uint32_t number, struct err *e)
 {
-    if (!s->placed || b->in_memory)
+    if (!s->placed || s->vacant || b->in_memory)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "server %s comes with an empty folder for shard %u of it, which held shard %u "
                    "of the cluster: its rows would read as new ones. Bring its data_dir back; if "
-                   "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
-                   "go on there with shoal submit JOB --resume CHECKPOINT",
-                   b->server, b->shard_index, number);
+                   "it is lost: shoal replace %s --from CHECKPOINT",
+                   b->server, b->shard_index, number, b->server);
 }
 
 /* Refuses a folder that holds fewer records than the shard had on its disk when it last beat. */
@@ -377,9 +376,22 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
     return err_set(e, SHOAL_E_CONFIG,
                    "server %s comes with data that is older than it was: record %" PRIu64
                    " is its last, %" PRIu64 " was on its disk. Bring the newest data_dir back; if "
-                   "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
-                   "go on there with shoal submit JOB --resume CHECKPOINT",
-                   b->server, b->sequence, s->synced);
+                   "it is lost, stop the server, empty its data_dir, then: shoal replace %s "
+                   "--from CHECKPOINT",
+                   b->server, b->sequence, s->synced, b->server);
+}
+
+/* Refuses a folder of before the server was replaced: the cluster has gone back without it. */
+static int replaced_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
+                          struct err *e)
+{
+    bool before = b->newest_run != 0 && b->newest_run < s->replaced;
+    if (!s->vacant && !before)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s was replaced, and comes with its data_dir of before: start it with "
+                   "an empty one",
+                   b->server);
 }
 
 /* Refuses a second process on a copy of the folder: the two beat in turn, so the first one beats
@@ -438,7 +450,9 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        b->server, b->number, leader->server);
     if (follower != NULL)
         return copy_check(f, follower, b, e);
-    int rc = copy_check(f, owner, b, e);
+    int rc = replaced_check(owner, b, e);
+    if (rc == 0)
+        rc = copy_check(f, owner, b, e);
     if (rc != 0 || coord_copies_others(f, number)) /* another copy has what this one lacks */
         return rc;
     return older_check(owner, b, e);

@@ -205,7 +205,9 @@ static int server_replace(struct coord_fleet *f, const char *server, char told[W
     uint32_t follows = 0, leads = 0;
     if (f->copies.of == NULL)
         return err_set(e, SHOAL_E_CONFIG,
-                       "replicas: 1: no other server has a copy of what server %s holds", server);
+                       "replicas: 1: no other server has a copy of what server %s holds: shoal "
+                       "replace %s --from CHECKPOINT",
+                       server, server);
     int rc = gone_check(f, server, &follows, &leads, e);
     if (rc == 0)
         rc = leaders_check(f, server, e);

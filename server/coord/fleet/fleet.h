@@ -36,6 +36,7 @@
 #include "server/coord/fleet/moves_order.h"
 #include "server/coord/fleet/names.h"
 #include "server/coord/fleet/options.h"
+#include "server/coord/fleet/replace.h"
 #include "server/coord/store/store.h"
 
 #include <stdbool.h>
@@ -68,6 +69,7 @@ struct coord_fleet {
     struct coord_heat heat;
     struct coord_moves moves;
     struct coord_moves_asker moves_asker;
+    struct coord_replace replace;
     struct coord_calls calls;
     struct coord_errands errands;
     /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have

@@ -2,7 +2,7 @@
  *
  * 1. A worker's number is in the store before the worker is told it. [test:
  *    coord_member_worker_number_is_never_used_again] [assert: coord_handle_join]
- * 2. (server, index) -> shard number never changes. [test:
+ * 2. (server, index) -> shard number changes only while the number is vacant. [test:
  *    coord_member_server_keeps_its_numbers_over_a_restart] [assert: coord_member_shard_beat] */
 #include "server/coord/fleet/member.h"
 
@@ -24,6 +24,11 @@ struct shard_record { /* value of "shard/N" */
     uint64_t incarnation;
 };
 _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
+
+struct replaced_record { /* value of "replaced/N" */
+    uint64_t run;
+    uint64_t vacant;
+};
 
 static const char WORKER_KEY[] = "next-worker";
 #define SYNCED_NS UINT64_C(1000000000)
@@ -58,6 +63,30 @@ static int synced_load(struct coord_shard *s, uint32_t shard, struct coord_store
     return coord_store_optional(rc);
 }
 
+static int replaced_put(struct coord_store *store, uint32_t shard, uint64_t run, bool vacant,
+                        struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    struct replaced_record record = {run, vacant};
+    (void)snprintf(key, sizeof key, "replaced/%u", shard);
+    return coord_store_put(store, key, &record, sizeof record, e);
+}
+
+/* A vacant number belongs to no process yet. */
+static int replaced_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                         struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    struct replaced_record record = {0};
+    (void)snprintf(key, sizeof key, "replaced/%u", shard);
+    int rc = coord_store_get_fixed(store, key, &record, sizeof record, e);
+    s->replaced = record.run;
+    s->vacant = record.vacant != 0;
+    if (s->vacant)
+        s->incarnation = 0;
+    return coord_store_optional(rc);
+}
+
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
                       struct err *e)
 {
@@ -85,6 +114,8 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
         rc = synced_load(&m->shard[s], s, store, e);
         if (rc == 0)
             rc = made_load(&m->shard[s], s, store, e);
+        if (rc == 0)
+            rc = replaced_load(&m->shard[s], s, store, e);
         if (rc != 0)
             return rc;
     }
@@ -161,6 +192,10 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
                       struct err *e)
 {
     for (uint32_t s = 0; s < m->shards; s++) {
+        if (m->shard[s].vacant && !coord_member_belongs(beat)) {
+            *shard = s;
+            return 0;
+        }
         /* a folder that has a number keeps it, although the store was lost or put back */
         if (m->shard[s].server[0] != 0 || (coord_member_belongs(beat) && beat->number != s))
             continue;
@@ -192,6 +227,27 @@ void coord_member_note_rss(struct coord_members *m, uint32_t shard, uint64_t pea
     rss_note(m);
 }
 
+int coord_member_vacate(struct coord_members *m, uint32_t shard, uint64_t run,
+                        struct coord_store *store, struct err *e)
+{
+    static const uint64_t none = 0;
+    struct coord_shard *s = &m->shard[shard];
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(shard < m->shards && s->server[0] != 0);
+    int rc = replaced_put(store, shard, run, true, e);
+    synced_key(shard, key);
+    if (rc == 0)
+        rc = coord_store_put(store, key, &none, sizeof none, e);
+    if (rc == 0)
+        rc = made_forget(s, shard, store, e);
+    if (rc != 0)
+        return rc;
+    struct coord_shard vacant = {.index = s->index, .vacant = true, .replaced = run};
+    memcpy(vacant.server, s->server, sizeof vacant.server);
+    *s = vacant;
+    return 0;
+}
+
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
                             uint32_t *shard, enum coord_beat *what, struct err *e)
@@ -209,6 +265,8 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     if (s->server[0] == 0 || s->incarnation != beat->incarnation ||
         s->placed != coord_member_belongs(beat)) {
         int rc = shard_put(store, *shard, beat, e);
+        if (rc == 0 && s->vacant)
+            rc = replaced_put(store, *shard, s->replaced, false, e);
         if (rc != 0)
             return rc;
     }
@@ -217,7 +275,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         if (rc != 0)
             return rc;
     }
-    SHOAL_ASSERT(s->server[0] == 0 ||
+    SHOAL_ASSERT(s->server[0] == 0 || s->vacant ||
                  (s->index == beat->shard_index && strcmp(s->server, beat->server) == 0)); /* 2 */
     *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
     if (s->seen && beat->ready && !s->ready)
@@ -229,6 +287,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         s->former = s->seen ? s->incarnation : 0;
         s->rebooted = s->seen && s->figures.boot != beat->boot;
     }
+    s->vacant = false;
     s->placed = coord_member_belongs(beat);
     s->synced = MAX(beat->synced, s->synced);
     memcpy(s->server, beat->server, LIMIT_NAME);
@@ -336,7 +395,8 @@ int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32
     uint64_t made = s->made;
     SHOAL_ASSERT(shard < m->shards && copy->seen);
     *s = *copy;
-    s->former = s->map_told = s->noted_ns = 0;
+    s->vacant = false;
+    s->former = s->map_told = s->noted_ns = s->replaced = 0;
     s->rebooted = !whole;
     s->synced = s->noted = copy->figures.synced;
     s->made = made;

@@ -1,8 +1,10 @@
 /* member.h: the shards of the fleet by number, and when each was last heard. Pure: time is an
  * argument.
  *
- * A shard number belongs to (server name, index on that server) for ever: a server that comes back
- * gets its numbers back. A shard is never declared dead; the coordinator waits for it. */
+ * A shard number belongs to (server name, index on that server): a server that comes back gets its
+ * numbers back. A shard is never declared dead; the coordinator waits for it. An operator alone
+ * takes a number from a server whose disk is lost (replace.h): it is then vacant, and the next
+ * server that comes with an empty folder gets it. */
 #ifndef SERVER_COORD_FLEET_MEMBER_H
 #define SERVER_COORD_FLEET_MEMBER_H
 
@@ -33,6 +35,8 @@ struct coord_shard {
     uint64_t noted_ns; /* when it was stored */
     /* durability memory: the incarnation that the tables were last made in; 0: none */
     uint64_t made;
+    bool vacant;       /* its server was replaced: the next empty folder gets the number; stored */
+    uint64_t replaced; /* folders that know only runs below this one are of before; stored */
     bool seen;         /* heard since this coordinator started */
     bool ready;        /* recovered, and accepts work */
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
@@ -75,6 +79,9 @@ int coord_member_given(const struct coord_members *m, struct coord_store *store,
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
                             uint32_t *shard, enum coord_beat *what, struct err *e);
+/* The shard's folder is lost, and its number is vacant; run: the next one that is drawn. */
+int coord_member_vacate(struct coord_members *m, uint32_t shard, uint64_t run,
+                        struct coord_store *store, struct err *e);
 /* Returns the number given to the beat's (server, index), or COORD_NOBODY. */
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat);
 /* True when the shard's folder says that it belongs to a cluster. */

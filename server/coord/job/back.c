@@ -77,6 +77,8 @@ int coord_back_load(struct coord_job *j, struct err *e)
         rc = coord_store_get_fixed(j->store, "back_to", &to, sizeof to, e);
     if (rc == 0 && to.number == at->number && to.run > at->run)
         coord_back_want(j, "the coordinator died while the job went back"); /* 2 */
+    if (j->fleet->replace.from[0] != 0)
+        coord_back_replaced(j);
     return coord_store_optional(rc);
 }
 
@@ -112,7 +114,7 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
     at->elapsed_ns = now.elapsed_ns; /* the lost work still took its time */
     return coord_job_note(j, "back", &record, sizeof record) &&
            coord_job_note(j, "passed", &passed, sizeof passed) &&
-           coord_job_put(j, "progress", at, sizeof *at);
+           coord_job_put(j, "progress", at, sizeof *at) && coord_replace_done(j->fleet);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -165,10 +167,9 @@ static int job_again(struct coord_job *j, const struct coord_progress *at, int *
     return coord_flow_resume(j, e);
 }
 
-/* Returns the batches of all lanes that are done on every shard, as far as the coordinator
- * knows. */
-static uint64_t batches_done(const struct coord_tasks *t)
+uint64_t coord_back_batches(const struct coord_job *j)
 {
+    const struct coord_tasks *t = j->tasks;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->lanes; i++) {
         const struct coord_lane *l = &t->lane[i];
@@ -187,7 +188,7 @@ static bool is_futile(struct coord_job *j, const char *path)
 {
     struct back_tries now = {.number = j->at.number,
                              .path = hash_bytes(path, strlen(path), 0),
-                             .batches = batches_done(j->tasks)};
+                             .batches = coord_back_batches(j)};
     struct back_tries was;
     int rc = coord_store_get_fixed(j->store, "back_tries", &was, sizeof was, NULL);
     bool again = rc == 0 && was.number == now.number && was.path == now.path;
@@ -223,7 +224,7 @@ static void go_back(struct coord_job *j, struct coord_newest *n)
     if (rc != 0)
         coord_end_fail(j, rc, "%s; and the job cannot go back to its checkpoint: %s", why,
                        n->e.text);
-    else if (is_futile(j, n->from.path))
+    else if (j->fleet->replace.from[0] == 0 && is_futile(j, n->from.path))
         rc = back_refuse(j, why, n->from.path);
     if (rc != 0)
         return;
@@ -265,7 +266,8 @@ static void newest_read(void *context, struct coord_errand *r, int rc, const str
 static void read_begin(struct coord_job *j, const char *path)
 {
     struct err e = {0};
-    bool own = coord_checkpoint_newest(j, 0, (char[LIMIT_PATH]){0});
+    bool own =
+        j->fleet->replace.from[0] == 0 && coord_checkpoint_newest(j, 0, (char[LIMIT_PATH]){0});
     if (coord_errand_check(j->fleet, own ? j->spec.checkpoint.dir : path, &e) != 0)
         return;
     coord_course_take_back(j, "the job goes back");
@@ -289,6 +291,13 @@ void coord_back_lost(struct coord_job *j, uint32_t shard)
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,
                        "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
     }
+}
+
+void coord_back_replaced(struct coord_job *j)
+{
+    SHOAL_ASSERT(j->fleet->replace.from[0] != 0);
+    coord_back_want(j, "a server whose data_dir is lost is replaced");
+    j->lost_rows = true;
 }
 
 void coord_back_step(struct coord_job *j)

@@ -6,6 +6,7 @@
  *   Power loss took more pushes than can be undone or trained again, and the servers hold |
  *     no other job's tables, which ROWS_GO would drop.                                    |
  *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step---------------------+
+ *   An operator has replaced a server whose disk is lost. --coord_back_replaced-----------+
  *                                                                                         v
  *   An errand reads the newest checkpoint (newest.h). The job waits as long as the folder does not
  *     answer.
@@ -49,6 +50,11 @@ struct coord_job;
 bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what);
 /* The shard has lost such rows: the job goes back, or ends. */
 void coord_back_lost(struct coord_job *j, uint32_t shard);
+/* Returns the batches of all lanes that are done on every shard, as far as the coordinator
+ * knows. */
+uint64_t coord_back_batches(const struct coord_job *j);
+/* An operator's order sends the job back (replace.h). */
+void coord_back_replaced(struct coord_job *j);
 void coord_back_step(struct coord_job *j);
 /* After a restart: reads how often the job went back, and whether a return was interrupted. */
 int coord_back_load(struct coord_job *j, struct err *e);

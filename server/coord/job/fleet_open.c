@@ -56,6 +56,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
         rc = counters_load(f, e);
     if (rc == 0)
         rc = coord_fresh_open(f, e);
+    if (rc == 0)
+        rc = coord_replace_open(f, e);
     coord_store_watch(store, coord_fleet_told, f);
     if (rc != 0)
         return rc;

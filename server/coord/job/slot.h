@@ -12,6 +12,7 @@
 #include "server/coord/core/fresh.h"
 #include "server/coord/figures/jobs.h"
 #include "server/coord/job/parts.h"
+#include "server/coord/job/replace.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/work/taken.h"
 
@@ -36,6 +37,8 @@ struct coord {
     uint32_t slots; /* coord_options.jobs */
     struct env_timer timer;
     struct coord_look *look; /* the check of the folders of a job that is submitted; NULL: none */
+    struct coord_replacing *replacing; /* reads the checkpoint of a REPLACE; NULL: none */
+    struct coord_replaced replaced;
     struct {        /* the last answer to STATUS; making one visits all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */
         uint64_t made_ns;

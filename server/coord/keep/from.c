@@ -321,6 +321,15 @@ static int state_read(const struct coord_options *o, struct coord_from *f, const
     return 0;
 }
 
+/* How far the checkpoint's job was. */
+static void place_take(struct coord_from *f, const struct json *m)
+{
+    const struct json *lanes = json_get(m, "lanes");
+    f->examples = (uint64_t)json_as_int(json_get(m, "examples"), 0);
+    for (size_t i = 0; i < json_count(lanes); i++)
+        f->batches += (uint64_t)json_as_int(json_get(json_array_at(lanes, i), "mark"), 0);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Checks the signature before any other byte is used. */
@@ -367,6 +376,8 @@ int coord_from_open(const struct coord_options *o, const char *path, bool start,
         rc = job_compare(o, f, m, spec, e);
     if (rc == 0)
         rc = parts_check(o, f, m, e);
+    if (rc == 0)
+        place_take(f, m);
     json_free(m);
     return rc;
 }

@@ -24,6 +24,7 @@ struct coord_from {
     struct zone zone;            /* its job's */
     uint32_t time_limit;         /* its job's data.time_limit */
     struct legend legend;        /* owned: the names of its tables' fields and tensors */
+    uint64_t batches, examples;  /* done, as its manifest says */
     bool stops_alike; /* early stopping uses the same measure of the same files as before */
 };
 

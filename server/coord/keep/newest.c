@@ -19,6 +19,11 @@ struct coord_newest *coord_newest_of(struct coord_errand *r)
 
 bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH])
 {
+    const char *ordered = j->fleet->replace.from;
+    if (ordered[0] != 0) {
+        (void)snprintf(path, LIMIT_PATH, "%s", ordered);
+        return true;
+    }
     if (coord_checkpoint_newest(j, 0, path))
         return true;
     (void)snprintf(path, LIMIT_PATH, "%s", j->at.from_path);
@@ -116,9 +121,13 @@ int coord_newest_begin(struct coord_job *j, coord_errand_done read, struct coord
     n->options = j->fleet->options;
     n->number = j->at.number;
     n->from.hold = COORD_FOLDER_NONE;
-    key_names_take(j, n);
+    const char *ordered = j->fleet->replace.from;
     (void)snprintf(n->dir, sizeof n->dir, "%s", j->spec.checkpoint.dir);
-    if (coord_from_resumes(&j->at))
+    if (ordered[0] != 0)
+        (void)snprintf(n->last, sizeof n->last, "%s", ordered);
+    else
+        key_names_take(j, n);
+    if (ordered[0] == 0 && coord_from_resumes(&j->at))
         (void)snprintf(n->last, sizeof n->last, "%s", j->at.from_path);
     (void)snprintf(n->errand.folder, LIMIT_PATH, "%s", n->count > 0 ? n->dir : n->last);
     rc = coord_errand_start(j->fleet, &n->errand, j, read, e);

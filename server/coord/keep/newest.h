@@ -1,6 +1,7 @@
 /* newest.h: the newest readable checkpoint of the running job: a checkpoint may have been moved
  * away or damaged, or is not signed yet. The job's own checkpoints are tried from the newest on,
- * then the checkpoint that the job went on from.
+ * then the checkpoint that the job went on from. After an order to replace a server it is the
+ * checkpoint of the order alone (replace.h).
  *
  * The reading is an errand (errand.h): a folder that does not answer stops nothing else. */
 #ifndef SERVER_COORD_KEEP_NEWEST_H
