@@ -70,7 +70,7 @@ _shoal()
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
-    'shoal replace') words='--coordinator --keys --help' ;;
+    'shoal replace') words='--from --coordinator --keys --help' ;;
     'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
@@ -205,6 +205,7 @@ _shoal()
     'shoal drop --keys') words=''; file=yes ;;
     'shoal promote --coordinator') words=''; file=yes ;;
     'shoal promote --keys') words=''; file=yes ;;
+    'shoal replace --from') words=''; file=yes ;;
     'shoal replace --coordinator') words=''; file=yes ;;
     'shoal replace --keys') words=''; file=yes ;;
     'shoal keygen --coordinator') words=''; file=yes ;;

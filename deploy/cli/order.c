@@ -1,4 +1,6 @@
-/* order.c: `shoal promote` and `shoal replace`: orders over the copies of a fleet's shards. */
+/* order.c: `shoal promote` and `shoal replace`: orders over the copies of a fleet's shards, and over a
+ * server whose disk is lost. */
+#include "deploy/cli/begin.h"
 #include "deploy/cli/cli.h"
 
 #include <stdio.h>
@@ -51,11 +53,17 @@ int cli_promote(struct option_line *o, struct err *e)
 int cli_replace(struct option_line *o, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_REPLACE}, reply;
+    struct begin from = {.path = ""};
+    int rc = 0;
     if (o->words != 1 || o->word[0][0] == 0 || strlen(o->word[0]) >= sizeof w.u.REPLACE.server)
         return err_set(e, SHOAL_E_USAGE,
                        "name a SERVER, as `shoal status` shows it; see `shoal replace --help`");
     (void)snprintf(w.u.REPLACE.server, sizeof w.u.REPLACE.server, "%s", o->word[0]);
-    int rc = order(o, &w, &reply, e);
+    if (option_given(o, "from"))
+        rc = begin_find(option_text(o, "from"), false, &from, e);
+    memcpy(w.u.REPLACE.from, from.path, sizeof w.u.REPLACE.from);
+    if (rc == 0)
+        rc = order(o, &w, &reply, e);
     if (rc == 0)
         puts(reply.u.REPLACE_reply.told);
     return rc;

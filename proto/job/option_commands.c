@@ -358,7 +358,12 @@ static const struct config_key options_promote[] = {
     OPTION_HELP,
     {0}};
 static const struct config_key options_replace[] = {
-    OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
+    {"from", CONFIG_STRING, .values = "CHECKPOINT",
+     .text = "without replicas: its folder; or the folder of a run, whose newest counts"},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_HELP,
+    {0}};
 static const struct config_key options_erase[] = {
     {"keys", CONFIG_STRING, .values = "FILE",
      .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
@@ -735,11 +740,15 @@ const struct option_command option_commands[] = {
      "gone, when no copy in sync is there. It says how many records may be lost, and without "
      "--accept-loss no more. Refused while the leader leads, or a copy in sync can take over.",
      NULL, options_promote, 1},
-    {"shoal replace", "a server that is gone for good gives its copies up", "SERVER [options]",
+    {"shoal replace", "a server that is gone for good: others take its shards",
+     "SERVER [--from CHECKPOINT] [options]",
      "With `replicas` above 1: the server does not come back. Its places in the shards' lists of "
      "copies are given up, and servers that have room copy the shards anew; a shard that it led is "
      "led by a copy in sync. Refused while the server beats, or while it leads a shard of which no "
-     "copy in sync is there.",
+     "copy in sync is there. Without replicas its rows are in a checkpoint of the job alone: the "
+     "next server that comes with an empty data_dir takes its shards, under its name or another, and "
+     "all shards go back to CHECKPOINT; no other data_dir is emptied. A job that runs goes on from "
+     "there. What came after the checkpoint is lost, and counted.",
      NULL, options_replace, 1},
     {"shoal rebalance", "tablets moved so that shards carry the same", "[options]",
      "Moves tablets between shards, while jobs run, until every shard has about the same bytes of "

@@ -36,6 +36,7 @@ CANNOT = {
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
     "deploy/manual/fleet.md": {
         **{command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
+        "shoal replace SERVER --from DIR/000007": "test_replace types it: the server must be gone",
         "kubectl apply -k .; kubectl -n shoal logs -f job/shoal-submit": "needs a cluster of Kubernetes",
     },
     "deploy/manual/job.md": {
