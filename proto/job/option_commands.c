@@ -746,9 +746,9 @@ const struct option_command option_commands[] = {
      "copies are given up, and servers that have room copy the shards anew; a shard that it led is "
      "led by a copy in sync. Refused while the server beats, or while it leads a shard of which no "
      "copy in sync is there. Without replicas its rows are in a checkpoint of the job alone: the "
-     "next server that comes with an empty data_dir takes its shards, under its name or another, and "
-     "all shards go back to CHECKPOINT; no other data_dir is emptied. A job that runs goes on from "
-     "there. What came after the checkpoint is lost, and counted.",
+     "next server that comes with an empty data_dir takes its shards, under its name or another, "
+     "and all shards go back to CHECKPOINT; no other data_dir is emptied. A job that runs goes on "
+     "from there. What came after the checkpoint is lost, and counted.",
      NULL, options_replace, 1},
     {"shoal rebalance", "tablets moved so that shards carry the same", "[options]",
      "Moves tablets between shards, while jobs run, until every shard has about the same bytes of "

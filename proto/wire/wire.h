@@ -624,9 +624,9 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP };
 #define WIRE_PROMOTE(U32, U64, I32, F32, F64, B, STR) U32(shard) B(accept_loss)
 #define WIRE_PROMOTE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(told, WIRE_TOLD)
 /* The server is gone for good: the places of its copies are given up, and servers that have room
- * get them. from: without replicas, the absolute path of the checkpoint to which all shards go back;
- * the next server with an empty folder takes the lost shards. The reply comes when the order is
- * stored (or refused). told: what comes, and what is lost. */
+ * get them. from: without replicas, the absolute path of the checkpoint to which all shards go
+ * back; the next server with an empty folder takes the lost shards. The reply comes when the order
+ * is stored (or refused). told: what comes, and what is lost. */
 #define WIRE_REPLACE(U32, U64, I32, F32, F64, B, STR) STR(server, LIMIT_NAME) STR(from, LIMIT_PATH)
 #define WIRE_REPLACE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(told, WIRE_TOLD)
 #define WIRE_TOLD 512u

@@ -7,6 +7,9 @@
  * the undisturbed one: the probe counts each example exactly once, and under bsp all tables are
  * equal bit for bit.
  *
+ * Another test removes a server's folder in mid-job, and orders that the server is replaced from a
+ * checkpoint.
+ *
  * Other tests make a checkpoint of N servers while all workers push, and resume it with M servers:
  * N and M from 1 to 8.
  *
@@ -491,6 +494,106 @@ START_TEST(saved_by_n_servers_goes_on_with_m)
 }
 END_TEST
 
+/* ---- a lost disk ----------------------------------------------------------------------------- */
+
+static struct wire replaced; /* the last answer to REPLACE */
+
+static void on_replaced(void *core, peer_t from, struct msg *m)
+{
+    struct wire w;
+    (void)core;
+    (void)from;
+    if (wire_decode(m, &w, NULL) == 0 && w.type == WIRE_TYPE_REPLACE)
+        replaced = w;
+    msg_free(m);
+}
+
+static void nothing_drained(void *core)
+{
+    (void)core;
+}
+
+/* Orders that the server is replaced from the newest checkpoint, until that is taken; returns true
+ * if the job ended before. */
+static bool replace(uint32_t server, const char *who, uint64_t seed)
+{
+    static const struct env_handler handler = {on_replaced, nothing_drained, NULL};
+    struct sim_node *node = sim_node_new(cluster.sim, "operator", &handler, NULL);
+    struct wire w = {.type = WIRE_TYPE_REPLACE};
+    struct key_names names;
+    peer_t to;
+    ck_assert_int_eq(env_connect(sim_node_env(node), "sim://coordinator", ENV_COORDINATOR, &to), 0);
+    replaced = (struct wire){.status = -1};
+    for (uint32_t i = 0; i < 200 && replaced.status != 0; i++) {
+        look(&names, false, who, seed);
+        w.id = i + 1;
+        (void)snprintf(w.u.REPLACE.server, LIMIT_NAME, "%s", cluster.server[server].name);
+        (void)snprintf(w.u.REPLACE.from, LIMIT_PATH, "%.500s/%s", checkpoints, names.name[0]);
+        if (env_send(sim_node_env(node), to, wire_encode(&w)) != 0 ||
+            cluster_run(&cluster, sim_now_ns(cluster.sim) + 100 * MS))
+            break;
+        cluster_mend(&cluster); /* the lost server with an empty folder is refused until then */
+    }
+    sim_kill(node);
+    return cluster_run(&cluster, sim_now_ns(cluster.sim));
+}
+
+/* A server dies in mid-job, its folder is removed, and it is replaced from a checkpoint. Returns 1
+ * if that was in time, 0 if the job ended before. */
+static uint32_t play_replaced(const struct kind *k, uint64_t seed,
+                              const struct cluster_result *calm)
+{
+    struct rng r = rng_of(seed, 14, 14);
+    struct cluster_result got;
+    char first[512], command[640];
+    snprintf(first, sizeof first, "%s/first", folder);
+    job_make(k, 4 + (uint32_t)rng_below(&r, 8));
+    cluster_make(k, &r, first, NULL, false);
+    (void)sim_run(cluster.sim, 20 * SECOND, one_made, NULL);
+    bool over = cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 100) * MS);
+    uint32_t lost = (uint32_t)rng_below(&r, cluster.options.servers), times = 0;
+    if (!over) {
+        cluster_server_kill(&cluster, lost);
+        snprintf(command, sizeof command, "rm -rf %s", cluster.server[lost].dir);
+        ck_assert_int_eq(system(command), 0);
+        ck_assert_int_eq(mkdir(cluster.server[lost].dir, 0700), 0);
+        over = replace(lost, k->name, seed);
+        ck_assert_msg(over || replaced.status == 0, "%s, seed %" PRIu64 ": %d, %s", k->name, seed,
+                      replaced.status, replaced.error);
+        over = over || strikes(&r, (uint32_t)rng_below(&r, 4), k->name, seed);
+        times = 1;
+    }
+    cluster_mend(&cluster);
+    run_to_end(over, k, seed, &got);
+    expect_same(k, seed, &got, calm);
+    ck_assert_uint_ge(cluster.coord == NULL ? 1 : cluster.coord->slot[0].went_back, times);
+    cluster_free(&cluster);
+    folders_remove();
+    return times;
+}
+
+/* The job ends with the rows of an undisturbed one, as one that is resumed from the checkpoint
+ * does. */
+START_TEST(lost_disk_is_replaced_from_a_checkpoint)
+{
+    uint64_t seeds = number("SHOAL_SIM_SEEDS", 4), first = number("SHOAL_SIM_FIRST", 1);
+    const struct kind *k = &kinds[_i];
+    struct cluster_result calm;
+    struct rng r = rng_of(1, 1, 1);
+    uint32_t times = 0;
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s/first", folder);
+    job_make(k, 0);
+    cluster_make(k, &r, dir, NULL, true);
+    run_to_end(false, k, 0, &calm);
+    cluster_free(&cluster);
+    folders_remove();
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        times += play_replaced(k, seed, &calm);
+    ck_assert_msg(2 * times >= seeds, "%u of %" PRIu64 " jobs had a server replaced", times, seeds);
+}
+END_TEST
+
 static void setup(void)
 {
 
@@ -524,6 +627,8 @@ int main(void)
                         only != NULL ? atoi(only) : 0, only != NULL ? atoi(only) + 1 : (int)KINDS);
     tcase_add_loop_test(c, lost_power_sends_the_job_back_to_its_checkpoint,
                         only != NULL ? atoi(only) : 0, only != NULL ? atoi(only) + 1 : (int)KINDS);
+    tcase_add_loop_test(c, lost_disk_is_replaced_from_a_checkpoint, only != NULL ? atoi(only) : 0,
+                        only != NULL ? atoi(only) + 1 : (int)KINDS);
     if (only == NULL)
         tcase_add_loop_test(c, saved_by_n_servers_goes_on_with_m, 1, SERVERS_MAX + 1);
     suite_add_tcase(s, c);

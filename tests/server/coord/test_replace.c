@@ -375,7 +375,8 @@ START_TEST(replace_is_refused)
     refused("server-1", path, SHOAL_E_BUSY, "server-1 beats");
     go(2 * SECOND);
     refused("server-7", path, SHOAL_E_NOT_FOUND, "no server server-7");
-    refused("server-1", "", SHOAL_E_USAGE, "--from");
+    refused("server-1", "", SHOAL_E_CONFIG, "shoal replace server-1 --from CHECKPOINT");
+    refused("server-1", "points/noon", SHOAL_E_USAGE, "absolute path");
     refused("server-1", "/no/such", SHOAL_E_NOINPUT, "/no/such");
     refused("server-1", other, SHOAL_E_CONFIG, "of job number");
     char part[LIMIT_PATH + 32];
