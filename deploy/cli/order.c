@@ -1,5 +1,5 @@
-/* order.c: `shoal promote` and `shoal replace`: orders over the copies of a fleet's shards, and over
- * a server whose disk is lost. */
+/* order.c: `shoal promote` and `shoal replace`: orders over the copies of a fleet's shards, and
+ * over a server whose disk is lost. */
 #include "deploy/cli/begin.h"
 #include "deploy/cli/cli.h"
 
