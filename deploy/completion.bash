@@ -34,6 +34,8 @@ _shoal()
         'shoal drop') at=$word ;;
         'shoal promote') at=$word ;;
         'shoal replace') at=$word ;;
+        'shoal rebalance') at=$word ;;
+        'shoal drain') at=$word ;;
         'shoal keygen') at=$word ;;
         'shoal report') at=$word ;;
         'shoal convert') at=$word ;;
@@ -42,7 +44,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop promote replace keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop promote replace rebalance drain keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -71,6 +73,8 @@ _shoal()
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
     'shoal replace') words='--from --coordinator --keys --help' ;;
+    'shoal rebalance') words='--coordinator --keys --dry-run --stop --json --help' ;;
+    'shoal drain') words='--coordinator --keys --dry-run --json --help' ;;
     'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
@@ -208,6 +212,10 @@ _shoal()
     'shoal replace --from') words=''; file=yes ;;
     'shoal replace --coordinator') words=''; file=yes ;;
     'shoal replace --keys') words=''; file=yes ;;
+    'shoal rebalance --coordinator') words=''; file=yes ;;
+    'shoal rebalance --keys') words=''; file=yes ;;
+    'shoal drain --coordinator') words=''; file=yes ;;
+    'shoal drain --keys') words=''; file=yes ;;
     'shoal keygen --coordinator') words=''; file=yes ;;
     'shoal keygen --role') words='serve worker coord metrics admin sign'; file=yes ;;
     'shoal keygen --name') words=''; file=yes ;;

@@ -29,8 +29,8 @@ static void plan_print(const struct json *plan, bool dry_run)
     for (size_t i = 0; i < json_count(shards); i++) {
         const struct json *s = json_array_at(shards, i);
         printf("  shard %-3.0f %-16s %6.0f -> %-6.0f tablets %10.1f -> %-10.1f MB",
-               number(s, "shard"), json_as_string(json_get(s, "server"), "?"),
-               number(s, "tablets"), number(s, "tablets_after"), number(s, "bytes") * 1e-6,
+               number(s, "shard"), json_as_string(json_get(s, "server"), "?"), number(s, "tablets"),
+               number(s, "tablets_after"), number(s, "bytes") * 1e-6,
                number(s, "bytes_after") * 1e-6);
         if (load > 0)
             printf("  load %3.0f -> %.0f %%", 100 * number(s, "load") / load,

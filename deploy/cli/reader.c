@@ -227,8 +227,10 @@ static int live_digests(struct reader *r, uint32_t table, struct digests *d, str
         uint32_t first = reply.u.DIGEST_reply.tablet_first,
                  count = reply.u.DIGEST_reply.tablet_count;
         d->rows += reply.u.DIGEST_reply.rows;
-        if (first <= d->tablets && count <= d->tablets - first && count > 0)
-            memcpy(d->tablet + first, m->frame[1].data, 8ull * count);
+        const uint64_t *value = m->frame[1].data;
+        for (uint32_t t = 0; first <= d->tablets && t < count && t < d->tablets - first; t++)
+            if (value[t] != 0) /* else it is empty, or another shard leads it */
+                d->tablet[first + t] = value[t];
         msg_free(m);
     }
     return 0;

@@ -344,12 +344,8 @@ static const struct config_key options_rebalance[] = {
     OPTION_HELP,
     {0}};
 static const struct config_key options_drain[] = {
-    OPTION_COORDINATOR,
-    OPTION_KEYS,
-    {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
-    OPTION_JSON,
-    OPTION_HELP,
-    {0}};
+    OPTION_COORDINATOR, OPTION_KEYS, {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
+    OPTION_JSON,        OPTION_HELP, {0}};
 static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 static const struct config_key options_promote[] = {
     {"accept-loss", CONFIG_BOOL, .text = "do it, and lose what the copy lacks"},

@@ -179,12 +179,12 @@
 #define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs) U64(tables)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
-/* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet
- * number from tablet_first. A digest is the XXH3 over the tablet's rows (key, weights, state)
- * sorted by key; an empty tablet gives 0. The reply comes when all that it covers is on the shard's
- * disk, whatever the durability: `synced` is the sequence up to there (0: in memory).
- * rss_peak_bytes is the peak of the process: a job may end before the next beat, and the digest
- * itself takes memory. */
+/* Reply frame 1: u64 digest of each tablet of the table from tablet_first on, the first that this
+ * shard leads, to the last one; 0 for one between them that it does not lead. A digest is the XXH3
+ * over the tablet's rows (key, weights, state) sorted by key; an empty tablet gives 0. The reply
+ * comes when all that it covers is on the shard's disk, whatever the durability: `synced` is the
+ * sequence up to there (0: in memory). rss_peak_bytes is the peak of the process: a job may end
+ * before the next beat, and the digest itself takes memory. */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(tablet_first) U32(tablet_count) U64(rows) U64(synced) U64(rss_peak_bytes)

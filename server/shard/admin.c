@@ -167,12 +167,13 @@ void admin_map_set(struct shard *s, peer_t from)
     const struct wire_MAP_SET r = s->in.u.MAP_SET;
     uint64_t id = s->in.id;
     struct err e = {0};
+    bool newer = r.map_epoch > engine_place(s->engine)->map_epoch;
     int rc = place_map(s, &r, s->m->frame[1].data, NULL, &e);
     if (!rc)
         rc = admin_take_map(s, &e);
     if (!rc)
         move_map_taken(s);
-    if (!rc)
+    if (!rc && newer)
         rc = move_strays(s, &e);
     if (refused(s, from, rc, &e))
         return;

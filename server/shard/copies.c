@@ -304,10 +304,12 @@ static void lead_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, ui
 {
     struct copies *c = &s->copies;
     bool other = c->role != COPIES_LEADS || c->term != r->term;
-    if (other)
+    if (other) {
+        c->map_due = r->map_epoch;
         lead_begin(s, r);
-    else if (beat_id > c->over_beat)
+    } else if (beat_id > c->over_beat) {
         c->over = false; /* a coordinator that had just started had refused it */
+    }
     if (sent_ns != 0)
         c->lease_until_ns = MAX(c->lease_until_ns, sent_ns + c->lease_ns - c->lease_ns / 10);
     else if (beat_id == 0)
@@ -423,6 +425,24 @@ static void copies_timer_cb(struct env_timer *t)
 
 /* ---- requests ---- */
 
+/* True for a message whose answer depends on which tablets the shard leads. */
+static bool counts_tablets(enum wire_type type)
+{
+    switch (type) {
+    case WIRE_TYPE_PUSH:
+    case WIRE_TYPE_PULL:
+    case WIRE_TYPE_FENCE:
+    case WIRE_TYPE_FENCES:
+    case WIRE_TYPE_HOLD:
+    case WIRE_TYPE_DIGEST:
+    case WIRE_TYPE_MOVE_TAKE:
+    case WIRE_TYPE_MOVE_READ:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool copies_refuse(struct shard *s, peer_t from)
 {
     const struct copies *c = &s->copies;
@@ -437,6 +457,11 @@ bool copies_refuse(struct shard *s, peer_t from)
     else if (!c->begun)
         shard_refuse(s, from, type, w->id, SHOAL_E_AGAIN,
                      "shard %s begins to lead in term %" PRIu64 "; ask again", s->name, c->term);
+    else if (counts_tablets(type) && s->lead.epoch < c->map_due) /* 4. */
+        shard_refuse(s, from, type, w->id, SHOAL_E_AGAIN,
+                     "shard %s begins to lead and waits for the map of epoch %" PRIu64
+                     "; ask again",
+                     s->name, c->map_due);
     else if (lane && !copies_leased(s))
         shard_refuse(s, from, type, w->id, SHOAL_E_NOT_LEADER,
                      "shard %s has not heard from the coordinator for its lease, and does not know "

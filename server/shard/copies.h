@@ -18,6 +18,9 @@
  *    replicas_lose_no_acknowledged_push]
  * 3. Without a lease no push and no pull of a lane is answered. [test:
  *    an_old_leader_past_its_lease_answers_nothing]
+ * 4. A copy that begins to lead answers nothing that depends on its tablets before it has the map
+ *    that was the newest then: tablets may have moved while it followed. It takes that map whatever
+ *    rows it has. [test: a_new_leader_waits_for_the_newest_map]
  *
  * A shard without other copies (COPIES_ALONE) does nothing of this. Thread: the shard's. */
 #ifndef SERVER_SHARD_COPIES_H
@@ -67,6 +70,7 @@ struct copies {
     uint64_t over_beat;
     uint32_t place, count;
     uint64_t term;
+    uint64_t map_due;              /* the newest map when this copy began to lead; 0: none */
     uint32_t in_sync, min_in_sync; /* in_sync: as stored, a bit for each place */
     uint32_t asked;                /* the lists that were asked for and may be stored; 0: none */
     uint32_t wanted;               /* the list of the present request, or of the last one */

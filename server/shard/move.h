@@ -17,8 +17,10 @@
  *    [test: a_giver_holds_pushes_until_the_map]
  * 2. The taker answers when the records of all tablets are on disk here and in every copy in sync.
  *    [test: a_taker_answers_when_the_tablets_are_on_disk]
- * 3. A tablet whose rows are here although the map gives it to another shard is dropped, unless it
- *    is being taken: a former move ended between two steps. [test: strays_are_dropped]
+ * 3. A tablet whose rows are here although the map gives it to another shard is dropped when a
+ *    newer map, or MOVE_MAP, has come: a former move ended between two steps. Before that nothing
+ *    is known: the coordinator may have stored a map that gives it to this shard.
+ *    [test: strays_are_dropped, a_taker_that_starts_again_keeps_what_the_map_may_give_it]
  *
  * Thread: the shard's. */
 #ifndef SERVER_SHARD_MOVE_H

@@ -103,8 +103,8 @@ static int leaves_check(const struct shard *s, const struct engine_place *next,
                         const struct place_gone *gone, struct err *e)
 {
     static const struct place_gone none;
-    if (s->copies.role == COPIES_FOLLOWS)
-        return 0; /* its rows go with the leader's records */
+    if (s->copies.role == COPIES_FOLLOWS || engine_place(s->engine)->map_epoch < s->copies.map_due)
+        return 0; /* its rows came and went with the leader's records */
     if (gone == NULL)
         gone = &none;
     return engine_place_leaves(s->engine, next, gone->tablet, gone->count, e);

@@ -39,8 +39,10 @@ void pull_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
     struct request *q = shard_take(s, from, check(s, &s->in.u.PULL, &e), &e);
-    if (q != NULL)
-        request_append(&s->arrived, q);
+    if (q == NULL)
+        return;
+    q->pull.epoch = s->lead.epoch;
+    request_append(&s->arrived, q);
 }
 
 static void count(struct shard *s, const struct request *q, uint64_t low, uint64_t waited_ns)
@@ -130,10 +132,23 @@ static void try_bsp(struct shard *s, struct request *q)
         answer(s, q, low, q->pull.clock);
 }
 
+/* True when a tablet of the pull has moved to another shard while it waited. */
+static bool moved(struct shard *s, const struct request *q)
+{
+    const struct table *t = engine_table(s->engine, q->pull.table);
+    return q->pull.epoch != s->lead.epoch && t != NULL &&
+           !lead_keys(&s->lead, table_schema_of(t), q->pull.keys, q->pull.key_count);
+}
+
 /* Answers q, refuses it or makes it wait: for its clock (clock.h), or for its rows (park.h). */
 static void try(struct shard *s, struct request *q)
 {
     SHOAL_ASSERT(q->type == WIRE_TYPE_PULL);
+    if (moved(s, q)) {
+        shard_refuse_request(s, q, SHOAL_E_NOT_LEADER,
+                             "tablets of this pull have moved to another shard: ask for the map");
+        return;
+    }
     if (q->pull.lane == LANE_NONE) {
         answer(s, q, 0, 0);
         return;

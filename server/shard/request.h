@@ -34,6 +34,7 @@ struct request {
             uint64_t clock;
             uint32_t table, lane, bound, key_count;
             const uint64_t *keys; /* in m, (key_count) */
+            uint64_t epoch;       /* of the map by which they were led when it came */
             bool parked;          /* its rows are fetched from the store: it is counted as cold */
         } pull;
         struct {

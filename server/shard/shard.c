@@ -303,9 +303,6 @@ static void shard_recovered_cb(void *context)
         return;
     }
     log_info("shard %s: all rows are back", s->name);
-    struct err e = {0};
-    if (move_strays(s, &e) != 0)
-        log_warn("shard %s: rows of tablets of other shards stay: %s", s->name, e.text);
     beat_now(s);
     follow_wake(s);
 }

@@ -133,12 +133,16 @@ static int shard_fences(struct fake_shard *s, const struct wire_FENCES *q, const
     return rc;
 }
 
-static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_t *value)
+static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_t *value,
+                             uint32_t *from)
 {
     uint32_t count = 0, first = table == 0 ? 0 : s->tablets[0];
     for (uint32_t t = first; t < first + s->tablets[table]; t++)
-        if (s->shard_of[t] == s->number)
+        if (s->shard_of[t] == s->number) {
+            if (count == 0)
+                *from = t - first;
             value[count++] = key_mix(t + 1);
+        }
     return count;
 }
 
@@ -470,7 +474,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
             }
             uint32_t count = 0;
             if (q.type == WIRE_TYPE_DIGEST)
-                w.u.DIGEST_reply.tablet_count = count = shard_digest(s, q.u.DIGEST.table, value);
+                w.u.DIGEST_reply.tablet_count = count =
+                    shard_digest(s, q.u.DIGEST.table, value, &w.u.DIGEST_reply.tablet_first);
             else
                 w.status = shard_answer(s, &q, m, &w);
             if (q.type == WIRE_TYPE_DIGEST) {

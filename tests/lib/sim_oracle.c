@@ -138,7 +138,8 @@ static const struct cluster_server *server_of(const struct sim_node *n)
  * not know it yet. */
 static void copies_have(const struct shard *s, const struct wire_PUSH *q)
 {
-    if (o.c->options.durability == DURABLE_MEMORY || o.c->options.power)
+    if (o.c->options.durability == DURABLE_MEMORY || o.c->options.power ||
+        !leads_all(s, q->table, q->tablet_first, q->tablet_count))
         return;
     for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
         const struct shard *f = o.c->server[i].shard;

@@ -96,8 +96,11 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
 void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_type type,
                        uint64_t owner);
 void coord_call_cancel_all(struct coord_calls *c);
-/* From here on only calls about moves are sent; others are sent when they are let go. No call is
- * open. */
+/* True when no call is open that counts tablets, or that sets a shard up. A call that drops a run
+ * or a cut may stay open until the next job. */
+bool coord_call_quiet(const struct coord_calls *c);
+/* From here on only calls about moves are sent; others are sent when they are let go. It is
+ * quiet. */
 void coord_call_hold(struct coord_calls *c);
 void coord_call_let_go(struct coord_calls *c);
 bool coord_call_open_type(const struct coord_calls *c, const void *context, enum wire_type type);

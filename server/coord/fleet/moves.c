@@ -75,8 +75,8 @@ int coord_moves_open(struct coord_fleet *f, struct err *e)
         return coord_store_optional(rc);
     if (bytes >= sizeof r)
         memcpy(&r, value, sizeof r);
-    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *m->goal || r.kind > MOVES_DRAIN ||
-        r.kind == MOVES_NONE) {
+    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *m->goal ||
+        r.kind > MOVES_DRAIN || r.kind == MOVES_NONE) {
         free(value);
         return err_set(e, SHOAL_E_CORRUPT, "the stored plan of moves has %zu bytes", bytes);
     }
@@ -403,8 +403,8 @@ static void group_begin(struct coord_fleet *f)
 static bool group_may_begin(const struct coord_fleet *f)
 {
     const struct coord_moves *m = &f->moves;
-    return env_now_ns(f->env) >= m->next_ns && f->calls.count == 0 && present(f, m->group.giver) &&
-           present(f, m->group.taker);
+    return env_now_ns(f->env) >= m->next_ns && coord_call_quiet(&f->calls) &&
+           present(f, m->group.giver) && present(f, m->group.taker);
 }
 
 void coord_moves_step(struct coord_fleet *f, const char *job)
@@ -416,7 +416,8 @@ void coord_moves_step(struct coord_fleet *f, const char *job)
     (void)snprintf(m->job, sizeof m->job, "%s", job != NULL ? job : "");
     switch (m->state) {
     case MOVES_IDLE:
-        if (m->all && f->calls.count == 0) { /* a former coordinator may have ended in a group */
+        if (m->all &&
+            coord_call_quiet(&f->calls)) { /* a former coordinator may have ended in a group */
             coord_call_hold(&f->calls);
             m->began_ns = env_now_ns(f->env);
             map_change(f, true);

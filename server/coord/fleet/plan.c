@@ -8,18 +8,25 @@
 
 #define EXCHANGES UINT64_C(30000000) /* tablets that are looked at, at most */
 
+/* The plan's figures. least: what a tablet without rows counts, which may get some. */
+struct work {
+    const uint64_t *bytes, *load;
+    const bool *leaves;
+    uint32_t tablets, shards;
+    uint64_t least, even; /* even: bytes of a shard that carries its part, and a hundredth more */
+};
+
 /* A shard's sums under the goal so far. */
 struct sums {
     uint64_t bytes, load;
 };
 
-/* A tablet without rows counts, too: it may get some. */
-static uint64_t bytes_of(const struct coord_plan *p, uint32_t tablet)
+static uint64_t bytes_of(const struct work *p, uint32_t tablet)
 {
-    return p->bytes[tablet] + 1;
+    return p->bytes[tablet] + p->least;
 }
 
-static void put(const struct coord_plan *p, struct sums *sum, uint16_t *goal, uint32_t tablet,
+static void put(const struct work *p, struct sums *sum, uint16_t *goal, uint32_t tablet,
                 uint32_t shard)
 {
     struct sums *from = &sum[goal[tablet]], *to = &sum[shard];
@@ -31,7 +38,7 @@ static void put(const struct coord_plan *p, struct sums *sum, uint16_t *goal, ui
 }
 
 /* Returns the shard that carries least, or most, among those that keep tablets. */
-static uint32_t extreme(const struct coord_plan *p, const struct sums *sum, bool load, bool most)
+static uint32_t extreme(const struct work *p, const struct sums *sum, bool load, bool most)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t s = 0; s < p->shards; s++) {
@@ -47,32 +54,33 @@ static uint32_t extreme(const struct coord_plan *p, const struct sums *sum, bool
     return best;
 }
 
-static void leave(const struct coord_plan *p, struct sums *sum, uint16_t *goal)
+static void leave(const struct work *p, struct sums *sum, uint16_t *goal)
 {
     for (uint32_t i = 0; i < p->tablets; i++)
         if (p->leaves[goal[i]])
             put(p, sum, goal, i, extreme(p, sum, false, false));
 }
 
-static void even_bytes(const struct coord_plan *p, struct sums *sum, uint16_t *goal)
+static void even_bytes(const struct work *p, struct sums *sum, uint16_t *goal)
 {
     for (uint32_t i = 0; i < p->tablets; i++) {
         uint32_t least = extreme(p, sum, false, false);
         /* both are nearer to each other afterwards, by more than a trifle */
-        if (sum[goal[i]].bytes > sum[least].bytes + bytes_of(p, i) + bytes_of(p, i) / 2)
+        if (sum[goal[i]].bytes > p->even &&
+            sum[goal[i]].bytes > sum[least].bytes + bytes_of(p, i) + bytes_of(p, i) / 2)
             put(p, sum, goal, i, least);
     }
 }
 
 /* True when the bytes of two tablets differ by a quarter at most. */
-static bool alike(const struct coord_plan *p, uint32_t a, uint32_t b)
+static bool alike(const struct work *p, uint32_t a, uint32_t b)
 {
     uint64_t x = bytes_of(p, a), y = bytes_of(p, b), apart = x > y ? x - y : y - x;
     return 4 * apart <= x;
 }
 
 /* Lets one tablet of the most loaded shard change places. False: that would not help. */
-static bool exchange(const struct coord_plan *p, struct sums *sum, uint16_t *goal)
+static bool exchange(const struct work *p, struct sums *sum, uint16_t *goal)
 {
     uint32_t most = extreme(p, sum, true, true), least = extreme(p, sum, true, false);
     uint64_t apart = sum[most].load - sum[least].load;
@@ -92,7 +100,7 @@ static bool exchange(const struct coord_plan *p, struct sums *sum, uint16_t *goa
     return true;
 }
 
-static void even_load(const struct coord_plan *p, struct sums *sum, uint16_t *goal)
+static void even_load(const struct work *p, struct sums *sum, uint16_t *goal)
 {
     uint64_t all = 0, kept = 0;
     for (uint32_t s = 0; s < p->shards; s++) {
@@ -102,26 +110,42 @@ static void even_load(const struct coord_plan *p, struct sums *sum, uint16_t *go
     double bound = COORD_PLAN_EVEN * (double)all / (double)kept;
     /* each exchange looks at all tablets */
     uint64_t most = 1 + EXCHANGES / (1 + (uint64_t)p->tablets);
-    for (uint64_t i = 0; i < most; i++) {
+    for (uint64_t i = 0; i < most; i++)
         if ((double)sum[extreme(p, sum, true, true)].load <= bound || !exchange(p, sum, goal))
             return;
+}
+
+/* Fills in `least`, the sums, and `even`. */
+static void weigh(const struct coord_plan *p, struct work *w, struct sums *sum)
+{
+    uint64_t all = 0, kept = 0;
+    for (uint32_t i = 0; i < p->tablets; i++)
+        all += p->bytes[i];
+    w->least = all / (16 * (uint64_t)p->tablets) + 1;
+    all += w->least * p->tablets;
+    for (uint32_t s = 0; s < p->shards; s++)
+        kept += !p->leaves[s];
+    SHOAL_ASSERT(kept > 0);
+    w->even = all / kept + all / kept / 100;
+    for (uint32_t i = 0; i < p->tablets; i++) {
+        SHOAL_ASSERT(p->owner[i] < p->shards);
+        sum[p->owner[i]].bytes += bytes_of(w, i);
+        sum[p->owner[i]].load += p->load[i];
     }
 }
 
 bool coord_plan_make(const struct coord_plan *p, uint16_t *goal)
 {
+    struct work w = {p->bytes, p->load, p->leaves, p->tablets, p->shards, 0, 0};
     struct sums *sum = calloc(p->shards, sizeof *sum);
+    SHOAL_ASSERT(p->tablets > 0);
     if (sum == NULL)
         return false;
+    weigh(p, &w, sum);
     memcpy(goal, p->owner, p->tablets * sizeof *goal);
-    for (uint32_t i = 0; i < p->tablets; i++) {
-        SHOAL_ASSERT(goal[i] < p->shards);
-        sum[goal[i]].bytes += bytes_of(p, i);
-        sum[goal[i]].load += p->load[i];
-    }
-    leave(p, sum, goal);
-    even_bytes(p, sum, goal);
-    even_load(p, sum, goal);
+    leave(&w, sum, goal);
+    even_bytes(&w, sum, goal);
+    even_load(&w, sum, goal);
     free(sum);
     return true;
 }

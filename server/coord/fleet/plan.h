@@ -2,9 +2,9 @@
  *
  * Tablets of shards that are to be empty go to the others. Then tablets go from shards with more
  * bytes than the mean to those with fewer, as long as that makes both more even. Then, while one
- * shard carries more than COORD_PLAN_EVEN of the mean load, one of its loaded tablets changes places
- * with a little loaded one, of about the same bytes, of the shard that carries least. So few tablets
- * move, and the bytes stay even. */
+ * shard carries more than COORD_PLAN_EVEN of the mean load, one of its loaded tablets changes
+ * places with a little loaded one, of about the same bytes, of the shard that carries least. So few
+ * tablets move, and the bytes stay even. */
 #ifndef SERVER_COORD_FLEET_PLAN_H
 #define SERVER_COORD_FLEET_PLAN_H
 

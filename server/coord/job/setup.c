@@ -386,22 +386,24 @@ void coord_setup_step(struct coord_job *j)
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-/* A shard answers for the tablets that it leads, in order of their numbers; the map names them. */
+/* A shard answers for the tablets from the first that it leads to the last one. The map names those
+ * that it leads. */
 static void digest_reply(void *context, const struct coord_call *call, uint32_t shard,
                          const struct wire *reply, const struct msg *m)
 {
     struct coord_job *j = context;
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
-    uint32_t at = 0, first = coord_map_first(&j->fleet->cluster, j->numbers, s);
+    uint32_t from = reply->u.DIGEST_reply.tablet_first;
+    uint32_t first = coord_map_first(&j->fleet->cluster, j->numbers, s);
     SHOAL_ASSERT(call->owner < j->at.tables);
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
     coord_member_note_rss(&j->fleet->members, shard, reply->u.DIGEST_reply.rss_peak_bytes);
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
-        if (j->fleet->cluster.shard_of[first + t] == shard &&
-            at < reply->u.DIGEST_reply.tablet_count)
-            j->digest[s->tablet_first + t] = value[at++];
+        if (j->fleet->cluster.shard_of[first + t] == shard && t >= from &&
+            t - from < reply->u.DIGEST_reply.tablet_count)
+            j->digest[s->tablet_first + t] = value[t - from];
     struct err e;
     /* when the store fails here, it fails for the progress that follows, too */
     (void)coord_member_note_digested(&j->fleet->members, shard, j->fleet->store,

@@ -269,6 +269,22 @@ START_TEST(coord_moves_wait_for_open_calls)
 }
 END_TEST
 
+/* The drop of a run waits for the next job: no plan waits for it. */
+START_TEST(coord_moves_do_not_wait_for_a_run_to_be_dropped)
+{
+    static const struct coord_setup nothing;
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = fleet(),
+                                                    .request = {.type = WIRE_TYPE_RUN_DROP},
+                                                    .target = COORD_NOBODY,
+                                                    .set_up = &nothing,
+                                                    .on_done = no_reply}));
+    plan(0, 1);
+    go(20000);
+    ck_assert_uint_eq(owned(0), 0);
+}
+END_TEST
+
 /* A coordinator that ends in the middle of a group leaves the giver frozen: the next one tells all
  * shards a map of a new epoch, then goes on. */
 START_TEST(coord_moves_coordinator_that_starts_again_goes_on)
@@ -349,6 +365,7 @@ int main(void)
     tcase_add_test(t, coord_moves_taker_that_refuses_ends_the_group);
     tcase_add_test(t, coord_moves_hold_other_calls);
     tcase_add_test(t, coord_moves_wait_for_open_calls);
+    tcase_add_test(t, coord_moves_do_not_wait_for_a_run_to_be_dropped);
     tcase_add_test(t, coord_moves_coordinator_that_starts_again_goes_on);
     tcase_add_test(t, coord_moves_giver_hears_of_its_tablets_after_a_restart);
     tcase_add_test(t, coord_moves_stop_ends_the_plan_with_its_group);

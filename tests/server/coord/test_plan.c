@@ -37,18 +37,17 @@ static void make(void)
     }
 }
 
-/* All shards that keep tablets have the same bytes, but for 5 %. */
+/* All shards that keep tablets have the same bytes, but for 6 %. */
 static void bytes_even(uint32_t shards)
 {
     uint64_t all = 0;
     for (uint32_t s = 0; s < SHARDS; s++)
         all += sum_bytes[s];
-    for (uint32_t s = 0; s < SHARDS; s++) {
+    for (uint32_t s = 0; s < SHARDS; s++)
         if (leaves[s])
             ck_assert_uint_eq(sum_bytes[s], 0);
         else
-            ck_assert_double_eq_tol((double)sum_bytes[s] * shards / (double)all, 1, 0.05);
-    }
+            ck_assert_double_eq_tol((double)sum_bytes[s] * shards / (double)all, 1, 0.06);
 }
 
 START_TEST(plan_of_even_shards_moves_nothing)
@@ -118,7 +117,8 @@ START_TEST(plan_deals_out_tablets_without_rows)
     memset(bytes, 0, sizeof bytes);
     memset(owner, 0, sizeof owner);
     make();
-    ck_assert_uint_eq(moved, 750);
+    ck_assert_uint_ge(moved, 735);
+    ck_assert_uint_le(moved, 765);
 }
 END_TEST
 

@@ -383,8 +383,9 @@ START_TEST(digests_go_where_the_map_says)
         for (uint32_t s = 0; s < 2; s++) {
             struct wire w = {.type = WIRE_TYPE_DIGEST, .reply = true};
             struct msg *m = msg_new();
-            w.u.DIGEST_reply = (struct wire_DIGEST_reply){
-                .tablet_first = 16 * s, .tablet_count = _i == 0 ? 16 : 15, .rows = 10 + s};
+            w.u.DIGEST_reply = (struct wire_DIGEST_reply){.tablet_first = 16 * (t == 0 ? s : 1 - s),
+                                                          .tablet_count = _i == 0 ? 16 : 15,
+                                                          .rows = 10 + s};
             ck_assert_ptr_nonnull(msg_add(m, 0));
             uint64_t *value = msg_add(m, 16 * sizeof *value);
             for (uint32_t i = 0; i < 16; i++)

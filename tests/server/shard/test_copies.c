@@ -201,6 +201,26 @@ START_TEST(an_old_leader_past_its_lease_answers_nothing)
 }
 END_TEST
 
+/* Tablets have moved while the follower followed, and it has not heard of it. */
+START_TEST(a_new_leader_waits_for_the_newest_map)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 2);
+    struct shard *s = f.copy[0].shard;
+    s->copies.map_due = s->lead.epoch + 1;
+    uint64_t push = fleet_push(&f, 0, 3), reader = rig_pull(fleet_worker(&f, 0), EVAL, 0, 0, 5);
+    fleet_run(&f, 20);
+    ck_assert_int_eq(rig_status(&f.worker, push), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&f.worker, reader), SHOAL_E_AGAIN);
+    s->copies.map_due = s->lead.epoch;
+    push = fleet_push(&f, 0, 3);
+    fleet_run(&f, 20);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    fleet_free(&f);
+}
+END_TEST
+
 /* The coordinator stands still and then answers many beats at once: an answer to an old beat is no
  * reason for a new one, else beats and answers would go back and forth for ever. */
 START_TEST(a_late_answer_asks_for_no_beat)
@@ -288,6 +308,7 @@ int main(void)
     tcase_add_test(c, pushes_wait_below_min_in_sync);
     tcase_add_test(c, the_coordinator_hears_of_a_change_when_the_copies_have_it);
     tcase_add_test(c, an_old_leader_past_its_lease_answers_nothing);
+    tcase_add_test(c, a_new_leader_waits_for_the_newest_map);
     tcase_add_test(c, a_late_answer_asks_for_no_beat);
     tcase_add_test(c, a_coordinator_that_stands_by_renews_no_lease);
     tcase_add_test(c, a_refused_follower_that_dies_holds_up_nothing);

@@ -131,6 +131,36 @@ START_TEST(a_giver_holds_pushes_until_the_map)
 }
 END_TEST
 
+/* Lane 0 waits for lane 1 when the tablet of its pull moves. */
+START_TEST(a_pull_that_waits_is_refused_when_its_tablet_has_moved)
+{
+    rig_free(&r);
+    r = (struct rig){0};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    push(1);
+    rig_run(&r, 5);
+    uint64_t waits = rig_pull(&r, 0, 3, 0, rig_key(TABLET, 0));
+    uint64_t other = rig_pull(&r, 0, 3, 0, rig_key(TABLET + 1, 0));
+    ck_assert_int_eq(answered(waits), RIG_WAITING);
+    read_for(2);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    for (uint32_t lane = 0; lane < 2; lane++)
+        rig_push(&r, (struct rig_push_args){.lane = lane, .from = lane == 0, .to = 2, .count = 8});
+    for (uint32_t t = 0; t < 2; t++)
+        for (uint32_t lane = 0; lane < 2; lane++)
+            for (uint32_t first = t == 0 ? 8 : 0; first < 16; first++)
+                if (t != 0 || first != TABLET)
+                    rig_push(&r, (struct rig_push_args){.table = t,
+                                                        .lane = lane,
+                                                        .from = t == 0 && lane == 0,
+                                                        .to = 2,
+                                                        .first = first,
+                                                        .count = 1});
+    ck_assert_int_eq(answered(waits), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+}
+END_TEST
+
 START_TEST(a_giver_goes_on_with_a_map_that_moves_nothing)
 {
     read_for(2);
@@ -231,6 +261,31 @@ START_TEST(strays_are_dropped)
 }
 END_TEST
 
+/* The coordinator has stored the map that gives the tablet to this shard, but has not told it yet
+ * when the shard starts again and hears the former map once more. */
+START_TEST(a_taker_that_starts_again_keeps_what_the_map_may_give_it)
+{
+    give();
+    uint64_t take = move_take(3, TABLET);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, take), 0);
+    sim_kill(r.shard_node);
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    sim_node_set_handler(r.client, &client_handler, &r);
+    rig_run(&r, 100);
+    uint16_t shard_of[2u << RIG_BITS] = {0};
+    shard_of[TABLET] = 1;
+    struct wire w = rig_wire(&r, WIRE_TYPE_MAP_SET);
+    w.u.MAP_SET = (struct wire_MAP_SET){
+        .map_epoch = 2, .tablet_count = 2u << RIG_BITS, .cluster_high = RIG_CLUSTER};
+    ck_assert_int_eq(answered(rig_send(&r, &w, 1, shard_of, sizeof shard_of, NULL, 0)), 0);
+    ck_assert_uint_eq(rows(), 1);
+    ck_assert_int_eq(answered(move_map(3, false, 0)), 0);
+    ck_assert_uint_eq(rows(), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("move");
@@ -238,12 +293,14 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_giver_holds_pushes_until_the_map);
+    tcase_add_test(t, a_pull_that_waits_is_refused_when_its_tablet_has_moved);
     tcase_add_test(t, a_giver_goes_on_with_a_map_that_moves_nothing);
     tcase_add_test(t, a_tablet_leaves_only_where_the_map_says_that_it_may);
     tcase_add_test(t, a_read_for_an_old_epoch_or_of_a_foreign_tablet_freezes_nothing);
     tcase_add_test(t, a_taker_answers_when_the_tablets_are_on_disk);
     tcase_add_test(t, a_damaged_tablet_is_not_taken);
     tcase_add_loop_test(t, strays_are_dropped, 0, 2);
+    tcase_add_test(t, a_taker_that_starts_again_keeps_what_the_map_may_give_it);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
