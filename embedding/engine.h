@@ -122,9 +122,9 @@ struct engine_place {
 const struct engine_place *engine_place(const struct engine *g);
 /* The place is on disk on return; the map is copied. IO, NOMEM: nothing has changed. */
 int engine_place_set(struct engine *g, const struct engine_place *place, struct err *e);
-/* 0 if every tablet that has rows or marks here stays here under the map of `next`, or is one of
- * the global tablets may_leave (count); else CONFIG, which names the tablet. AGAIN while rows are
- * being read back and this is unknown. */
+/* 0 if every tablet that has rows or marks here stays here under the map of `next`, is one of the
+ * global tablets may_leave (count), or is a stray already (move.h); else CONFIG, which names the
+ * tablet. AGAIN while rows are being read back and this is unknown. */
 int engine_place_leaves(const struct engine *g, const struct engine_place *next,
                         const uint32_t *may_leave, uint32_t count, struct err *e);
 

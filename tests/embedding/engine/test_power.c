@@ -350,8 +350,10 @@ static int do_out(struct rig *s, const struct entry *o, struct err *e)
     rc = engine_tablets_drop(s->g, &tablet, 1, e);
     rig_lead(s);
     bool nothing = rc == 0 && s->g->sequence == before; /* it was empty: there is no record */
-    if (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN || nothing)
-        held_forget();
+    if (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN || nothing) {
+        free(h->image); /* the other engine may still have to take an older one */
+        *h = (struct held){0};
+    }
     return rc;
 }
 
