@@ -49,12 +49,13 @@ CANNOT = {
         "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
-        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG, "tests/replicas [CASE...]": LONG,
+        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG, "deploy/test-ha": "installs and starts ZooKeeper", "tests/replicas [CASE...]": LONG,
         "tests/restore [--rows N]": LONG, "tests/arm64 [DIR]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
         "tests/plants/run [NAME...]": LONG, "tests/plants/run --draw 10 --seed S": "deploy/test draws",
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
-    "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG},
+    "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
+                            "SHOAL_SIM_KIND=2 SHOAL_SIM_FIRST=1 SHOAL_SIM_SEEDS=40 build/release/bin/sim_test_moves": CTEST},
 }
 
 RUN, KEPT, EMPTY = "--run-dir runs/kept", "runs/kept/checkpoints", "tcp://EMPTY"
@@ -83,6 +84,8 @@ AS = {
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal replace b --coordinator EP": f"! shoal replace b --coordinator {EMPTY} 2> refused && grep -q 'replicas: 1' refused",
         "shoal promote 0 --coordinator EP": f"! shoal promote 0 --coordinator {EMPTY} 2> refused && grep -q 'no other copies' refused",
+        "shoal rebalance --coordinator EP": "shoal rebalance --coordinator tcp://GOING | grep -q 'no tablet has to move'",
+        "shoal drain b --coordinator EP": "! shoal drain b --coordinator tcp://GOING 2> refused && grep -q 'no shard is on a server b' refused",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",
         "shoal checkpoint verify DIR/000007": f"shoal checkpoint verify {KEPT}/LAST",
