@@ -47,6 +47,8 @@ static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048], who[64];
 static const char *folder;
+static uint32_t swaps; /* how often the coordinator that stood by has led */
+static bool standby;   /* two coordinators; the faults are the deaths of the one that leads */
 static struct oracle_count counts[VALUES];
 
 struct kind {
@@ -210,9 +212,26 @@ static enum fault fault_draw(struct rng *r, const struct kind *k)
     return one < FAULT_server_without_power ? (enum fault)one : FAULT_server_killed;
 }
 
+/* The process dies, or its machine: then no connection closes. */
+static void coord_dies(struct rng *r)
+{
+    bool silent = rng_below(r, 2) == 0;
+    for (uint32_t i = 0; silent && i < all_copies(); i++)
+        if (cluster.server[i].node != NULL)
+            sim_cut(cluster.coord_node, cluster.server[i].node, UINT64_MAX);
+    for (uint32_t i = 0; silent && i < cluster.workers; i++)
+        if (cluster.worker[i].node != NULL)
+            sim_cut(cluster.coord_node, cluster.worker[i].node, UINT64_MAX);
+    cluster_coord_kill(&cluster);
+}
+
 /* Returns when the fault is over. */
 static uint64_t strike(struct rng *r, const struct kind *k)
 {
+    if (standby) {
+        coord_dies(r);
+        return 0;
+    }
     enum fault fault = fault_draw(r, k);
     uint32_t shard = (uint32_t)rng_below(r, cluster.coord->fleet.members.shards);
     uint64_t term = cluster.coord->fleet.copies.of[shard].term;
@@ -313,6 +332,39 @@ static void job_suffers(struct rng *r, const struct kind *k)
                   sim_now_ns(cluster.sim) / SECOND);
 }
 
+/* A server's disk is gone for good, in the middle of the job; it is replaced, and a new one comes
+ * with an empty folder. */
+static void job_loses_a_server(struct rng *r, const struct kind *k)
+{
+    char command[600];
+    (void)k;
+    struct wire w = {.type = WIRE_TYPE_REPLACE};
+    struct coord_ask a = {.from = 77, .request = &w};
+    uint32_t server = (uint32_t)rng_below(r, cluster.options.servers);
+    (void)sim_run(cluster.sim, in(60 * SECOND), in_sync, NULL);
+    bool over = cluster_run(&cluster, in((1 + rng_below(r, 400)) * MS));
+    ck_assert(!over && in_sync(NULL));
+    oracle_marks();
+    snprintf(w.u.REPLACE.server, sizeof w.u.REPLACE.server, "server-%u", server);
+    ck_assert_int_eq(coord_copies_replace(&cluster.coord->fleet, &a), SHOAL_E_BUSY);
+    cluster_server_kill(&cluster, server);
+    snprintf(command, sizeof command, "rm -rf %s/server-%u*", cluster.options.dir, server);
+    ck_assert_int_eq(system(command), 0);
+    int rc = SHOAL_E_BUSY;
+    for (uint32_t i = 0; i < 20 && rc != 0; i++) {
+        over = over || cluster_run(&cluster, in(500 * MS));
+        (void)sim_run(cluster.sim, in(500 * MS), NULL, NULL);
+        rc = coord_copies_replace(&cluster.coord->fleet, &a);
+        coord_fleet_end(&cluster.coord->fleet);
+    }
+    ck_assert_msg(rc == 0, "%s: %s", who, a.e.text);
+    for (uint32_t s = 0; s < cluster.coord->fleet.members.shards; s++)
+        ck_assert_str_ne(cluster.coord->fleet.members.shard[s].server, w.u.REPLACE.server);
+    over = over || cluster_run(&cluster, in(rng_below(r, 2000) * MS));
+    cluster_mend(&cluster);
+    ck_assert_msg(over || cluster_run(&cluster, in(BOUND)), "%s: not over", who);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static struct oracle_rows calm;
@@ -344,7 +396,9 @@ static struct cluster_options options_of(struct rng *r, const struct kind *k, ui
     o.sim.reorder = rng_below(r, 2) == 1;
     o.sim.delay_max_ns = MS + rng_below(r, 5) * MS;
     o.power = number("SHOAL_SIM_POWER", seed % 8 == 3) != 0;
-    if (!o.power && number("SHOAL_SIM_KEEP", seed % 4 == 1) != 0)
+    o.standby = standby;
+    o.power &= !standby;
+    if (!o.power && !standby && number("SHOAL_SIM_KEEP", seed % 4 == 1) != 0)
         o.keep_ns = MS / 10 + seed % 5 * 5 * MS;
     return o;
 }
@@ -364,6 +418,8 @@ static void job_check(const struct kind *k, uint64_t seed)
     struct oracle_rows rows;
     cluster_result(&cluster, &got);
     bool ended = ended_by_power(&got, k);
+    if (standby)
+        swaps += cluster.coords - 1;
     ck_assert_msg(got.state == WIRE_JOB_DONE || ended, "%s: state %u: %s", who, got.state,
                   got.text);
     cluster_mend(&cluster);
@@ -399,7 +455,8 @@ static void tally_note(void)
     tally->lost += oracle_lost();
 }
 
-static uint64_t play(const struct kind *k, uint64_t seed)
+static uint64_t play_with(const struct kind *k, uint64_t seed,
+                          void (*suffers)(struct rng *r, const struct kind *k))
 {
     struct rng r = rng_of(seed, 7, 8);
     char dir[512], command[600];
@@ -413,7 +470,7 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     cluster_start(&cluster, &o, backend);
     oracle_watch(&cluster, who);
     if (seed != 0)
-        job_suffers(&r, k);
+        suffers(&r, k);
     else
         ck_assert(cluster_run(&cluster, BOUND));
     job_check(k, seed);
@@ -424,6 +481,11 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     snprintf(command, sizeof command, "rm -rf %s", dir);
     ck_assert_int_eq(system(command), 0);
     return trace;
+}
+
+static uint64_t play(const struct kind *k, uint64_t seed)
+{
+    return play_with(k, seed, job_suffers);
 }
 
 START_TEST(replicas_lose_no_acknowledged_push)
@@ -442,6 +504,29 @@ START_TEST(replicas_same_seed_is_the_same_run)
     uint64_t first = play(&kinds[0], 5), second = play(&kinds[0], 5);
     ck_assert_uint_eq(first, second);
     ck_assert_uint_ne(first, play(&kinds[0], 4));
+    tally->seed = 0;
+}
+END_TEST
+
+START_TEST(replicas_go_on_without_a_server)
+{
+    play(&kinds[_i], 0);
+    for (uint64_t seed = 5; seed < 7; seed++) /* no loss of power beside it */
+        (void)play_with(&kinds[_i], seed, job_loses_a_server);
+    tally->seed = 0;
+}
+END_TEST
+
+/* The coordinator dies, sometimes in silence, and the one that stood by leads. */
+START_TEST(replicas_and_workers_follow_the_coordinator_that_leads)
+{
+    play(&kinds[_i], 0);
+    standby = true;
+    swaps = 0;
+    for (uint64_t seed = 6; seed < 8; seed++)
+        (void)play(&kinds[_i], seed);
+    ck_assert_uint_gt(swaps, 0);
+    standby = false;
     tally->seed = 0;
 }
 END_TEST
@@ -496,6 +581,11 @@ int main(int argc, char **argv)
     tcase_set_timeout(c, 7200);
     tcase_add_loop_test(c, replicas_lose_no_acknowledged_push, one ? atoi(only) : 0,
                         one ? atoi(only) + 1 : (int)KINDS);
+    if (!one) {
+        tcase_add_loop_test(c, replicas_go_on_without_a_server, 0, (int)KINDS);
+        tcase_add_loop_test(c, replicas_and_workers_follow_the_coordinator_that_leads, 0, 1);
+        tcase_add_loop_test(c, replicas_and_workers_follow_the_coordinator_that_leads, 3, 4);
+    }
     if (!one)
         tcase_add_test(c, replicas_same_seed_is_the_same_run);
     suite_add_tcase(s, c);
