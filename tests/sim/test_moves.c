@@ -315,7 +315,8 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     bool settled = cluster_settle(&cluster, in(BOUND));
     ck_assert_msg(settled, "%s: the shards do not come back", who);
     struct oracle_rows rows;
-    oracle_marks();
+    /* marks are not checked: the job is over, and a tablet may move from a shard that has dropped
+     * the run to one that has not yet */
     oracle_rows_take(&rows);
     if (is_probe(k))
         oracle_rows_count(&rows, counts, VALUES, EPOCHS);
