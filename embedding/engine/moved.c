@@ -151,7 +151,7 @@ static int detach(struct apply *a, struct table *t, uint32_t tablet, uint32_t ep
     return 0;
 }
 
-/* Of a follower that has the map already, or has still the one of before. */
+/* The record may be one of a follower, whose map is the new one or still the former one. */
 static void recount(struct apply *a, uint32_t table, uint32_t tablet)
 {
     const struct mark_scope *s = &a->g->table[table].scope;

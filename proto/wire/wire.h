@@ -282,8 +282,8 @@ struct wire_heat {
  * copy that leads, and the key that it shows; empty: the sender leads, until shard_lease_ms after
  * it sent this beat.
  *
- * Of a copy that follows: lag_ms: for how long it has lacked a record of the leader (0: it has all
- * that it knows of); record_bytes: bytes of a record, on average; while it copies the leader's
+ * A copy that follows tells lag_ms: for how long it has lacked a record of the leader (0: it has
+ * all that it knows of); record_bytes: bytes of a record, on average; while it copies the leader's
  * rows: copied of about copy_bytes bytes, for copy_ms so far (copy_bytes 0: it copies nothing). */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \

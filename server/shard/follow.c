@@ -228,6 +228,7 @@ static void engine_closed(struct shard *s)
 {
     engine_close(s->engine, false);
     s->engine = NULL;
+    s->moves.give.reading = false;
     SHOAL_ASSERT(s->group.head == NULL);
     copies_engine_gone(s);
     cut_engine_gone(s);

@@ -181,6 +181,7 @@ static void given_cb(void *context, int status, const char *text, const void *im
     struct move_give *g = &s->moves.give;
     peer_t to = g->reader;
     g->reader = 0;
+    g->reading = false;
     if (to == 0)
         return; /* a map has ended it */
     if (status) {
@@ -208,7 +209,8 @@ static int give_check(const struct shard *s, const struct wire_MOVE_READ *r, str
         return err_set(e, SHOAL_E_CONFIG,
                        "it has the map of epoch %" PRIu64 ", the move is for epoch %" PRIu64,
                        l->epoch, r->map_epoch);
-    if (s->hold.cut != 0 || s->moves.give.reader != 0)
+    /* a former reading may end after the map that ended its move: its image lacks later pushes */
+    if (s->hold.cut != 0 || s->moves.give.reading)
         return err_set(e, SHOAL_E_BUSY, "a cut is held, or a tablet is being read; ask again");
     return 0;
 }
@@ -225,9 +227,12 @@ void move_on_read(struct shard *s, peer_t from)
         g->reader = from;
         g->reader_id = id;
         g->tablet = r.tablet;
+        g->reading = true;
         rc = engine_give(s->engine, r.tablet, given_cb, s, &e);
-        if (rc)
+        if (rc) {
             g->reader = 0;
+            g->reading = false;
+        }
     }
     if (rc)
         give_refuse(s, from, id, rc, e.text);
@@ -308,7 +313,7 @@ void move_init(struct shard *s)
 void move_lead_end(struct shard *s)
 {
     take_end(s);
-    s->moves.give = (struct move_give){0};
+    s->moves.give = (struct move_give){.reading = s->moves.give.reading};
 }
 
 void move_close(struct shard *s)

@@ -46,6 +46,7 @@ struct move_take {  /* the taker */
 
 struct move_give {  /* the giver */
     uint64_t epoch; /* pushes wait for a map of this epoch; 0: nothing is frozen */
+    bool reading;   /* the engine reads a tablet, perhaps for a move that has ended since */
     peer_t reader;  /* gets the image that is being made; 0: none is */
     uint64_t reader_id;
     uint32_t tablet;

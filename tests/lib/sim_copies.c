@@ -19,7 +19,7 @@ static uint32_t all_copies(const struct cluster *c)
     return c->options.servers * c->options.shards;
 }
 
-/* ---- who is there ---------------------------------------------------------------------------- */
+/* ---- the copies that are there --------------------------------------------------------------- */
 
 static const struct shard *shard_of(const struct cluster *c, const struct coord_shard *s)
 {

@@ -92,7 +92,7 @@ static bool lost(uint64_t run, uint32_t lane, uint32_t table, uint32_t first, ui
     return o.power;
 }
 
-/* ---- who leads ------------------------------------------------------------------------------- */
+/* ---- the shard that leads -------------------------------------------------------------------- */
 
 /* False for a tablet that has moved to another shard, which this shard may not have been told. Its
  * late answers, to pushes that it took before, may have a mark that is too low. */

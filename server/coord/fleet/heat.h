@@ -4,7 +4,7 @@
  *     coord_heat_ask -> HEAT for each table, to all shards -> done: the figures are in heat.of
  *
  * One collection runs at a time. It ends with an error when the map changes meanwhile, when a shard
- * refuses, and after COORD_HEAT_NS, so a shard that is away delays nobody for longer. Thread: the
+ * refuses, and after COORD_HEAT_NS, so a shard that is away delays a plan no longer. Thread: the
  * coordinator's loop. */
 #ifndef SERVER_COORD_FLEET_HEAT_H
 #define SERVER_COORD_FLEET_HEAT_H
