@@ -363,7 +363,7 @@ int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out
         free(d);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     }
-    *d = (struct disk_store){.base = {disk_begin, disk_close},
+    *d = (struct disk_store){.base = {.begin = disk_begin, .close = disk_close},
                              .memory = s,
                              .options = options_new(),
                              .write_options = rocksdb_writeoptions_create(),
