@@ -16,6 +16,33 @@ def within(seconds, what, look):
     raise AssertionError(f"{what}: not within {seconds} s")
 
 
+def bsp_job(space, name, train, epochs, **over):
+    """Writes a job whose digests tell of each push that is lost, late, or applied twice."""
+    return job_file(space / name, train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": epochs, "model.norm": "batch",
+                                            "model.dropout": 0.1, "durability": None, **over})
+
+
+def counting_job(space, name, train, epochs, **over):
+    """Writes a job whose rows count: a push that is lost or applied twice changes the digest, whatever the order."""
+    return job_file(space / name, train, **{"model.kind": "probe", "tables[0].dim": 1, "train.consistency": "ssp", "train.staleness": 2, "train.prefetch": 4,
+                                            "train.batch": 128, "train.lanes": 4, "tables[0].optimizer.kind": "sgd", "durability": None,
+                                            "train.epochs": epochs, **over})
+
+
+def submit(fleet, job, workers=2):
+    """Begins a job; returns its submission, which ends with it."""
+    for i in range(workers):
+        fleet.worker(f"w{i}", job)
+    return subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(fleet, submission, seconds=300):
+    """Waits for a job's end; returns its digests."""
+    text = submission.communicate(timeout=seconds)[0]
+    assert submission.returncode == 0, text[-3000:]
+    return digests(json.loads((fleet.space / "report.json").read_text()))
+
+
 class Fleet:
     """A coordinator and servers with names, folders and sockets that stay; what runs goes with it."""
 
@@ -45,6 +72,9 @@ class Fleet:
         return self.start(who, "--set", f"listen={self.at(who)}", "--set", f"data_dir={folder or self.folder(who)}", "--set",
                           f"name={name or who}", "--set", f"coordinator={self.endpoint if coordinator is None else coordinator}", *words)
 
+    def worker(self, who, job):
+        return self.start(who, "train", "--config", job, "--coordinator", self.endpoint, program="shoal-worker")
+
     def at(self, who):
         """Returns the endpoint of a server."""
         return f"ipc://{self.space.path}/{self.name}-{who}.sock"
@@ -64,6 +94,11 @@ class Fleet:
             process = self.running.pop(one)
             process.terminate()
             process.wait(30)
+
+    def kill(self, who):
+        process = self.running.pop(who)
+        process.kill()
+        process.wait()
 
     def said(self, who):
         return self.running[who].log.read_text(errors="replace")

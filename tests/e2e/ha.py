@@ -2,9 +2,8 @@
 
 SHOAL_KILLS sets how many coordinators die (default 5), SHOAL_BIN the folder of the programs."""
 from fleet import Fleet as AnyFleet
-from fleet import shoal, within
+from fleet import bsp_job, shoal, within
 from lib import *
-from test_replicas import bsp_job
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "5"))
 JAR = pathlib.Path("/usr/share/java/zookeeper.jar")

@@ -180,6 +180,11 @@ def data_folder(name):
     return path if root and path.is_dir() else None
 
 
+def part(values, share):
+    """Returns the value below which that share of them lies."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else None
+
+
 class Skip(Exception):
     pass
 

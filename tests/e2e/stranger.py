@@ -167,3 +167,15 @@ def key_unmix(x):
     x ^= x >> 33
     x = x * pow(0xff51afd7ed558ccd, -1, 1 << 64) & MASK
     return x ^ x >> 33
+
+
+def tablet_of(key, bits):
+    """Returns the tablet of a key among 2^bits (proto/base/key.h)."""
+    for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
+        key = (key ^ key >> 33) * factor & MASK
+    return (key ^ key >> 33) >> 64 - bits
+
+
+def key_of_tablet(tablet, bits):
+    """Returns a key of the first field that lies in a tablet."""
+    return next(key for key in itertools.count(1) if tablet_of(key, bits) == tablet)

@@ -1,21 +1,15 @@
 #!/usr/bin/env python3
 """test_moves: tablets move between servers while jobs train: a server is emptied and filled again, servers die in the middle of it."""
 from fleet import Fleet as AnyFleet
-from fleet import shoal, within
+from fleet import bsp_job, ended, shoal, submit, within
 from lib import *
 
 SERVERS = ["s0", "s1", "s2"]
 
 
 class Fleet(AnyFleet):
-    def __init__(self, space, name):
-        super().__init__(space, name, shards=3)
-
-    def up(self):
-        self.coordinator()
-        for who in SERVERS:
-            self.server(who)
-        return self
+    def __init__(self, space, name, shards=3):
+        super().__init__(space, name, shards)
 
     def moves(self):
         return self.state().get("cluster", {}).get("moves")
@@ -34,28 +28,6 @@ class Fleet(AnyFleet):
         time.sleep(0.5)  # the text of the status may be older than the order
         within(seconds, "the plan's end", lambda: "moves" not in self.state().get("cluster", {"moves": None}))
 
-    def kill(self, who):
-        process = self.running.pop(who)
-        process.kill()
-        process.wait()
-
-
-def job(space, name, train, epochs):
-    return job_file(space / name, train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": epochs, "model.norm": "batch",
-                                            "model.dropout": 0.1, "durability": None})
-
-
-def submit(fleet, path, workers=2):
-    for i in range(workers):
-        fleet.start(f"w{i}", "train", "--config", path, "--coordinator", fleet.endpoint, program="shoal-worker")
-    return subprocess.Popen([SHOAL, "submit", path, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def ended(fleet, submission, seconds=300):
-    text = submission.communicate(timeout=seconds)[0]
-    assert submission.returncode == 0, text[-3000:]
-    return digests(json.loads((fleet.space / "report.json").read_text()))
-
 
 def trained(fleet):
     within(60, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state().get("examples", 0) > 0)
@@ -64,9 +36,9 @@ def trained(fleet):
 
 def a_server_is_emptied_and_filled_again(space):
     train = synth(space / "train.tsv", 6000, 5)
-    expected = digests(run_job(job(space, "calm.yaml", train, longer(60)), space / "calm", 1, 2))
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, longer(60)), space / "calm", 1, 2))
     with Fleet(space, "f").up() as fleet:
-        submission = submit(fleet, job(space, "job.yaml", train, longer(60)))
+        submission = submit(fleet, bsp_job(space, "job.yaml", train, longer(60)))
         trained(fleet)
         before = fleet.tablets()
         assert set(before) == set(SERVERS) and min(before.values()) > 0, before
@@ -93,10 +65,10 @@ def a_server_is_emptied_and_filled_again(space):
 
 def servers_die_while_tablets_move(space):
     train = synth(space / "train.tsv", 6000, 5)
-    expected = digests(run_job(job(space, "calm.yaml", train, longer(60)), space / "calm", 1, 2))
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, longer(60)), space / "calm", 1, 2))
     rng, died = random.Random(3), 0
     with Fleet(space, "f").up() as fleet:
-        submission = submit(fleet, job(space, "job.yaml", train, longer(60)))
+        submission = submit(fleet, bsp_job(space, "job.yaml", train, longer(60)))
         trained(fleet)
         for who in ["s1", "s0", "s2"]:
             fleet.order("drain", who)

@@ -3,7 +3,7 @@
 
 SHOAL_KILLS sets how many servers die (default 3)."""
 from fleet import Fleet as AnyFleet
-from fleet import shoal, within
+from fleet import bsp_job, ended, shoal, submit, within
 from lib import *
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "3"))
@@ -25,9 +25,6 @@ class Fleet(AnyFleet):
     def server(self, who, *words, **more):
         return super().server(who, "--set", "shards=2", *words, **more)
 
-    def workers(self, path, count):
-        return [self.start(f"w{i}", "train", "--config", path, "--coordinator", self.endpoint, program="shoal-worker") for i in range(count)]
-
     def copies(self):
         return self.state().get("cluster", {}).get("copies", [])
 
@@ -41,11 +38,6 @@ class Fleet(AnyFleet):
 
     def leaders(self):
         return [c["name"] for s in self.copies() for c in s["copies"] if c["leads"]]
-
-    def kill(self, who):
-        process = self.running.pop(who)
-        process.kill()
-        process.wait()
 
 
 def copies_are_told(fleet):
@@ -71,23 +63,6 @@ def copy_is_told_missing(fleet, who):
     assert doctor.returncode != 0 and f"server {who}: not heard, not in sync for " in doctor.stdout, doctor
 
 
-def bsp_job(space, name, train, epochs):
-    return job_file(space / name, train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": epochs, "model.norm": "batch",
-                                            "model.dropout": 0.1, "durability": None})
-
-
-def submit(fleet, job, workers=4):
-    """Begins a job; returns its submission, which ends with it."""
-    fleet.workers(job, workers)
-    return subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def ended(fleet, submission, seconds=300):
-    text = submission.communicate(timeout=seconds)[0]
-    assert submission.returncode == 0, text[-3000:]
-    return digests(json.loads((fleet.space / "report.json").read_text()))
-
-
 def killed_servers_leave_the_undisturbed_digest(space):
     """Servers die one at a time while each shard has two copies in sync, and come back; the coordinator names another leader."""
     train = synth(space / "train.tsv", 6000, 5)
@@ -95,7 +70,7 @@ def killed_servers_leave_the_undisturbed_digest(space):
     job, rng, died = bsp_job(space, "job.yaml", train, 20), random.Random(21), 0
     with Fleet(space, "f").up() as fleet:
         fleet.wait_in_sync()
-        submission = submit(fleet, job)
+        submission = submit(fleet, job, 4)
         while died < KILLS and submission.poll() is None:
             time.sleep(rng.uniform(0.3, 1.0))
             if not fleet.in_sync():
@@ -117,7 +92,7 @@ def a_lost_folder_is_filled_again(space):
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, 20), space / "calm", 1, 2))
     with Fleet(space, "f").up() as fleet:
         fleet.wait_in_sync()
-        submission = submit(fleet, bsp_job(space, "job.yaml", train, 20))
+        submission = submit(fleet, bsp_job(space, "job.yaml", train, 20), 4)
         time.sleep(1.5)
         fleet.kill("s1")
         shutil.rmtree(fleet.folder("s1"))
@@ -139,7 +114,7 @@ def a_server_is_replaced_by_another_one(space):
         beats, leads = shoal("replace", "s1", *to), shoal("promote", "0", *to)
         assert beats.returncode != 0 and "stop it first" in beats.stderr, beats
         assert leads.returncode != 0 and "nothing to promote" in leads.stderr, leads
-        submission = submit(fleet, bsp_job(space, "job.yaml", train, 20))
+        submission = submit(fleet, bsp_job(space, "job.yaml", train, 20), 4)
         time.sleep(1.5)
         fleet.kill("s1")
         shutil.rmtree(fleet.folder("s1"))
@@ -160,7 +135,7 @@ def a_stopped_leader_follows_when_it_goes_on(space):
     expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 1, 2))
     with Fleet(space, "f").up("--set", "shard_lease=1s") as fleet:
         fleet.wait_in_sync()
-        submission = submit(fleet, job_file(space / "job.yaml", train, **over))
+        submission = submit(fleet, job_file(space / "job.yaml", train, **over), 4)
         within(20, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
         shard = fleet.copies()[0]["copies"]
         who, other = (next(c["name"] for c in shard if c["leads"] == leads) for leads in (True, False))
