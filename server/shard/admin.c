@@ -172,9 +172,7 @@ void admin_map_set(struct shard *s, peer_t from)
     if (!rc)
         rc = admin_take_map(s, &e);
     if (!rc)
-        move_map_taken(s);
-    if (!rc && newer)
-        rc = move_strays(s, &e);
+        rc = move_map_taken(s, newer, &e);
     if (refused(s, from, rc, &e))
         return;
     SHOAL_ASSERT(s->lead.epoch == r.map_epoch);

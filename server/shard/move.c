@@ -254,15 +254,8 @@ static void thaw(struct shard *s)
     push_go_on(s);
 }
 
-void move_map_taken(struct shard *s)
-{
-    if (s->moves.take.epoch != 0 && s->moves.take.epoch <= s->lead.epoch)
-        take_end(s);
-    if (s->moves.give.epoch != 0 && s->moves.give.epoch <= s->lead.epoch)
-        thaw(s);
-}
-
-int move_strays(struct shard *s, struct err *e)
+/* Drops strays (3.), where this copy leads and nothing is being taken. */
+static int strays_drop(struct shard *s, struct err *e)
 {
     uint32_t tablet[WIRE_MOVE_TABLETS], count = 1;
     int rc = 0;
@@ -274,6 +267,18 @@ int move_strays(struct shard *s, struct err *e)
         if (count > 0)
             rc = engine_tablets_drop(s->engine, tablet, count, e);
     }
+    return rc;
+}
+
+int move_map_taken(struct shard *s, bool drops, struct err *e)
+{
+    int rc = 0;
+    if (s->moves.take.epoch != 0 && s->moves.take.epoch <= s->lead.epoch)
+        take_end(s);
+    if (drops) /* before pushes are admitted: no tablet is dropped beside them */
+        rc = strays_drop(s, e);
+    if (s->moves.give.epoch != 0 && s->moves.give.epoch <= s->lead.epoch)
+        thaw(s);
     return rc;
 }
 
@@ -290,9 +295,7 @@ void move_on_map(struct shard *s, peer_t from)
         if (rc == 0)
             rc = admin_take_map(s, &e);
         if (rc == 0)
-            move_map_taken(s);
-        if (rc == 0)
-            rc = move_strays(s, &e);
+            rc = move_map_taken(s, true, &e);
         s->sequence = copies_newest(s);
     }
     if (rc) {

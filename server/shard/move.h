@@ -66,11 +66,10 @@ void move_on_take(struct shard *s, peer_t from);
 void move_on_read(struct shard *s, peer_t from);
 void move_on_map(struct shard *s, peer_t from);
 void move_on_reply(struct shard *s, peer_t from);
-/* Another map has come: ends what it ends. */
-void move_map_taken(struct shard *s);
+/* Another map has come: ends what it ends. drops: strays (3.) go. AGAIN, BUSY: they go with the next
+ * map; IO. */
+int move_map_taken(struct shard *s, bool drops, struct err *e);
 /* Records have been synced, or the copies have more of them. */
 void move_synced(struct shard *s);
-/* Drops strays (3.), where this copy leads and nothing is being taken. */
-int move_strays(struct shard *s, struct err *e);
 
 #endif

@@ -131,6 +131,18 @@ START_TEST(a_giver_holds_pushes_until_the_map)
 }
 END_TEST
 
+/* The push is for other tablets, so it goes on with the map that takes this one away. */
+START_TEST(a_giver_that_holds_a_push_drops_the_tablet_with_the_map)
+{
+    read_for(2);
+    uint64_t other = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .count = 8});
+    ck_assert_int_eq(answered(other), RIG_WAITING);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+    ck_assert_uint_eq(rows(), 0);
+}
+END_TEST
+
 /* Lane 0 waits for lane 1 when the tablet of its pull moves. */
 START_TEST(a_pull_that_waits_is_refused_when_its_tablet_has_moved)
 {
@@ -304,6 +316,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_giver_holds_pushes_until_the_map);
+    tcase_add_test(t, a_giver_that_holds_a_push_drops_the_tablet_with_the_map);
     tcase_add_test(t, a_pull_that_waits_is_refused_when_its_tablet_has_moved);
     tcase_add_test(t, a_reading_of_a_former_move_answers_no_later_one);
     tcase_add_test(t, a_giver_goes_on_with_a_map_that_moves_nothing);
