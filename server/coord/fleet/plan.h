@@ -2,9 +2,15 @@
  *
  * Tablets of shards that are to be empty go to the others. Then tablets go from shards with more
  * bytes than the mean to those with fewer, as long as that makes both more even. Then, while one
- * shard carries more than COORD_PLAN_EVEN of the mean load, one of its loaded tablets changes
- * places with a little loaded one, of about the same bytes, of the shard that carries least. So few
- * tablets move, and the bytes stay even. */
+ * shard carries more than COORD_PLAN_EVEN of the mean load, some of its loaded tablets change
+ * places with as many little loaded ones, of about the same bytes, of the shard that carries least.
+ * So few tablets move, and the bytes stay even.
+ *
+ * A shard's tablets are kept in few stretches, because workers send a request for each stretch: a
+ * server's tablets that were dealt out by turns would cost each batch a request a tablet. So a
+ * tablet goes where those beside it are, as long as there is room. Load changes places by a single
+ * tablet where that is enough, else by stretches of 2, 4, 8, ...: each exchange takes away an
+ * eighth of what is too much. [test: plan_keeps_tablets_in_few_stretches] */
 #ifndef SERVER_COORD_FLEET_PLAN_H
 #define SERVER_COORD_FLEET_PLAN_H
 

@@ -11,7 +11,7 @@
 static uint16_t owner[TABLETS], goal[TABLETS];
 static uint64_t bytes[TABLETS], load[TABLETS], sum_bytes[SHARDS], sum_load[SHARDS];
 static bool leaves[SHARDS];
-static uint32_t moved;
+static uint32_t moved, stretches; /* stretches: of tablets of one shard beside each other */
 
 static void setup(void)
 {
@@ -30,10 +30,12 @@ static void make(void)
     memset(sum_bytes, 0, sizeof sum_bytes);
     memset(sum_load, 0, sizeof sum_load);
     moved = 0;
+    stretches = 1;
     for (uint32_t i = 0; i < TABLETS; i++) {
         sum_bytes[goal[i]] += bytes[i];
         sum_load[goal[i]] += load[i];
         moved += goal[i] != owner[i];
+        stretches += i > 0 && goal[i] != goal[i - 1];
     }
 }
 
@@ -73,6 +75,37 @@ START_TEST(plan_empties_a_shard)
     make();
     bytes_even(3);
     ck_assert_uint_eq(moved, TABLETS / 4);
+}
+END_TEST
+
+/* Servers are emptied and filled, again and again: each of the four shards has its tablets in a few
+ * stretches, not one by one. */
+START_TEST(plan_keeps_tablets_in_few_stretches)
+{
+    for (uint32_t round = 0; round < 400; round++) {
+        memset(leaves, 0, sizeof leaves);
+        leaves[round / 2 % SHARDS] = round % 2 == 0;
+        make();
+        bytes_even(SHARDS - (round % 2 == 0));
+        ck_assert_uint_le(stretches, 6 * SHARDS);
+        memcpy(owner, goal, sizeof owner);
+    }
+}
+END_TEST
+
+/* A third of the tablets, beside each other, carry four times as much as the others. */
+START_TEST(plan_exchanges_stretches_where_many_tablets_are_hot)
+{
+    for (uint32_t i = 0; i < TABLETS / 3; i++)
+        load[i] = 190 + i % 20;
+    make();
+    uint64_t all = 0;
+    for (uint32_t s = 0; s < SHARDS; s++)
+        all += sum_load[s];
+    for (uint32_t s = 0; s < SHARDS; s++)
+        ck_assert_double_le((double)sum_load[s] * SHARDS / (double)all, COORD_PLAN_EVEN + 0.01);
+    bytes_even(4);
+    ck_assert_uint_le(stretches, 40);
 }
 END_TEST
 
@@ -129,6 +162,8 @@ int main(void)
     tcase_add_test(t, plan_of_even_shards_moves_nothing);
     tcase_add_test(t, plan_fills_an_empty_shard_with_the_fewest_tablets);
     tcase_add_test(t, plan_empties_a_shard);
+    tcase_add_test(t, plan_keeps_tablets_in_few_stretches);
+    tcase_add_test(t, plan_exchanges_stretches_where_many_tablets_are_hot);
     tcase_add_test(t, plan_counts_bytes_and_not_tablets);
     tcase_add_test(t, plan_relieves_a_hot_shard);
     tcase_add_test(t, plan_ends_where_one_tablet_is_hot);
