@@ -202,11 +202,11 @@ int engine_place_leaves(const struct engine *g, const struct engine_place *next,
             uint32_t global = table_schema_of(table)->tablet_first + i;
             if (global < next->tablets && next->shard_of[global] == next->number)
                 continue;
-            if (is_among(may_leave, count, global))
-                continue;
             bool ours = global < p->tablets && p->shard_of[global] == p->number;
             if (!ours && p->map_epoch > 0 && global < p->tablets)
                 continue; /* a stray (move.h), which goes soon */
+            if (is_among(may_leave, count, global))
+                continue;
             if (ours && !engine_back(g))
                 return err_set(e, SHOAL_E_AGAIN, "rows are read back after a start; ask again");
             if (table_tablet_rows(table, i) > 0 || runs_marked(&g->runs, t, i))

@@ -341,9 +341,10 @@ struct wire_heat {
 #define WIRE_MOVE_TAKE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U64(rows) U64(bytes)
 /* Taker to giver: freezes the shard's pushes until a map of this epoch, or of a later one, has come
  * (MOVE_MAP). Reply frame 1: the tablet's image (embedding/move.h). TOO_BIG: no frame has room for
- * it. */
+ * it. pull_ns, push_ns: its load, as of HEAT, which goes with it. */
 #define WIRE_MOVE_READ(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet)
-#define WIRE_MOVE_READ_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet) U64(rows)
+#define WIRE_MOVE_READ_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U64(map_epoch) U32(tablet) U64(rows) U64(pull_ns) U64(push_ns)
 /* As MAP_SET, to giver and taker. frame 2: u32 global tablet numbers, (gone_count): these tablets
  * may leave the shard with rows and marks, because the taker has them on disk. */
 #define WIRE_MOVE_MAP(U32, U64, I32, F32, F64, B, STR) \

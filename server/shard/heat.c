@@ -80,6 +80,35 @@ int heat_take_lead(struct shard *s)
     return rc;
 }
 
+/* Returns a tablet's sums; NULL: it is in no led range. */
+static uint64_t *sums_of(const struct shard *s, uint32_t tablet)
+{
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        const struct table *table = engine_table(s->engine, t);
+        const struct heat_table *h = &s->heat.table[t];
+        if (table == NULL)
+            continue;
+        uint32_t own = tablet - table_schema_of(table)->tablet_first;
+        if (own - h->first < h->span)
+            return h->ns[own - h->first];
+    }
+    return NULL;
+}
+
+void heat_tablet(const struct shard *s, uint32_t tablet, uint64_t ns[HEAT_KINDS])
+{
+    const uint64_t *sums = sums_of(s, tablet);
+    for (int k = 0; k < HEAT_KINDS; k++)
+        ns[k] = sums != NULL ? sums[k] : 0;
+}
+
+void heat_tablet_set(struct shard *s, uint32_t tablet, const uint64_t ns[HEAT_KINDS])
+{
+    uint64_t *sums = sums_of(s, tablet);
+    if (sums != NULL)
+        memcpy(sums, ns, HEAT_KINDS * sizeof *ns);
+}
+
 static void fill(struct shard *s, const struct table *t, struct wire_heat *out)
 {
     const struct table_schema *schema = table_schema_of(t);

@@ -7,7 +7,8 @@
  * alike, and the sums cost nothing that could be measured. A key counts as 1 ns at least, so that
  * the simulator's clock, which stands still in a handler, gives sums too. Time means the walk over
  * the rows, with a pull's reply: what requests share (journal, sync) is left out. The sums are in
- * memory only: a shard that starts, and a copy that begins to lead, count from 0.
+ * memory only: a shard that starts, and a copy that begins to lead, count from 0. Those of a tablet
+ * that moves go with it.
  *
  * Thread: the shard's. heat_add neither allocates nor fails. */
 #ifndef SERVER_SHARD_HEAT_H
@@ -50,6 +51,10 @@ void heat_add(struct heat *h, const struct table_schema *s, enum heat_kind kind,
 /* Lets the sums shrink up to now. */
 void heat_shrink(struct heat *h, uint64_t now_ns);
 
+/* Nanoseconds of a tablet by its global number; 0 where it is in no led range. */
+void heat_tablet(const struct shard *s, uint32_t tablet, uint64_t ns[HEAT_KINDS]);
+/* Sets them, in a led range. */
+void heat_tablet_set(struct shard *s, uint32_t tablet, const uint64_t ns[HEAT_KINDS]);
 /* Takes over the led ranges (lead.h). NOMEM. */
 int heat_take_lead(struct shard *s);
 /* The request HEAT. */

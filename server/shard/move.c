@@ -131,6 +131,8 @@ static int take_tablet(struct shard *s)
     int rc =
         engine_take(s->engine, t->tablet[t->taken], image->data, image->bytes, &t->sequence, &e);
     if (rc == 0) {
+        t->heat[t->taken][HEAT_PULL] = s->in.u.MOVE_READ_reply.pull_ns;
+        t->heat[t->taken][HEAT_PUSH] = s->in.u.MOVE_READ_reply.push_ns;
         t->taken++;
         t->rows += s->in.u.MOVE_READ_reply.rows;
         t->bytes += image->bytes;
@@ -188,8 +190,10 @@ static void given_cb(void *context, int status, const char *text, const void *im
         give_refuse(s, to, g->reader_id, status, text);
         return;
     }
+    uint64_t heat[HEAT_KINDS];
+    heat_tablet(s, g->tablet, heat);
     shard_reply(s, WIRE_TYPE_MOVE_READ, g->reader_id)->u.MOVE_READ_reply =
-        (struct wire_MOVE_READ_reply){g->epoch, g->tablet, rows};
+        (struct wire_MOVE_READ_reply){g->epoch, g->tablet, rows, heat[HEAT_PULL], heat[HEAT_PUSH]};
     struct msg *m = wire_encode(&s->out);
     void *frame = msg_add(m, bytes);
     if (frame == NULL) {
@@ -257,12 +261,12 @@ static void thaw(struct shard *s)
 /* Drops strays (3.), where this copy leads and nothing is being taken. */
 static int strays_drop(struct shard *s, struct err *e)
 {
-    uint32_t tablet[WIRE_MOVE_TABLETS], count = 1;
+    uint32_t tablet[WIRE_MOVE_TABLETS], count = WIRE_MOVE_TABLETS;
     int rc = 0;
     if (s->copies.role == COPIES_FOLLOWS || !engine_back(s->engine) || s->moves.take.epoch != 0 ||
         engine_place(s->engine)->map_epoch == 0)
         return 0;
-    while (rc == 0 && count > 0) {
+    while (rc == 0 && count == WIRE_MOVE_TABLETS) { /* each look is one at all tablets */
         count = engine_strays(s->engine, tablet, WIRE_MOVE_TABLETS);
         if (count > 0)
             rc = engine_tablets_drop(s->engine, tablet, count, e);
@@ -272,9 +276,13 @@ static int strays_drop(struct shard *s, struct err *e)
 
 int move_map_taken(struct shard *s, bool drops, struct err *e)
 {
+    const struct move_take *t = &s->moves.take;
     int rc = 0;
-    if (s->moves.take.epoch != 0 && s->moves.take.epoch <= s->lead.epoch)
+    if (t->epoch != 0 && t->epoch <= s->lead.epoch) {
+        for (uint32_t i = 0; i < t->taken; i++)
+            heat_tablet_set(s, t->tablet[i], t->heat[i]);
         take_end(s);
+    }
     if (drops) /* before pushes are admitted: no tablet is dropped beside them */
         rc = strays_drop(s, e);
     if (s->moves.give.epoch != 0 && s->moves.give.epoch <= s->lead.epoch)

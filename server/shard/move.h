@@ -29,6 +29,7 @@
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/wire/wire.h"
+#include "server/shard/heat.h"
 
 struct shard;
 
@@ -39,7 +40,8 @@ struct move_take {  /* the taker */
     peer_t giver;
     uint32_t tablet[WIRE_MOVE_TABLETS], count, taken;
     uint64_t id, asked_ns; /* the request that waits for its reply; asked_ns 0: none does */
-    uint64_t sequence;     /* the newest record of a taken tablet */
+    uint64_t heat[WIRE_MOVE_TABLETS][HEAT_KINDS]; /* of those taken */
+    uint64_t sequence;                            /* the newest record of a taken tablet */
     uint64_t rows, bytes;
     struct env_timer timer;
 };
@@ -66,8 +68,8 @@ void move_on_take(struct shard *s, peer_t from);
 void move_on_read(struct shard *s, peer_t from);
 void move_on_map(struct shard *s, peer_t from);
 void move_on_reply(struct shard *s, peer_t from);
-/* Another map has come: ends what it ends. drops: strays (3.) go. AGAIN, BUSY: they go with the next
- * map; IO. */
+/* Another map has come: ends what it ends. drops: strays (3.) go. AGAIN, BUSY: they go with the
+ * next map; IO. */
 int move_map_taken(struct shard *s, bool drops, struct err *e);
 /* Records have been synced, or the copies have more of them. */
 void move_synced(struct shard *s);

@@ -24,6 +24,8 @@ static void client_on_message(void *core, peer_t from, struct msg *m)
         return;
     }
     wire_reply_to(&w, busy ? SHOAL_E_BUSY : 0, &out);
+    out.u.MOVE_READ_reply.pull_ns = 7000000;
+    out.u.MOVE_READ_reply.push_ns = 8000000;
     struct msg *reply = wire_encode(&out);
     if (!busy) {
         char *frame = msg_add(reply, image_bytes);
@@ -248,6 +250,28 @@ START_TEST(a_taker_answers_when_the_tablets_are_on_disk)
 }
 END_TEST
 
+/* A plan of moves counts the load of a tablet that has just come. */
+START_TEST(a_tablets_heat_goes_with_it)
+{
+    uint64_t ns[HEAT_KINDS];
+    read_for(2);
+    heat_tablet(r.shard, TABLET, ns);
+    uint64_t id = move_read(2, TABLET);
+    ck_assert_int_eq(answered(id), 0);
+    ck_assert_uint_gt(ns[HEAT_PUSH], 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.MOVE_READ_reply.push_ns, ns[HEAT_PUSH]);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.MOVE_READ_reply.pull_ns, ns[HEAT_PULL]);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    uint64_t take = move_take(3, TABLET);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, take), 0);
+    ck_assert_int_eq(answered(move_map(3, false, 0)), 0);
+    heat_tablet(r.shard, TABLET, ns);
+    ck_assert_uint_eq(ns[HEAT_PULL], 7000000);
+    ck_assert_uint_eq(ns[HEAT_PUSH], 8000000);
+}
+END_TEST
+
 START_TEST(a_damaged_tablet_is_not_taken)
 {
     give();
@@ -323,6 +347,7 @@ int main(void)
     tcase_add_test(t, a_tablet_leaves_only_where_the_map_says_that_it_may);
     tcase_add_test(t, a_read_for_an_old_epoch_or_of_a_foreign_tablet_freezes_nothing);
     tcase_add_test(t, a_taker_answers_when_the_tablets_are_on_disk);
+    tcase_add_test(t, a_tablets_heat_goes_with_it);
     tcase_add_test(t, a_damaged_tablet_is_not_taken);
     tcase_add_loop_test(t, strays_are_dropped, 0, 2);
     tcase_add_test(t, a_taker_that_starts_again_keeps_what_the_map_may_give_it);
