@@ -16,6 +16,7 @@
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
 #include "proto/base/key.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 #include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
@@ -25,6 +26,7 @@
 #include "tests/lib/sim_copies.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
+#include "worker/train/trainer.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -42,13 +44,17 @@
 #define EPOCHS 2u
 #define VALUES 60u
 #define STRIKES 6u
+#define TAKEOVERS 20u
+#define TAKEOVER_NS (300 * MS)
 
 static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048], who[64];
 static const char *folder;
+static uint32_t epochs = EPOCHS;
 static uint32_t swaps; /* how often the coordinator that stood by has led */
 static bool standby;   /* two coordinators; the faults are the deaths of the one that leads */
+static bool quiet;     /* no message is lost or late; the faults are deaths of servers */
 static struct oracle_count counts[VALUES];
 
 struct kind {
@@ -107,7 +113,7 @@ static void job_make(const struct kind *k)
         "net: {resend: 100ms}\n",
         worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"),
         probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
-        EPOCHS, k->mode, names[k->durability]);
+        epochs, k->mode, names[k->durability]);
 }
 
 static uint64_t in(uint64_t ns)
@@ -365,6 +371,37 @@ static void job_loses_a_server(struct rng *r, const struct kind *k)
     ck_assert_msg(over || cluster_run(&cluster, in(BOUND)), "%s: not over", who);
 }
 
+static void absences_note(uint64_t *longest)
+{
+    for (uint32_t i = 0; i < cluster.workers; i++)
+        if (cluster.worker[i].node != NULL)
+            *longest = MAX(*longest, trainer_absence_ns(cluster.worker[i].trainer));
+}
+
+/* Servers die one by one, and come back soon. There are more workers than lanes: one of them has no
+ * request under way most of the time. */
+static void job_loses_leaders(struct rng *r, const struct kind *k)
+{
+    bool over = false;
+    uint64_t longest = 0;
+    (void)k;
+    for (uint32_t i = 0; i < TAKEOVERS && !over; i++) {
+        (void)sim_run(cluster.sim, in(60 * SECOND), in_sync, NULL);
+        over = cluster_run(&cluster, in((1 + rng_below(r, 400)) * MS));
+        absences_note(&longest);
+        if (over || !in_sync(NULL))
+            continue;
+        tally->fault[FAULT_server_killed]++;
+        cluster_server_kill(&cluster, (uint32_t)rng_below(r, cluster.options.servers));
+        over = cluster_run(&cluster, in((5 + rng_below(r, 1000)) * MS));
+        cluster_mend(&cluster);
+    }
+    ck_assert_msg(over || cluster_run(&cluster, in(BOUND)), "%s: not over", who);
+    ck_assert_uint_gt(longest, 0);
+    ck_assert_msg(longest <= TAKEOVER_NS, "%s: a worker was without a shard for %" PRIu64 " ms",
+                  who, longest / MS);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static struct oracle_rows calm;
@@ -387,6 +424,12 @@ static struct cluster_options options_of(struct rng *r, const struct kind *k, ui
                                  .work_max_ns = 4 * MS};
     if (seed == 0)
         return o;
+    if (quiet) {
+        o.replicas = o.shards = 2;
+        o.servers = 3;
+        o.workers = 4;
+        return o;
+    }
     o.replicas = 2 + (uint32_t)rng_below(r, 2);
     o.servers = o.replicas + (uint32_t)rng_below(r, 5 - o.replicas);
     o.shards = o.replicas;
@@ -431,7 +474,7 @@ static void job_check(const struct kind *k, uint64_t seed)
         oracle_rows_take(&rows);
     }
     if (is_probe(k) && !ended)
-        oracle_rows_count(&rows, counts, VALUES, EPOCHS);
+        oracle_rows_count(&rows, counts, VALUES, epochs);
     if (seed == 0) {
         oracle_rows_free(&calm);
         calm = rows;
@@ -517,6 +560,22 @@ START_TEST(replicas_go_on_without_a_server)
 }
 END_TEST
 
+/* Shows how long a worker is without a shard whose leader has died: about as long as the
+ * coordinator's tick and a worker's question for the map. */
+START_TEST(replicas_take_over_at_once)
+{
+    epochs = 25;
+    play(&kinds[_i], 0);
+    quiet = true;
+    for (uint64_t seed = 1; seed < 9; seed++)
+        (void)play_with(&kinds[_i], seed, job_loses_leaders);
+    ck_assert_uint_gt(tally->fault[FAULT_server_killed], 20);
+    quiet = false;
+    epochs = EPOCHS;
+    tally->seed = 0;
+}
+END_TEST
+
 /* The coordinator dies, sometimes in silence, and the one that stood by leads. */
 START_TEST(replicas_and_workers_follow_the_coordinator_that_leads)
 {
@@ -583,6 +642,8 @@ int main(int argc, char **argv)
                         one ? atoi(only) + 1 : (int)KINDS);
     if (!one) {
         tcase_add_loop_test(c, replicas_go_on_without_a_server, 0, (int)KINDS);
+        tcase_add_loop_test(c, replicas_take_over_at_once, 0, 1);
+        tcase_add_loop_test(c, replicas_take_over_at_once, 3, 4);
         tcase_add_loop_test(c, replicas_and_workers_follow_the_coordinator_that_leads, 0, 1);
         tcase_add_loop_test(c, replicas_and_workers_follow_the_coordinator_that_leads, 3, 4);
     }

@@ -52,7 +52,7 @@ struct connection {
         bool refused;      /* NOT_LEADER, until it answers in another way */
         bool silent;       /* it owes a sign of life */
         uint64_t order;    /* requests sent up to here may be lost with the connection */
-        uint64_t begun_ns; /* 0: a request to the shard was answered since */
+        uint64_t begun_ns; /* a request has waited for the shard since then; 0: none has */
     } seek;
 };
 
@@ -67,6 +67,7 @@ struct client {
     uint64_t last_id, last_order;
     struct env_timer timer, seek_timer;
     uint32_t seek_tries; /* questions of this search */
+    uint64_t absence_ns; /* longest time of a request without a shard that was sought */
     struct request map_get;
     uint64_t heard_ns;
     uint32_t resend_ms;
@@ -133,6 +134,12 @@ static peer_t peer_of(const struct client *c, uint32_t target)
     return 0;
 }
 
+/* True while it is not known where the shard is led. */
+static bool sought(const struct seek *seek)
+{
+    return seek->closed || seek->refused || seek->silent;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static void request_link(struct client *c, struct request *r)
@@ -183,6 +190,13 @@ static uint64_t resend_ns(const struct client *c, const struct request *r)
 
 static void seek_silent(struct client *c, uint32_t shard);
 
+/* A request waits for a shard that is sought. */
+static void absence_note(struct seek *seek, uint64_t since_ns)
+{
+    if (seek->begun_ns == 0)
+        seek->begun_ns = since_ns;
+}
+
 static void request_send(struct client *c, struct request *r)
 {
     peer_t peer = peer_of(c, r->target);
@@ -208,6 +222,8 @@ static void request_send(struct client *c, struct request *r)
             r->tries - 1);
     if (r->target == CLIENT_COORDINATOR)
         coordinators_asked(&c->coordinators);
+    else if (sought(&c->shard[r->target].seek))
+        absence_note(&c->shard[r->target].seek, env_now_ns(c->env));
     request_due(c, r, resend_ns(c, r));
     if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR) {
         client_map_refresh(c);
@@ -251,6 +267,15 @@ static void requests_hasten(struct client *c, uint32_t target, uint64_t order)
                 r->pauses = 0;
                 request_due(c, r, 0);
             }
+}
+
+static bool requests_wait(const struct client *c, uint32_t target)
+{
+    for (uint32_t i = 0; i < CHAINS; i++)
+        for (const struct request *r = c->chain[i]; r != NULL; r = r->next)
+            if (r->target == target)
+                return true;
+    return false;
 }
 
 static void coordinator_moved(struct coordinators *of, peer_t before)
@@ -413,17 +438,18 @@ static void seek_fire(struct env_timer *t)
 {
     struct client *c = container_of(t, struct client, seek_timer);
     for (uint32_t s = 0; s < c->shard_count; s++)
-        if (c->shard[s].seek.closed || c->shard[s].seek.refused || c->shard[s].seek.silent) {
+        if (sought(&c->shard[s].seek)) {
             seek_ask(c);
             return;
         }
     c->map_get.pause_ms = MAP_PAUSE_MS;
 }
 
-static void seek_begin(struct client *c, struct seek *seek)
+/* since_ns: a request that waits for the shard may be lost since then. */
+static void seek_begin(struct client *c, uint32_t shard, uint64_t since_ns)
 {
-    if (seek->begun_ns == 0)
-        seek->begun_ns = env_now_ns(c->env);
+    if (requests_wait(c, shard))
+        absence_note(&c->shard[shard].seek, since_ns);
     c->seek_tries = 0;
     seek_ask(c);
 }
@@ -438,9 +464,7 @@ static void seek_silent(struct client *c, uint32_t shard)
         now - to->ping.begun_ns < SILENT_MS * MS)
         return;
     to->seek.silent = true;
-    if (to->seek.begun_ns == 0)
-        to->seek.begun_ns = to->ping.begun_ns;
-    seek_begin(c, &to->seek);
+    seek_begin(c, shard, to->ping.begun_ns);
 }
 
 /* The ping has a new number: an answer from before the end of the connection counts for nothing. */
@@ -458,7 +482,7 @@ void client_peer_gone(struct client *c, peer_t peer)
             to->ping.begun_ns = to->ping.sent_ns;
         to->ping.id = ++c->last_id;
         connection_hello(c, to->peer, to->ping.id);
-        seek_begin(c, &to->seek);
+        seek_begin(c, s, to->ping.sent_ns);
     }
 }
 
@@ -468,12 +492,14 @@ static void seek_heard(struct client *c, uint32_t shard, int status)
     bool before = seek->refused;
     seek->refused = status == SHOAL_E_NOT_LEADER;
     if (seek->refused && !before)
-        seek_begin(c, seek);
+        seek_begin(c, shard, env_now_ns(c->env));
     if (status != 0 || seek->begun_ns == 0)
         return;
+    uint64_t took_ns = env_now_ns(c->env) - seek->begun_ns;
     log_info("shard %u at %s answers again: %" PRIu64 " ms without it", shard,
-             c->shard[shard].endpoint, (env_now_ns(c->env) - seek->begun_ns) / MS);
+             c->shard[shard].endpoint, took_ns / MS);
     seek->begun_ns = 0;
+    c->absence_ns = MAX(c->absence_ns, took_ns);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -713,6 +739,11 @@ void client_mute(struct client *c, bool muted)
 uint64_t client_heard_ns(const struct client *c)
 {
     return c->heard_ns;
+}
+
+uint64_t client_absence_ns(const struct client *c)
+{
+    return c->absence_ns;
 }
 
 /* ---- a map ----------------------------------------------------------------------------------- */

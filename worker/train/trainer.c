@@ -774,6 +774,11 @@ bool trainer_taken(const struct trainer *t, bool otherwise)
     return !(t->state == JOINING && t->refused);
 }
 
+uint64_t trainer_absence_ns(const struct trainer *t)
+{
+    return client_absence_ns(t->client);
+}
+
 static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
 {
     if (t->refused)

@@ -95,5 +95,7 @@ bool trainer_taken(const struct trainer *t, bool otherwise);
 /* One line for people: "job quickstart: 2 lanes, 81920 examples, 40211/s", with the rate since the
  * last call. */
 void trainer_describe(struct trainer *t, char *text, size_t bytes);
+/* The longest time so far that a request of this worker was without its shard (client.h). */
+uint64_t trainer_absence_ns(const struct trainer *t);
 
 #endif

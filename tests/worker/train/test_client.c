@@ -765,6 +765,32 @@ START_TEST(client_asks_seldom_for_what_stays_away)
 }
 END_TEST
 
+/* _i 0: a request is lost with the place, and waits until the new one answers; 1: nothing is asked
+ * of the shard while it is away, so nothing waits for it; 2: a request begins in that time. */
+START_TEST(client_counts_how_long_a_request_is_without_its_shard)
+{
+    const uint64_t least_ms[] = {400, 0, 200}, most_ms[] = {460, 0, 260};
+    places_open();
+    if (_i == 0)
+        client_start(world.client, &question.request);
+    run_ms(1);
+    sim_kill(old_place.node);
+    run_ms(200);
+    if (_i == 2)
+        client_start(world.client, &question.request);
+    run_ms(200);
+    world.map_lines = "sim://peer\nsim://new\n";
+    new_place.answers = true;
+    run_ms(1000);
+    if (_i == 1)
+        client_start(world.client, &question.request);
+    run_ms(100);
+    ck_assert_uint_eq(question.answers, 1);
+    ck_assert_uint_ge(client_absence_ns(world.client), least_ms[_i] * MS);
+    ck_assert_uint_le(client_absence_ns(world.client), most_ms[_i] * MS);
+}
+END_TEST
+
 /* Answers from before the end of the connection, and signs of life of a shard that does not lead,
  * do not end the search; an answer of another kind does. */
 START_TEST(client_seeks_until_the_shard_leads)
@@ -820,6 +846,7 @@ int main(void)
     tcase_add_test(c, client_does_not_seek_a_shard_that_lives);
     tcase_add_test(c, client_asks_seldom_for_what_stays_away);
     tcase_add_test(c, client_seeks_until_the_shard_leads);
+    tcase_add_loop_test(c, client_counts_how_long_a_request_is_without_its_shard, 0, 3);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
