@@ -212,6 +212,7 @@ bool coord_copies_lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bo
     of->in_sync = whole ? of->in_sync & ~of->suspect : bit(place);
     of->suspect = 0;
     of->ended = of->order = 0;
+    of->gone = 0;
     of->term++;
     if (!coord_copies_put(f, shard) || !coord_allowed_keep(f, shard))
         return false;
@@ -487,12 +488,13 @@ void coord_copies_gone(struct coord_fleet *f, peer_t peer)
     COORD_EACH_FOLLOWER(f, s, p, follower)
     if (follower->peer == peer)
         follower->ready = false; /* until it beats again it takes nothing over */
-    if (shard == COORD_NOBODY || !coord_copies_others(f, shard))
+    if (shard == COORD_NOBODY || f->copies.of == NULL)
         return;
     struct coord_copies_of *of = coord_copies_shard(f, shard);
     env_probe_stop(f->env, &of->probe);
-    of->gone = peer;
-    probe(f, shard);
+    of->gone = peer; /* its last IN_SYNC, which makes a takeover possible, may still be read */
+    if (coord_copies_others(f, shard))
+        probe(f, shard);
 }
 
 /* Notes since when copies are not in sync. */

@@ -524,6 +524,24 @@ START_TEST(coord_copies_leader_that_has_ended_is_not_waited_for)
 }
 END_TEST
 
+/* The coordinator hears that the leader's connection has closed before it reads its last message,
+ * by which another copy is in sync. */
+START_TEST(coord_copies_list_that_is_read_late_lets_a_copy_lead)
+{
+    uint32_t next;
+    found(2);
+    uint32_t l = leader(COPIES);
+    r.copy[1 - l].last_term = 1;
+    go(300);
+    coord_handler.on_peer_gone(r.coord, r.coord->fleet.members.shard[0].peer);
+    fake_shard_in_sync(&r.copy[l], 1, 3);
+    go(5);
+    ck_assert_uint_eq(of()->in_sync, 3);
+    ck_assert_uint_lt(hang(l, &next), LEASE_MS / 2);
+    ck_assert_uint_eq(next, 1 - l);
+}
+END_TEST
+
 /* ---- copies that come back ------------------------------------------------------------------- */
 
 START_TEST(coord_copies_old_leader_follows)
@@ -1134,6 +1152,7 @@ int main(void)
     tcase_add_test(t, coord_copies_out_of_sync_never_take_over);
     tcase_add_loop_test(t, coord_copies_no_second_leader_before_the_lease_is_over, 0, 2);
     tcase_add_loop_test(t, coord_copies_leader_that_has_ended_is_not_waited_for, 0, 3);
+    tcase_add_test(t, coord_copies_list_that_is_read_late_lets_a_copy_lead);
     tcase_add_test(t, coord_copies_old_leader_follows);
     tcase_add_loop_test(t, coord_copies_leader_that_starts_again, 0, 2);
     tcase_add_loop_test(t, coord_copies_follower_that_starts_again, 0, 5);
