@@ -59,6 +59,10 @@
 /* A connection without an acknowledgement, a try to connect without an answer. */
 #define CUT_MS 6000
 #define CONNECT_MS 2000
+/* Between two tries to connect, first and last ones: a process that has started again is reached so
+ * soon. */
+#define RECONNECT_MS 100
+#define RECONNECT_LAST_MS 250
 
 struct sock {
     void *zmq;
@@ -171,8 +175,8 @@ int sock_open(bool router, struct sock **out, struct err *e)
         option_set(s, ZMQ_ROUTER_MANDATORY, 1);
         option_set(s, ZMQ_BACKLOG, 512);
     } else {
-        option_set(s, ZMQ_RECONNECT_IVL, 100);
-        option_set(s, ZMQ_RECONNECT_IVL_MAX, 1000);
+        option_set(s, ZMQ_RECONNECT_IVL, RECONNECT_MS);
+        option_set(s, ZMQ_RECONNECT_IVL_MAX, RECONNECT_LAST_MS);
         option_set(s, ZMQ_CONNECT_TIMEOUT, CONNECT_MS);
     }
     size_t bytes = sizeof(s->descriptor);

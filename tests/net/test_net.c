@@ -637,6 +637,32 @@ START_TEST(net_old_connection_reaches_a_new_server)
 }
 END_TEST
 
+/* The server is away for so long that tries to connect which double their pauses up to a second
+ * would be more than half a second apart. */
+START_TEST(net_server_that_was_away_is_reached_soon)
+{
+    struct server s;
+    struct client c;
+    char endpoint[256];
+    server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
+    memcpy(endpoint, s.bound, sizeof(endpoint));
+    client_open(&c, endpoint);
+    client_exchange(&c, 1, 1, 0);
+    server_stop(&s);
+    c.sent = c.received = 0;
+    c.total = 2; /* more than comes: it runs until the time is over */
+    client_run(&c, SECOND / 100 * 195);
+    server_start(&s, (struct net_options){0}, endpoint);
+    c.sent = 0;
+    c.total = 1;
+    client_send(&c);
+    client_run(&c, SECOND / 2);
+    ck_assert(!c.timed_out);
+    net_free(c.net);
+    server_stop(&s);
+}
+END_TEST
+
 static int raw_connect(const char *bound)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -1500,6 +1526,7 @@ int main(void)
     tcase_add_test(t, net_stop_waits_no_longer_than_its_second);
     tcase_add_test(t, net_connection_out_stays_when_what_waits_is_dropped);
     tcase_add_test(t, net_old_connection_reaches_a_new_server);
+    tcase_add_test(t, net_server_that_was_away_is_reached_soon);
     tcase_add_test(t, net_tells_of_who_left_before_the_answer);
     tcase_add_test(t, net_tells_of_every_connection_that_closes);
     tcase_add_loop_test(t, net_tells_when_a_connection_out_closes, 0, 2);
