@@ -36,6 +36,7 @@ _shoal()
         'shoal replace') at=$word ;;
         'shoal rebalance') at=$word ;;
         'shoal drain') at=$word ;;
+        'shoal add') at=$word ;;
         'shoal keygen') at=$word ;;
         'shoal report') at=$word ;;
         'shoal convert') at=$word ;;
@@ -44,7 +45,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop promote replace rebalance drain keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -75,6 +76,7 @@ _shoal()
     'shoal replace') words='--from --coordinator --keys --help' ;;
     'shoal rebalance') words='--coordinator --keys --dry-run --stop --json --help' ;;
     'shoal drain') words='--coordinator --keys --dry-run --json --help' ;;
+    'shoal add') words='--coordinator --keys --json --help' ;;
     'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
@@ -216,6 +218,8 @@ _shoal()
     'shoal rebalance --keys') words=''; file=yes ;;
     'shoal drain --coordinator') words=''; file=yes ;;
     'shoal drain --keys') words=''; file=yes ;;
+    'shoal add --coordinator') words=''; file=yes ;;
+    'shoal add --keys') words=''; file=yes ;;
     'shoal keygen --coordinator') words=''; file=yes ;;
     'shoal keygen --role') words='serve worker coord metrics admin sign'; file=yes ;;
     'shoal keygen --name') words=''; file=yes ;;

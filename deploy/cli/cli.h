@@ -33,6 +33,7 @@ int cli_promote(struct option_line *o, struct err *e);
 int cli_replace(struct option_line *o, struct err *e);
 int cli_rebalance(struct option_line *o, struct err *e);
 int cli_drain(struct option_line *o, struct err *e);
+int cli_add(struct option_line *o, struct err *e);
 int cli_predict(struct option_line *o, struct err *e);
 int cli_eval(struct option_line *o, struct err *e);
 int cli_convert(struct option_line *o, struct err *e);

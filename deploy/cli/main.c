@@ -34,6 +34,7 @@ static const struct {
     {"shoal replace", cli_replace},
     {"shoal rebalance", cli_rebalance},
     {"shoal drain", cli_drain},
+    {"shoal add", cli_add},
     {"shoal keygen", cli_keygen},
     {"shoal report", cli_report},
     {"shoal jobs", cli_jobs},

@@ -1,4 +1,5 @@
-/* moves.c: `shoal rebalance` and `shoal drain`: tablets go to other shards while jobs run. */
+/* moves.c: `shoal rebalance`, `shoal drain` and `shoal add`: tablets go to other shards while jobs
+ * run, servers leave and join. */
 #include "deploy/cli/cli.h"
 #include "proto/base/json.h"
 
@@ -39,6 +40,32 @@ static void plan_print(const struct json *plan, bool dry_run)
     }
 }
 
+/* A line for each shard of the servers that joined. */
+static void added_print(const struct json *added)
+{
+    const struct json *shards = json_get(added, "shards");
+    for (size_t i = 0; i < json_count(shards); i++) {
+        const struct json *s = json_array_at(shards, i);
+        printf("shard %.0f is on server %s\n", number(s, "shard"),
+               json_as_string(json_get(s, "server"), "?"));
+    }
+    puts("shards without tablets get some by `shoal rebalance`");
+}
+
+/* Prints what the coordinator answers: a plan, or the shards of servers that joined. */
+static void answer_print(const struct json *told, const struct wire_MOVES *order)
+{
+    if (order->order == WIRE_MOVES_ADD)
+        added_print(told);
+    else
+        plan_print(told, order->dry_run);
+    if (order->order == WIRE_MOVES_DRAIN && !order->dry_run)
+        puts("once it leads no tablet, no job awaits the server any more: `shoal status` does not "
+             "list it, and it may be switched off");
+    else if (order->order == WIRE_MOVES_REBALANCE && !order->dry_run && number(told, "tablets") > 0)
+        puts("they move now, a few at a time; `shoal status` shows how far they are");
+}
+
 static int moves_ask(struct option_line *o, struct wire *w, struct err *e)
 {
     struct wire reply;
@@ -56,10 +83,7 @@ static int moves_ask(struct option_line *o, struct wire *w, struct err *e)
         if (rc == 0 && option_given(o, "json"))
             cli_json_print(plan);
         else if (rc == 0)
-            plan_print(plan, w->u.MOVES.dry_run);
-        if (rc == 0 && !w->u.MOVES.dry_run && !option_given(o, "json") &&
-            number(plan, "tablets") > 0)
-            puts("they move now, a few at a time; `shoal status` shows how far they are");
+            answer_print(plan, &w->u.MOVES);
         json_free(plan);
     } else if (rc == 0) {
         puts("no further tablets move");
@@ -91,5 +115,22 @@ int cli_drain(struct option_line *o, struct err *e)
     w.u.MOVES.order = WIRE_MOVES_DRAIN;
     w.u.MOVES.dry_run = option_given(o, "dry-run");
     (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", o->word[0]);
+    return moves_ask(o, &w, e);
+}
+
+int cli_add(struct option_line *o, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_MOVES};
+    size_t n = 0;
+    w.u.MOVES.order = WIRE_MOVES_ADD;
+    for (int i = 0; i < o->words && n < sizeof w.u.MOVES.server; i++)
+        n += (size_t)snprintf(w.u.MOVES.server + n, sizeof w.u.MOVES.server - n, "%s%s",
+                              i > 0 ? " " : "", o->word[i]);
+    if (o->words == 0)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name the servers that wait for a place; `shoal status` shows them");
+    if (n >= sizeof w.u.MOVES.server)
+        return err_set(e, SHOAL_E_USAGE, "the names have more than %zu bytes: name fewer servers",
+                       sizeof w.u.MOVES.server - 1);
     return moves_ask(o, &w, e);
 }

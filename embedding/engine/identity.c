@@ -54,7 +54,7 @@ static bool place_fits(const struct head *h, size_t bytes)
     return bytes >= sizeof *f && f->tablets <= TABLETS_MAX &&
            bytes == sizeof *f + f->tablets * sizeof *f->shard_of &&
            (f->cluster[0] | f->cluster[1]) != 0 && f->shards > 0 && f->shards <= LIMIT_SHARDS &&
-           f->number < f->shards;
+           f->number < LIMIT_SHARDS;
 }
 
 static bool told_fits(const struct head *h, size_t bytes)
@@ -163,7 +163,7 @@ int engine_place_set(struct engine *g, const struct engine_place *p, struct err 
 {
     size_t bytes = sizeof(struct place_file) + p->tablets * sizeof *p->shard_of;
 
-    SHOAL_ASSERT((p->cluster[0] | p->cluster[1]) != 0 && p->number < p->shards);
+    SHOAL_ASSERT((p->cluster[0] | p->cluster[1]) != 0 && p->number < LIMIT_SHARDS);
     SHOAL_ASSERT(p->tablets <= TABLETS_MAX && (p->map_epoch > 0) == (p->tablets > 0));
     struct place_file *f = calloc(1, bytes);
     if (f == NULL)

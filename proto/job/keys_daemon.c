@@ -84,7 +84,8 @@ const struct config_key keys_coordinator[] = {
     {"tensorboard", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
      .values = "folder", .text = "or `--tensorboard DIR`: event files of jobs, in DIR/JOB-NUMBER"},
     {"shards", CONFIG_INT, 1, LIMIT_SHARDS, NULL, .fallback = "1",
-     .text = "of all servers: a job waits until so many are ready"},
+     .text = "of all servers when the cluster is founded; later see `shoal add` and `shoal drain`: "
+             "[Moving tablets](#moving-tablets)"},
     {"replicas", CONFIG_INT, 1, LIMIT_COPIES, NULL, .fallback = "1",
      .text = "copies of each shard, on different servers: the servers have `shards` x `replicas` "
              "shards together: [Replicas](#replicas)"},

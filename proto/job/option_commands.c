@@ -346,6 +346,8 @@ static const struct config_key options_rebalance[] = {
 static const struct config_key options_drain[] = {
     OPTION_COORDINATOR, OPTION_KEYS, {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
     OPTION_JSON,        OPTION_HELP, {0}};
+static const struct config_key options_add[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_JSON, OPTION_HELP, {0}};
 static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 static const struct config_key options_promote[] = {
     {"accept-loss", CONFIG_BOOL, .text = "do it, and lose what the copy lacks"},
@@ -752,11 +754,17 @@ const struct option_command option_commands[] = {
      "how far it is. Pushes to a shard wait for some milliseconds while a few of its tablets "
      "move.",
      NULL, options_rebalance, 0},
-    {"shoal drain", "all tablets of a server moved to the others", "SERVER [options]",
+    {"shoal drain", "a server emptied, so that it may be switched off", "SERVER [options]",
      "Moves all tablets of a server to the shards of the other servers, while jobs run. Prints the "
-     "plan and ends; `shoal status` shows how far it is. The server must go on running: it still "
-     "answers the coordinator.",
+     "plan and ends; `shoal status` shows how far it is. The server must go on running until it is "
+     "not listed there any more: from then on no job awaits it. With `replicas` above 1 all shards "
+     "that have a copy on the server are emptied.",
      NULL, options_drain, 1},
+    {"shoal add", "servers that wait get shards", "SERVER... [options]",
+     "Gives servers that were started with an empty data_dir, and wait for a place, shards of the "
+     "cluster, while jobs run. They lead no tablets until `shoal rebalance` moves some there. With "
+     "`replicas` above 1 name as many servers as a shard has copies.",
+     NULL, options_add, OPTION_WORDS_MAX},
     {"shoal keygen", "make a key, of a daemon or a person", "FILE [options]",
      "Makes a new pair of keys: FILE (mode 0400) is its holder's, FILE.pub its public half. Prints "
      "the line for the coordinator's allow-list, or, of role sign, for a list of signers. Neither "

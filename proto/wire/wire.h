@@ -607,12 +607,15 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REMOVE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH)
 /* Has tablets moved, so that shards carry the same bytes and load, or server `server` none (order:
- * enum wire_moves), while jobs run. dry_run: only tells what would move. Reply frame 1: the plan as
- * JSON (server/coord/fleet/moves_order.c). EXISTS: tablets are being moved already; NOT_FOUND: no
- * such server, or with STOP no plan. */
-enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP };
+ * enum wire_moves), while jobs run. A drained server's shards are retired. ADD: gives servers that
+ * wait (`server`: names, separated by blanks) shards. dry_run: only tells what would move. Reply
+ * frame 1: the plan, or the shards of the servers, as JSON (server/coord/fleet/moves_order.c,
+ * add.h). EXISTS: tablets are being moved already; NOT_FOUND: no such server, or with STOP no
+ * plan. */
+enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, WIRE_MOVES_ADD };
+#define WIRE_MOVES_SERVERS 512u
 #define WIRE_MOVES(U32, U64, I32, F32, F64, B, STR) \
-    U32(order) B(dry_run) STR(server, LIMIT_NAME)
+    U32(order) B(dry_run) STR(server, WIRE_MOVES_SERVERS)
 #define WIRE_MOVES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Removes from all servers the rows of a field, or of one of the network's tensors, that the last
  * job no longer has. Its number may then be assigned again. The reply comes when that is done (or

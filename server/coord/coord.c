@@ -8,6 +8,7 @@
 #include "proto/base/text.h"
 #include "proto/wire/allow.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/beat.h"
 #include "server/coord/job/fleet_open.h"
@@ -339,7 +340,7 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     else if (w->type == WIRE_TYPE_CHECKPOINT_REMOVE)
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
     else if (w->type == WIRE_TYPE_MOVES)
-        (void)snprintf(out, 160, "%s", w->u.MOVES.server);
+        (void)snprintf(out, 160, "%.150s", w->u.MOVES.server);
     else if (w->type == WIRE_TYPE_DROP)
         (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
     else if (w->type == WIRE_TYPE_PROMOTE)
@@ -446,7 +447,9 @@ static void step(struct coord *c)
         coord_taken_step(&c->fleet);
         coord_drop_step(&c->fleet);
     }
-    coord_moves_step(&c->fleet, goes_back_to_cut(c));
+    const char *job = goes_back_to_cut(c);
+    coord_moves_step(&c->fleet, job);
+    coord_add_step(&c->fleet, job);
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);

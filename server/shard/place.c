@@ -42,8 +42,8 @@ void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
 int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e)
 {
     const struct engine_place *p = engine_place(s->engine);
-    if ((r->cluster_high | r->cluster_low) == 0 || r->shards > LIMIT_SHARDS ||
-        r->shard >= r->shards)
+    if ((r->cluster_high | r->cluster_low) == 0 || r->shards == 0 || r->shards > LIMIT_SHARDS ||
+        r->shard >= LIMIT_SHARDS)
         return err_set(e, SHOAL_E_MALFORMED, "the coordinator calls it shard %u of %u", r->shard,
                        r->shards);
     if (nowhere(p))
@@ -58,12 +58,16 @@ int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct er
                        ", the coordinator's is %016" PRIx64 "%016" PRIx64
                        ": see `coordinator` and `data_dir` in the server's file",
                        p->cluster[0], p->cluster[1], r->cluster_high, r->cluster_low);
-    if (p->number != r->shard || p->shards != r->shards)
+    if (p->number != r->shard)
         return err_set(e, SHOAL_E_CONFIG,
-                       "its rows are those of shard %u of %u, the coordinator calls it %u of %u: "
-                       "see `data_dir` in the server's file",
-                       p->number, p->shards, r->shard, r->shards);
-    return 0;
+                       "its rows are those of shard %u, the coordinator calls it %u: see "
+                       "`data_dir` in the server's file",
+                       p->number, r->shard);
+    if (p->shards == r->shards)
+        return 0;
+    struct engine_place next = *p; /* shards were added, or retired */
+    next.shards = r->shards;
+    return engine_place_set(s->engine, &next, e);
 }
 
 /* The epoch of the newest accepted map. */

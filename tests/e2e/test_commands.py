@@ -85,6 +85,7 @@ AS = {
         "shoal replace b --coordinator EP": f"! shoal replace b --coordinator {EMPTY} 2> refused && grep -q 'replicas: 1' refused",
         "shoal promote 0 --coordinator EP": f"! shoal promote 0 --coordinator {EMPTY} 2> refused && grep -q 'no other copies' refused",
         "shoal rebalance --coordinator EP": "shoal rebalance --coordinator tcp://GOING | grep -q 'no tablet has to move'",
+        "shoal add b --coordinator EP": "! shoal add b --coordinator tcp://GOING 2> refused && grep -q 'no server b waits for a place' refused",
         "shoal drain b --coordinator EP": "! shoal drain b --coordinator tcp://GOING 2> refused && grep -q 'no shard is on a server b' refused",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""test_moves: tablets move between servers while jobs train: a server is emptied and filled again, servers die in the middle of it."""
+"""test_moves: tablets move between servers while jobs train: servers join and leave, servers die in the middle of it."""
+import shutil
+
 from fleet import Fleet as AnyFleet
 from fleet import bsp_job, ended, shoal, submit, within
 from lib import *
@@ -28,13 +30,31 @@ class Fleet(AnyFleet):
         time.sleep(0.5)  # the text of the status may be older than the order
         within(seconds, "the plan's end", lambda: "moves" not in self.state().get("cluster", {"moves": None}))
 
+    def members(self):
+        return {s["name"] for s in self.state().get("servers", [])}
+
+    def drained(self, who):
+        """Has a server emptied, waits until no job awaits it, and switches it off."""
+        self.order("drain", who)
+        self.wait_moved()
+        within(20, f"{who} to leave", lambda: self.members() and who not in self.members())
+        self.stop(who)
+
+    def added(self, who):
+        """Starts a server with an empty folder, and adds it once it waits."""
+        shutil.rmtree(self.folder(who), ignore_errors=True)
+        self.server(who)
+        within(20, f"{who} to wait", lambda: shoal("add", who, "--coordinator", self.endpoint).returncode == 0)
+        within(20, f"{who} to join", lambda: who in self.members())
+
 
 def trained(fleet):
     within(60, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state().get("examples", 0) > 0)
     time.sleep(1)
 
 
-def a_server_is_emptied_and_filled_again(space):
+def servers_join_and_leave(space):
+    """Three servers become four, then three others; the one that left is switched off."""
     train = synth(space / "train.tsv", 6000, 5)
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, longer(60)), space / "calm", 1, 2))
     with Fleet(space, "f").up() as fleet:
@@ -43,17 +63,24 @@ def a_server_is_emptied_and_filled_again(space):
         before = fleet.tablets()
         assert set(before) == set(SERVERS) and min(before.values()) > 0, before
         assert "no shard is on a server nobody" in fleet.order("drain", "nobody", ok=False)
-        dry = fleet.order("drain", "s1", "--dry-run")
-        assert int(re.match(r"(\d+) tablets would move", dry).group(1)) >= before["s1"], dry
-        fleet.order("drain", "s1")
-        assert "are being moved already" in fleet.order("rebalance", ok=False) or fleet.moves() is None
-        fleet.wait_moved()
-        emptied = fleet.tablets()
-        assert emptied["s1"] == 0 and sum(emptied.values()) == sum(before.values()), (before, emptied)
+        assert "no server s3 waits for a place" in fleet.order("add", "s3", ok=False)
+        fleet.added("s3")
+        assert fleet.tablets()["s3"] == 0
         fleet.order("rebalance")
         fleet.wait_moved()
-        filled = fleet.tablets()
-        assert filled["s1"] > 0, filled
+        assert fleet.tablets()["s3"] > 0
+        dry = fleet.order("drain", "s1", "--dry-run")
+        assert int(re.match(r"(\d+) tablets would move", dry).group(1)) > 0, dry
+        fleet.drained("s1")
+        after = fleet.tablets()
+        assert set(after) == {"s0", "s2", "s3"} and sum(after.values()) == sum(before.values()), (before, after)
+        # its folder is of before; an empty one is a new server's
+        fleet.server("s1")
+        within(15, "s1 to be refused", lambda: "was drained (shoal drain)" in fleet.said("s1"))
+        fleet.stop("s1")
+        fleet.added("s1")
+        fleet.order("rebalance")
+        fleet.wait_moved()
         during = submission.poll() is None
         got = ended(fleet, submission)
         said = fleet.order("digest", "--from", "fleet")
@@ -83,8 +110,11 @@ def servers_die_while_tablets_move(space):
             else:
                 fleet.server(victim)
             fleet.wait_moved()
-        fleet.order("rebalance")
-        fleet.wait_moved()
+            within(20, f"{who} to leave", lambda gone=who: fleet.members() and gone not in fleet.members())
+            fleet.stop(who)
+            fleet.added(who)
+            fleet.order("rebalance")
+            fleet.wait_moved()
         got = ended(fleet, submission)
     if died == 0:
         raise TooShort
@@ -92,4 +122,4 @@ def servers_die_while_tablets_move(space):
 
 
 if __name__ == "__main__":
-    main([a_server_is_emptied_and_filled_again, servers_die_while_tablets_move])
+    main([servers_join_and_leave, servers_die_while_tablets_move])

@@ -82,12 +82,12 @@ def another_number_of_shards_is_refused_and_the_way_is_told(space):
         process = fleet.coordinator(shards=3)
         assert process.wait(15) == 78
         text = fleet.said("coordinator")
-        assert "Set `shards: 2` again" in text and "shoal checkpoint create" in text and "--resume CHECKPOINT" in text, text
+        assert "set `shards: 2`" in text and "shoal add SERVER" in text and "shoal drain SERVER" in text, text
         fleet.stop("s2")
         fleet.coordinator()  # the first advice
         fleet.fits()
         assert fleet.job(job) == whole[1]
-        # the second: a checkpoint of a job, a new cluster of the wanted size, on from there
+        # a cluster of another size can also begin with a checkpoint
         long = job_file(space / "long.yaml", space / "train.tsv", **KEYS, **{"train.epochs": 30, "checkpoint.dir": str(space / "points"),
                                                                          "train.batch": 64})
         fleet.start("worker", "train", "--config", long, "--coordinator", fleet.endpoint, program="shoal-worker")

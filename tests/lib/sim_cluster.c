@@ -535,7 +535,7 @@ static bool settled(void *context)
                    (s->copies.role == COPIES_ALONE || copies_leased(s));
         leaders += good && s->copies.role != COPIES_FOLLOWS;
     }
-    return good && leaders == c->coord->fleet.members.shards;
+    return good && leaders == coord_member_count(&c->coord->fleet.members);
 }
 
 bool cluster_settle(struct cluster *c, uint64_t until_ns)

@@ -3,8 +3,10 @@
  * the coordinator is killed.
  *
  * A new plan with random owners begins as soon as the former one has ended, and some plans are
- * stopped half way. At the end the rows equal those of an undisturbed run on one server (probe: the
- * input's counts), each on the shard that the map names and on no other one.
+ * stopped half way. Without replicas servers leave and join: one is drained, its folder is emptied,
+ * and it is added as a new one, with and without a job. At the end the rows equal those of an
+ * undisturbed run on one server (probe: the input's counts), each on the shard that the map names
+ * and on no other one.
  * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the shard that leads.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
@@ -12,6 +14,7 @@
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/rng.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
 #include "tests/lib/dense_case.h"
@@ -134,7 +137,18 @@ static bool in_sync(void *context)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static uint64_t plans, moved;
+static uint64_t plans, moved, joined;
+
+/* Returns a random shard that is not on this server (NULL: on any). */
+static uint16_t any_shard(struct rng *r, const char *server)
+{
+    const struct coord_fleet *f = &cluster.coord->fleet;
+    for (;;) {
+        uint32_t s = (uint32_t)rng_below(r, f->members.shards);
+        if (coord_member_used(&f->members, s) && (server == NULL || !coord_copies_on(f, s, server)))
+            return (uint16_t)s;
+    }
+}
 
 /* Begins a plan with random owners where none is under way, and stops one in ten. */
 static void plan(struct rng *r)
@@ -147,7 +161,7 @@ static void plan(struct rng *r)
     if (!coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0)
         return;
     if (f->moves.kind != MOVES_NONE) {
-        if (rng_below(r, 10) == 0)
+        if (rng_below(r, f->moves.kind == MOVES_DRAIN ? 100 : 10) == 0)
             (void)coord_moves_stop(f, &e);
         return;
     }
@@ -156,10 +170,77 @@ static void plan(struct rng *r)
     for (uint32_t i = 0; i < f->cluster.tablets; i++) {
         goal[i] = f->cluster.shard_of[i];
         if (rng_below(r, 4) < most)
-            goal[i] = (uint16_t)rng_below(r, f->members.shards);
+            goal[i] = any_shard(r, NULL);
     }
     if (coord_moves_begin(f, MOVES_REBALANCE, "", goal, &e) == 0)
         plans++;
+}
+
+/* ---- servers that leave and join ------------------------------------------------------------- */
+
+static enum { STAYS, LEAVES, WAITS } way;
+static uint32_t leaver; /* the server, unless it stays */
+
+static bool has_shards(const char *server)
+{
+    const struct coord_fleet *f = &cluster.coord->fleet;
+    COORD_EACH_SHARD (&f->members, s)
+        if (coord_copies_on(f, s, server))
+            return true;
+    return false;
+}
+
+static void leave_begin(struct rng *r)
+{
+    struct coord_fleet *f = &cluster.coord->fleet;
+    uint16_t goal[1024];
+    struct err e;
+    leaver = (uint32_t)rng_below(r, cluster.options.servers);
+    const char *server = cluster.server[leaver].name;
+    for (uint32_t i = 0; i < f->cluster.tablets; i++) {
+        goal[i] = f->cluster.shard_of[i];
+        if (coord_copies_on(f, goal[i], server))
+            goal[i] = any_shard(r, server);
+    }
+    if (has_shards(server) && coord_moves_begin(f, MOVES_DRAIN, server, goal, &e) == 0)
+        way = LEAVES;
+}
+
+/* The server's disk is put to another use, and the server comes back as a new one. */
+static void leaver_empty(void)
+{
+    char command[600];
+    if (cluster_server_alive(&cluster, leaver))
+        cluster_server_kill(&cluster, leaver);
+    snprintf(command, sizeof command, "rm -rf %s/server-%u-0", cluster.options.dir, leaver);
+    ck_assert_int_eq(system(command), 0);
+    cluster_server_start(&cluster, leaver);
+    way = WAITS;
+}
+
+/* Does what is next for a server that leaves or joins. */
+static void leave_and_join(struct rng *r, bool may_leave)
+{
+    struct json *told = NULL;
+    struct err e;
+    if (cluster.options.replicas > 1 || cluster.options.servers < 2 || cluster.coord == NULL)
+        return;
+    struct coord_fleet *f = &cluster.coord->fleet;
+    const char *server = cluster.server[leaver].name;
+    if (!coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0)
+        return;
+    if (way == STAYS && may_leave && f->moves.kind == MOVES_NONE && rng_below(r, 2) == 0)
+        leave_begin(r);
+    else if (way == LEAVES && !has_shards(server))
+        leaver_empty();
+    else if (way == LEAVES && f->moves.kind == MOVES_NONE)
+        way = STAYS; /* the plan was stopped */
+    else if (way == WAITS && coord_add_order(f, server, &told, &e) == 0) {
+        way = STAYS;
+        joined++;
+    }
+    json_free(told);
+    coord_fleet_end(f);
 }
 
 /* Runs until an instant or the job's end, with plans all the time. True: the job is over. */
@@ -168,6 +249,7 @@ static bool run(struct rng *r, uint64_t until)
     bool over = false;
     while (!over && sim_now_ns(cluster.sim) < until) {
         uint64_t step = MIN(until, in((1 + rng_below(r, 60)) * MS));
+        leave_and_join(r, true);
         plan(r);
         uint32_t before = cluster.coord != NULL ? cluster.coord->fleet.moves.moved : 0;
         over = cluster_run(&cluster, step);
@@ -272,6 +354,16 @@ static bool no_plan(void *context)
     return cluster.coord != NULL && cluster.coord->fleet.moves.kind == MOVES_NONE;
 }
 
+/* Runs until the server that leaves or waits has joined. */
+static void joins(struct rng *r)
+{
+    for (uint32_t i = 0; way != STAYS && i < 20000; i++) {
+        leave_and_join(r, false);
+        (void)sim_run(cluster.sim, in(100 * MS), NULL, NULL);
+    }
+    ck_assert_msg(way == STAYS, "%s: a server does not join", who);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static struct oracle_rows calm;
@@ -312,6 +404,14 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     ck_assert_msg(got.state == WIRE_JOB_DONE, "%s: state %u: %s", who, got.state, got.text);
     cluster_mend(&cluster);
     ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
+    joins(&r);
+    if (seed != 0 && o.replicas == 1) { /* also without a job */
+        leave_begin(&r);
+        joins(&r);
+        plan(&r);
+        ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end",
+                      who);
+    }
     bool settled = cluster_settle(&cluster, in(BOUND));
     ck_assert_msg(settled, "%s: the shards do not come back", who);
     struct oracle_rows rows;
@@ -344,13 +444,14 @@ static uint64_t number(const char *name, uint64_t fallback)
 START_TEST(moves_lose_no_acknowledged_push)
 {
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4);
-    plans = moved = 0;
+    plans = moved = joined = 0;
     play(&kinds[_i], 0);
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         fprintf(stderr, "SHOAL_SIM_KIND=%d SHOAL_SIM_FIRST=%" PRIu64 "\n", _i, seed);
         (void)play(&kinds[_i], seed);
     }
-    fprintf(stderr, "%" PRIu64 " plans, %" PRIu64 " tablets moved\n", plans, moved);
+    fprintf(stderr, "%" PRIu64 " plans, %" PRIu64 " tablets moved, %" PRIu64 " servers joined\n",
+            plans, moved, joined);
     ck_assert_uint_gt(moved, 0);
 }
 END_TEST

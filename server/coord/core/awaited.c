@@ -2,10 +2,11 @@
 #include "server/coord/core/awaited.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 uint64_t coord_awaited_silent_ns(const struct coord_job *j, const struct coord_shard *s)
 {
-    uint64_t now = env_now_ns(j->fleet->env), since = j->watch.begun_ns;
+    uint64_t now = env_now_ns(j->fleet->env), since = MAX(j->watch.begun_ns, s->beat_ns);
     if (s->seen)
         since = s->beat_ns;
     SHOAL_ASSERT(since <= now);
@@ -19,7 +20,7 @@ bool coord_awaited_silent(const struct coord_job *j, const struct coord_shard *s
 
 const struct coord_shard *coord_awaited_missing(const struct coord_job *j)
 {
-    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+    COORD_EACH_SHARD (&j->fleet->members, i)
         if (coord_awaited_silent(j, &j->fleet->members.shard[i]))
             return &j->fleet->members.shard[i];
     return NULL;

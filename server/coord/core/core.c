@@ -84,7 +84,7 @@ const struct coord_shard *coord_server_away(const struct coord_job *j)
 {
     const struct coord_fleet *f = j->fleet;
     uint64_t now = env_now_ns(f->env);
-    for (uint32_t s = 0; s < f->members.shards; s++)
+    COORD_EACH_SHARD (&f->members, s)
         if (!coord_shard_there(&f->members.shard[s], j->setup.shard[s].done, now,
                                f->calls.lease_ns))
             return &f->members.shard[s];

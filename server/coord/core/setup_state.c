@@ -21,7 +21,7 @@ void coord_setup_forget(struct coord_job *j)
 
 bool coord_setup_all(const struct coord_job *j)
 {
-    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+    COORD_EACH_SHARD (&j->fleet->members, i)
         if (!j->setup.shard[i].done)
             return false;
     return true;

@@ -86,7 +86,7 @@ static void call_send_all(struct coord_calls *c, struct coord_call *call)
 static uint32_t present_mark(const struct coord_calls *c, struct coord_call *call)
 {
     uint64_t now = env_now_ns(c->env);
-    for (uint32_t s = 0; s < c->members->shards; s++) {
+    COORD_EACH_SHARD (c->members, s) {
         const struct coord_shard *shard = &c->members->shard[s];
         if (shard->seen && shard->ready && may_ask(call, s) && now - shard->beat_ns <= c->lease_ns)
             continue;
@@ -120,7 +120,7 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
         return false;
     *call = *asked;
     call->frame = call->more = NULL;
-    call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
+    call->missing = asked->target == COORD_NOBODY ? coord_member_count(c->members) : 1;
     if (asked->present && present_mark(c, call) == 0) {
         free(call);
         return true; /* no shard is present */
@@ -278,6 +278,38 @@ static void present_forget(struct coord_calls *c, uint32_t shard)
             continue;
         call_unlink(c, call);
         call_free(call);
+    }
+}
+
+/* True when the call waits for nothing any more, since this shard need not answer it. */
+static bool answered_without(struct coord_call *call, uint32_t shard)
+{
+    if (call_answered(call, shard) || (call->target != COORD_NOBODY && call->target != shard))
+        return false;
+    call->answered[shard / 8] |= (uint8_t)(1u << (shard % 8));
+    SHOAL_ASSERT(call->missing > 0);
+    return --call->missing == 0;
+}
+
+void coord_call_shard_added(struct coord_calls *c, uint32_t shard)
+{
+    for (struct coord_call *call = c->head; call != NULL; call = call->next)
+        call->answered[shard / 8] |= (uint8_t)(1u << (shard % 8));
+}
+
+void coord_call_shard_retired(struct coord_calls *c, uint32_t shard)
+{
+    struct coord_call *call = c->head;
+    while (call != NULL) {
+        if (!answered_without(call, shard)) {
+            call = call->next;
+            continue;
+        }
+        call_unlink(c, call);
+        if (!call->present)
+            call->on_done(call->context, call, 0, "");
+        call_free(call);
+        call = c->head; /* the callback may have ended others */
     }
 }
 

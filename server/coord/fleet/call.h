@@ -36,6 +36,7 @@ struct coord_setup {
         bool busy;     /* a step is asked for and not answered */
         uint32_t step; /* how many steps are done */
         bool greeted;  /* it was told what every shard is told (coord_setup_greet) */
+        bool tables;   /* it leads no tablet, and was told the tables that are made */
     } shard[LIMIT_SHARDS];
 };
 
@@ -109,6 +110,10 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
 void coord_call_tick(struct coord_calls *c);
 /* The shard is set up: sends it the open calls at once. */
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);
+/* A new shard: the open calls do not ask it. */
+void coord_call_shard_added(struct coord_calls *c, uint32_t shard);
+/* The shard is no more: the open calls go on as if it had answered. It is quiet. */
+void coord_call_shard_retired(struct coord_calls *c, uint32_t shard);
 /* The shard has started again, or is to be set up and greeted anew. Ends the calls of the context
  * (NULL: of every context) that set it up or greet it, without a callback. A call to the present
  * shards does not wait for this shard any more. */

@@ -85,13 +85,14 @@ bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t 
         return false;
     memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
     for (uint32_t i = 0; i < count; i++) {
-        SHOAL_ASSERT(tablet[i] < cl->tablets && shard < f->members.shards);
+        SHOAL_ASSERT(tablet[i] < cl->tablets && coord_member_used(&f->members, shard));
         shard_of[tablet[i]] = (uint16_t)shard;
     }
     return map_put(f, &r, shard_of);
 }
 
-static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint32_t shards)
+static bool map_fits(const struct map_record *r, const uint16_t *shard_of,
+                     const struct coord_members *members)
 {
     uint64_t tablets = 0;
     if (r->epoch == 0 || r->tables > LIMIT_TABLES)
@@ -101,7 +102,7 @@ static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint3
     /* 0 tables: a map that came from shards, which know no tables */
     bool good = r->tablets == tablets || r->tables == 0;
     for (uint32_t i = 0; good && i < r->tablets; i++)
-        good = shard_of[i] < shards;
+        good = coord_member_used(members, shard_of[i]);
     return good;
 }
 
@@ -126,8 +127,7 @@ static int map_load(struct coord_fleet *f, struct err *e)
     cl->tables = r.tables;
     cl->tablets = r.tablets;
     memcpy(cl->bits, r.bits, sizeof cl->bits);
-    /* coord_cluster_shards later compares this with the coordinator's file */
-    if (!map_fits(&r, cl->shard_of, LIMIT_SHARDS))
+    if (!map_fits(&r, cl->shard_of, &f->members))
         return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be" ADVICE,
                        r.epoch);
     return 0;
@@ -246,11 +246,11 @@ static int claim_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, pe
                        "all %u shards of the coordinator's file are there without it: see "
                        "`shards` there",
                        cl->claims);
-    if (at == NULL && f->options.replicas > 1 && claims_on(cl, b->server) == f->members.shards)
+    if (at == NULL && f->options.replicas > 1 && claims_on(cl, b->server) == f->options.shards)
         return err_set(e, SHOAL_E_BUSY,
                        "server %s has a copy of each of the %u shards without it, and two copies "
                        "of a shard lie on different servers (replicas: %u): start another server",
-                       b->server, f->members.shards, f->options.replicas);
+                       b->server, f->options.shards, f->options.replicas);
     if (at == NULL && array_room(&cl->claim, cl->claims, &cl->claim_capacity, 8) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for one more shard");
     if (at == NULL)
@@ -278,20 +278,40 @@ static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
     }
 }
 
-/* True when all shards report the same cluster, and each number once for each copy. */
-static bool claims_agree(const struct coord_fleet *f)
+/* True when all shards report the same cluster, and each number once for each copy. Then the
+ * numbers are those of the claims. */
+static bool claims_agree(struct coord_fleet *f)
 {
     const struct coord_cluster *cl = &f->cluster;
-    uint32_t shards = f->members.shards;
+    struct coord_members *m = &f->members;
     uint8_t taken[LIMIT_SHARDS] = {0};
+    uint32_t shards = 0, end = 0;
     for (uint32_t i = 0; i < cl->claims; i++) {
         const struct wire_SHARD_BEAT *b = &cl->claim[i].beat, *first = &cl->claim[0].beat;
         if (!coord_member_belongs(b) || b->cluster_high != first->cluster_high ||
-            b->cluster_low != first->cluster_low || b->shards != shards || b->number >= shards ||
+            b->cluster_low != first->cluster_low || b->number >= LIMIT_SHARDS ||
             taken[b->number]++ == f->options.replicas)
             return false;
+        shards += taken[b->number] == 1;
+        end = MAX(end, b->number + 1);
     }
+    if (shards != f->options.shards)
+        return false;
+    m->shards = end;
+    for (uint32_t s = 0; s < end; s++)
+        m->shard[s].retired = taken[s] == 0;
     return true;
+}
+
+/* Returns the newest count of shards that a claim tells: shards that were away while others were
+ * added or drained have an older one. */
+static uint32_t claims_shards(const struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
+{
+    const struct wire_SHARD_BEAT *newest = b;
+    for (uint32_t i = 0; i < cl->claims; i++)
+        if (cl->claim[i].beat.map_epoch > newest->map_epoch)
+            newest = &cl->claim[i].beat;
+    return newest->shards;
 }
 
 static bool claims_empty(const struct coord_cluster *cl)
@@ -302,6 +322,13 @@ static bool claims_empty(const struct coord_cluster *cl)
     return true;
 }
 
+static bool numbers_put(struct coord_fleet *f)
+{
+    struct err e = {0};
+    f->members.founded = f->options.shards;
+    return coord_fleet_stored(f, coord_member_numbers_put(&f->members, f->store, &e), &e);
+}
+
 /* All shards have come: decides once to which cluster they belong. */
 static int claims_judge(struct coord_fleet *f, struct err *e)
 {
@@ -310,7 +337,7 @@ static int claims_judge(struct coord_fleet *f, struct err *e)
     SHOAL_ASSERT(cl->claims == coord_copies_wanted(f) && !coord_cluster_known(cl));
     if (claims_empty(cl)) {
         const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
-        if (!id_put(f, id) || !coord_copies_found(f, true))
+        if (!id_put(f, id) || !numbers_put(f) || !coord_copies_found(f, true))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
                  cl->claims);
@@ -319,7 +346,7 @@ static int claims_judge(struct coord_fleet *f, struct err *e)
     if (claims_agree(f)) {
         const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
         const uint64_t id[2] = {b->cluster_high, b->cluster_low};
-        if (!id_put(f, id) || !coord_copies_found(f, false))
+        if (!id_put(f, id) || !numbers_put(f) || !coord_copies_found(f, false))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         cl->taken_over = 1;
         if (!coord_put(f, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
@@ -341,11 +368,12 @@ static int claims_judge(struct coord_fleet *f, struct err *e)
 static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
                          struct err *e)
 {
-    if (coord_member_belongs(b) && b->shards != f->members.shards)
+    uint32_t shards = claims_shards(&f->cluster, b);
+    if (coord_member_belongs(b) && shards != f->options.shards)
         return err_set(e, SHOAL_E_CONFIG,
                        "it belongs to a cluster of %u shards, the coordinator's file says "
                        "`shards: %u`: set `shards: %u` there",
-                       b->shards, f->members.shards, b->shards);
+                       shards, f->options.shards, shards);
     int rc = claim_note(f, b, from, e);
     if (rc != 0)
         return rc;
@@ -381,17 +409,23 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
                    b->server, b->sequence, s->synced, b->server);
 }
 
-/* Refuses a folder of before the server was replaced: the cluster has gone back without it. */
+static int before_text(const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s comes with its data_dir of before it was replaced or drained: start "
+                   "it with an empty one",
+                   b->server);
+}
+
+/* Refuses a folder of before the server was replaced or drained: the cluster has gone on without
+ * it. */
 static int replaced_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
                           struct err *e)
 {
     bool before = b->newest_run != 0 && b->newest_run < s->replaced;
     if (!s->vacant && !before)
         return 0;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "server %s was replaced, and comes with its data_dir of before: start it with "
-                   "an empty one",
-                   b->server);
+    return before_text(b, e);
 }
 
 /* Refuses a second process on a copy of the folder: the two beat in turn, so the first one beats
@@ -428,10 +462,17 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        ", this is %016" PRIx64 "%016" PRIx64
                        ": see `coordinator` and `data_dir` in its file",
                        b->server, b->cluster_high, b->cluster_low, cl->id[0], cl->id[1]);
-    if (b->number >= f->members.shards || b->shards != f->members.shards)
+    if (b->number >= f->members.shards)
         return err_set(e, SHOAL_E_CONFIG,
-                       "server %s holds shard %u of %u, the coordinator's file says `shards: %u`",
-                       b->server, b->number, b->shards, f->members.shards);
+                       "server %s holds shard %u, which this cluster never had: the coordinator's "
+                       "data_dir is older than it was",
+                       b->server, b->number);
+    if (f->members.shard[b->number].retired)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "server %s was drained (shoal drain), and no job needs it: switch it off. To "
+            "use it again, start it with an empty data_dir, then: shoal add %s",
+            b->server, b->server);
     const struct coord_shard *leader = &f->members.shard[b->number];
     if (number == COORD_NOBODY &&
         (leader->server[0] == 0 || coord_copies_room(f, b->number, b->server)))
@@ -448,6 +489,8 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        "server %s comes with the rows of shard %u, which server %s holds: one of "
                        "the two runs on a copy of the other's folder; see `data_dir` in its file",
                        b->server, b->number, leader->server);
+    if (follower != NULL && follower->incarnation == 0) /* the place is new, the folder is not */
+        return before_text(b, e);
     if (follower != NULL)
         return copy_check(f, follower, b, e);
     int rc = replaced_check(owner, b, e);
@@ -507,7 +550,7 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
             f->cluster.newest_epoch = f->cluster.map_epoch;
         return;
     }
-    if (!map_fits(&record, m->frame[1].data, f->members.shards)) {
+    if (!map_fits(&record, m->frame[1].data, &f->members)) {
         log_error("the map of shard %u cannot be: it is not taken", shard);
         return;
     }
@@ -633,7 +676,7 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     if (shard_of == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", tablets);
     struct map_record r = {.epoch = cl->map_epoch + 1, .tables = tables, .tablets = tablets};
-    rc = coord_map_make(table, tables, f->members.shards, shard_of, e);
+    rc = coord_map_make(table, tables, &f->members, shard_of, e);
     if (rc != 0) {
         free(shard_of);
         return rc;
@@ -698,7 +741,7 @@ static int map_beside(struct coord_fleet *f, uint64_t others, const struct table
     if (dealt == NULL || shard_of == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", cl->tablets + tablets);
     if (rc == 0)
-        rc = coord_map_make(table, tables, f->members.shards, dealt, e);
+        rc = coord_map_make(table, tables, &f->members, dealt, e);
     if (rc != 0) {
         free(dealt);
         free(shard_of);
@@ -750,66 +793,12 @@ size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w)
     return cl->tablets * sizeof *cl->shard_of;
 }
 
-int coord_cluster_shards(const struct coord_fleet *f, struct err *e)
-{
-    uint32_t given;
-    int rc = coord_member_given(&f->members, f->store, &given, e);
-    if (rc != 0 || given == f->members.shards)
-        return rc;
-    return err_set(
-        e, SHOAL_E_CONFIG,
-        "shards: %u, but the tables of this cluster lie on %u: rows would be looked for "
-        "where they are not. Set `shards: %u` again. For another number take a checkpoint "
-        "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
-        "coordinator's too, and go on there with shoal submit JOB --resume CHECKPOINT",
-        f->members.shards, given, given);
-}
-
-/* ---- for people ---- */
-
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard)
 {
     uint32_t led = 0;
     for (uint32_t i = 0; i < cl->tablets; i++)
         led += cl->shard_of[i] == shard;
     return led;
-}
-
-struct json *coord_cluster_json(const struct coord_fleet *f)
-{
-    const struct coord_cluster *cl = &f->cluster;
-    struct json *j = json_new_object(), *come = json_new_array(), *strangers = json_new_array();
-    char id[40];
-    (void)snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, cl->id[0], cl->id[1]);
-    json_set_string(j, "id", text_if(coord_cluster_known(cl), id));
-    json_set_int(j, "shards", f->members.shards);
-    json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
-    json_set_int(j, "tablets", cl->tablets);
-    json_set_bool(j, "names", coord_names_sure(f));
-    for (uint32_t i = 0; i < cl->claims && !coord_cluster_known(cl); i++) {
-        struct json *item = json_new_object();
-        json_set_string(item, "name", cl->claim[i].beat.server);
-        json_set_int(item, "index", cl->claim[i].beat.shard_index);
-        json_append(come, item);
-    }
-    for (uint32_t i = 0; i < cl->strangers; i++) {
-        struct json *item = json_new_object();
-        json_set_string(item, "name", cl->stranger[i].server);
-        json_set_int(item, "index", cl->stranger[i].index);
-        json_set_string(item, "why", cl->stranger[i].text);
-        json_set_int(item, "silent_ms",
-                     (int64_t)((env_now_ns(f->env) - cl->stranger[i].beat_ns) / 1000000));
-        json_append(strangers, item);
-    }
-    json_set(j, "come", come);
-    json_set(j, "strangers", strangers);
-    struct json *moves = coord_moves_json(f);
-    if (moves != NULL)
-        json_set(j, "moves", moves);
-    struct json *copies = coord_copies_json(f);
-    if (copies != NULL)
-        json_set(j, "copies", copies);
-    return j;
 }
 
 bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s)

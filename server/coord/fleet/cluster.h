@@ -4,7 +4,8 @@
  * A cluster is founded once: when as many shards as the coordinator's file says have come (with
  * replicas, all their copies), and none of them belongs to a cluster. If the coordinator's store is
  * empty but its shards belong to one cluster, the store was lost: once all shards have come and
- * agree, the coordinator takes over the cluster and its map from them. In all other cases the shard
+ * agree, the coordinator takes over the cluster and its map from them. Servers that join later are
+ * added by an order (add.h). In all other cases the shard
  * is refused, with the reason.
  *
  *     shard beats -> coord_cluster_claim -> [unknown: waits for all] -> founded, or taken over
@@ -100,9 +101,6 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
 bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
                         uint32_t shard);
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
-/* Checks that the coordinator's file says as many shards as the tables are stored on: 0, or
- * CONFIG. */
-int coord_cluster_shards(const struct coord_fleet *f, struct err *e);
 /* Returns the number of the map's tablets that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until

@@ -66,9 +66,20 @@ bool coord_copies_others(const struct coord_fleet *f, uint32_t shard)
     return of != NULL && (of->in_sync & ~bit(of->leader)) != 0;
 }
 
+bool coord_copies_on(const struct coord_fleet *f, uint32_t shard, const char *server)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    if (strcmp(f->members.shard[shard].server, server) == 0)
+        return true;
+    for (uint32_t p = 0; of != NULL && p < of->count; p++)
+        if (strcmp(coord_copies_any(f, shard, p)->server, server) == 0)
+            return true;
+    return false;
+}
+
 uint32_t coord_copies_wanted(const struct coord_fleet *f)
 {
-    return f->members.shards * f->options.replicas;
+    return f->options.shards * f->options.replicas;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
@@ -121,16 +132,39 @@ static void record_take(struct coord_copies_of *of, const struct copies_record *
     }
 }
 
+bool coord_copies_make(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
+    if (of != NULL && of->copy == NULL) /* `replicas` may have been more */
+        of->copy = calloc(LIMIT_COPIES, sizeof *of->copy);
+    return of == NULL || of->copy != NULL;
+}
+
+static void of_close(struct coord_fleet *f, struct coord_copies_of *of)
+{
+    if (of->fleet != NULL)
+        env_probe_stop(f->env, &of->probe);
+    free(of->copy);
+    *of = (struct coord_copies_of){0};
+}
+
+bool coord_copies_retire(struct coord_fleet *f, uint32_t shard)
+{
+    char key[COORD_KEY_MAX];
+    if (f->copies.of == NULL)
+        return true;
+    of_close(f, &f->copies.of[shard]);
+    (void)snprintf(key, sizeof key, "copies/%u", shard);
+    return coord_remove(f, key);
+}
+
 static int make(struct coord_fleet *f, struct err *e)
 {
     struct coord_copies *c = &f->copies;
-    c->of = calloc(f->members.shards, sizeof *c->of);
+    c->of = calloc(LIMIT_SHARDS, sizeof *c->of);
     bool made = c->of != NULL;
-    for (uint32_t s = 0; made && s < f->members.shards; s++) {
-        c->of[s].copy =
-            calloc(LIMIT_COPIES, sizeof *c->of[s].copy); /* `replicas` may have been more */
-        made = c->of[s].copy != NULL;
-    }
+    for (uint32_t s = 0; made && s < f->members.shards; s++)
+        made = coord_copies_make(f, s);
     return made ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the copies of shards");
 }
 
@@ -159,18 +193,16 @@ int coord_copies_open(struct coord_fleet *f, struct err *e)
     f->copies.lease_ns = f->options.shard_lease_ms * UINT64_C(1000000);
     f->copies.begun_ns = env_now_ns(f->env);
     int rc = replicas > 1 ? make(f, e) : 0;
-    for (uint32_t s = 0; rc == 0 && s < f->members.shards; s++)
-        rc = of_load(f, s, e);
+    COORD_EACH_SHARD (&f->members, s)
+        if (rc == 0)
+            rc = of_load(f, s, e);
     return rc;
 }
 
 void coord_copies_close(struct coord_fleet *f)
 {
-    for (uint32_t s = 0; f->copies.of != NULL && s < f->members.shards; s++) {
-        if (f->copies.of[s].fleet != NULL)
-            env_probe_stop(f->env, &f->copies.of[s].probe);
-        free(f->copies.of[s].copy);
-    }
+    for (uint32_t s = 0; f->copies.of != NULL && s < LIMIT_SHARDS; s++)
+        of_close(f, &f->copies.of[s]);
     free(f->copies.of);
     f->copies.of = NULL;
 }
@@ -365,7 +397,7 @@ static int follower_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
 /* True when the copy gets a shard number that no server leads yet (member.c). */
 static bool leads_new(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat)
 {
-    for (uint32_t s = 0; s < f->members.shards; s++)
+    COORD_EACH_SHARD (&f->members, s)
         if (f->members.shard[s].server[0] == 0 &&
             (!coord_member_belongs(beat) || beat->number == s))
             return true;

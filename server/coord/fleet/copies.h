@@ -49,6 +49,7 @@
 
 struct coord_fleet;
 struct coord_ask;
+struct coord_claim;
 
 struct coord_copies_of {
     uint64_t term;             /* 0: the shard has no followers */
@@ -64,12 +65,13 @@ struct coord_copies_of {
     struct env_probe probe;
     peer_t gone; /* that connection of the leader */
     struct coord_fleet *fleet;
-    /* (LIMIT_COPIES), owned; at the leader's place: its beats while it is suspect */
+    /* (LIMIT_COPIES), owned, NULL while no shard has the number; at the leader's place: its beats
+     * while it is suspect */
     struct coord_shard *copy;
 };
 
 struct coord_copies {
-    struct coord_copies_of *of; /* (shards), owned; NULL: replicas is 1, and was never more */
+    struct coord_copies_of *of; /* (LIMIT_SHARDS), owned; NULL: replicas is 1, and was never more */
     uint64_t lease_ns;
     uint64_t begun_ns; /* a former coordinator may have answered a beat until then */
 };
@@ -78,8 +80,17 @@ struct coord_copies {
  * it loses the last ones (coord_copies_order_tick). */
 int coord_copies_open(struct coord_fleet *f, struct err *e);
 void coord_copies_close(struct coord_fleet *f);
-/* Returns the copies that the fleet is to have: shards x replicas. */
+/* Makes room for the copies of a shard that is added. False: out of memory. */
+bool coord_copies_make(struct coord_fleet *f, uint32_t shard);
+/* The shard is retired: forgets its copies, in the store too. False: the store failed. */
+bool coord_copies_retire(struct coord_fleet *f, uint32_t shard);
+/* Returns the copies that a cluster is founded with: shards x replicas. */
 uint32_t coord_copies_wanted(const struct coord_fleet *f);
+/* Gives the claims (claims: shards x replicas; sorted anew) the places of these shards, which have
+ * none yet. No server has more than `shards` of them. Stores it. False: the store failed, or out of
+ * memory. */
+bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_t claims,
+                       const uint32_t *shard, uint32_t shards);
 /* The cluster has just become known by the beats of all its copies (cluster.claim): stores what is
  * whose. fresh: all of them are empty; else they were taken over, and of each shard the copy with
  * most leads. False: the store failed, or out of memory. */
@@ -89,6 +100,8 @@ bool coord_copies_others(const struct coord_fleet *f, uint32_t shard);
 /* Returns the follower that this beat is of, and its shard; NULL: there is none. */
 const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
                                             const struct wire_SHARD_BEAT *beat, uint32_t *shard);
+/* True when a copy of the shard is on this server. */
+bool coord_copies_on(const struct coord_fleet *f, uint32_t shard, const char *server);
 /* True when the shard has room for one more copy, and none on this server. */
 bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server);
 

@@ -189,7 +189,7 @@ static bool release(struct coord_fleet *f, uint32_t shard, const char *server)
 static void lacking_text(const struct coord_fleet *f, char *text, size_t bytes)
 {
     uint32_t lacking = 0;
-    for (uint32_t s = 0; s < f->members.shards; s++)
+    COORD_EACH_SHARD (&f->members, s)
         lacking += f->options.replicas > coord_copies_given(f, s);
     (void)snprintf(text, bytes,
                    "%u shards have fewer than %u copies: a server that has room, or that is "

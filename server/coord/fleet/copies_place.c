@@ -20,27 +20,38 @@ static int by_server(const void *x, const void *y)
     return order != 0 ? order : (int)a->beat.shard_index - (int)b->beat.shard_index;
 }
 
+/* The copies that get places at one time, and their shards. */
+struct deal {
+    struct coord_fleet *f;
+    struct coord_claim *claim; /* (claims) */
+    uint32_t claims;
+    const uint32_t *shard; /* (shards) */
+    uint32_t shards;
+};
+
 /* Returns a number for the server of a claim: the first claim of it. The claims are sorted. */
-static uint32_t server_of(const struct coord_cluster *cl, const struct coord_shard *s)
+static uint32_t server_of(const struct deal *d, const struct coord_shard *s)
 {
     uint32_t i = 0;
-    while (strcmp(cl->claim[i].beat.server, s->server) != 0)
+    while (strcmp(d->claim[i].beat.server, s->server) != 0)
         i++;
     return i;
 }
 
 /* Each leader is the copy whose server leads least so far. */
-static void leaders_spread(struct coord_fleet *f, uint32_t *leads)
+static bool leaders_spread(const struct deal *d)
 {
-    for (uint32_t s = 0; s < f->members.shards; s++) {
-        struct coord_copies_of *of = coord_copies_shard(f, s);
+    uint32_t *leads = calloc(d->claims, sizeof *leads);
+    for (uint32_t i = 0; leads != NULL && i < d->shards; i++) {
+        struct coord_copies_of *of = coord_copies_shard(d->f, d->shard[i]);
         for (uint32_t p = 1; p < of->count; p++)
-            if (leads[server_of(&f->cluster, &of->copy[p])] <
-                leads[server_of(&f->cluster, &of->copy[of->leader])])
+            if (leads[server_of(d, &of->copy[p])] < leads[server_of(d, &of->copy[of->leader])])
                 of->leader = p;
-        leads[server_of(&f->cluster, &of->copy[of->leader])]++;
+        leads[server_of(d, &of->copy[of->leader])]++;
         of->term = 1;
     }
+    free(leads);
+    return leads != NULL;
 }
 
 bool coord_copies_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_BEAT *b)
@@ -52,7 +63,7 @@ bool coord_copies_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_
 /* All copies are there: the one with most has every acknowledged record. */
 static void leaders_find(struct coord_fleet *f)
 {
-    for (uint32_t s = 0; s < f->members.shards; s++) {
+    COORD_EACH_SHARD (&f->members, s) {
         struct coord_copies_of *of = coord_copies_shard(f, s);
         for (uint32_t p = 0; p < of->count; p++) {
             const struct wire_SHARD_BEAT *b = &of->copy[p].figures;
@@ -77,35 +88,57 @@ static bool founded(struct coord_fleet *f, uint32_t shard)
     return coord_copies_put(f, shard);
 }
 
+static void claim_place(struct coord_copies_of *of, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_shard *s = &of->copy[of->count++];
+    SHOAL_ASSERT(of->count <= LIMIT_COPIES);
+    memcpy(s->server, b->server, LIMIT_NAME);
+    s->index = b->shard_index;
+    s->figures = *b;
+}
+
+bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_t claims,
+                       const uint32_t *shard, uint32_t shards)
+{
+    const struct deal d = {f, claim, claims, shard, shards};
+    SHOAL_ASSERT(claims == shards * f->options.replicas);
+    if (f->copies.of == NULL)
+        return true;
+    /* No server has more than `shards` of the claims (the caller has checked it), so those of one
+     * server go to different shards; so do those of one zone, as far as its servers have no more
+     * either. */
+    qsort(claim, claims, sizeof *claim, by_server);
+    for (uint32_t i = 0; i < claims; i++) {
+        if (!coord_copies_make(f, shard[i % shards]))
+            return false;
+        claim_place(coord_copies_shard(f, shard[i % shards]), &claim[i].beat);
+    }
+    bool good = leaders_spread(&d);
+    for (uint32_t i = 0; good && i < shards; i++)
+        good = founded(f, shard[i]);
+    return good;
+}
+
 bool coord_copies_found(struct coord_fleet *f, bool fresh)
 {
-    struct coord_cluster *cl = &f->cluster;
+    const struct coord_cluster *cl = &f->cluster;
+    uint32_t shard[LIMIT_SHARDS], shards = 0;
     bool good = true;
     if (f->copies.of == NULL)
         return true;
-    uint32_t *leads = calloc(cl->claims, sizeof *leads);
-    if (leads == NULL)
-        return false;
-    /* No server has more than `shards` copies (coord_cluster_claim), so those of one server go to
-     * different shards; so do those of one zone, as far as its servers have no more either. */
-    qsort(cl->claim, cl->claims, sizeof *cl->claim, by_server);
-    for (uint32_t i = 0; i < cl->claims; i++) {
-        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
-        struct coord_copies_of *of =
-            coord_copies_shard(f, fresh ? i % f->members.shards : b->number);
-        struct coord_shard *s = &of->copy[of->count++];
-        SHOAL_ASSERT(of->count <= f->options.replicas);
-        memcpy(s->server, b->server, LIMIT_NAME);
-        s->index = b->shard_index;
-        s->figures = *b;
-    }
+    COORD_EACH_SHARD (&f->members, s)
+        shard[shards++] = s;
     if (fresh)
-        leaders_spread(f, leads);
-    else
+        return coord_copies_deal(f, cl->claim, cl->claims, shard, shards);
+    for (uint32_t i = 0; i < cl->claims && good; i++) {
+        good = coord_copies_make(f, cl->claim[i].beat.number);
+        if (good)
+            claim_place(coord_copies_shard(f, cl->claim[i].beat.number), &cl->claim[i].beat);
+    }
+    if (good)
         leaders_find(f);
-    for (uint32_t s = 0; good && s < f->members.shards; s++)
-        good = founded(f, s);
-    free(leads);
+    for (uint32_t i = 0; good && i < shards; i++)
+        good = founded(f, shard[i]);
     return good;
 }
 
@@ -211,7 +244,7 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
 {
     struct coord_copies_of *to = NULL;
     uint32_t least = UINT32_MAX;
-    for (uint32_t s = 0; s < f->members.shards; s++) {
+    COORD_EACH_SHARD (&f->members, s) {
         if (!coord_copies_room(f, s, beat->server) ||
             (coord_member_belongs(beat) && beat->number != s) || zone_waits(f, s, beat->zone) ||
             least <= place_cost(f, s, beat->zone))
@@ -222,11 +255,12 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
     }
     if (to == NULL)
         return err_set(e, SHOAL_E_BUSY,
-                       "server %s: there is no place for shard %u of it: each of the %u shards has "
-                       "its %u copies, or has one on this server, and two copies of a shard lie on "
-                       "different servers, and in different zones while any has room; see "
-                       "`shards` and `replicas` of the coordinator",
-                       beat->server, beat->shard_index, f->members.shards, f->options.replicas);
+                       "server %s waits: there is no place for shard %u of it: each of the %u "
+                       "shards has its %u copies, or has one on this server, and two copies of a "
+                       "shard lie on different servers, and in different zones while any has room. "
+                       "More shards, of %u servers that wait: shoal add %s ...",
+                       beat->server, beat->shard_index, coord_member_count(&f->members),
+                       f->options.replicas, f->options.replicas, beat->server);
     if (to->count == 0) {
         to->count = 1;
         to->in_sync = 1;

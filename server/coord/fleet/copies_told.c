@@ -51,7 +51,7 @@ void coord_copies_answer(struct coord_fleet *f, peer_t to, uint64_t id, uint32_t
                                         .lease_ms = f->options.lease_ms,
                                         .cluster_high = f->cluster.id[0],
                                         .cluster_low = f->cluster.id[1],
-                                        .shards = f->members.shards};
+                                        .shards = coord_member_count(&f->members)};
     if (of != NULL && shard != WIRE_NO_SHARD)
         copies_fill(f, shard, place, r);
     coord_send(f, to, wire_encode(&w));

@@ -103,7 +103,7 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
 static const struct coord_shard *away(const struct coord_fleet *f)
 {
     uint64_t now = env_now_ns(f->env);
-    for (uint32_t s = 0; s < f->members.shards; s++) {
+    COORD_EACH_SHARD (&f->members, s) {
         const struct coord_shard *shard = &f->members.shard[s];
         if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_fleet_lease_ns(f))
             return shard;

@@ -100,7 +100,7 @@ int coord_heat_ask(struct coord_fleet *f, coord_heat_done done, void *context, s
 static void late_text(const struct coord_fleet *f, char *text, size_t bytes)
 {
     (void)snprintf(text, bytes, "the shards do not tell their heat in time: ask again");
-    for (uint32_t s = 0; s < f->members.shards; s++) {
+    COORD_EACH_SHARD (&f->members, s) {
         const struct coord_shard *m = &f->members.shard[s];
         if (!m->seen || !m->ready || env_now_ns(f->env) - m->beat_ns > coord_fleet_lease_ns(f))
             (void)snprintf(text, bytes, "shard %u is away%s%s: ask again when it is back", s,

@@ -43,10 +43,14 @@ uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
     return sum;
 }
 
-int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
-                   uint16_t *shard_of, struct err *e)
+int coord_map_make(const struct table_schema *table, uint32_t count,
+                   const struct coord_members *members, uint16_t *shard_of, struct err *e)
 {
-    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS && count <= LIMIT_TABLES);
+    uint16_t number[LIMIT_SHARDS];
+    uint32_t shards = 0;
+    COORD_EACH_SHARD (members, s)
+        number[shards++] = (uint16_t)s;
+    SHOAL_ASSERT(shards > 0 && count <= LIMIT_TABLES);
     for (uint32_t t = 0; t < count; t++) {
         uint64_t tablets = 1ull << table[t].tablet_bits;
         if (table[t].dense == 0 && tablets / shards < LIMIT_SHARD_TABLETS_MIN)
@@ -56,7 +60,7 @@ int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t sh
                            "tables.tablets or take fewer shards",
                            table[t].name, tablets, shards, LIMIT_SHARD_TABLETS_MIN);
         for (uint64_t i = 0; i < tablets; i++)
-            shard_of[table[t].tablet_first + i] = (uint16_t)(i * shards / tablets);
+            shard_of[table[t].tablet_first + i] = number[i * shards / tablets];
     }
     return 0;
 }

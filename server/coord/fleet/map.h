@@ -1,5 +1,5 @@
 /* map.h: which shard leads which tablet, over all tables and as one job counts them. Pure: a
- * function of tables and shard count.
+ * function of tables and shard numbers.
  *
  * Each table is dealt over the shards by itself, in contiguous ranges of tablets whose lengths
  * differ by one at most, so that a batch sorted by tablet goes out as one range a shard. Global
@@ -9,6 +9,7 @@
 
 #include "proto/base/err.h"
 #include "proto/job/schema.h"
+#include "server/coord/fleet/member.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +24,8 @@ uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
 /* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
  * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
  * one. */
-int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
-                   uint16_t *shard_of, struct err *e);
+int coord_map_make(const struct table_schema *table, uint32_t count,
+                   const struct coord_members *members, uint16_t *shard_of, struct err *e);
 
 /* True when the map has the job's tables under these numbers. */
 bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,

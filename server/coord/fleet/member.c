@@ -10,6 +10,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
+#include "server/coord/fleet/member_numbers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -92,12 +93,14 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
 {
     SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS);
     memset(m, 0, sizeof *m);
-    m->shard = calloc(shards, sizeof *m->shard);
+    m->shard = calloc(LIMIT_SHARDS, sizeof *m->shard);
     if (m->shard == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", shards);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for shards");
     m->shards = shards;
     m->next_worker = 1;
-    for (uint32_t s = 0; s < shards; s++) {
+    if (coord_member_numbers_load(m, store, e) != 0)
+        return e->code;
+    COORD_EACH_SHARD (m, s) {
         char key[COORD_KEY_MAX];
         struct shard_record record;
         (void)snprintf(key, sizeof key, "shard/%u", s);
@@ -121,26 +124,6 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
     }
     int rc = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
     return coord_store_optional(rc);
-}
-
-int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
-                       struct err *e)
-{
-    char key[COORD_KEY_MAX];
-    *given = 0;
-    for (uint32_t s = 0; s < m->shards; s++)
-        *given += m->shard[s].server[0] != 0;
-    for (uint32_t s = m->shards; s < LIMIT_SHARDS; s++) { /* numbers are given from 0 on */
-        struct shard_record record;
-        (void)snprintf(key, sizeof key, "shard/%u", s);
-        int rc = coord_store_get_fixed(store, key, &record, sizeof record, e);
-        if (rc == SHOAL_E_NOT_FOUND)
-            break;
-        if (rc != 0)
-            return rc;
-        (*given)++;
-    }
-    return 0;
 }
 
 void coord_member_close(struct coord_members *m)
@@ -191,8 +174,9 @@ static int made_forget(struct coord_shard *s, uint32_t shard, struct coord_store
 static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
                       struct err *e)
 {
-    for (uint32_t s = 0; s < m->shards; s++) {
-        if (m->shard[s].vacant && !coord_member_belongs(beat)) {
+    COORD_EACH_SHARD (m, s) {
+        bool any = m->shard[s].vacant && m->shard[s].replaced != 0;
+        if (any && !coord_member_belongs(beat)) {
             *shard = s;
             return 0;
         }
@@ -203,10 +187,10 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
         return 0;
     }
     return err_set(e, SHOAL_E_BUSY,
-                   "server %s: all %u shard numbers belong to other servers; a server keeps its "
-                   "name in its data_dir: start the one that is missing on its own; `shards` of "
-                   "the coordinator can be raised until the first job has made tables",
-                   beat->server, m->shards);
+                   "server %s waits: the %u shards belong to other servers. To give it one more: "
+                   "shoal add %s. If it is one of those under another name, start it on its own "
+                   "data_dir",
+                   beat->server, coord_member_count(m), beat->server);
 }
 
 static void rss_note(struct coord_members *m)
@@ -246,6 +230,36 @@ int coord_member_vacate(struct coord_members *m, uint32_t shard, uint64_t run,
     memcpy(vacant.server, s->server, sizeof vacant.server);
     *s = vacant;
     return 0;
+}
+
+int coord_member_reserve(struct coord_members *m, struct coord_store *store, uint32_t shard,
+                         const char *server, uint32_t index, uint64_t now_ns, struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    struct wire_SHARD_BEAT named = {.shard_index = index};
+    SHOAL_ASSERT(coord_member_used(m, shard) && !s->seen);
+    (void)snprintf(named.server, sizeof named.server, "%s", server);
+    *s = (struct coord_shard){.index = index, .vacant = true, .beat_ns = now_ns};
+    memcpy(s->server, named.server, sizeof s->server);
+    int rc = shard_put(store, shard, &named, e);
+    if (rc == 0)
+        rc = replaced_put(store, shard, 0, true, e);
+    return rc;
+}
+
+int coord_member_retire(struct coord_members *m, struct coord_store *store, uint32_t shard,
+                        struct err *e)
+{
+    static const char *const of_it[] = {"shard", "synced", "made", "replaced", "holder"};
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(coord_member_used(m, shard));
+    m->shard[shard] = (struct coord_shard){.retired = true};
+    int rc = coord_member_numbers_put(m, store, e);
+    for (uint32_t i = 0; i < sizeof of_it / sizeof of_it[0] && rc == 0; i++) {
+        (void)snprintf(key, sizeof key, "%s/%u", of_it[i], shard);
+        rc = coord_store_remove(store, key, e);
+    }
+    return rc;
 }
 
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
@@ -469,7 +483,7 @@ uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)
 
 bool coord_member_shards_ready(const struct coord_members *m)
 {
-    for (uint32_t s = 0; s < m->shards; s++)
+    COORD_EACH_SHARD (m, s)
         if (!m->shard[s].seen || !m->shard[s].ready)
             return false;
     return true;

@@ -4,7 +4,8 @@
  * A shard number belongs to (server name, index on that server): a server that comes back gets its
  * numbers back. A shard is never declared dead; the coordinator waits for it. An operator alone
  * takes a number from a server whose disk is lost (replace.h): it is then vacant, and the next
- * server that comes with an empty folder gets it. */
+ * server that comes with an empty folder gets it. A number whose server was drained is retired: no
+ * server is awaited for it, until an order adds another one (add.h). */
 #ifndef SERVER_COORD_FLEET_MEMBER_H
 #define SERVER_COORD_FLEET_MEMBER_H
 
@@ -35,7 +36,10 @@ struct coord_shard {
     uint64_t noted_ns; /* when it was stored */
     /* durability memory: the incarnation that the tables were last made in; 0: none */
     uint64_t made;
-    bool vacant;       /* its server was replaced: the next empty folder gets the number; stored */
+    bool retired; /* its server was drained; all other values are 0; stored */
+    /* no folder has the number: the next empty one of the server, or if `replaced` is not 0 of any
+     * server, gets it; stored */
+    bool vacant;
     uint64_t replaced; /* folders that know only runs below this one are of before; stored */
     bool seen;         /* heard since this coordinator started */
     bool ready;        /* recovered, and accepts work */
@@ -55,8 +59,9 @@ struct coord_shard {
 };
 
 struct coord_members {
-    struct coord_shard *shard; /* (shards), owned */
-    uint32_t shards;
+    struct coord_shard *shard; /* (LIMIT_SHARDS), owned */
+    uint32_t shards;           /* numbers, those that are retired too; stored */
+    uint32_t founded;        /* the shards that the cluster was founded with; 0: not yet; stored */
     uint64_t next_worker;    /* the next worker's number; stored before a worker learns it */
     uint64_t rss_peak_bytes; /* highest sum over the servers heard */
 };
@@ -65,14 +70,35 @@ struct coord_members {
  * incarnation. After each of these the shard has to be set up again (coord_setup). */
 enum coord_beat { COORD_BEAT_SAME, COORD_BEAT_NEW, COORD_BEAT_READY, COORD_BEAT_RESTARTED };
 
-/* Reads back the shard numbers given and the next worker number. */
+/* Reads back the shard numbers given and the next worker number. shards: how many numbers there
+ * are when the store does not say it, since no cluster was founded. */
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
                       struct err *e);
 void coord_member_close(struct coord_members *m);
-/* Returns the count of shard numbers that are given, also those past `shards`, which an earlier
- * start gave. */
-int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
-                       struct err *e);
+
+/* Visits the shard numbers that are not retired. */
+#define COORD_EACH_SHARD(m, s)                                                                     \
+    for (uint32_t s = coord_member_next(m, 0); s < (m)->shards; s = coord_member_next(m, s + 1))
+/* Returns the first number from here on that is not retired; `shards`: there is none. */
+uint32_t coord_member_next(const struct coord_members *m, uint32_t from);
+/* True when it is a number, and not retired. */
+bool coord_member_used(const struct coord_members *m, uint32_t shard);
+/* Returns how many numbers below this one are not retired; for `shards`: the count of shards. */
+uint32_t coord_member_rank(const struct coord_members *m, uint32_t shard);
+uint32_t coord_member_count(const struct coord_members *m);
+/* Checks `shards` of the coordinator's file: a cluster has the shards that its store knows. 0, or
+ * CONFIG. */
+int coord_member_file_check(const struct coord_members *m, uint32_t shards, struct err *e);
+/* Stores which numbers there are, and which are retired. */
+int coord_member_numbers_put(const struct coord_members *m, struct coord_store *store,
+                             struct err *e);
+/* The number is this server's alone from its first beat on, which must be of an empty folder.
+ * Stored. */
+int coord_member_reserve(struct coord_members *m, struct coord_store *store, uint32_t shard,
+                         const char *server, uint32_t index, uint64_t now_ns, struct err *e);
+/* The number is retired: forgets its values, in the store too. */
+int coord_member_retire(struct coord_members *m, struct coord_store *store, uint32_t shard,
+                        struct err *e);
 
 /* Takes a beat of a shard that belongs here (cluster.h): finds its number or gives it one, synced
  * first. A folder that has a number keeps it. BUSY: all numbers are given to other servers. */

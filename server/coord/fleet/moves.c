@@ -89,7 +89,7 @@ int coord_moves_open(struct coord_fleet *f, struct err *e)
                               .all = true};
     (void)snprintf(m->drained, sizeof m->drained, "%.*s", (int)sizeof r.drained - 1, r.drained);
     for (uint32_t i = 0; i < r.tablets; i++)
-        if (m->goal[i] >= f->members.shards)
+        if (!coord_member_used(&f->members, m->goal[i]))
             return err_set(e, SHOAL_E_CORRUPT, "the stored plan moves tablet %u to shard %u", i,
                            m->goal[i]);
     return group_load(f, e);
@@ -134,11 +134,11 @@ int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const c
                               .plan_ns = env_now_ns(f->env)};
     (void)snprintf(m->drained, sizeof m->drained, "%s", drained);
     m->total = left(f);
-    if (m->total > 0 && plan_put(f)) {
+    bool nothing = m->total == 0 && kind != MOVES_DRAIN; /* an empty server is retired at once */
+    if (!nothing && plan_put(f)) {
         log_info("%u of %u tablets are to move", m->total, tablets);
         return 0;
     }
-    bool nothing = m->total == 0;
     coord_moves_close(f);
     if (nothing)
         return err_set(e, SHOAL_E_NOT_FOUND, "no tablet has to move");
@@ -148,7 +148,7 @@ int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const c
 /* Tells every shard the newest map, which only givers and takers have followed. */
 static void map_tell_all(struct coord_fleet *f);
 
-static void plan_end(struct coord_fleet *f)
+void coord_moves_end(struct coord_fleet *f)
 {
     struct coord_moves *m = &f->moves;
     log_info("the plan of moves has ended: %u tablets have moved, %" PRIu64 " bytes, frozen for "
@@ -160,12 +160,31 @@ static void plan_end(struct coord_fleet *f)
     map_tell_all(f);
 }
 
+bool coord_moves_emptied(const struct coord_fleet *f)
+{
+    const struct coord_moves *m = &f->moves;
+    return m->kind == MOVES_DRAIN && m->state == MOVES_IDLE && !m->all && !m->stops &&
+           m->tablets == f->cluster.tablets && left(f) == 0;
+}
+
 int coord_moves_stop(struct coord_fleet *f, struct err *e)
 {
     if (f->moves.kind == MOVES_NONE)
         return err_set(e, SHOAL_E_NOT_FOUND, "no tablets are being moved");
     f->moves.stops = true;
     return 0;
+}
+
+/* Returns a shard that is not on the server that is to be empty; `from`, if it is none. */
+static uint16_t stays(const struct coord_fleet *f, uint16_t from, uint32_t tablet)
+{
+    const struct coord_members *m = &f->members;
+    for (uint32_t i = 0; i <= m->shards && coord_copies_on(f, from, f->moves.drained); i++) {
+        uint32_t next = (from + tablet + i) % m->shards;
+        if (coord_member_used(m, next) && !coord_copies_on(f, next, f->moves.drained))
+            return (uint16_t)next;
+    }
+    return from;
 }
 
 void coord_moves_map_changed(struct coord_fleet *f)
@@ -179,8 +198,13 @@ void coord_moves_map_changed(struct coord_fleet *f)
         m->stops = true;
         return;
     }
-    for (uint32_t i = 0; i < tablets; i++)
-        goal[i] = i < m->tablets ? m->goal[i] : f->cluster.shard_of[i];
+    for (uint32_t i = 0; i < tablets; i++) {
+        goal[i] = f->cluster.shard_of[i];
+        if (i < m->tablets)
+            goal[i] = m->goal[i];
+        else if (m->kind == MOVES_DRAIN)
+            goal[i] = stays(f, goal[i], i);
+    }
     free(m->goal);
     m->goal = goal;
     m->tablets = tablets;
@@ -227,7 +251,7 @@ static void told_last(void *context, const struct coord_call *call, int status, 
 
 static void map_tell_all(struct coord_fleet *f)
 {
-    for (uint32_t s = 0; s < f->members.shards; s++)
+    COORD_EACH_SHARD (&f->members, s)
         if (f->members.shard[s].figures.map_epoch != f->cluster.map_epoch)
             (void)map_tell(f, s, false, told_last); /* else its next setup tells it */
 }
@@ -266,6 +290,13 @@ static void tell_next(struct coord_fleet *f)
         (void)map_tell(f, m->telling, !m->given_up || m->all, told);
 }
 
+/* Returns the next shard from here on that is told; COORD_NOBODY: all are. */
+static uint32_t telling_after(const struct coord_fleet *f, uint32_t shard)
+{
+    shard = coord_member_next(&f->members, shard);
+    return shard < f->members.shards ? shard : COORD_NOBODY;
+}
+
 static void told(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_fleet *f = context;
@@ -280,7 +311,7 @@ static void told(void *context, const struct coord_call *call, int status, const
     }
     s->figures.map_epoch = call->request.u.MOVE_MAP.map_epoch;
     if (m->all)
-        m->telling = m->telling + 1 < f->members.shards ? m->telling + 1 : COORD_NOBODY;
+        m->telling = telling_after(f, m->telling + 1);
     else if (m->telling == m->group.taker) /* 3. */
         m->telling = m->group.giver;
     else
@@ -298,7 +329,7 @@ static void map_change(struct coord_fleet *f, bool given_up)
     if (!given_up && !coord_put(f, GROUP_KEY, g, group_bytes(g)))
         return;
     m->state = MOVES_TELLING;
-    m->telling = m->all ? 0 : g->taker;
+    m->telling = m->all ? telling_after(f, 0) : g->taker;
     tell_next(f);
 }
 
@@ -422,7 +453,8 @@ void coord_moves_step(struct coord_fleet *f, const char *job)
             m->began_ns = env_now_ns(f->env);
             map_change(f, true);
         } else if (!m->all && (m->stops || !group_choose(f))) {
-            plan_end(f);
+            if (m->stops || m->kind != MOVES_DRAIN)
+                coord_moves_end(f);
         } else if (!m->all && job == NULL && group_may_begin(f)) {
             group_begin(f);
         }

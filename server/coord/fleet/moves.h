@@ -17,6 +17,8 @@
  * The giver takes no push while a group moves. So a group is kept so small that this lasts
  * COORD_MOVE_FREEZE_NS, and a pause of COORD_MOVE_PAUSE times as long follows it.
  *
+ * A plan that drains a server ends when the server's shards are retired (add.h).
+ *
  * The plan and the newest group are stored. A coordinator that starts in the middle stores a map of
  * a new epoch and tells it to all shards with that group's tablets, then goes on.
  *
@@ -81,15 +83,21 @@ struct coord_moves {
 int coord_moves_open(struct coord_fleet *f, struct err *e);
 void coord_moves_close(struct coord_fleet *f);
 /* Takes a goal (tablets of the map) as the plan, stored; the goal is copied. EXISTS: there is one.
- * NOT_FOUND: no tablet would move. NOMEM, IO. */
+ * NOT_FOUND: no tablet would move, and no server is drained. NOMEM, IO. */
 int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const char *drained,
                       const uint16_t *goal, struct err *e);
 /* Ends the plan with the present group. NOT_FOUND: there is none. */
 int coord_moves_stop(struct coord_fleet *f, struct err *e);
+/* True when a plan has moved all tablets away from the server that it drains. Its shards are to be
+ * retired, then the plan ends (add.h). */
+bool coord_moves_emptied(const struct coord_fleet *f);
+/* The plan is over. */
+void coord_moves_end(struct coord_fleet *f);
 /* Begins what is due. Cheap. job: no group begins, because this job may go back to a cut, in which
  * each tablet is on the shard that led it then; NULL: none may. */
 void coord_moves_step(struct coord_fleet *f, const char *job);
-/* A job's tables have changed the map: tablets that the goal does not know stay where they are. */
+/* A job's tables have changed the map: tablets that the goal does not know stay where they are,
+ * unless their server is drained. */
 void coord_moves_map_changed(struct coord_fleet *f);
 /* The plan for people: {"kind", "tablets", "left", "moved", "rows", "bytes", "longest_freeze_ms",
  * "seconds", "seconds_left", "given_up", "last_failure", "waits_for_job"}; NULL: there is none. */

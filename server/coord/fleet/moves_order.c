@@ -1,7 +1,8 @@
-/* moves_order.c: makes plans of orders. */
+/* moves_order.c: makes plans of orders, and lets servers join. */
 #include "server/coord/fleet/moves_order.h"
 
 #include "proto/base/assert.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/fleet/fleet.h"
 #include "server/coord/fleet/plan.h"
 
@@ -23,21 +24,22 @@ static void drawn_free(struct drawn *d)
     free(d->goal);
 }
 
-/* Marks the shards of the server that is to be empty. */
+/* Marks the shards that have a copy on the server that is to be empty. */
 static int leaves_mark(const struct coord_fleet *f, const char *server, struct drawn *d,
                        struct err *e)
 {
     uint32_t of_it = 0;
-    for (uint32_t s = 0; s < d->shards; s++) {
-        d->leaves[s] = strcmp(f->members.shard[s].server, server) == 0;
+    COORD_EACH_SHARD (&f->members, s) {
+        d->leaves[s] = coord_copies_on(f, s, server);
         of_it += d->leaves[s];
     }
     if (of_it == 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no shard is on a server %s: see `shoal status` for the names", server);
-    if (of_it == d->shards)
+    if (of_it == coord_member_count(&f->members))
         return err_set(e, SHOAL_E_CONFIG,
-                       "server %s has all shards: no other server could take its tablets", server);
+                       "server %s has a copy of each shard: no other shard could take its tablets",
+                       server);
     return 0;
 }
 
@@ -47,6 +49,8 @@ static int draw(const struct coord_fleet *f, const struct wire_MOVES *order, str
     const struct coord_cluster *cl = &f->cluster;
     d->tablets = cl->tablets;
     d->shards = f->members.shards;
+    for (uint32_t s = 0; s < d->shards; s++)
+        d->leaves[s] = f->members.shard[s].retired; /* it gets none */
     if (order->order == WIRE_MOVES_DRAIN && leaves_mark(f, order->server, d, e) != 0)
         return e->code;
     d->bytes = calloc(d->tablets, sizeof *d->bytes);
@@ -78,7 +82,7 @@ static struct json *drawn_json(const struct coord_fleet *f, const struct drawn *
         }
     json_set_int(j, "tablets", moved);
     json_set_int(j, "bytes", bytes);
-    for (uint32_t s = 0; s < d->shards; s++) {
+    COORD_EACH_SHARD (&f->members, s) {
         int64_t sum[6] = {0};
         for (uint32_t i = 0; i < d->tablets; i++) {
             int64_t before = owner[i] == s, after = d->goal[i] == s;
@@ -144,6 +148,21 @@ static void figures_there(void *context, int status, const char *text)
     drawn_free(&d);
 }
 
+static int add(struct coord_fleet *f, struct coord_ask *a)
+{
+    struct json *told = NULL;
+    int rc = coord_add_order(f, a->request->u.MOVES.server, &told, &a->e);
+    if (rc != 0)
+        return rc;
+    char *text = json_text(told, 0);
+    a->silent = true;
+    if (text != NULL) /* else out of memory: the client asks again */
+        (void)coord_send_frame(f, a->from, &a->reply, text, strlen(text));
+    free(text);
+    json_free(told);
+    return 0;
+}
+
 int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
 {
     const struct wire_MOVES *order = &a->request->u.MOVES;
@@ -153,13 +172,10 @@ int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
         a->frame_bytes = 2;
         return coord_moves_stop(f, &a->e);
     }
+    if (order->order == WIRE_MOVES_ADD)
+        return add(f, a);
     if (order->order != WIRE_MOVES_REBALANCE && order->order != WIRE_MOVES_DRAIN)
         return err_set(&a->e, SHOAL_E_MALFORMED, "there is no order %u", order->order);
-    if (order->order == WIRE_MOVES_DRAIN && f->options.replicas > 1)
-        return err_set(&a->e, SHOAL_E_CONFIG,
-                       "with `replicas: %u` shards do not belong to one server: a server is "
-                       "emptied by `shoal replace`, once it is switched off",
-                       f->options.replicas);
     a->silent = true;
     if (asker->peer == a->from && asker->id == a->request->id)
         return 0; /* it is sent again, and is being answered */

@@ -269,7 +269,7 @@ bool coord_names_sure(const struct coord_fleet *f)
 {
     const struct coord_names *n = &f->names;
     bool sure = coord_cluster_ready(&f->cluster) && coord_names_ready(n);
-    for (uint32_t s = 0; s < f->members.shards && n->version == 0; s++)
-        sure &= f->members.shard[s].seen;
+    COORD_EACH_SHARD (&f->members, s)
+        sure &= n->version != 0 || f->members.shard[s].seen;
     return sure;
 }

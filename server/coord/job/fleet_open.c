@@ -39,6 +39,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
                     f->options.lease_ms * UINT64_C(1000000));
     int rc = coord_member_open(&f->members, f->options.shards, store, e);
     if (rc == 0)
+        rc = coord_member_file_check(&f->members, f->options.shards, e);
+    if (rc == 0)
         rc = coord_cluster_open(f, e);
     if (rc == 0)
         rc = coord_copies_open(f, e);

@@ -131,7 +131,7 @@ static void tell(const struct coord *c, const struct coord_job *j, const struct 
         "no job runs, so shoal submit JOB --resume CHECKPOINT --set fresh=all goes on "
         "from it";
     uint64_t now = coord_back_batches(j), examples = coord_examples(j);
-    uint32_t shards = c->fleet.members.shards;
+    uint32_t shards = coord_member_count(&c->fleet.members);
     if (coord_phase_running(j))
         then = "the job goes on from the checkpoint";
     if (j->parsed) /* else the job had ended before this coordinator started */

@@ -353,7 +353,7 @@ static void report_settings(const struct coord_job *j, struct json *r)
     json_set_int(r, "seed", (int64_t)j->spec.train.seed);
     json_set_string(r, "version", j->fleet->options.version);
     json_set_int(r, "servers", servers_of(&j->fleet->members));
-    json_set_int(r, "shards", j->fleet->members.shards);
+    json_set_int(r, "shards", coord_member_count(&j->fleet->members));
     json_set_int(r, "workers", j->workers_most);
     json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
     json_set_string(r, "durability",

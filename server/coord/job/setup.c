@@ -197,6 +197,48 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
         s->map_told = j->fleet->cluster.map_epoch;
 }
 
+/* Asks a shard for a table of the slot, which is known to the shards by these numbers. */
+static bool table_ask(struct coord_job *j, uint32_t shard, const struct table_schema *s,
+                      uint64_t numbers, coord_call_done done)
+{
+    struct wire w;
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_TABLE_CREATE;
+    wire_schema_to(s, &w.u.TABLE_CREATE);
+    w.u.TABLE_CREATE.table = wire_table_number(numbers, s->table);
+    w.u.TABLE_CREATE.tablet_first = coord_map_first(&j->fleet->cluster, numbers, s);
+    return shard_ask(j, shard, &w, (void *)s->field_rule,
+                     s->field_rule_count * sizeof s->field_rule[0], done);
+}
+
+static void table_there(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord_job *j = context;
+    struct err e = {0};
+    greeted(context, call, status, text);
+    if (status == 0)
+        (void)coord_fleet_stored(
+            j->fleet,
+            coord_member_note_made(&j->fleet->members, (uint32_t)call->owner, j->fleet->store, &e),
+            &e);
+}
+
+/* Between two jobs tablets may move to a shard that was added since the last one began. */
+static bool tables_tell(struct coord_job *j, uint32_t shard)
+{
+    bool good = true;
+    for (uint32_t t = 0; good && t < j->made.tables; t++)
+        good = table_ask(j, shard, &j->made.table[t], j->made.numbers, table_there);
+    return good;
+}
+
+static bool tables_due(const struct coord_job *j, uint32_t shard)
+{
+    return !coord_phase_running(j) && coord_made_known(j) &&
+           j->fleet->members.shard[shard].placed &&
+           coord_cluster_led(&j->fleet->cluster, shard) == 0;
+}
+
 static bool greet(struct coord_job *j, uint32_t shard)
 {
     struct wire w;
@@ -225,6 +267,8 @@ void coord_setup_greet(struct coord_job *j)
         struct coord_setup_shard *at = &j->setup.shard[i];
         if (s->seen && s->ready && !at->greeted && coord_cluster_ready(&j->fleet->cluster))
             at->greeted = greet(j, i); /* false when out of memory: the next step tries again */
+        if (at->greeted && !at->tables && s->ready && tables_due(j, i))
+            at->tables = tables_tell(j, i);
     }
 }
 
@@ -276,15 +320,8 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     step -= coord_fresh_due(j);
     if (step == 0)
         return map_there(j->fleet) && map_tell(j, shard, step_done);
-    if (step <= j->at.tables) {
-        struct table_schema *s = &j->table[step - 1];
-        w.type = WIRE_TYPE_TABLE_CREATE;
-        wire_schema_to(s, &w.u.TABLE_CREATE);
-        w.u.TABLE_CREATE.table = wire_table_number(j->numbers, s->table);
-        w.u.TABLE_CREATE.tablet_first = coord_map_first(&j->fleet->cluster, j->numbers, s);
-        return shard_ask(j, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
-                         step_done);
-    }
+    if (step <= j->at.tables)
+        return table_ask(j, shard, &j->table[step - 1], j->numbers, step_done);
     if (coord_from_loading(&j->at)) { /* LOAD opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
@@ -310,11 +347,13 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     w.type = WIRE_TYPE_RUN_OPEN;
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
-                                          .lanes = j->tasks->lanes,
-                                          .mode = j->spec.train.mode,
-                                          .tables = j->numbers,
-                                          .must_exist = j->opened == j->at.run};
+    /* a shard without tablets has no row of the run to lose: it may have been added since */
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = j->at.run,
+        .lanes = j->tasks->lanes,
+        .mode = j->spec.train.mode,
+        .tables = j->numbers,
+        .must_exist = j->opened == j->at.run && coord_cluster_led(&j->fleet->cluster, shard) > 0};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
 

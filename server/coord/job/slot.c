@@ -16,8 +16,6 @@ static int job_open(struct coord_job *j, struct err *e)
     int rc = coord_lease_open(j->leases, j->store, e);
     if (rc == 0)
         rc = coord_flow_open(j, e);
-    if (rc == 0 && (f->cluster.map_epoch != 0 || j->at.map_epoch != 0))
-        rc = coord_cluster_shards(f, e);
     if (rc == 0)
         rc = coord_checkpoint_open(j, e);
     if (rc != 0)

@@ -69,7 +69,7 @@ static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
 static struct json *servers_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
+    COORD_EACH_SHARD (&j->fleet->members, s) {
         const struct coord_shard *shard = &j->fleet->members.shard[s];
         struct json *item = json_new_object();
         json_set_string(item, "name", shard->server);
@@ -272,7 +272,7 @@ void coord_status_line(struct coord_job *j, char *text, size_t bytes)
                        j->workers.count, text_if(waits, "; "), text_if(waits, missing));
     else
         (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
-                       j->fleet->members.shards, text_if(j->parsed, "; the last, "),
+                       coord_member_count(&j->fleet->members), text_if(j->parsed, "; the last, "),
                        text_if(j->parsed, j->spec.name), text_if(j->parsed, ": "),
                        text_if(j->parsed, coord_phase_name(j)));
 }

@@ -399,8 +399,8 @@ static bool rows_here(const struct coord_job *j)
 static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
 {
     const struct coord_members *m = &f->members;
-    for (uint32_t i = 0; i < m->shards && f->cluster.map_epoch > 0; i++)
-        if (!m->shard[i].seen || !m->shard[i].ready)
+    COORD_EACH_SHARD (m, i)
+        if (f->cluster.map_epoch > 0 && (!m->shard[i].seen || !m->shard[i].ready))
             return &m->shard[i];
     return NULL;
 }

@@ -293,10 +293,13 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
         return;
     }
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_EXPORTING);
-    k->missing = j->fleet->members.shards;
-    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
+    k->parts = k->missing = coord_member_count(&j->fleet->members);
+    memset(k->part, 0, LIMIT_SHARDS * sizeof *k->part);
+    COORD_EACH_SHARD (&j->fleet->members, s) {
+        k->part[s].number = coord_member_rank(&j->fleet->members, s);
+        k->part[s].asked = true;
         w.u.CUT_EXPORT =
-            (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = j->fleet->members.shards};
+            (struct wire_CUT_EXPORT){.cut = cut, .part = k->part[s].number, .parts = k->parts};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
         if (!coord_call_start(
                 &j->fleet->calls,
@@ -379,7 +382,7 @@ static void made(void *context, struct coord_errand *r, int rc, const struct err
              tables != coord_checkpoint_of_tables(j))
         rc = err_set(&why, SHOAL_E_BUSY, "another job has begun: ask again in a moment");
     if (rc == 0)
-        k->part = calloc(j->fleet->members.shards, sizeof *k->part);
+        k->part = calloc(LIMIT_SHARDS, sizeof *k->part);
     if (rc == 0 && k->part == NULL)
         rc = err_set(&why, SHOAL_E_NOMEM, "no memory for a checkpoint");
     if (rc != 0) {
@@ -572,6 +575,8 @@ static void silence_look(struct coord_job *j)
     char why[ERR_TEXT_MAX];
     for (uint32_t s = 0; s < j->fleet->members.shards && of_shards(j); s++) {
         const struct coord_shard *shard = &j->fleet->members.shard[s];
+        if (shard->retired)
+            continue;
         if (shard->seen && env_now_ns(j->fleet->env) - shard->beat_ns <=
                                j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;

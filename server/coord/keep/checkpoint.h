@@ -132,8 +132,10 @@ struct coord_checkpoint {
     size_t saved_bytes;
     struct {
         uint64_t rows, bytes;
-    } * part; /* (shards), owned */
-    uint32_t missing;
+        uint32_t number; /* of its folder */
+        bool asked;
+    } * part; /* (LIMIT_SHARDS), by shard; owned */
+    uint32_t parts, missing;
     peer_t asker; /* the peer that waits for the answer, and its request; 0: none */
     uint64_t asker_id;
     struct wire_CHECKPOINT_reply made; /* its answer, which waits until the cut is dropped */

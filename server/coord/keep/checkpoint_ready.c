@@ -25,7 +25,7 @@ static int kept_check(const struct coord_job *j, struct err *e)
 {
     const struct coord_fleet *f = j->fleet;
     uint64_t now = env_now_ns(f->env);
-    for (uint32_t s = 0; s < f->members.shards; s++) {
+    COORD_EACH_SHARD (&f->members, s) {
         const struct coord_shard *shard = &f->members.shard[s];
         if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_fleet_lease_ns(f))
             return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",

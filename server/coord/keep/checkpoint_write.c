@@ -26,10 +26,12 @@
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* Returns the map; neighbouring tablets of one shard are one range. NULL: out of memory. */
+/* Returns the map, in which shards have the numbers of their parts; neighbouring tablets of one
+ * shard are one range. NULL: out of memory. */
 static struct json *map_json(const struct coord_job *j)
 {
-    uint32_t shards = j->fleet->members.shards, tablets = j->made.tablets;
+    const struct coord_members *members = &j->fleet->members;
+    uint32_t tablets = j->made.tablets;
     uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
     if (shard_of == NULL)
         return NULL;
@@ -39,15 +41,15 @@ static struct json *map_json(const struct coord_job *j)
         struct json *range = json_new_array();
         for (to = from + 1; to < tablets && shard_of[to] == shard_of[from]; to++)
             continue;
-        SHOAL_ASSERT(to <= tablets && shard_of[from] < shards);
+        SHOAL_ASSERT(to <= tablets && coord_member_used(members, shard_of[from]));
         json_append(range, json_new_int(from));
         json_append(range, json_new_int(to - from));
-        json_append(range, json_new_int(shard_of[from]));
+        json_append(range, json_new_int(coord_member_rank(members, shard_of[from])));
         json_append(ranges, range);
     }
     free(shard_of);
     json_set_int(map, "epoch", (int64_t)j->fleet->cluster.map_epoch);
-    json_set_int(map, "shards", shards);
+    json_set_int(map, "shards", coord_member_count(members));
     json_set_int(map, "tablets", tablets);
     json_set(map, "ranges", ranges);
     return map;
@@ -272,9 +274,11 @@ static void parts_json(const struct coord_job *j, struct json *m, uint64_t *rows
     const struct coord_checkpoint *k = j->checkpoint;
     struct json *parts = json_new_array();
     for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
+        if (!k->part[s].asked)
+            continue; /* it is retired, or has come since */
         struct json *p = json_new_object();
         char folder[32];
-        (void)snprintf(folder, sizeof folder, "part-%04u", s);
+        (void)snprintf(folder, sizeof folder, "part-%04u", k->part[s].number);
         json_set_string(p, "folder", folder);
         json_set_string(p, "server", j->fleet->members.shard[s].server);
         json_set_int(p, "rows", (int64_t)k->part[s].rows);

@@ -14,7 +14,6 @@
 
 static const char BEGIN_KEY[] = "taken/0";
 
-#define KEEPER 0u /* the shard that keeps the list */
 #define VERSION_MOST (1ull << 60)
 #define AGAIN_NS UINT64_C(1000000000)
 #define STORE_FAILED "the coordinator's store failed"
@@ -24,6 +23,12 @@ static const char BEGIN_KEY[] = "taken/0";
     "servers"
 
 _Static_assert(COORD_TAKEN_RECORD_MAX <= WIRE_TAKEN_BYTES_MAX, "it is one frame");
+
+/* Returns the shard that keeps the list: the first one. */
+static uint32_t keeper(const struct coord_fleet *f)
+{
+    return coord_member_next(&f->members, 0);
+}
 
 void coord_taken_close(struct coord_taken *t)
 {
@@ -151,7 +156,7 @@ int coord_taken_fleet(struct coord_job *j, struct err *e)
 {
     const struct coord_taken *t = j->fleet->taken;
     const struct coord_members *m = &j->fleet->members;
-    bool heard = t->version > 0 || m->shards == 0 || m->shard[KEEPER].seen;
+    bool heard = t->version > 0 || m->shards == 0 || m->shard[keeper(j->fleet)].seen;
     if (t->newest > t->version || !heard)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "start_from: fleet: not all servers have said yet what their tables have "
@@ -339,7 +344,7 @@ int coord_taken_files(struct coord_job *j, struct coord_ask *a)
 bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
     struct coord_taken *t = f->taken;
-    if (shard == KEEPER)
+    if (shard == keeper(f))
         t->told = b->taken_version;
     if (b->taken_version <= t->version || b->taken_version >= VERSION_MOST)
         return false;
@@ -410,7 +415,7 @@ static void tell_done(void *context, const struct coord_call *call, int status, 
     else {
         f->taken->failed_ns = env_now_ns(f->env);
         log_warn("server %s does not keep what the tables have learnt: %s",
-                 f->members.shard[KEEPER].server, text);
+                 f->members.shard[keeper(f)].server, text);
     }
 }
 
@@ -427,7 +432,7 @@ void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_
     const struct coord_taken *t = f->taken;
     struct wire w;
     size_t bytes;
-    if (shard != KEEPER || t->newest > t->version || s->figures.taken_version >= t->version)
+    if (shard != keeper(f) || t->newest > t->version || s->figures.taken_version >= t->version)
         return;
     void *record = record_wire(f, &w, &bytes);
     if (record != NULL)
@@ -449,8 +454,8 @@ static void tell(struct coord_fleet *f, uint64_t now)
                                                                .request = w,
                                                                .frame = record,
                                                                .frame_bytes = bytes,
-                                                               .target = KEEPER,
-                                                               .owner = KEEPER,
+                                                               .target = keeper(f),
+                                                               .owner = keeper(f),
                                                                .on_done = tell_done});
     free(record);
 }
@@ -460,7 +465,7 @@ void coord_taken_step(struct coord_fleet *f)
     const struct coord_taken *t = f->taken;
     if (f->members.shards == 0 || !coord_cluster_ready(&f->cluster))
         return;
-    const struct coord_shard *s = &f->members.shard[KEEPER];
+    const struct coord_shard *s = &f->members.shard[keeper(f)];
     if (t->newest > t->version)
         hear(f, env_now_ns(f->env));
     else if (!told(f) && s->seen && s->ready)

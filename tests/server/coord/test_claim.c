@@ -105,9 +105,33 @@ END_TEST
 
 START_TEST(server_of_another_layout_is_refused)
 {
-    beat.number = _i == 0 ? 3 : 1;
-    beat.shards = _i == 0 ? 3 : 4;
-    told("the coordinator's file says `shards: 3`");
+    beat.number = _i == 0 ? 3 : 0;
+    beat.shards = 4;
+    told(_i == 0 ? "shard 3, which this cluster never had" : "one of the two runs on a copy");
+}
+END_TEST
+
+/* Shards were added or retired while the server was away. */
+START_TEST(server_that_knows_another_count_of_shards_is_taken)
+{
+    beat.shards = 4;
+    told("");
+}
+END_TEST
+
+START_TEST(server_that_was_drained_is_refused)
+{
+    c->fleet.members.shard[1] = (struct coord_shard){.retired = true};
+    told("was drained (shoal drain), and no job needs it: switch it off");
+}
+END_TEST
+
+/* The number was given to the server anew (shoal add), and its folder is of before. */
+START_TEST(server_that_is_added_with_an_old_folder_is_refused)
+{
+    c->fleet.members.shard[1].vacant = true;
+    c->fleet.members.shard[1].placed = false;
+    told("with its data_dir of before it was replaced or drained");
 }
 END_TEST
 
@@ -270,6 +294,9 @@ int main(void)
     tcase_add_loop_test(t, server_with_an_empty_folder_is_refused, 0, 3);
     tcase_add_loop_test(t, server_of_another_cluster_is_refused, 0, 2);
     tcase_add_loop_test(t, server_of_another_layout_is_refused, 0, 2);
+    tcase_add_test(t, server_that_knows_another_count_of_shards_is_taken);
+    tcase_add_test(t, server_that_was_drained_is_refused);
+    tcase_add_test(t, server_that_is_added_with_an_old_folder_is_refused);
     tcase_add_loop_test(t, server_with_another_ones_number_is_refused, 0, 3);
     tcase_add_loop_test(t, server_with_an_older_folder_is_refused, 0, 4);
     tcase_add_loop_test(t, server_that_runs_twice_is_refused, 0, 3);

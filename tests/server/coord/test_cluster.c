@@ -190,7 +190,9 @@ START_TEST(coord_cluster_is_founded_when_all_have_come)
     ck_assert_uint_eq(numbers, 7);
     shard_start(3, 1); /* one too many */
     go(500);
-    ck_assert_ptr_nonnull(strstr(r.shard[3].refused, "shard numbers belong to other servers"));
+    ck_assert_ptr_nonnull(
+        strstr(r.shard[3].refused,
+               "shards belong to other servers. To give it one more: shoal add server-3"));
     rig_stop();
 }
 END_TEST
@@ -510,12 +512,12 @@ START_TEST(coord_folder_of_before_the_last_digest_is_refused)
 }
 END_TEST
 
-/* _i 0: a folder of another cluster; 1: the number of a present shard; 2: another number of
- * shards. */
+/* _i 0: a folder of another cluster; 1: the number of a present shard; 2: a number that
+ * the cluster never had. */
 START_TEST(coord_folder_of_another_place_is_refused)
 {
     static const char *const says[] = {"has rows of cluster", "which server server-0 holds",
-                                       "the coordinator's file says `shards: 2`"};
+                                       "shard 5, which this cluster never had"};
     fleet_start(2);
     sim_kill(r.shard[1].node);
     if (_i == 0)
@@ -523,7 +525,7 @@ START_TEST(coord_folder_of_another_place_is_refused)
     else if (_i == 1)
         r.shard[1].number = r.shard[0].number;
     else
-        r.shard[1].shards = 5;
+        r.shard[1].number = 5;
     shard_start(1, 2);
     go(1000);
     ck_assert_msg(strstr(r.shard[1].refused, says[_i]) != NULL, "%s", r.shard[1].refused);

@@ -1,7 +1,9 @@
-/* test_fleet_moves.c: plans by which tablets go from shard to shard. The real coordinator with fake
- * shards. */
+/* test_fleet_moves.c: plans by which tablets go from shard to shard; servers that join and leave.
+ * The real coordinator with fake shards. */
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
+#include "server/coord/core/core.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/job/slot.h"
 #include "tests/lib/coord_kept.h"
 #include "tests/lib/server_fake.h"
@@ -15,6 +17,7 @@
 #define MS UINT64_C(1000000)
 #define SHARDS 3u
 #define TABLETS 64u
+#define SERVERS 8u /* those that join among them */
 
 static struct {
     struct sim *sim;
@@ -22,7 +25,8 @@ static struct {
     struct coord_store *store;
     struct coord_kept kept;
     struct coord *coord;
-    struct fake_shard *shard; /* (SHARDS) */
+    uint32_t replicas, shards;
+    struct fake_shard *shard; /* (SERVERS) */
 } r;
 
 static struct coord_fleet *fleet(void)
@@ -33,8 +37,11 @@ static struct coord_fleet *fleet(void)
 static void coord_start(void)
 {
     struct err e = {0};
-    struct coord_options o = {
-        .shards = SHARDS, .lease_ms = 1000, .resend_ms = 50, .version = "test"};
+    struct coord_options o = {.shards = r.shards,
+                              .replicas = r.replicas,
+                              .lease_ms = 1000,
+                              .resend_ms = 50,
+                              .version = "test"};
     r.node = sim_node_new(r.sim, "coordinator", NULL, NULL);
     r.store = coord_kept_open(&r.kept, sim_node_env(r.node));
     ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
@@ -65,8 +72,8 @@ static void shard_start(uint32_t i, uint64_t incarnation)
 /* Returns the shard of a number. */
 static struct fake_shard *shard(uint32_t number)
 {
-    for (uint32_t i = 0; i < SHARDS; i++)
-        if (r.shard[i].number == number)
+    for (uint32_t i = 0; i < SERVERS; i++)
+        if (r.shard[i].server[0] != 0 && r.shard[i].number == number)
             return &r.shard[i];
     ck_abort_msg("no shard has number %u", number);
 }
@@ -79,7 +86,7 @@ static void again(struct fake_shard *s, uint64_t incarnation)
 }
 
 /* A cluster whose only table has its tablets on three shards. */
-static void setup(void)
+static void rig(uint32_t replicas)
 {
     static const struct sim_options calm = {
         .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
@@ -87,20 +94,27 @@ static void setup(void)
     uint64_t numbers = 0;
     struct err e = {0};
     memset(&r, 0, sizeof r);
+    r.replicas = replicas;
+    r.shards = SHARDS;
     log_set_level(LOG_LEVEL_ERROR);
     r.sim = sim_new(&calm);
     r.kept = (struct coord_kept){.values = coord_store_memory(),
                                  .left = COORD_KEPT_ALL,
                                  .delay_ns = 2 * MS,
                                  .rng = rng_of(1, 2, 3)};
-    r.shard = calloc(SHARDS, sizeof *r.shard);
+    r.shard = calloc(SERVERS, sizeof *r.shard);
     coord_start();
-    for (uint32_t i = 0; i < SHARDS; i++)
+    for (uint32_t i = 0; i < SHARDS * replicas; i++)
         shard_start(i, 1 + 100 * i);
     go(2000);
     ck_assert(coord_cluster_known(&fleet()->cluster));
     ck_assert_msg(coord_cluster_map(fleet(), &schema, 1, false, &numbers, &e) == 0, "%s", e.text);
     go(1000);
+}
+
+static void setup(void)
+{
+    rig(1);
 }
 
 static void teardown(void)
@@ -109,7 +123,7 @@ static void teardown(void)
         coord_kill();
     coord_store_close(r.kept.values);
     sim_free(r.sim);
-    for (uint32_t i = 0; i < SHARDS; i++)
+    for (uint32_t i = 0; i < SERVERS; i++)
         free(r.shard[i].shard_of);
     free(r.shard);
 }
@@ -354,6 +368,255 @@ START_TEST(coord_moves_one_plan_at_a_time)
 }
 END_TEST
 
+/* ---- servers that join and leave ------------------------------------------------------------- */
+
+/* Orders that these servers join; returns the status. *e: why not. */
+static int add(const char *servers, struct err *e)
+{
+    struct json *told = NULL;
+    *e = (struct err){0};
+    int rc = coord_add_order(fleet(), servers, &told, e);
+    ck_assert_int_eq(told != NULL, rc == 0);
+    json_free(told);
+    coord_fleet_end(fleet());
+    return rc;
+}
+
+/* Moves all tablets away from a server, which is then retired. */
+static void drain(const char *server)
+{
+    uint16_t goal[TABLETS];
+    struct err e = {0};
+    for (uint32_t i = 0; i < TABLETS; i++) {
+        goal[i] = fleet()->cluster.shard_of[i];
+        for (uint32_t s = i % fleet()->members.shards; coord_copies_on(fleet(), goal[i], server);
+             s = (s + 1) % fleet()->members.shards)
+            if (coord_member_used(&fleet()->members, s))
+                goal[i] = (uint16_t)s;
+    }
+    ck_assert_msg(coord_moves_begin(fleet(), MOVES_DRAIN, server, goal, &e) == 0, "%s", e.text);
+    go(20000);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+}
+
+static uint32_t shards(void)
+{
+    return coord_member_count(&fleet()->members);
+}
+
+START_TEST(coord_add_gives_a_server_that_waits_a_number)
+{
+    struct err e;
+    ck_assert_int_eq(add("server-3", &e), SHOAL_E_NOT_FOUND);
+    shard_start(3, 1);
+    shard_start(4, 1);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[3].refused, "shoal add server-3"));
+    ck_assert_msg(add("server-3", &e) == 0, "%s", e.text);
+    go(1000);
+    ck_assert_uint_eq(shards(), 4);
+    ck_assert_uint_eq(r.shard[3].number, 3);
+    ck_assert_uint_eq(r.shard[3].map_epoch, epoch());
+    ck_assert_str_ne(r.shard[4].refused, ""); /* it was not named */
+    ck_assert_int_eq(add("server-3", &e), 0); /* the order came twice */
+    ck_assert_uint_eq(shards(), 4);
+    plan(0, 3);
+    go(20000);
+    ck_assert_uint_gt(owned(3), 0);
+}
+END_TEST
+
+/* The number belongs to the named server alone, also when the coordinator starts again before the
+ * server's next beat. */
+START_TEST(coord_add_is_stored)
+{
+    struct err e;
+    shard_start(3, 1);
+    shard_start(4, 1);
+    go(1000);
+    ck_assert_int_eq(add("server-4", &e), 0);
+    go(5); /* stored */
+    coord_kill();
+    coord_start();
+    go(3000);
+    ck_assert_uint_eq(shards(), 4);
+    ck_assert_uint_eq(r.shard[4].number, 3);
+    ck_assert_str_ne(r.shard[3].refused, "");
+}
+END_TEST
+
+static void count_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)call;
+    (void)text;
+    ck_assert_int_eq(status, 0);
+    (*(uint32_t *)context)++;
+}
+
+/* A call that was open before a server joined or left does not ask it. */
+START_TEST(coord_add_leaves_open_calls_alone)
+{
+    static const struct coord_setup nothing;
+    struct err e;
+    uint32_t done = 0;
+    shard_start(3, 1);
+    go(1000);
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = &done,
+                                                    .request = {.type = WIRE_TYPE_RUN_DROP},
+                                                    .target = COORD_NOBODY,
+                                                    .set_up = &nothing,
+                                                    .on_done = count_done}));
+    const struct coord_call *call = fleet()->calls.head;
+    ck_assert_uint_eq(call->missing, 3);
+    ck_assert_int_eq(add("server-3", &e), 0);
+    ck_assert_uint_eq(call->missing, 3);
+    drain(fleet()->members.shard[3].server);
+    ck_assert_uint_eq(call->missing, 3);
+    drain(fleet()->members.shard[2].server);
+    ck_assert_uint_eq(call->missing, 2);
+    drain(fleet()->members.shard[1].server);
+    ck_assert_uint_eq(done, 0);
+    coord_call_shard_retired(&fleet()->calls, 0);
+    ck_assert_uint_eq(done, 1);
+}
+END_TEST
+
+START_TEST(coord_drained_server_is_not_awaited)
+{
+    char server[LIMIT_NAME];
+    struct err e;
+    (void)snprintf(server, sizeof server, "%s", shard(1)->server);
+    struct fake_shard *left = shard(1);
+    drain(server);
+    ck_assert_uint_eq(shards(), 2);
+    ck_assert(fleet()->members.shard[1].retired);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(left->refused, "was drained (shoal drain)"));
+    sim_kill(left->node);
+    ck_assert(coord_member_shards_ready(&fleet()->members));
+    coord_kill();
+    coord_start(); /* the retired number is stored */
+    go(3000);
+    ck_assert_uint_eq(shards(), 2);
+    ck_assert(coord_member_shards_ready(&fleet()->members));
+    /* it comes back with its folder, then with an empty one */
+    again(left, 9);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(left->refused, "start it with an empty data_dir"));
+    ck_assert_int_eq(add(server, &e), SHOAL_E_NOT_FOUND);
+    sim_kill(left->node);
+    free(left->shard_of);
+    memset(left, 0, sizeof *left);
+    fake_shard_start(left, r.sim, server, 0, 10);
+    go(1000);
+    ck_assert_msg(add(server, &e) == 0, "%s", e.text);
+    go(1000);
+    ck_assert_uint_eq(left->number, 1); /* the retired number */
+    ck_assert_uint_eq(shards(), 3);
+}
+END_TEST
+
+/* A server without tablets is retired at once, but not while a call is open, which may count it. */
+START_TEST(coord_drain_waits_for_open_calls)
+{
+    struct err e;
+    shard_start(3, 1);
+    go(1000);
+    ck_assert_int_eq(add("server-3", &e), 0);
+    go(1000);
+    shard(2)->map_slow = true;
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = fleet(),
+                                                    .request = {.type = WIRE_TYPE_MAP_HELD},
+                                                    .target = 2,
+                                                    .on_done = no_reply}));
+    ck_assert_int_eq(
+        coord_moves_begin(fleet(), MOVES_DRAIN, "server-3", fleet()->cluster.shard_of, &e), 0);
+    go(500);
+    ck_assert_uint_eq(shards(), 4);
+    shard(2)->map_slow = false;
+    go(500);
+    ck_assert_uint_eq(shards(), 3);
+}
+END_TEST
+
+/* The coordinator's store is lost: the shards that are left tell which there are. */
+START_TEST(coord_lost_store_is_taken_over_without_the_retired)
+{
+    struct fake_shard *left = shard(1);
+    drain(left->server);
+    sim_kill(left->node);
+    go(1000);
+    coord_kill();
+    coord_store_close(r.kept.values);
+    r.kept.values = coord_store_memory();
+    r.kept.left = COORD_KEPT_ALL;
+    coord_start();
+    go(3000); /* the file still says 3 */
+    ck_assert(!coord_cluster_known(&fleet()->cluster));
+    ck_assert_ptr_nonnull(strstr(shard(0)->refused, "set `shards: 2` there"));
+    coord_kill();
+    r.shards = 2;
+    coord_start();
+    go(3000);
+    ck_assert(coord_cluster_ready(&fleet()->cluster));
+    ck_assert_uint_eq(shards(), 2);
+    ck_assert(fleet()->members.shard[1].retired);
+    ck_assert_uint_eq(owned(0) + owned(2), TABLETS);
+}
+END_TEST
+
+START_TEST(coord_file_says_the_shards_of_now_or_of_the_beginning)
+{
+    struct coord *other = NULL;
+    struct err e = {0};
+    drain(shard(1)->server);
+    coord_kill();
+    for (uint32_t n = 1; n <= 4; n++) {
+        struct coord_options o = {.shards = n, .version = "test"};
+        struct sim_node *node = sim_node_new(r.sim, "other", NULL, NULL);
+        struct coord_store *store = coord_kept_open(&r.kept, sim_node_env(node));
+        int rc = coord_new(&o, sim_node_env(node), store, &other, &e);
+        ck_assert_int_eq(rc, n == 2 || n == 3 ? 0 : SHOAL_E_CONFIG);
+        sim_kill(node);
+        coord_free(other);
+        other = NULL;
+        coord_store_close(store);
+    }
+    ck_assert_ptr_nonnull(strstr(e.text, "has 2 shards (it was founded with 3)"));
+    coord_start();
+}
+END_TEST
+
+START_TEST(coord_add_with_replicas_takes_servers_for_all_copies)
+{
+    struct err e;
+    rig(2);
+    shard_start(6, 1);
+    go(2000);
+    ck_assert_int_eq(add("server-6", &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "name 2 servers that wait"));
+    shard_start(7, 1);
+    go(2000);
+    ck_assert_msg(add("server-6 server-7", &e) == 0, "%s", e.text);
+    go(3000);
+    ck_assert_uint_eq(shards(), 4);
+    ck_assert(coord_copies_on(fleet(), 3, "server-6") && coord_copies_on(fleet(), 3, "server-7"));
+    ck_assert_uint_eq(coord_copies_given(fleet(), 3), 2);
+    ck_assert(fleet()->members.shard[3].seen);
+    coord_kill();
+    coord_start();
+    go(3000);
+    ck_assert_uint_eq(coord_copies_given(fleet(), 3), 2);
+    drain("server-7"); /* both copies go */
+    ck_assert_uint_eq(shards(), 3);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[6].refused, "was drained"));
+    ck_assert_ptr_nonnull(strstr(r.shard[7].refused, "was drained"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_fleet_moves");
@@ -370,5 +633,15 @@ int main(void)
     tcase_add_test(t, coord_moves_giver_hears_of_its_tablets_after_a_restart);
     tcase_add_test(t, coord_moves_stop_ends_the_plan_with_its_group);
     tcase_add_test(t, coord_moves_one_plan_at_a_time);
+    TCase *a = suite_case(s, "add", 60, setup, teardown);
+    tcase_add_test(a, coord_add_gives_a_server_that_waits_a_number);
+    tcase_add_test(a, coord_add_is_stored);
+    tcase_add_test(a, coord_add_leaves_open_calls_alone);
+    tcase_add_test(a, coord_drained_server_is_not_awaited);
+    tcase_add_test(a, coord_drain_waits_for_open_calls);
+    tcase_add_test(a, coord_lost_store_is_taken_over_without_the_retired);
+    tcase_add_test(a, coord_file_says_the_shards_of_now_or_of_the_beginning);
+    TCase *c = suite_case(s, "add copies", 60, NULL, teardown);
+    tcase_add_test(c, coord_add_with_replicas_takes_servers_for_all_copies);
     return suite_main(s);
 }

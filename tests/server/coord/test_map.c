@@ -22,13 +22,23 @@ static void setup(void)
     table[1].tablet_first = 64;
 }
 
+/* Returns members with so many shards. */
+static struct coord_members *members(uint32_t shards)
+{
+    static struct coord_shard shard[5];
+    static struct coord_members m;
+    memset(shard, 0, sizeof shard);
+    m = (struct coord_members){.shard = shard, .shards = shards};
+    return &m;
+}
+
 START_TEST(coord_map_deals_contiguous_ranges_that_differ_by_one)
 {
     uint16_t shard_of[68];
     struct err e;
     ck_assert_int_eq(coord_map_check(table, 2, &e), 0);
     ck_assert_uint_eq(coord_map_tablets(table, 2), 68);
-    ck_assert_int_eq(coord_map_make(table, 2, 3, shard_of, &e), 0);
+    ck_assert_int_eq(coord_map_make(table, 2, members(3), shard_of, &e), 0);
     uint32_t count[3] = {0};
     for (uint32_t i = 0; i < 64; i++) {
         count[shard_of[i]]++;
@@ -46,9 +56,25 @@ START_TEST(coord_map_too_few_tablets_a_shard_are_refused)
     uint16_t shard_of[68];
     struct err e;
     /* 16 each; the dense table may have one */
-    ck_assert_int_eq(coord_map_make(table, 2, 4, shard_of, &e), 0);
-    ck_assert_int_eq(coord_map_make(table, 2, 5, shard_of, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_map_make(table, 2, members(4), shard_of, &e), 0);
+    ck_assert_int_eq(coord_map_make(table, 2, members(5), shard_of, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "t0 has 64 tablets for 5 shards"));
+}
+END_TEST
+
+START_TEST(coord_map_gives_a_retired_shard_no_tablet)
+{
+    uint16_t shard_of[68];
+    struct coord_members *m = members(4);
+    struct err e;
+    m->shard[1].retired = true;
+    ck_assert_int_eq(coord_map_make(table, 2, m, shard_of, &e), 0);
+    uint32_t count[4] = {0};
+    for (uint32_t i = 0; i < 64; i++)
+        count[shard_of[i]]++;
+    ck_assert_uint_eq(count[1], 0);
+    ck_assert(count[0] >= 21 && count[2] >= 21 && count[3] >= 21);
+    ck_assert_uint_eq(shard_of[67], 3);
 }
 END_TEST
 
@@ -73,6 +99,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, coord_map_deals_contiguous_ranges_that_differ_by_one);
     tcase_add_test(c, coord_map_too_few_tablets_a_shard_are_refused);
+    tcase_add_test(c, coord_map_gives_a_retired_shard_no_tablet);
     tcase_add_test(c, coord_map_gaps_and_equal_names_are_refused);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);

@@ -14,6 +14,7 @@ static void setup(void)
     struct err e;
     store = coord_store_memory();
     ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert_int_eq(coord_member_numbers_put(&m, store, &e), 0);
 }
 
 static void teardown(void)
