@@ -39,8 +39,12 @@ typedef void (*engine_records_done)(void *context, int status, const void *recor
  * as a shard has followers. NOMEM, IO. */
 int engine_records(struct engine *g, uint64_t after, size_t most, engine_records_done done,
                    void *context, struct err *e);
-/* The journal keeps records behind `after` while it has room; UINT64_MAX: as if there were no
- * follower. Call it again as followers advance. */
+/* In a call of done: keeps its records valid, without a copy, until engine_records_release(hold) on
+ * any thread. NULL: the caller copies them. */
+void *engine_records_hold(struct engine *g, const void *records);
+void engine_records_release(void *hold);
+/* The journal, while it has room, and the tail keep records behind `after`, and let go of those up
+ * to it; UINT64_MAX: as if there were no follower. Call it again as followers advance. */
 void engine_records_keep(struct engine *g, uint64_t after);
 /* True when the journal's room runs short because of engine_records_keep. It soon trims records
  * nevertheless. */

@@ -249,9 +249,23 @@ int engine_records(struct engine *g, uint64_t after, size_t most, engine_records
 
 /* ---- what the journal keeps ---- */
 
+void *engine_records_hold(struct engine *g, const void *records)
+{
+    if (g->tail == NULL)
+        return NULL;
+    return tail_hold(g->tail, records);
+}
+
+void engine_records_release(void *hold)
+{
+    tail_release(hold);
+}
+
 void engine_records_keep(struct engine *g, uint64_t after)
 {
     g->readers.keep = after;
+    if (g->tail != NULL && after <= g->committed)
+        tail_trim(g->tail, after);
     readers_close(g, after);
 }
 

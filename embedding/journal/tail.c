@@ -1,19 +1,24 @@
-/* tail.c: chunks of records, the newest last. Invariants 1 and 2: tail.h. */
+/* tail.c: chunks of records, the newest last. Invariants 1 to 3: tail.h. */
 #include "embedding/journal/tail.h"
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/msg.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_MOST (1u << 20)
+#define CHUNK_MOST ((1u << 20) - 128u) /* with its head a megabyte: a size of the pool */
 #define CHUNK_LEAST 4096u
 
+/* A chunk lies in a frame of the pool: a chunk that goes leaves its memory to the next one. */
 struct chunk {
+    struct msg *m;               /* owned: its memory */
+    atomic_uint holds;           /* the tail's own among them */
     struct chunk *older, *newer; /* newer: owned */
     uint64_t first;              /* sequence of its first record */
     size_t bytes, room;
@@ -28,10 +33,13 @@ struct tail {
     uint64_t bytes, most;
 };
 
-static void chunk_free(struct chunk *c)
+void tail_release(void *hold)
 {
+    struct chunk *c = hold;
+    if (atomic_fetch_sub_explicit(&c->holds, 1, memory_order_acq_rel) > 1)
+        return;
     free(c->end);
-    free(c);
+    msg_free(c->m);
 }
 
 static void drop_oldest(struct tail *t)
@@ -43,7 +51,7 @@ static void drop_oldest(struct tail *t)
     else
         t->oldest->older = NULL;
     t->bytes -= c->room;
-    chunk_free(c);
+    tail_release(c);
 }
 
 static void drop_all(struct tail *t)
@@ -87,10 +95,13 @@ static struct chunk *chunk_add(struct tail *t, size_t bytes)
 {
     size_t room = (size_t)MIN(MAX(t->most / 8, CHUNK_LEAST), CHUNK_MOST);
     room = MAX(room, bytes);
-    struct chunk *c = malloc(sizeof *c + room);
-    if (c == NULL)
+    struct msg *m = msg_new();
+    struct chunk *c = msg_add(m, sizeof *c + room);
+    if (c == NULL) {
+        msg_free(m);
         return NULL;
-    *c = (struct chunk){.older = t->newest, .first = t->next, .room = room};
+    }
+    *c = (struct chunk){.m = m, .holds = 1, .older = t->newest, .first = t->next, .room = room};
     if (t->newest != NULL)
         t->newest->newer = c;
     else
@@ -139,6 +150,24 @@ void tail_add(struct tail *t, const struct record_header *h, const struct record
     SHOAL_ASSERT(at <= end && c->bytes <= c->room && c->first + c->count == t->next);
 }
 
+/* Nothing of the chunk is needed or held any more. */
+static bool is_free(const struct tail *t, const struct chunk *c)
+{
+    return c->count > 0 && c->first + c->count == t->next &&
+           atomic_load_explicit(&c->holds, memory_order_acquire) == 1;
+}
+
+void tail_trim(struct tail *t, uint64_t sequence)
+{
+    while (t->oldest != t->newest && t->oldest->newer->first <= sequence + 1)
+        drop_oldest(t);
+    struct chunk *c = t->oldest;
+    if (c == NULL || c != t->newest || sequence + 1 < t->next || !is_free(t, c))
+        return;
+    c->first = t->next; /* 3 */
+    c->bytes = c->count = 0;
+}
+
 uint64_t tail_first(const struct tail *t)
 {
     if (t->oldest == NULL)
@@ -164,4 +193,15 @@ bool tail_read(const struct tail *t, uint64_t after, uint64_t until, size_t most
     *bytes = c->end[below - 1] - begin;
     *last = c->first + below - 1;
     return true;
+}
+
+void *tail_hold(const struct tail *t, const void *records)
+{
+    const char *at = records;
+    for (struct chunk *c = t->newest; c != NULL; c = c->older)
+        if (at >= c->data && at < c->data + c->bytes) {
+            atomic_fetch_add_explicit(&c->holds, 1, memory_order_relaxed);
+            return c;
+        }
+    return NULL;
 }

@@ -20,6 +20,32 @@ void copies_follower_refuse(struct copies_follower *f, int status, const char *t
         shard_refuse(f->s, f->peer, type, f->id, status, "shard %s: %s", f->s->name, text);
 }
 
+static void records_release(void *data, void *hint)
+{
+    (void)data;
+    engine_records_release(hint);
+}
+
+/* Adds the records to the answer: those of the tail themselves, others as a copy. */
+static int records_add(struct shard *s, struct msg *m, const void *records, size_t bytes)
+{
+    void *hold = NULL;
+    if (bytes > 0)
+        hold = engine_records_hold(s->engine, records);
+    if (hold == NULL) {
+        void *frame = msg_add(m, bytes);
+        if (frame != NULL && bytes > 0)
+            memcpy(frame, records, bytes);
+        return frame == NULL ? SHOAL_E_NOMEM : 0;
+    }
+    int rc = SHOAL_E_NOMEM;
+    if (m != NULL)
+        rc = msg_add_borrowed(m, (void *)(uintptr_t)records, bytes, records_release, hold);
+    if (rc != 0)
+        engine_records_release(hold);
+    return rc;
+}
+
 void copies_answer(struct copies_follower *f, uint64_t back, const void *records, size_t bytes)
 {
     struct shard *s = f->s;
@@ -28,13 +54,10 @@ void copies_answer(struct copies_follower *f, uint64_t back, const void *records
     shard_reply(s, WIRE_TYPE_FOLLOW, f->id)->u.FOLLOW_reply =
         (struct wire_FOLLOW_reply){s->copies.term, copies_newest(s), back};
     struct msg *m = wire_encode(&s->out);
-    void *frame = msg_add(m, bytes);
-    if (frame == NULL) {
+    if (records_add(s, m, records, bytes) != 0) {
         msg_free(m); /* out of memory: the follower asks again */
         return;
     }
-    if (bytes > 0)
-        memcpy(frame, records, bytes);
     shard_send(s, f->peer, m);
 }
 

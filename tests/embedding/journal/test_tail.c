@@ -2,9 +2,11 @@
 #include "embedding/journal/tail.h"
 
 #include "embedding/journal/term.h"
+#include "proto/base/msg.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void add(struct tail *t, uint64_t sequence, size_t bytes)
@@ -90,6 +92,67 @@ START_TEST(a_gap_begins_the_tail_anew)
 }
 END_TEST
 
+/* A follower is sent the tail's own bytes: other threads read them while records come and go. */
+START_TEST(records_that_are_held_stay)
+{
+    struct tail *t = tail_new(50000, 1);
+    const void *records;
+    size_t bytes;
+    uint64_t last;
+    for (uint64_t i = 1; i < 4; i++)
+        add(t, i, 4000);
+    ck_assert(tail_read(t, 1, 3, 1, &records, &bytes, &last));
+    void *hold = tail_hold(t, records), *again = tail_hold(t, records);
+    ck_assert_ptr_nonnull(hold);
+    char *before = malloc(bytes);
+    memcpy(before, records, bytes);
+    tail_trim(t, 3);
+    for (uint64_t i = 4; i < 100; i++)
+        add(t, i, 4000);
+    ck_assert_ptr_null(tail_hold(t, records)); /* its chunk has left the tail */
+    ck_assert_mem_eq(records, before, bytes);
+    tail_release(again);
+    tail_free(t);
+    ck_assert_mem_eq(records, before, bytes);
+    tail_release(hold);
+    free(before);
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
+START_TEST(trimmed_records_go_and_leave_their_memory)
+{
+    struct tail *t = tail_new(1 << 20, 1);
+    const void *first, *records;
+    size_t bytes;
+    uint64_t last;
+    add(t, 1, 15000);
+    ck_assert(tail_read(t, 0, 1, 1, &first, &bytes, &last));
+    tail_trim(t, 0);
+    check(t, 0, 1, 1); /* it is still needed */
+    void *hold = tail_hold(t, first);
+    tail_trim(t, 1);
+    check(t, 0, 1, 1); /* held: its memory is not for others yet */
+    tail_release(hold);
+    for (uint64_t i = 2; i < 20; i++) {
+        tail_trim(t, i - 1);
+        ck_assert_uint_eq(tail_first(t), i);
+        add(t, i, 15000);
+        ck_assert(!tail_read(t, i - 2, i, 1, &records, &bytes, &last));
+        ck_assert(tail_read(t, i - 1, i, 1, &records, &bytes, &last));
+        ck_assert_ptr_eq(records, first);
+    }
+    for (uint64_t i = 20; i < 60; i++)
+        add(t, i, 15000);
+    tail_trim(t, 40);
+    ck_assert_uint_gt(tail_first(t), 30);
+    ck_assert_uint_le(tail_first(t), 41);
+    for (uint64_t after = 40; after < 59; after++)
+        check(t, after, 59, 1);
+    tail_free(t);
+}
+END_TEST
+
 START_TEST(the_newest_common_record)
 {
     struct terms t = {0};
@@ -129,6 +192,8 @@ int main(void)
     tcase_add_test(c, a_read_returns_whole_records_in_order);
     tcase_add_test(c, the_oldest_records_go);
     tcase_add_test(c, a_gap_begins_the_tail_anew);
+    tcase_add_test(c, records_that_are_held_stay);
+    tcase_add_test(c, trimmed_records_go_and_leave_their_memory);
     tcase_add_test(c, the_newest_common_record);
     suite_add_tcase(suite, c);
     return suite_main(suite);
