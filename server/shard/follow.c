@@ -319,33 +319,42 @@ static void seed_open(struct shard *s)
     f->state = FOLLOW_RECORDS;
 }
 
-/* Returns false when the copy has failed: the timer begins it again. */
+static void copy_failed(struct shard *s, const struct err *e)
+{
+    log_error("shard %s: %s", s->name, e->text);
+    seed_drop(&s->follow);
+    s->follow.asked_ns = 0;
+    go_on_in(s, ANEW_NS);
+}
+
+/* Asks for the next part before it takes this one: the leader reads that one meanwhile. Returns
+ * false when the copy has failed: the timer begins it again. */
 static bool part_take(struct shard *s)
 {
     struct follow *f = &s->follow;
     const struct frame *part = &s->m->frame[1], *next = &s->m->frame[2];
-    const struct wire_COPY_reply *r = &s->in.u.COPY_reply;
+    const struct wire_COPY_reply r = s->in.u.COPY_reply;
     struct err e = {0};
-    int rc = 0;
     if (f->seed == NULL)
         return false;
-    if ((f->number != 0 && r->number != f->number) || next->bytes > WIRE_COPY_POSITION)
-        rc = err_set(&e, SHOAL_E_CORRUPT, "the leader sent a part of another cut");
-    else
-        rc = engine_seed_take(f->seed, part->data, part->bytes, &e);
-    if (rc) {
-        log_error("shard %s: %s", s->name, e.text);
-        seed_drop(f);
-        go_on_in(s, ANEW_NS);
+    if ((f->number != 0 && r.number != f->number) || next->bytes > WIRE_COPY_POSITION) {
+        err_set(&e, SHOAL_E_CORRUPT, "the leader sent a part of another cut");
+        copy_failed(s, &e);
         return false;
     }
-    f->number = r->number;
-    f->bytes += part->bytes;
-    f->bytes_of = r->bytes;
+    f->number = r.number;
+    f->bytes_of = r.bytes;
     f->position_bytes = next->bytes;
-    if (next->bytes > 0)
+    if (next->bytes > 0) {
         memcpy(f->position, next->data, next->bytes);
-    else
+        ask_part(s);
+    }
+    if (engine_seed_take(f->seed, part->data, part->bytes, &e) != 0) {
+        copy_failed(s, &e);
+        return false;
+    }
+    f->bytes += part->bytes;
+    if (next->bytes == 0)
         seed_open(s);
     return s->fatal.code == 0;
 }
