@@ -9,6 +9,9 @@
  *     checkpoint   1,000,000: pulls while checkpoints are made
  *     cold         2,000,000: pulls of a table that is four times its server's memory
  *     shards       4,000,000: servers with 1, 2 and 4 shards by turns
+ *     servers      4,000,000: 1, 2 and 3 servers by turns
+ *     copies       2,000,000: pushes of a shard without and with a follower
+ *     anew        10,000,000: a new follower copies them
  *     parse        1,000,000: a Criteo log to batches, on one core
  *     curve        1,000,000: pulls, pushes and training with keys beside plain ones
  *     events       1,000,000: an event file, and a second epoch from kept rows
@@ -99,6 +102,21 @@ static int shards(struct part_out *out, const struct order *o, struct err *e)
     return part_shards(out, o->dir, o->rows, o->seconds, e);
 }
 
+static int servers(struct part_out *out, const struct order *o, struct err *e)
+{
+    return part_servers(out, o->dir, o->rows, o->seconds, e);
+}
+
+static int copies(struct part_out *out, const struct order *o, struct err *e)
+{
+    return part_copies(out, o->dir, o->rows, o->seconds, e);
+}
+
+static int anew(struct part_out *out, const struct order *o, struct err *e)
+{
+    return part_anew(out, o->dir, o->rows, e);
+}
+
 /* The log is made where it is not there yet. */
 static int parse(struct part_out *out, const struct order *o, struct err *e)
 {
@@ -137,10 +155,11 @@ static const struct part {
     const char *name;
     uint64_t rows;
     int (*run)(struct part_out *out, const struct order *o, struct err *e);
-} parts[] = {{"growth", 20000000, growth}, {"checkpoint", 1000000, checkpoint},
-             {"cold", 2000000, cold},      {"shards", 4000000, shards},
-             {"parse", 1000000, parse},    {"curve", 1000000, curve},
-             {"events", 1000000, events},  {"fsync", 10000000, fsync_rate}};
+} parts[] = {
+    {"growth", 20000000, growth}, {"checkpoint", 1000000, checkpoint}, {"cold", 2000000, cold},
+    {"shards", 4000000, shards},  {"servers", 4000000, servers},       {"copies", 2000000, copies},
+    {"anew", 10000000, anew},     {"parse", 1000000, parse},           {"curve", 1000000, curve},
+    {"events", 1000000, events},  {"fsync", 10000000, fsync_rate}};
 enum { PARTS = sizeof parts / sizeof *parts };
 
 static const struct part *part_of(const char *name)

@@ -54,9 +54,12 @@ struct part_server {
     char endpoint[64], data[4200]; /* the first shard's endpoint; data_dir */
     int port;                      /* the first shard's; 0 before the first start */
     uint32_t shards;               /* 0: one */
+    uint64_t journal_max;          /* 0: the server's own choice */
     uint64_t memory;               /* memory budget; 0: the server's own choice */
     uint32_t tablet_bits;          /* the table's; 0: PART_TABLET_BITS, the maximum */
     uint32_t io_threads;           /* 0: one */
+    char coordinator[64];          /* empty: it has none */
+    char name[16];                 /* empty: bench */
     /* the files of its keys and its allow-list; its public key. Empty: plaintext */
     char keys[4300], allow[4300], key[48];
 };
@@ -66,6 +69,10 @@ struct part_server {
 int part_server_start(struct part_server *s, const char *dir, const char *name,
                       const char *durability, bool fresh, struct err *e);
 void part_server_endpoint(const struct part_server *s, uint32_t shard, char endpoint[64]);
+double part_server_cpu(const struct part_server *s); /* seconds of processor time */
+struct wire;
+/* A request that creates table 0, with 2^tablet_bits tablets. */
+void part_table(uint32_t tablet_bits, struct wire *out);
 /* Creates table 0 (dim 16, AdaGrad), the map (equal ranges for the shards), and run 1 with lane 0
  * in generation 1, async. */
 int part_server_arrange(struct part_server *s, struct err *e);
@@ -75,9 +82,18 @@ void part_server_end(struct part_server *s, int signo);
 /* Returns the first shard's status; the caller frees it. */
 int part_server_status(struct part_server *s, struct json **out, struct err *e);
 
-/* part_shards.c: pulls and pushes of servers with 1, 2 and 4 shards, in turn; files below dir. */
+/* part_copies.c: pulls and pushes of servers with 1, 2 and 4 shards, in turn; files below dir. */
 int part_shards(struct part_out *out, const char *dir, uint64_t rows, double seconds,
                 struct err *e);
+
+/* part_copies.c: pushes of a shard without and with a follower, in turn; files below dir. */
+int part_copies(struct part_out *out, const char *dir, uint64_t rows, double seconds,
+                struct err *e);
+/* part_copies.c: a new follower copies `rows` rows. */
+int part_anew(struct part_out *out, const char *dir, uint64_t rows, struct err *e);
+/* part_copies.c: pulls and pushes of one, two and three servers, in turn. */
+int part_servers(struct part_out *out, const char *dir, uint64_t rows, double seconds,
+                 struct err *e);
 
 /* part_curve.c: pulls, pushes and training over tcp with keys beside plain, with 1, 2 and 4
  * threads of ZeroMQ. */

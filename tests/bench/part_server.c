@@ -1,6 +1,8 @@
 /* part_server.c: the server process of a measurement: started, set up, killed. */
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
+#include "proto/base/time.h"
 #include "tests/bench/part.h"
 
 #include <arpa/inet.h>
@@ -34,13 +36,16 @@ static int config_write(const struct part_server *s, const char *path, const cha
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fprintf(f,
-            "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: %u\ncoordinator: "
-            "\"\"\ndurability: %s\nnet: {io_threads: %u}\n",
-            s->endpoint, s->data, shards(s), durability, s->io_threads > 0 ? s->io_threads : 1);
+            "name: %s\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: %u\ncoordinator: "
+            "\"%s\"\ndurability: %s\nnet: {io_threads: %u}\n",
+            text_unless_empty(s->name, "bench"), s->endpoint, s->data, shards(s), s->coordinator,
+            durability, s->io_threads > 0 ? s->io_threads : 1);
     if (s->keys[0] != 0)
         fprintf(f, "keys: \"%s\"\nallow: \"%s\"\n", s->keys, s->allow);
     else
         fprintf(f, "insecure_plaintext: true\n");
+    if (s->journal_max > 0)
+        fprintf(f, "journal: {max: %" PRIu64 "}\n", s->journal_max);
     if (s->memory > 0)
         fprintf(f, "memory: %" PRIu64 "\n", s->memory);
     fclose(f);
@@ -112,6 +117,14 @@ void part_server_end(struct part_server *s, int signo)
         usleep(1000);
 }
 
+double part_server_cpu(const struct part_server *s)
+{
+    clockid_t clock;
+    if (clock_getcpuclockid(s->child.process.pid, &clock) != 0)
+        return 0;
+    return (double)time_of(clock) / 1e9;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static int question(struct ask *a, struct wire *w, const void *data, size_t bytes, struct err *e)
@@ -151,17 +164,23 @@ static uint32_t tablet_bits(const struct part_server *s)
     return s->tablet_bits > 0 ? s->tablet_bits : PART_TABLET_BITS;
 }
 
-static int table_make(struct part_server *s, struct err *e)
+void part_table(uint32_t bits, struct wire *out)
 {
     struct table_schema schema = {
         .name = "bench",
         .width = PART_WIDTH,
-        .tablet_bits = tablet_bits(s),
+        .tablet_bits = bits,
         .seed = 1,
         .init = {INIT_UNIFORM, 0.01f},
         .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
-    struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
-    wire_schema_to(&schema, &w.u.TABLE_CREATE);
+    *out = (struct wire){.type = WIRE_TYPE_TABLE_CREATE};
+    wire_schema_to(&schema, &out->u.TABLE_CREATE);
+}
+
+static int table_make(struct part_server *s, struct err *e)
+{
+    struct wire w;
+    part_table(tablet_bits(s), &w);
     return all_questions(s, &w, NULL, 0, e);
 }
 

@@ -57,10 +57,20 @@ def pulls_of_cold_rows_are_measured(space):
 
 
 def shards_of_a_server_are_measured_side_by_side(space):
-    f = parts(space, "--rows", "100000", "--seconds", "1", "shards")
+    f = parts(space, "--rows", "100000", "--seconds", "0.3", "shards")
     for what in ("pull_memory", "push_memory", "pull_journal", "push_journal"):
         assert all(f[f"{what}_shards{n}"] > 0 for n in (1, 2, 4)), f
         assert abs(f[f"{what}_shards4_of_1"] - f[f"{what}_shards4"] / f[f"{what}_shards1"]) < 1e-6, f
+
+
+def servers_and_copies_are_measured_side_by_side(space):
+    f = parts(space, "--rows", "100000", "--seconds", "0.3", "servers", "copies", "anew")
+    for what in ("pull_memory", "push_memory", "pull_journal", "push_journal"):
+        assert all(f[f"{what}_servers{n}"] > 0 for n in (1, 2, 3)), f
+    for kept in ("memory", "journal"):
+        assert all(f[f"push_{kept}_copies{n}"] > 0 and f[f"push_{kept}_copies{n}_cpu_ns"] > 0 for n in (1, 2)), f
+        assert 0 < f[f"push_{kept}_copies2_cpu_of_1"] < 20, f
+        assert f[f"anew_{kept}_s"] > 0 and f[f"anew_{kept}_cpu_s"] > 0, f
 
 
 def reading_a_log_is_measured_in_both_orders(space):
@@ -80,4 +90,4 @@ def an_unknown_part_is_refused(space):
 
 if __name__ == "__main__":
     main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, pull_push_and_training_are_measured, pulls_of_cold_rows_are_measured,
-          shards_of_a_server_are_measured_side_by_side, reading_a_log_is_measured_in_both_orders, an_unknown_part_is_refused])
+          shards_of_a_server_are_measured_side_by_side, servers_and_copies_are_measured_side_by_side, reading_a_log_is_measured_in_both_orders, an_unknown_part_is_refused])
