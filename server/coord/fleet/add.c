@@ -5,6 +5,7 @@
 #include "server/coord/fleet/fleet.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* An order as far as it is read. */
@@ -62,6 +63,13 @@ static int places_check(const struct coord_fleet *f, const struct add *a, struct
     return 0;
 }
 
+static int by_server(const void *x, const void *y)
+{
+    const struct coord_claim *a = x, *b = y;
+    int order = strcmp(a->beat.server, b->beat.server);
+    return order != 0 ? order : (int)a->beat.shard_index - (int)b->beat.shard_index;
+}
+
 static int order_read(const struct coord_fleet *f, const char *servers, struct add *a,
                       struct err *e)
 {
@@ -77,6 +85,7 @@ static int order_read(const struct coord_fleet *f, const char *servers, struct a
                        "coordinator's address; `shoal status` shows the servers that wait",
                        name);
     }
+    qsort(a->claim, a->claims, sizeof a->claim[0], by_server);
     return places_check(f, a, e);
 }
 

@@ -86,7 +86,7 @@ int coord_moves_open(struct coord_fleet *f, struct err *e)
                               .tablets = r.tablets,
                               .total = r.total,
                               .size = SIZE_FIRST,
-                              .all = true};
+                              .all = r.tablets > 0};
     (void)snprintf(m->drained, sizeof m->drained, "%.*s", (int)sizeof r.drained - 1, r.drained);
     for (uint32_t i = 0; i < r.tablets; i++)
         if (!coord_member_used(&f->members, m->goal[i]))
@@ -117,13 +117,14 @@ int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const c
 {
     struct coord_moves *m = &f->moves;
     uint32_t tablets = f->cluster.tablets;
-    SHOAL_ASSERT(kind != MOVES_NONE && coord_cluster_ready(&f->cluster) && tablets > 0);
+    SHOAL_ASSERT(kind != MOVES_NONE && coord_cluster_ready(&f->cluster));
+    SHOAL_ASSERT(tablets > 0 || kind == MOVES_DRAIN);
     if (m->kind != MOVES_NONE)
         return err_set(e, SHOAL_E_EXISTS,
                        "tablets are being moved already (%u are left): wait for the end of that "
                        "plan (shoal status), or stop it first (shoal rebalance --stop)",
                        left(f));
-    uint16_t *copy = malloc(tablets * sizeof *copy);
+    uint16_t *copy = malloc(tablets * sizeof *copy + 1);
     if (copy == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", tablets);
     memcpy(copy, goal, tablets * sizeof *copy);

@@ -2,6 +2,7 @@
 #include "server/coord/fleet/moves_order.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "server/coord/fleet/add.h"
 #include "server/coord/fleet/fleet.h"
 #include "server/coord/fleet/plan.h"
@@ -53,9 +54,9 @@ static int draw(const struct coord_fleet *f, const struct wire_MOVES *order, str
         d->leaves[s] = f->members.shard[s].retired; /* it gets none */
     if (order->order == WIRE_MOVES_DRAIN && leaves_mark(f, order->server, d, e) != 0)
         return e->code;
-    d->bytes = calloc(d->tablets, sizeof *d->bytes);
-    d->load = calloc(d->tablets, sizeof *d->load);
-    d->goal = calloc(d->tablets, sizeof *d->goal);
+    d->bytes = calloc(MAX(d->tablets, 1u), sizeof *d->bytes);
+    d->load = calloc(MAX(d->tablets, 1u), sizeof *d->load);
+    d->goal = calloc(MAX(d->tablets, 1u), sizeof *d->goal);
     if (d->bytes == NULL || d->load == NULL || d->goal == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", d->tablets);
     for (uint32_t i = 0; i < d->tablets && i < f->heat.tablets; i++) {
@@ -63,7 +64,7 @@ static int draw(const struct coord_fleet *f, const struct wire_MOVES *order, str
         d->load[i] = f->heat.of[i].load;
     }
     const struct coord_plan p = {cl->shard_of, d->bytes, d->load, d->leaves, d->tablets, d->shards};
-    if (!coord_plan_make(&p, d->goal))
+    if (d->tablets > 0 && !coord_plan_make(&p, d->goal))
         return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", d->tablets);
     return 0;
 }
@@ -186,6 +187,11 @@ int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
                        "tablets are being moved already: wait for the end of that plan (shoal "
                        "status), or stop it first (shoal rebalance --stop)");
     *asker = (struct coord_moves_asker){a->from, a->request->id, *order};
+    if (order->order == WIRE_MOVES_DRAIN && coord_cluster_ready(&f->cluster) &&
+        f->cluster.tablets == 0) { /* there are no figures yet, and nothing to move */
+        figures_there(f, 0, "");
+        return 0;
+    }
     int rc = coord_heat_ask(f, figures_there, f, &a->e);
     if (rc != 0)
         asker->peer = 0;

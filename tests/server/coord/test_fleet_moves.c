@@ -4,6 +4,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/core/core.h"
 #include "server/coord/fleet/add.h"
+#include "server/coord/fleet/moves_order.h"
 #include "server/coord/job/slot.h"
 #include "tests/lib/coord_kept.h"
 #include "tests/lib/server_fake.h"
@@ -86,7 +87,7 @@ static void again(struct fake_shard *s, uint64_t incarnation)
 }
 
 /* A cluster whose only table has its tablets on three shards. */
-static void rig(uint32_t replicas)
+static void rig(uint32_t replicas, bool tables)
 {
     static const struct sim_options calm = {
         .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
@@ -108,13 +109,15 @@ static void rig(uint32_t replicas)
         shard_start(i, 1 + 100 * i);
     go(2000);
     ck_assert(coord_cluster_known(&fleet()->cluster));
-    ck_assert_msg(coord_cluster_map(fleet(), &schema, 1, false, &numbers, &e) == 0, "%s", e.text);
+    if (tables)
+        ck_assert_msg(coord_cluster_map(fleet(), &schema, 1, false, &numbers, &e) == 0, "%s",
+                      e.text);
     go(1000);
 }
 
 static void setup(void)
 {
-    rig(1);
+    rig(1, true);
 }
 
 static void teardown(void)
@@ -589,10 +592,36 @@ START_TEST(coord_file_says_the_shards_of_now_or_of_the_beginning)
 }
 END_TEST
 
+/* Before the first job there is nothing to move. */
+START_TEST(coord_drain_without_tables)
+{
+    struct wire w = {.type = WIRE_TYPE_MOVES, .id = 5};
+    struct coord_ask a = {.from = 77, .request = &w};
+    rig(1, false);
+    shard(2)->map_slow = true; /* the coordinator ends before it is quiet */
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = fleet(),
+                                                    .request = {.type = WIRE_TYPE_MAP_HELD},
+                                                    .target = 2,
+                                                    .on_done = no_reply}));
+    w.u.MOVES.order = WIRE_MOVES_DRAIN;
+    (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", shard(1)->server);
+    ck_assert_int_eq(coord_moves_order(fleet(), &a), 0);
+    go(500);
+    ck_assert_uint_eq(shards(), 3);
+    coord_kill();
+    shard(2)->map_slow = false;
+    coord_start();
+    go(3000);
+    ck_assert_uint_eq(shards(), 2);
+    ck_assert(fleet()->members.shard[1].retired);
+}
+END_TEST
+
 START_TEST(coord_add_with_replicas_takes_servers_for_all_copies)
 {
     struct err e;
-    rig(2);
+    rig(2, true);
     shard_start(6, 1);
     go(2000);
     ck_assert_int_eq(add("server-6", &e), SHOAL_E_CONFIG);
@@ -642,6 +671,7 @@ int main(void)
     tcase_add_test(a, coord_lost_store_is_taken_over_without_the_retired);
     tcase_add_test(a, coord_file_says_the_shards_of_now_or_of_the_beginning);
     TCase *c = suite_case(s, "add copies", 60, NULL, teardown);
+    tcase_add_test(c, coord_drain_without_tables);
     tcase_add_test(c, coord_add_with_replicas_takes_servers_for_all_copies);
     return suite_main(s);
 }
