@@ -53,13 +53,13 @@ _shoal()
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
     'shoal checkpoint') words='create list verify sign diff restore export remove --help' ;;
-    'shoal checkpoint create') words='--coordinator --keys --run-dir --json --help' ;;
+    'shoal checkpoint create') words='--coordinator --keys --run-dir --without --json --help' ;;
     'shoal checkpoint list') words='--json --help' ;;
     'shoal checkpoint verify') words='--signers --help' ;;
     'shoal checkpoint sign') words='--key --help' ;;
     'shoal checkpoint diff') words='--json --help' ;;
     'shoal checkpoint restore') words='--coordinator --keys --workers --set --no-wait --help' ;;
-    'shoal checkpoint export') words='--out --format --state --help' ;;
+    'shoal checkpoint export') words='--out --format --missing-ok --state --help' ;;
     'shoal checkpoint remove') words='--coordinator --keys --run-dir --help' ;;
     'shoal predict') words='--from --run-dir --coordinator --keys --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --run-dir --coordinator --keys --in --split --servers --set --help' ;;
@@ -131,6 +131,7 @@ _shoal()
     'shoal checkpoint create --coordinator') words=''; file=yes ;;
     'shoal checkpoint create --keys') words=''; file=yes ;;
     'shoal checkpoint create --run-dir') words=''; file=yes ;;
+    'shoal checkpoint create --without') words=''; file=yes ;;
     'shoal checkpoint verify --signers') words=''; file=yes ;;
     'shoal checkpoint sign --key') words=''; file=yes ;;
     'shoal checkpoint restore --coordinator') words=''; file=yes ;;

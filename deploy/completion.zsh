@@ -137,6 +137,7 @@ case $at in
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
+            '--without=[do without these servers, which are gone for good (replicas: 1): the checkpoint has the rows of the others alone, and says everywhere what it lacks; it needs a NAME, and no job goes on from it]:SERVER[,SERVER]:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -179,6 +180,7 @@ case $at in
         takes=(
             '--out=[where to; must not exist]:FILE:_files'
             '--format=[what is written]:format:(tsv csv binary)'
+            '--missing-ok[write the rows that are there, where FOLDER lacks those of a server: of a checkpoint made with --without, or a run whose server-* folder is lost]'
             '--state[the optimizer'\''s state too: s0, s1, ... behind the weights; and where rows have statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32]'
             '--help[this text]'
             '*:file:_files'

@@ -6,8 +6,8 @@
  *     PATH/part-PPPP/rows/        RocksDB: images of tablets (stored.h)
  *     PATH/part-PPPP/journal/     segments: the records above the images, up to the cut
  *
- * What else lies in PATH (the coordinator's manifest) is none of this module's business. A part is
- * never changed once it has its name, and the checkpoint is not removed while it is open
+ * Of the coordinator's manifest in PATH only its word on missing tablets is used. A part is never
+ * changed once it has its name, and the checkpoint is not removed while it is open
  * (proto/job/reading.h). All functions may block and none writes; thread: any, one at a time for
  * each struct checkpoint. */
 #ifndef EMBEDDING_CHECKPOINT_H
@@ -28,14 +28,17 @@ struct checkpoint_facts {
     uint32_t lanes, mode;
     uint32_t parts, tables;
     uint64_t rows, bytes; /* sums over all parts */
+    /* tablets that are in no part: the checkpoint was made without servers that were away, as its
+     * manifest.json says (proto/job/manifest.h) */
+    uint32_t missing;
 };
 
 /* Reads the manifests of all parts. Checks that they belong to one checkpoint, that each tablet of
- * each table is in exactly one part, and that every file exists with its size; contents are not
- * read yet. signers: a file of keys (proto/job/signature.h), one of which must have signed the
- * checkpoint; then a manifest is accepted only if the signature has it, and verifying uses the
- * signature's hashes. NULL or "": no signature is required. NOT_FOUND (no parts under path),
- * CORRUPT (the file is named), DENIED. */
+ * each table is in exactly one part (or in none, where manifest.json has "missing"), and that every
+ * file exists with its size; contents are not read yet. signers: a file of keys
+ * (proto/job/signature.h), one of which must have signed the checkpoint; then a manifest is accepted
+ * only if the signature has it, and verifying uses the signature's hashes. NULL or "": no signature
+ * is required. NOT_FOUND (no parts under path), CORRUPT (the file is named), DENIED. */
 int checkpoint_open(const char *path, const char *signers, struct checkpoint **out, struct err *e);
 void checkpoint_close(struct checkpoint *c);
 /* valid until checkpoint_close, as all results below */
@@ -53,7 +56,9 @@ struct checkpoint_size checkpoint_table_size(const struct checkpoint *c, uint32_
 uint32_t checkpoint_find(const struct checkpoint *c, const char *name);
 /* Lowest mark of a lane of the run over all tablets; the lane continues with the batch after it. */
 uint64_t checkpoint_mark(const struct checkpoint *c, uint32_t lane);
-/* The part that has a tablet of the i-th table. */
+/* How many tablets of the i-th table are in no part. */
+uint32_t checkpoint_missing(const struct checkpoint *c, uint32_t i);
+/* The part that has a tablet of the i-th table; UINT32_MAX: none has it. */
 uint32_t checkpoint_part_of(const struct checkpoint *c, uint32_t i, uint32_t tablet);
 
 /* A damaged file, and the first tablet that cannot be read because of it. */
@@ -101,6 +106,7 @@ int checkpoint_files(const struct checkpoint *c,
  *
  *   equal schema          the tablet as it is, with all that its image has
  *   table only in the job starts empty; its marks begin at the lane's lowest mark
+ *   tablet in no part     begins empty
  *   table only in the checkpoint: skipped
  *   a row's parts         a row has two parts, its first-order weights and its vector, each with
  *                         its optimizer state. A part of both schemas is kept, a part of the job

@@ -22,8 +22,10 @@ static bool better(const char *folder, const char *name, bool start, struct json
     if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
         return false;
     const char *phase = json_as_string(json_get(m, "phase"), "");
-    bool end = strcmp(phase, "digest") == 0 || json_as_bool(json_get(m, "end"), false);
-    bool good = (!start || end) && manifest_order(m, *newest) > 0;
+    bool fits = strcmp(phase, "digest") == 0 || json_as_bool(json_get(m, "end"), false);
+    if (!start)
+        fits = !manifest_tables(m); /* no job goes on from tables alone */
+    bool good = fits && manifest_order(m, *newest) > 0;
     json_free(good ? *newest : m);
     if (good)
         *newest = m;
@@ -74,6 +76,17 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
                    folder);
 }
 
+/* The folder may lie where only the coordinator sees it. */
+static void lacks_note(const char *folder)
+{
+    char lacks[LACKS_BYTES];
+    struct json *m = NULL;
+    struct err silent;
+    if (checkpoint_manifest(folder, &m, &silent) == 0 && manifest_lacks(m, lacks, sizeof lacks))
+        fprintf(stderr, "note: %s: %s; these tablets begin empty\n", folder, text_clean(lacks));
+    json_free(m);
+}
+
 int begin_find(const char *where, bool start, struct begin *out, struct err *e)
 {
     const char *word = start ? "start_from" : "resume";
@@ -94,8 +107,11 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
     rc = rights_read(out->path, e);
     if (rc != 0)
         return rc;
-    if (!run_is(out->path))
+    if (!run_is(out->path)) {
+        if (start)
+            lacks_note(out->path);
         return 0;
+    }
     (void)snprintf(mine, sizeof mine, "%.*s", (int)LIMIT_PATH, out->path);
     return run_find(mine, start, out->path, e);
 }

@@ -27,13 +27,18 @@ enum { MAKE_MS = 3600000, SILENT_MS = 10000, WAIT_MS = 600000, LIST_MAX = 100000
 
 static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
 {
-    char size[32];
+    char size[32], lacks[LACKS_BYTES];
+    (void)snprintf(lacks, sizeof lacks, "%s", r->lacks);
     if (!as_json) {
         printf("%s: %" PRIu64 " rows, %s\n", r->path, r->rows,
                checkpoint_size((double)r->bytes, size));
+        if (r->lacks[0] != 0)
+            printf("no whole checkpoint: %s\n", text_clean(lacks));
         return;
     }
     struct json *j = json_new_object();
+    if (r->lacks[0] != 0)
+        (void)json_set_string(j, "lacks", r->lacks);
     (void)json_set_string(j, "path", r->path);
     (void)json_set_int(j, "rows", (int64_t)r->rows);
     (void)json_set_int(j, "bytes", (int64_t)r->bytes);
@@ -146,8 +151,14 @@ int checkpoint_create_main(struct option_line *o, struct err *e)
                        "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
                        "first a '.', not last .tmp",
                        name);
+    const char *without = text_or(option_text(o, "without"), "");
+    struct wire_CHECKPOINT *order = &w.u.CHECKPOINT;
+    if (snprintf(order->without, sizeof order->without, "%s", without) >=
+        (int)sizeof order->without)
+        return err_set(e, SHOAL_E_USAGE, "--without takes at most %zu bytes of names",
+                       sizeof order->without - 1);
     int rc = checkpoint_endpoint(o, &l, endpoint, e);
-    (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
+    (void)snprintf(order->name, sizeof order->name, "%s", name);
     if (rc == 0)
         rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, e);
     if (rc == 0)
@@ -208,7 +219,7 @@ static void list_print(struct listed *l)
 {
     struct json *m = json_printable(l->manifest);
     int64_t until = json_as_int(json_get(m, "until"), 0);
-    char size[32], label[32], learnt[48] = "", place[128];
+    char size[32], label[32], learnt[48] = "", place[128], lacks[LACKS_BYTES];
     if (until > 0) { /* a checkpoint of a replay */
         zone_label(&ZONE_UTC, (uint64_t)until, label);
         (void)snprintf(learnt, sizeof learnt, ", events until %s", label);
@@ -228,6 +239,8 @@ static void list_print(struct listed *l)
            json_as_number(json_get(m, "rows"), 0),
            checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
            json_count(json_get(m, "parts")), text_if(json_count(json_get(m, "parts")) != 1, "s"));
+    if (manifest_lacks(m, lacks, sizeof lacks))
+        printf("%-20s no whole checkpoint: %s\n", "", lacks);
     json_free(m);
 }
 

@@ -42,6 +42,7 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e);
 /* A file of the folder, with a NUL at its end; the caller frees it. NOINPUT, TOO_BIG, IO. */
 int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes,
                     struct err *e);
+enum { LACKS_BYTES = 512 }; /* for manifest_lacks */
 /* "1.2 GB" */
 const char *checkpoint_size(double bytes, char out[32]);
 

@@ -252,7 +252,11 @@ static int diff(const char *from_path, const char *to_path, struct json *list, s
     struct reader *from = NULL, *to = NULL;
     int rc = reader_open_in(from_path, &from, e);
     if (rc == 0)
+        reader_lacks_note(from, from_path);
+    if (rc == 0)
         rc = reader_open_in(to_path, &to, e);
+    if (rc == 0)
+        reader_lacks_note(to, to_path);
     for (uint32_t i = 0; rc == 0 && i < reader_tables(from); i++)
         rc = table_diff(from, i, to, index_of(to, reader_schema(from, i)->name), list, e);
     for (uint32_t k = 0; rc == 0 && k < reader_tables(to); k++)

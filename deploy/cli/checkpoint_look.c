@@ -75,13 +75,26 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
         free(text);
 }
 
+static void whole_say(const char *folder, const struct json *manifest)
+{
+    struct json *m = json_printable(manifest);
+    char size[32], lacks[LACKS_BYTES];
+    const char *what = "whole";
+    if (manifest_lacks(m, lacks, sizeof lacks))
+        what = "as it was made";
+    printf("%s is %s: %.0f rows, %s\n", folder, what, json_as_number(json_get(m, "rows"), 0),
+           checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
+    if (lacks[0] != 0)
+        printf("no whole checkpoint: %s\n", lacks);
+    json_free(m);
+}
+
 int checkpoint_whole(const char *folder, const char *signers, struct err *e)
 {
     struct json *m = NULL;
     struct checkpoint *c = NULL;
     struct err inner = {0};
     uint32_t damaged = 0;
-    char size[32];
     int hold, rc = reading_begin(folder, &hold, e);
     if (rc == 0 || rc == SHOAL_E_NOINPUT) {
         if (signers != NULL)
@@ -117,8 +130,7 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
                      "%s is damaged in %u place%s: take another one", folder, damaged,
                      text_if(damaged != 1, "s"));
     else
-        printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
-               checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
+        whole_say(folder, m);
     json_free(m);
     reading_end(&hold);
     return rc;
@@ -263,6 +275,11 @@ static int export_rows(struct reader *from, uint32_t table, struct export *x, bo
     return rc;
 }
 
+static uint32_t tablets_of(const struct reader *r, uint32_t table)
+{
+    return 1u << reader_schema(r, table)->tablet_bits;
+}
+
 int checkpoint_export_main(struct option_line *o, struct err *e)
 {
     struct reader *from = NULL;
@@ -278,10 +295,22 @@ int checkpoint_export_main(struct option_line *o, struct err *e)
     int rc = reader_open_in(o->word[0], &from, e);
     if (rc == 0)
         rc = reader_table(from, o->word[1], &table, e);
+    bool lacks = rc == 0 && reader_lacks(from, table) > 0;
+    if (lacks && !option_given(o, "missing-ok"))
+        rc = err_set(e, SHOAL_E_NOINPUT,
+                     "%s: %s. With --missing-ok the rows of the other %u of %u tablets of table "
+                     "%s are written",
+                     o->word[0], reader_lacks_text(from),
+                     tablets_of(from, table) - reader_lacks(from, table), tablets_of(from, table),
+                     o->word[1]);
     if (rc == 0)
         rc = export_rows(from, table, &x, option_given(o, "state"), path, e);
     if (rc == 0)
         printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", path, x.rows, o->word[1], x.floats);
+    if (rc == 0 && lacks)
+        printf("not all rows of %s: %u of its %u tablets are missing; %s: %s\n", o->word[1],
+               reader_lacks(from, table), tablets_of(from, table), o->word[0],
+               reader_lacks_text(from));
     reader_close(from);
     return rc;
 }

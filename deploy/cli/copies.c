@@ -10,12 +10,22 @@ static double in(const struct json *j, const char *path)
     return json_as_number(json_get(j, path), 0);
 }
 
+/* "server b (zone east)" */
+static void server_print(const char *before, const char *name, const struct json *copy)
+{
+    const char *zone = json_as_string(json_get(copy, "zone"), "");
+    printf("%s server %s", before, name);
+    if (zone[0] != 0)
+        printf(" (zone %s)", zone);
+}
+
 /* "12 records (3.4 kB, 250 ms) behind, not in sync for 35 s" */
 static void follower_print(const struct json *c)
 {
     const struct json *copying = json_get(c, "copying");
     char done[32], all[32];
-    printf("; server %s: ", json_as_string(json_get(c, "name"), "?"));
+    server_print(";", json_as_string(json_get(c, "name"), "?"), c);
+    fputs(": ", stdout);
     if (!json_as_bool(json_get(c, "ready"), false)) {
         printf("not heard");
     } else if (!json_absent(copying)) {
@@ -49,12 +59,15 @@ static void lease_print(const struct json *of, const struct json *leader)
 
 static void of_print(const struct json *of)
 {
-    const struct json *copies = json_get(of, "copies");
-    printf("            term %.0f, %.0f of %zu copies in sync; leads: server %s", in(of, "term"),
-           in(of, "in_sync"), json_count(copies), json_as_string(json_get(of, "leader"), "?"));
+    const struct json *copies = json_get(of, "copies"), *leader = NULL;
     for (size_t k = 0; k < json_count(copies); k++)
         if (json_as_bool(json_get(json_array_at(copies, k), "leads"), false))
-            lease_print(of, json_array_at(copies, k));
+            leader = json_array_at(copies, k);
+    printf("            term %.0f, %.0f of %zu copies in sync;", in(of, "term"), in(of, "in_sync"),
+           json_count(copies));
+    server_print(" leads:", json_as_string(json_get(of, "leader"), "?"), leader);
+    if (leader != NULL)
+        lease_print(of, leader);
     for (size_t k = 0; k < json_count(copies); k++)
         if (!json_as_bool(json_get(json_array_at(copies, k), "leads"), false))
             follower_print(json_array_at(copies, k));

@@ -93,13 +93,23 @@ static int open_at(const struct reader_place *at, bool rows, struct reader **out
     return 0;
 }
 
+void reader_lacks_note(const struct reader *r, const char *folder)
+{
+    char lacks[LACKS_BYTES];
+    (void)snprintf(lacks, sizeof lacks, "%s", r->lacks);
+    if (lacks[0] != 0)
+        fprintf(stderr, "note: %s: %s\n", folder, text_clean(lacks));
+}
+
 int reader_open(const struct option_line *o, struct reader **out, struct err *e)
 {
     struct reader_place at;
     int rc = reader_find(o, &at, e);
-    if (rc != 0)
-        return rc;
-    return open_at(&at, true, out, e);
+    if (rc == 0)
+        rc = open_at(&at, true, out, e);
+    if (rc == 0)
+        reader_lacks_note(*out, at.folder);
+    return rc;
 }
 
 int reader_open_in(const char *folder, struct reader **out, struct err *e)
@@ -202,6 +212,16 @@ int reader_table(const struct reader *r, const char *name, uint32_t *index, stru
     }
     return err_set(e, SHOAL_E_NOT_FOUND, "no table %s; there are: %s", name,
                    text_unless_empty(names, "none yet"));
+}
+
+uint32_t reader_lacks(const struct reader *r, uint32_t index)
+{
+    return r->lost[index];
+}
+
+const char *reader_lacks_text(const struct reader *r)
+{
+    return r->lacks;
 }
 
 /* ---- rows and figures ------------------------------------------------------------------------ */

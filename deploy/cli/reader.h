@@ -57,6 +57,13 @@ uint32_t reader_tables(const struct reader *r);
 const struct table_schema *reader_schema(const struct reader *r, uint32_t index);
 /* Index of a table by name. NOT_FOUND lists the existing names. */
 int reader_table(const struct reader *r, const char *name, uint32_t *index, struct err *e);
+/* How many tablets of a table are missing: the shard that had them is not in the folder of an ended
+ * run, or was left out of a checkpoint. */
+uint32_t reader_lacks(const struct reader *r, uint32_t index);
+/* What is missing, as a clause; "": nothing. */
+const char *reader_lacks_text(const struct reader *r);
+/* Prints it as a note on stderr, as reader_open does. */
+void reader_lacks_note(const struct reader *r, const char *folder);
 /* The number of rows on all shards, and XXH3 over the digests of the table's tablets in order of
  * tablet (each over its rows sorted by key). */
 int reader_digest(struct reader *r, uint32_t index, uint64_t *rows, uint64_t *digest,

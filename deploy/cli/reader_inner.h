@@ -3,6 +3,7 @@
 #ifndef DEPLOY_CLI_READER_INNER_H
 #define DEPLOY_CLI_READER_INNER_H
 
+#include "deploy/cli/checkpoint.h"
 #include "deploy/cli/reader.h"
 #include "embedding/checkpoint.h"
 #include "embedding/engine.h"
@@ -33,6 +34,8 @@ struct reader {
     /* a checkpoint */
     struct checkpoint *checkpoint; /* NULL: no checkpoint */
     char job[2 * LIMIT_PATH];      /* an ended run, a checkpoint: the file of its job */
+    uint32_t lost[LIMIT_TABLES];   /* (tables): tablets of each that are missing */
+    char lacks[LACKS_BYTES];       /* what is missing; empty: nothing */
 };
 
 /* Adds a table, copied. NOMEM. */

@@ -15,6 +15,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- what is missing ------------------------------------------------------------------------- */
+
+/* The newest map that a shard of the run keeps; shards: 0: there is none. */
+static struct engine_place newest_place(const struct reader *r)
+{
+    struct engine_place newest = {.shards = 0};
+    for (uint32_t i = 0; i < r->engines; i++) {
+        const struct engine_place *p = engine_place(r->engine[i]);
+        if (p->map_epoch > newest.map_epoch)
+            newest = *p;
+    }
+    return newest;
+}
+
+static bool shard_there(const struct reader *r, uint32_t number)
+{
+    for (uint32_t i = 0; i < r->engines; i++)
+        if (engine_place(r->engine[i])->number == number)
+            return true;
+    return false;
+}
+
+/* Notes the shards of the map whose folders are not there, and their tablets. */
+static void run_lacks(struct reader *r)
+{
+    struct engine_place map = newest_place(r);
+    const char *before = "no server-*/shard-* folder has the rows of shard ";
+    bool any[LIMIT_SHARDS] = {false};
+    size_t used = 0;
+    for (uint32_t i = 0; i < r->tables; i++) {
+        const struct table_schema *s = r->schema[i];
+        for (uint32_t t = s->tablet_first; t < s->tablet_first + (1u << s->tablet_bits); t++) {
+            if (t >= map.tablets || map.shard_of[t] >= LIMIT_SHARDS ||
+                shard_there(r, map.shard_of[t]))
+                continue;
+            r->lost[i]++;
+            any[map.shard_of[t]] = true;
+        }
+    }
+    for (uint32_t n = 0; n < LIMIT_SHARDS && used < sizeof r->lacks; n++)
+        if (any[n]) {
+            used += (size_t)snprintf(r->lacks + used, sizeof r->lacks - used, "%s%u", before, n);
+            before = ", ";
+        }
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Locks the folder of a server of the run. A server that is ending is waited for; one that starts
@@ -68,6 +114,8 @@ int reader_run_open(struct reader *r, const char *run, struct err *e)
         if (table != NULL)
             rc = reader_schema_add(r, table_schema_of(table), e);
     }
+    if (rc == 0)
+        run_lacks(r);
     return rc;
 }
 
@@ -75,12 +123,15 @@ int reader_checkpoint_open(struct reader *r, const char *folder, struct err *e)
 {
     struct json *m = NULL;
     int rc = checkpoint_manifest(folder, &m, e);
+    (void)manifest_lacks(m, r->lacks, sizeof r->lacks);
     json_free(m);
     if (rc == 0)
         rc = checkpoint_open(folder, NULL, &r->checkpoint, e);
     (void)snprintf(r->job, sizeof r->job, "%s/" MANIFEST_JOB_FILE, folder);
-    for (uint32_t i = 0; rc == 0 && i < checkpoint_facts(r->checkpoint)->tables; i++)
+    for (uint32_t i = 0; rc == 0 && i < checkpoint_facts(r->checkpoint)->tables; i++) {
+        r->lost[i] = checkpoint_missing(r->checkpoint, i);
         rc = reader_schema_add(r, checkpoint_table(r->checkpoint, i), e);
+    }
     return rc;
 }
 
@@ -125,6 +176,11 @@ static int part_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
     struct arena *arena;
     struct table *t = NULL;
     char name[LIMIT_PATH + 16];
+    if (part == UINT32_MAX)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "the key's tablet is not in this checkpoint, so it is not known whether "
+                       "there is such a row: %s",
+                       r->lacks);
     if (arena_new(&arena) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int rc = checkpoint_table_read(r->checkpoint, index, part, arena, &t, e);

@@ -3,6 +3,8 @@
  * 1. All parts belong to one cut, one run and one set of schemas, and each tablet is in exactly one
  *    part: a part of another checkpoint, a missing or a duplicate part is found before any row is
  *    read. [test: parts_that_do_not_belong_together_are_refused]
+ *    A tablet is in no part only where the coordinator's manifest, with its own checksum, has a
+ *    list of what is missing. [test: tablets_may_be_missing_where_the_manifest_says_so]
  * 2. Folders PATH/part-PPPP.tmp remain from an unfinished export and are ignored.
  *    [test: an_export_is_whole_or_not_there] */
 #include "embedding/checkpoint/checkpoint_inner.h"
@@ -12,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/minmax.h"
+#include "proto/job/manifest.h"
 #include "proto/job/reading.h"
 
 #include <errno.h>
@@ -121,13 +124,36 @@ static int own_tablets(struct checkpoint *c, uint32_t number, struct err *e)
     return 0;
 }
 
-static int all_owned(const struct checkpoint *c, struct err *e)
+/* True when the coordinator's manifest says that the checkpoint was made without some shards. */
+static bool may_lack(const struct checkpoint *c)
+{
+    char path[LIMIT_PATH + 16], *text;
+    struct json *m = NULL;
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/" MANIFEST_FILE, c->path);
+    if (file_read_whole(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0)
+        return false;
+    int rc = 0;
+    if (c->signature != NULL)
+        rc = signature_check_bytes(c->signature, MANIFEST_FILE, text, bytes, NULL);
+    if (rc == 0)
+        rc = manifest_frame(text, bytes, &m, NULL);
+    bool lacks = rc == 0 && json_count(json_get(m, "missing")) > 0;
+    json_free(m);
+    free(text);
+    return lacks;
+}
+
+static int all_owned(struct checkpoint *c, struct err *e)
 {
     for (uint32_t i = 0; i < c->facts.tables; i++)
-        for (uint32_t k = 0; k < 1u << c->part[0].schema[i].tablet_bits; k++)
-            if (c->owner[i][k] == NO_PART)
+        for (uint32_t k = 0; k < 1u << c->part[0].schema[i].tablet_bits; k++) {
+            if (c->owner[i][k] != NO_PART)
+                continue;
+            if (c->facts.missing++ == 0 && !may_lack(c))
                 return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is in no part of %s", k,
                                c->part[0].schema[i].name, c->path);
+        }
     return 0;
 }
 
@@ -256,9 +282,19 @@ uint64_t checkpoint_mark(const struct checkpoint *c, uint32_t lane)
     return 0;
 }
 
+uint32_t checkpoint_missing(const struct checkpoint *c, uint32_t i)
+{
+    uint32_t missing = 0;
+    for (uint32_t k = 0; k < 1u << checkpoint_table(c, i)->tablet_bits; k++)
+        missing += c->owner[i][k] == NO_PART;
+    return missing;
+}
+
 uint32_t checkpoint_part_of(const struct checkpoint *c, uint32_t i, uint32_t tablet)
 {
     SHOAL_ASSERT(i < c->facts.tables && tablet >> c->part[0].schema[i].tablet_bits == 0);
+    if (c->owner[i][tablet] == NO_PART)
+        return UINT32_MAX;
     return c->owner[i][tablet];
 }
 
@@ -439,6 +475,12 @@ int checkpoint_translation(const struct checkpoint *c, const struct table_schema
             continue;
         }
         used[at] = true;
+        if (checkpoint_missing(c, at) > 0)
+            fprintf(
+                out,
+                "table %s: %u of %u tablets are not in the checkpoint, which was made without a "
+                "server that was away: they begin empty\n",
+                to[i].name, checkpoint_missing(c, at), 1u << checkpoint_table(c, at)->tablet_bits);
         if (without >> i & 1)
             fprintf(out, "table %s: its rows are left out (fresh): it begins empty\n", to[i].name);
         else

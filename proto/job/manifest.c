@@ -3,6 +3,7 @@
 #include "proto/base/hash.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,56 @@ struct json *manifest_table(const struct table_schema *s, const char *space)
 bool manifest_tables(const struct json *m)
 {
     return strcmp(json_as_string(json_get(m, "phase"), ""), "tables") == 0;
+}
+
+/* Appends to a text of limited size. */
+__attribute__((format(printf, 3, 4))) static void add(char *text, size_t bytes, const char *form,
+                                                      ...)
+{
+    size_t used = strlen(text);
+    va_list values;
+    va_start(values, form);
+    (void)vsnprintf(text + used, bytes - used, form, values);
+    va_end(values);
+}
+
+/* Returns how many tablets of a table the missing shards had. */
+static int64_t tablets_missing(const struct json *missing, const char *table)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < json_count(missing); i++) {
+        const struct json *of = json_get(json_array_at(missing, i), "tables");
+        for (size_t t = 0; t < json_count(of); t++)
+            if (strcmp(json_as_string(json_get(json_array_at(of, t), "name"), ""), table) == 0)
+                sum += json_as_int(json_get(json_array_at(of, t), "tablets"), 0);
+    }
+    return sum;
+}
+
+bool manifest_lacks(const struct json *m, char *text, size_t bytes)
+{
+    const struct json *missing = json_get(m, "missing"), *tables = json_get(m, "tables");
+    const char *before = "it lacks shard ";
+    text[0] = 0;
+    for (size_t i = 0; i < json_count(missing); i++) {
+        const struct json *shard = json_array_at(missing, i);
+        add(text, bytes, "%s%" PRId64 " (server %s)", before,
+            json_as_int(json_get(shard, "shard"), 0),
+            json_as_string(json_get(shard, "server"), "?"));
+        before = ", ";
+    }
+    before = ": ";
+    for (size_t i = 0; text[0] != 0 && i < json_count(tables); i++) {
+        const struct json *table = json_array_at(tables, i);
+        const char *name = json_as_string(json_get(table, "name"), "?");
+        int64_t lost = tablets_missing(missing, name);
+        if (lost == 0)
+            continue;
+        add(text, bytes, "%s%" PRId64 " of %" PRIu64 " tablets of table %s", before, lost,
+            UINT64_C(1) << (json_as_int(json_get(table, "tablet_bits"), 0) & 31), name);
+        before = ", ";
+    }
+    return text[0] != 0;
 }
 
 const struct json *manifest_file(const struct json *m, const char *name)

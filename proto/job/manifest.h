@@ -16,6 +16,10 @@
  * parts of a row in their order: "first" and "vector" are its weights, "state" is the optimizer's,
  * "statistics" are struct row_stats.
  *
+ * A checkpoint that was made without servers that were away also has "missing": [{"shard",
+ * "server", "tables": [{"name", "tablets", "of"}]}]. No part has those tablets. "shard" is the
+ * number in "map"; the parts are numbered without gaps.
+ *
  * A signed manifest has "hashes", too: signature.h.
  *
  * "number" is one above the highest number that was the name of a checkpoint in the folder when
@@ -49,6 +53,9 @@ bool manifest_name_ok(const char *name);
 /* True when the checkpoint holds tables alone (phase "tables"): it has no lanes, and epoch and
  * examples are 0. */
 bool manifest_tables(const struct json *m);
+/* True when the checkpoint was made without the shards of servers that were away. `text` gets a
+ * clause: "it lacks shard 1 (server b): 128 of 256 tablets of table emb". */
+bool manifest_lacks(const struct json *m, char *text, size_t bytes);
 /* The file's text of an object without "xxh3"; the caller frees it. NULL when out of memory. */
 char *manifest_text(const struct json *m);
 /* The text of a manifest that was read, with one member set to `value`, which it takes over. */

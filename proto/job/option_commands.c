@@ -249,6 +249,10 @@ static const struct config_key options_create[] = {
     OPTION_COORDINATOR,
     OPTION_KEYS,
     {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
+    {"without", CONFIG_STRING, .values = "SERVER[,SERVER]",
+     .text = "do without these servers, which are gone for good (replicas: 1): the checkpoint has "
+             "the rows of the others alone, and says everywhere what it lacks; it needs a NAME, "
+             "and no job goes on from it"},
     OPTION_JSON,
     OPTION_HELP,
     {0},
@@ -267,6 +271,9 @@ static const struct config_key options_export[] = {
     {"out", CONFIG_STRING, .values = "FILE", .text = "where to; must not exist"},
     {"format", CONFIG_ENUM, .choices = "tsv|csv|binary", .fallback = "tsv",
      .text = "what is written"},
+    {"missing-ok", CONFIG_BOOL,
+     .text = "write the rows that are there, where FOLDER lacks those of a server: of a checkpoint "
+             "made with --without, or a run whose server-* folder is lost"},
     {"state", CONFIG_BOOL,
      .text = "the optimizer's state too: s0, s1, ... behind the weights; and where rows have "
              "statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its "

@@ -598,10 +598,14 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
 /* Makes a checkpoint while the job goes on; the reply comes when it is complete (or refused). name
- * empty: a number. Reply: its folder. */
-#define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
+ * empty: a number. without: the names of servers that are away, with commas: the checkpoint is of
+ * the tables alone, and lacks the tablets of their shards. Reply: its folder, and a sentence on
+ * what it lacks. */
+#define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) \
+    STR(name, LIMIT_NAME) STR(without, WIRE_LEFT_OUT)
+#define WIRE_LEFT_OUT 256u
 #define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    STR(path, LIMIT_PATH) U64(rows) U64(bytes)
+    STR(path, LIMIT_PATH) U64(rows) U64(bytes) STR(lacks, WIRE_TOLD)
 /* Removes a finished checkpoint from the job's checkpoint.dir; the reply comes when its name is
  * gone (or it is refused). Reply: its former folder. */
 #define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)

@@ -336,7 +336,9 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     else if (w->type == WIRE_TYPE_STOP)
         (void)snprintf(out, 160, "%s", w->u.STOP.job_only ? "job" : "coordinator");
     else if (w->type == WIRE_TYPE_CHECKPOINT)
-        (void)snprintf(out, 160, "%s", w->u.CHECKPOINT.name);
+        (void)snprintf(out, 160, "%s%s%.80s", w->u.CHECKPOINT.name,
+                       text_if(w->u.CHECKPOINT.without[0] != 0, " without "),
+                       w->u.CHECKPOINT.without);
     else if (w->type == WIRE_TYPE_CHECKPOINT_REMOVE)
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
     else if (w->type == WIRE_TYPE_MOVES)

@@ -228,6 +228,19 @@ int fleet_export(struct fleet *f, uint64_t cut, const char *path, char *text)
     return a.status;
 }
 
+int fleet_export_one(struct fleet *f, uint64_t cut, uint32_t shard, const char *path, char *text)
+{
+    struct answers a = {.text = text};
+    struct err e = {0};
+    (void)mkdir(path, 0700);
+    int rc = engine_cut_export(f->s[shard].g, cut, path, 0, 1, exported, &a, &e);
+    if (rc != 0)
+        take(&a, rc, e.text);
+    fleet_run(f);
+    ck_assert_uint_eq(a.calls, 1);
+    return a.status;
+}
+
 static void loaded(void *context, int status, const char *text, uint64_t rows)
 {
     struct answers *a = context;

@@ -42,6 +42,8 @@ void fleet_cut(struct fleet *f, uint64_t cut);
 /* Exports all parts of a cut. Returns the status of the first failure, with its sentence in text
  * (ERR_TEXT_MAX, may be NULL). */
 int fleet_export(struct fleet *f, uint64_t cut, const char *path, char *text);
+/* One shard alone, as part 0 of 1. */
+int fleet_export_one(struct fleet *f, uint64_t cut, uint32_t shard, const char *path, char *text);
 /* Loads on all shards. Returns the status of the first failure. notes (may be NULL; 4096 bytes):
  * the translations. rows: sum over all shards. */
 int fleet_load(struct fleet *f, const char *path, uint64_t run, char *notes, uint64_t *rows);

@@ -1043,6 +1043,7 @@ static void client_timer(struct env_timer *t)
     if (c->checkpoint.asked && !c->checkpoint.answered) {
         struct wire k = {.type = WIRE_TYPE_CHECKPOINT, .id = c->checkpoint.id};
         memcpy(k.u.CHECKPOINT.name, c->checkpoint.name, LIMIT_NAME);
+        memcpy(k.u.CHECKPOINT.without, c->checkpoint.without, sizeof k.u.CHECKPOINT.without);
         (void)env_send(c->env, c->coordinator, wire_encode(&k));
     }
     env_timer_start(c->env, t, 200 * MS);
@@ -1050,7 +1051,13 @@ static void client_timer(struct env_timer *t)
 
 void fake_client_checkpoint(struct fake_client *c, const char *name)
 {
+    fake_client_checkpoint_without(c, name, "");
+}
+
+void fake_client_checkpoint_without(struct fake_client *c, const char *name, const char *servers)
+{
     memset(&c->checkpoint, 0, sizeof c->checkpoint);
+    (void)snprintf(c->checkpoint.without, sizeof c->checkpoint.without, "%s", servers);
     c->checkpoint.asked = true;
     c->checkpoint.id = 1000000 + c->next_id++;
     (void)snprintf(c->checkpoint.name, LIMIT_NAME, "%s", name);

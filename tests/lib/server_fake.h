@@ -202,7 +202,7 @@ struct fake_client {
     struct {
         bool asked, answered;
         uint64_t id;
-        char name[LIMIT_NAME], text[ERR_TEXT_MAX];
+        char name[LIMIT_NAME], text[ERR_TEXT_MAX], without[WIRE_LEFT_OUT];
         int status;
         struct wire_CHECKPOINT_reply reply;
     } checkpoint;
@@ -211,5 +211,6 @@ extern const struct env_handler fake_client_handler;
 void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml, uint32_t workers);
 /* Asks for a checkpoint, and repeats that until it gets a reply. */
 void fake_client_checkpoint(struct fake_client *c, const char *name);
+void fake_client_checkpoint_without(struct fake_client *c, const char *name, const char *servers);
 
 #endif

@@ -96,6 +96,17 @@ static uint32_t present_mark(const struct coord_calls *c, struct coord_call *cal
     return call->missing;
 }
 
+/* Returns how many shards are asked: one, or all but those that the caller has marked. */
+static uint32_t asked_count(const struct coord_calls *c, const struct coord_call *asked)
+{
+    uint32_t count = 0;
+    if (asked->target != COORD_NOBODY)
+        return 1;
+    COORD_EACH_SHARD (c->members, s)
+        count += !call_answered(asked, s);
+    return count;
+}
+
 static bool frame_copy(void **out, const void *frame, size_t bytes)
 {
     if (frame == NULL)
@@ -120,7 +131,8 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
         return false;
     *call = *asked;
     call->frame = call->more = NULL;
-    call->missing = asked->target == COORD_NOBODY ? coord_member_count(c->members) : 1;
+    call->missing = asked_count(c, asked);
+    SHOAL_ASSERT(call->missing > 0);
     if (asked->present && present_mark(c, call) == 0) {
         free(call);
         return true; /* no shard is present */

@@ -66,6 +66,7 @@ struct coord_call {
     uint64_t sent_ns;
     uint64_t waits_ns; /* since when a shard has replied "not now"; 0: none has */
     uint32_t missing;  /* replies that are still missing */
+    /* by shard; the caller may mark shards that are not to be asked (not with `present`) */
     uint8_t answered[LIMIT_SHARDS / 8];
     struct coord_call *next;
 };

@@ -112,6 +112,7 @@ static size_t put(char *text, size_t bytes, size_t at, const char *format, ...)
 static void behind_text(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
 {
     const struct coord_copies_of *of = &f->copies.of[shard];
+    char ways[ERR_TEXT_MAX];
     size_t n = 0;
     text[0] = 0;
     for (uint32_t p = 0; p < of->count; p++) {
@@ -129,6 +130,8 @@ static void behind_text(const struct coord_fleet *f, uint32_t shard, char *text,
         if (of->out_ns[p] != 0)
             n = put(text, bytes, n, ", not in sync for %" PRIu64 " s",
                     (env_now_ns(f->env) - of->out_ns[p]) / 1000000000);
+        if (!heard(f, s))
+            n = put(text, bytes, n, " (%s)", coord_replace_ways(f, s->server, ways));
     }
     if (coord_copies_given(f, shard) < f->options.replicas)
         (void)put(text, bytes, n,

@@ -28,7 +28,7 @@ static struct coord_replacing *replacing_of(struct coord_errand *r)
 static int read_run(struct coord_errand *r, struct err *e)
 {
     struct coord_replacing *m = replacing_of(r);
-    return coord_from_open(&m->options, m->path, false, &m->spec, &m->from, e);
+    return coord_from_open(&m->options, m->path, m->start, &m->spec, &m->from, e);
 }
 
 static void read_undo(struct coord_errand *r)
@@ -108,6 +108,7 @@ static int begin(struct coord *c, struct coord_ask *a, coord_errand_done done)
     m->errand.undo = read_undo;
     m->errand.free = read_free;
     m->options = c->fleet.options;
+    m->start = !coord_phase_running(j); /* else the job goes on from it */
     m->from.hold = COORD_FOLDER_NONE;
     m->asker = a->from;
     m->who = a->who;
@@ -132,9 +133,14 @@ static void tell(const struct coord *c, const struct coord_job *j, const struct 
         "from it";
     uint64_t now = coord_back_batches(j), examples = coord_examples(j);
     uint32_t shards = coord_member_count(&c->fleet.members);
+    bool tables = from->saved.at.phase == PHASE_TABLES;
     if (coord_phase_running(j))
         then = "the job goes on from the checkpoint";
-    if (j->parsed) /* else the job had ended before this coordinator started */
+    else if (tables)
+        then =
+            "no job runs, so shoal submit JOB --start-from CHECKPOINT --set fresh=all begins one "
+            "with its tables";
+    if (j->parsed && !tables) /* else the job had ended before this coordinator started */
         (void)snprintf(lost, sizeof lost,
                        "%" PRIu64 " batches after the checkpoint are lost (%" PRIu64
                        " examples; each batch is a push to each of %u shards)",
@@ -151,6 +157,8 @@ static int order(struct coord *c, struct coord_ask *a)
     struct coord_job *j = coord_slot_newest(c);
     struct wire_REPLACE_reply *to = &a->reply.u.REPLACE_reply;
     const char *server = a->request->u.REPLACE.server;
+    if (m->rc != 0 && m->from.saved.at.phase == PHASE_TABLES && coord_phase_running(j))
+        return err_set(&a->e, m->rc, "%s. For that, stop the job first (shoal stop)", m->e.text);
     if (m->rc != 0)
         return err_set(&a->e, m->rc, "%s", m->e.text);
     int rc = job_check(j, &m->from, &a->e);
@@ -226,7 +234,9 @@ void coord_replace_step(struct coord *c)
         return;
     memcpy(from, c->fleet.replace.from, sizeof from);
     if (coord_made_forget(j) && coord_fresh_again(&c->fleet, 0) && coord_replace_done(&c->fleet))
-        log_warn("no job runs: what the servers hold belongs to no job until the next one goes on "
-                 "from %s: shoal submit JOB --resume %s --set fresh=all",
-                 from, from);
+        log_warn(
+            "no job runs: what the servers hold belongs to no job until the next one goes on "
+            "from %s, or begins with its tables: shoal submit JOB --resume %s --set fresh=all, "
+            "or --start-from",
+            from, from);
 }

@@ -25,6 +25,7 @@ struct coord_replacing {
     bool parsed;
     uint64_t number; /* the job's */
     char path[LIMIT_PATH];
+    bool start; /* no job runs: a checkpoint of tables alone will do, too */
     struct coord_from from;
     /* the order, and the peer that gave it */
     peer_t asker;

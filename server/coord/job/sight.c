@@ -142,6 +142,7 @@ static void copies_say(const struct coord_fleet *f, struct json *list)
 
 static void servers_say(const struct coord_job *j, struct json *list)
 {
+    char ways[ERR_TEXT_MAX];
     uint64_t hangs;
     for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
         const struct coord_shard *s = &j->fleet->members.shard[i];
@@ -153,9 +154,10 @@ static void servers_say(const struct coord_job *j, struct json *list)
                 " s: look at that disk and its machine's kernel log; a restart would hang as well",
                 s->server, i, hangs);
         else if (coord_awaited_silent(j, s))
-            say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again",
+            say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again; %s",
                 s->server, i, text_unless_empty(s->endpoint, "not seen yet"),
-                coord_awaited_silent_ns(j, s) / SECOND_NS);
+                coord_awaited_silent_ns(j, s) / SECOND_NS,
+                coord_replace_ways(j->fleet, s->server, ways));
         else if (s->short_ns != 0)
             say(list,
                 "server %s (shard %u) takes no pushes for %" PRIu64

@@ -235,6 +235,7 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
     k->prune = true;
     prune_step(j);
     k->made = (struct wire_CHECKPOINT_reply){.rows = record.rows, .bytes = record.bytes};
+    memcpy(k->made.lacks, k->lacks, sizeof k->made.lacks);
     (void)snprintf(k->made.path, sizeof k->made.path, "%s", k->path);
     k->made_ns = env_now_ns(j->fleet->env);
     made_answer(j, false);
@@ -293,11 +294,17 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
         return;
     }
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_EXPORTING);
-    k->parts = k->missing = coord_member_count(&j->fleet->members);
+    k->parts = 0;
     memset(k->part, 0, LIMIT_SHARDS * sizeof *k->part);
+    COORD_EACH_SHARD (&j->fleet->members, s)
+        if (!coord_checkpoint_leaves_out(j, s)) {
+            k->part[s].number = k->parts++;
+            k->part[s].asked = true;
+        }
+    k->missing = k->parts;
     COORD_EACH_SHARD (&j->fleet->members, s) {
-        k->part[s].number = coord_member_rank(&j->fleet->members, s);
-        k->part[s].asked = true;
+        if (!k->part[s].asked)
+            continue;
         w.u.CUT_EXPORT =
             (struct wire_CUT_EXPORT){.cut = cut, .part = k->part[s].number, .parts = k->parts};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
@@ -342,12 +349,14 @@ static int held(struct coord_job *j, struct err *e)
 
 static void cut_begin(struct coord_job *j)
 {
+    struct coord_cut_order order = {.hold_max_ns = HOLD_MAX_NS,
+                                    .lean = true,
+                                    .tables = coord_checkpoint_of_tables(j),
+                                    .held = held,
+                                    .done = cut_done};
     sm_move(&coord_checkpoint_moves, &j->checkpoint->state, CHECKPOINT_CUTTING);
-    coord_cut_order(j, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS,
-                                                 .lean = true,
-                                                 .tables = coord_checkpoint_of_tables(j),
-                                                 .held = held,
-                                                 .done = cut_done});
+    memcpy(order.without, j->checkpoint->left_out, sizeof order.without);
+    coord_cut_order(j, &order);
 }
 
 /* The job is done: the shards are set up with a new run. The run is stored first, so that a
@@ -361,6 +370,11 @@ static void run_open(struct coord_job *j)
         !coord_grow_run(j) || !coord_phase_put(j))
         return;
     coord_setup_forget(j);
+}
+
+bool coord_checkpoint_leaves_out(const struct coord_job *j, uint32_t shard)
+{
+    return (j->checkpoint->left_out[shard / 8] >> (shard % 8) & 1) != 0;
 }
 
 bool coord_checkpoint_opening(const struct coord_job *j)
@@ -402,14 +416,15 @@ static void made(void *context, struct coord_errand *r, int rc, const struct err
         run_open(j);
 }
 
-/* name "": the checkpoint gets the next number. */
-static int begin(struct coord_job *j, const char *name, enum coord_checkpoint_reason reason,
-                 struct err *e)
+/* name "": the checkpoint gets the next number. without: as CHECKPOINT has it. */
+static int begin(struct coord_job *j, const char *name, const char *without,
+                 enum coord_checkpoint_reason reason, struct err *e)
 {
     struct coord_checkpoint *k = j->checkpoint;
     bool tables;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
     made_answer(j, true);
+    (void)snprintf(k->without, sizeof k->without, "%s", without);
     int rc = coord_checkpoint_ready(j, &tables, e);
     k->reason = reason;
     if (rc == 0 && tables)
@@ -455,11 +470,15 @@ int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a)
         rc = err_set(&a->e, SHOAL_E_USAGE,
                      "'%s' is a number, as checkpoints without a name have: put a letter into it",
                      name);
+    else if (name[0] == 0 && a->request->u.CHECKPOINT.without[0] != 0)
+        rc = err_set(&a->e, SHOAL_E_USAGE,
+                     "a checkpoint that lacks a server's rows gets no number, so that nobody takes "
+                     "it for a whole one: give it a name");
     else if (k->state != CHECKPOINT_IDLE)
         rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
                      k->name);
     if (rc == 0)
-        rc = begin(j, name, CHECKPOINT_ANY, &a->e);
+        rc = begin(j, name, a->request->u.CHECKPOINT.without, CHECKPOINT_ANY, &a->e);
     if (rc != 0) {
         answer(j, a->from, a->request->id, rc, a->e.text,
                (struct wire_CHECKPOINT_reply){.rows = 0});
@@ -519,7 +538,7 @@ static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason re
     if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
         coord_server_away(j) != NULL)
         return;
-    int rc = begin(j, "", reason, &e);
+    int rc = begin(j, "", "", reason, &e);
     if (rc != 0)
         begin_failed(j, rc, e.text);
 }
@@ -572,15 +591,16 @@ static bool of_shards(const struct coord_job *j)
  * its part. */
 static void silence_look(struct coord_job *j)
 {
-    char why[ERR_TEXT_MAX];
+    char why[ERR_TEXT_MAX + LIMIT_NAME + 64], ways[ERR_TEXT_MAX];
     for (uint32_t s = 0; s < j->fleet->members.shards && of_shards(j); s++) {
         const struct coord_shard *shard = &j->fleet->members.shard[s];
-        if (shard->retired)
+        if (shard->retired || coord_checkpoint_leaves_out(j, s))
             continue;
         if (shard->seen && env_now_ns(j->fleet->env) - shard->beat_ns <=
                                j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;
-        (void)snprintf(why, sizeof why, "server %s is not heard any more", shard->server);
+        (void)snprintf(why, sizeof why, "server %s is not heard any more: start it again; %s",
+                       shard->server, coord_replace_ways(j->fleet, shard->server, ways));
         coord_checkpoint_give_up(j, SHOAL_E_UNAVAILABLE, why);
     }
 }
@@ -605,7 +625,7 @@ void coord_checkpoint_shard_lost(struct coord_job *j, uint32_t shard)
 {
     char why[ERR_TEXT_MAX];
     SHOAL_ASSERT(shard < j->fleet->members.shards);
-    if (!of_shards(j))
+    if (!of_shards(j) || coord_checkpoint_leaves_out(j, shard))
         return;
     (void)snprintf(why, sizeof why, "server %s has started again",
                    j->fleet->members.shard[shard].server);

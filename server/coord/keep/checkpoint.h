@@ -26,6 +26,11 @@
  * (made.h). A job may begin with such a checkpoint, but cannot resume from it. A waiting job makes
  * its tables after the checkpoint.
  *
+ * An order may leave out servers that are away (without). The checkpoint is of the tables alone
+ * then, also while a job trains, and lacks the tablets of their shards: the manifest tells which
+ * (manifest.h). Without `replicas` it is the only way to keep what the other servers hold when a
+ * disk is lost.
+ *
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
  *     are on disk. [test: checkpoint_that_a_shard_cannot_write_is_given_up]
@@ -136,7 +141,12 @@ struct coord_checkpoint {
         bool asked;
     } * part; /* (LIMIT_SHARDS), by shard; owned */
     uint32_t parts, missing;
-    peer_t asker; /* the peer that waits for the answer, and its request; 0: none */
+    /* a checkpoint of the tables that does without servers that are away (`lacks`): their names,
+     * with commas, and their shards; no names: none is left out */
+    char without[WIRE_LEFT_OUT];
+    uint8_t left_out[LIMIT_SHARDS / 8];
+    char lacks[WIRE_TOLD]; /* the clause of manifest_lacks; empty: it lacks nothing */
+    peer_t asker;          /* the peer that waits for the answer, and its request; 0: none */
     uint64_t asker_id;
     struct wire_CHECKPOINT_reply made; /* its answer, which waits until the cut is dropped */
     uint64_t made_ns;                  /* when the checkpoint was made */
@@ -219,6 +229,8 @@ const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord
 bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH]);
 /* True when the checkpoint in progress, or the last one, is of the tables alone. */
 bool coord_checkpoint_of_tables(const struct coord_job *j);
+/* True when the checkpoint in progress, or the last one, leaves the shard out. */
+bool coord_checkpoint_leaves_out(const struct coord_job *j, uint32_t shard);
 /* Returns the cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord_job *j);
 /* True while the checkpoint of the job's end (checkpoint.at_end, or stop.h) is still to be made. */

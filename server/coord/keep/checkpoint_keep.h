@@ -18,7 +18,7 @@ struct coord_checkpoint_names {
 
 /* Checks that a checkpoint can be made now. *tables: only one of the tables alone. BUSY: it can in
  * a moment; UNAVAILABLE, NOT_FOUND. */
-int coord_checkpoint_ready(const struct coord_job *j, bool *tables, struct err *e);
+int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e);
 /* Returns the job whose tables the checkpoint in progress holds. */
 const struct job *coord_checkpoint_spec(const struct coord_job *j);
 /* The folder of the checkpoint in progress, until it has its final name. Two errands work on it:

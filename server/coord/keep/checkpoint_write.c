@@ -55,6 +55,46 @@ static struct json *map_json(const struct coord_job *j)
     return map;
 }
 
+/* Returns a shard that the checkpoint leaves out, with the tablets that it has in the map. */
+static struct json *missing_json(const struct coord_job *j, const uint16_t *shard_of,
+                                 uint32_t shard)
+{
+    struct json *item = json_new_object(), *tables = json_new_array();
+    json_set_int(item, "shard", shard);
+    json_set_string(item, "server", j->fleet->members.shard[shard].server);
+    for (uint32_t t = 0; t < j->made.tables; t++) {
+        const struct table_schema *s = &j->made.table[t];
+        struct json *table = json_new_object();
+        int64_t tablets = 0;
+        for (uint32_t i = 0; i < 1u << s->tablet_bits; i++)
+            tablets += shard_of[s->tablet_first + i] == shard;
+        json_set_string(table, "name", s->name);
+        json_set_int(table, "tablets", tablets);
+        json_set_int(table, "of", INT64_C(1) << s->tablet_bits);
+        json_append(tables, table);
+    }
+    json_set(item, "tables", tables);
+    return item;
+}
+
+/* Tells what the checkpoint lacks; NULL: out of memory, or it lacks nothing. */
+static struct json *all_missing_json(const struct coord_job *j)
+{
+    uint16_t *shard_of = NULL;
+    struct json *list = NULL;
+    if (j->checkpoint->without[0] != 0)
+        shard_of = calloc(j->made.tablets, sizeof *shard_of);
+    if (shard_of == NULL)
+        return NULL;
+    coord_map_view(&j->fleet->cluster, j->made.numbers, j->made.table, j->made.tables, shard_of);
+    list = json_new_array();
+    COORD_EACH_SHARD (&j->fleet->members, s)
+        if (coord_checkpoint_leaves_out(j, s))
+            json_append(list, missing_json(j, shard_of, s));
+    free(shard_of);
+    return list;
+}
+
 static struct json *tables_json(const struct coord_made *made, const char *space)
 {
     struct json *list = json_new_array();
@@ -122,6 +162,9 @@ struct json *coord_checkpoint_facts(struct coord_job *j)
     json_set(m, "map", map_json(j));
     json_set(m, "tables", tables_json(&j->made, coord_checkpoint_spec(j)->space));
     place_set(m, j);
+    if (j->checkpoint->without[0] != 0)
+        json_set(m, "missing", all_missing_json(j));
+    (void)manifest_lacks(m, j->checkpoint->lacks, sizeof j->checkpoint->lacks);
     return m;
 }
 
@@ -275,7 +318,7 @@ static void parts_json(const struct coord_job *j, struct json *m, uint64_t *rows
     struct json *parts = json_new_array();
     for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
         if (!k->part[s].asked)
-            continue; /* it is retired, or has come since */
+            continue; /* it is retired, left out, or has come since */
         struct json *p = json_new_object();
         char folder[32];
         (void)snprintf(folder, sizeof folder, "part-%04u", k->part[s].number);

@@ -8,6 +8,7 @@
 #include "server/coord/keep/checkpoint.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define HOLD_MAX_NS UINT64_C(8000000000)
 /* pause between attempts: the held pushes go on, and a slow shard may have recovered */
@@ -71,15 +72,17 @@ static bool cut_call(struct coord_job *j, const struct wire *w, uint64_t cut, co
     bool any = j->cut->order.tables || w->type == WIRE_TYPE_CUT_DROP;
     bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
     SHOAL_ASSERT(!makes || cut == j->cut->stored); /* 1 */
-    return coord_call_start(&j->fleet->calls,
-                            &(struct coord_call){.context = j,
-                                                 .request = *w,
-                                                 .target = COORD_NOBODY,
-                                                 .owner = cut,
-                                                 .set_up = any ? NULL : &j->setup,
-                                                 .present = w->type == WIRE_TYPE_CUT_DROP,
-                                                 .on_reply = makes ? sequence_note : NULL,
-                                                 .on_done = done});
+    struct coord_call call = {.context = j,
+                              .request = *w,
+                              .target = COORD_NOBODY,
+                              .owner = cut,
+                              .set_up = any ? NULL : &j->setup,
+                              .present = w->type == WIRE_TYPE_CUT_DROP,
+                              .on_reply = makes ? sequence_note : NULL,
+                              .on_done = done};
+    if (makes)
+        memcpy(call.answered, j->cut->order.without, sizeof call.answered);
+    return coord_call_start(&j->fleet->calls, &call);
 }
 
 static void hold_begin(struct coord_job *j)

@@ -53,9 +53,11 @@ struct coord_cut_order {
     uint64_t cut, run; /* for a restore; run: newly drawn, so that no shard has rows of it */
     /* the longest time that pushes wait in one attempt; 0: as long as HOLD lasts */
     uint64_t hold_max_ns;
-    bool lean;           /* the shards write rows before HOLD, so that the cut has few records */
-    bool tables;         /* the cut belongs to no run: the shards need not be set up for one */
-    bool patient;        /* waits for a server that is away, however long */
+    bool lean;    /* the shards write rows before HOLD, so that the cut has few records */
+    bool tables;  /* the cut belongs to no run: the shards need not be set up for one */
+    bool patient; /* waits for a server that is away, however long */
+    /* shards that the cut does without: their rows are not wanted */
+    uint8_t without[LIMIT_SHARDS / 8];
     coord_cut_held held; /* called at the instant of the cut; NULL: none */
     coord_cut_done done;
 };

@@ -413,12 +413,18 @@ static int file_note(void *context, const char *name, struct err *e)
     return 0;
 }
 
-/* Writes the part of the coordinator's manifest that a signature needs. */
-static void manifest_put(void)
+/* Writes the part of the coordinator's manifest that a signature needs; lacks: one that names a
+ * shard that is missing. */
+static void manifest_write(bool lacks)
 {
     char file[LIMIT_PATH + 32], *text;
     struct json *m = json_new_object();
     json_set_int(m, "format", MANIFEST_FORMAT);
+    if (lacks) {
+        struct json *list = json_new_array();
+        json_append(list, json_new_object());
+        json_set(m, "missing", list);
+    }
     text = manifest_text(m);
     snprintf(file, sizeof file, "%s/" MANIFEST_FILE, path);
     FILE *f = fopen(file, "w");
@@ -426,6 +432,63 @@ static void manifest_put(void)
     free(text);
     json_free(m);
 }
+
+static void manifest_put(void)
+{
+    manifest_write(false);
+}
+
+static int open_it(uint32_t *missing, uint64_t *rows, struct err *e)
+{
+    struct checkpoint *c;
+    int rc = checkpoint_open(path, NULL, &c, e);
+    if (rc != 0)
+        return rc;
+    *missing = checkpoint_facts(c)->missing;
+    *rows = checkpoint_facts(c)->rows;
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        sum += checkpoint_missing(c, i);
+    ck_assert_uint_eq(sum, *missing);
+    ck_assert(checkpoint_part_of(c, 0, 0) == 0 || checkpoint_part_of(c, 0, 0) == UINT32_MAX);
+    checkpoint_close(c);
+    return 0;
+}
+
+/* One of two shards is left out, as the coordinator does it: its tablets are in no part. */
+START_TEST(tablets_may_be_missing_where_the_manifest_says_so)
+{
+    char text[4096];
+    uint32_t missing;
+    uint64_t rows, loaded;
+    struct err e = {0};
+    fleet_open(&from, 2, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 20);
+    fleet_train(&from, 1, 1, 0, 20);
+    fleet_cut(&from, 5);
+    ck_assert_msg(fleet_export_one(&from, 5, 1, path, text) == 0, "%s", text);
+    fleet_close(&from, false);
+    ck_assert_int_eq(open_it(&missing, &rows, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "is in no part of"));
+    manifest_write(false);
+    ck_assert_int_eq(open_it(&missing, &rows, &e), SHOAL_E_CORRUPT);
+    manifest_write(true);
+    ck_assert_msg(open_it(&missing, &rows, &e) == 0, "%s", e.text);
+    ck_assert(missing > 0 && rows > 0);
+    fleet_open(&to, 2, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    ck_assert_msg(fleet_load(&to, path, 7, text, &loaded) == 0, "%s", text);
+    ck_assert_uint_eq(loaded, rows);
+    ck_assert_uint_eq(fleet_rows(&to, 0) + fleet_rows(&to, 1), rows);
+    ck_assert_ptr_nonnull(strstr(text, "are not in the checkpoint"));
+    fleet_close(&to, false);
+    snprintf(text, sizeof text, "echo >> '%s/" MANIFEST_FILE "'", path);
+    ck_assert_int_eq(system(text), 0);
+    ck_assert_int_eq(open_it(&missing, &rows, &e), SHOAL_E_CORRUPT); /* its own checksum */
+}
+END_TEST
 
 /* Signs the checkpoint in `path`; signers: the file with the list of keys. */
 static void sign_all(const char *signers)
@@ -1396,6 +1459,7 @@ int main(void)
     tcase_add_test(t, the_loaded_run_goes_on_where_the_saved_one_would_have);
     tcase_add_loop_test(t, a_checkpoint_is_of_the_tables_of_its_run, 0, 2);
     tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);
+    tcase_add_test(t, tablets_may_be_missing_where_the_manifest_says_so);
     tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
     tcase_add_loop_test(t, rows_that_are_not_finite_are_refused, 0, 4);

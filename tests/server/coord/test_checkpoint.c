@@ -484,6 +484,56 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
 }
 END_TEST
 
+/* Asks for a checkpoint without these servers; returns its status. */
+static int without(const char *name, const char *servers)
+{
+    fake_client_checkpoint_without(&r.client, name, servers);
+    checkpoint_wait();
+    return r.client.checkpoint.status;
+}
+
+/* The disk of a server is lost for good while a job trains: what the others hold is kept, and the
+ * manifest tells what is missing. 1: by another coordinator, whose job waits in SETUP. */
+START_TEST(checkpoint_without_a_server_that_is_gone)
+{
+    char gone[LIMIT_NAME], lacks[512];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(30);
+    (void)snprintf(gone, sizeof gone, "%s", r.coord->fleet.members.shard[0].server);
+    ck_assert_int_eq(without("early", gone), SHOAL_E_UNAVAILABLE); /* it is there */
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "take --without away"));
+    fake_shard_die(r.shard[strcmp(gone, "server-1") == 0]);
+    if (_i == 1) {
+        coord_kill();
+        coord_start();
+    }
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    ck_assert_int_eq(without("plain", ""), _i == 1 ? SHOAL_E_BUSY : SHOAL_E_UNAVAILABLE);
+    if (_i == 0)
+        ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "--without server-"));
+    ck_assert_int_eq(without("", gone), SHOAL_E_USAGE);
+    ck_assert_int_eq(without("other", "server-7"), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(without("none", "server-0,server-1"), SHOAL_E_UNAVAILABLE);
+    ck_assert_msg(without("half", gone) == 0, "%s", r.client.checkpoint.text);
+    ck_assert_uint_eq(r.client.checkpoint.reply.rows, 10); /* of one shard */
+    struct json *m = manifest_of(r.client.checkpoint.reply.path);
+    ck_assert(manifest_tables(m) && manifest_lacks(m, lacks, sizeof lacks));
+    ck_assert_str_eq(lacks, r.client.checkpoint.reply.lacks);
+    ck_assert_ptr_nonnull(strstr(lacks, gone));
+    ck_assert_uint_eq(json_count(json_get(m, "parts")), 1);
+    ck_assert_uint_eq(json_count(json_get(m, "missing")), 1);
+    ck_assert_int_eq(json_as_int(json_get(m, "missing.0.shard"), -1), 0);
+    json_free(m);
+    fake_shard_start(r.shard[strcmp(gone, "server-1") == 0], r.sim, gone, 0, 2);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+    m = manifest_of(checkpoint_make("whole")); /* the next one leaves nothing out */
+    ck_assert(!manifest_lacks(m, lacks, sizeof lacks));
+    ck_assert_uint_eq(json_count(json_get(m, "parts")), SHARDS);
+    json_free(m);
+    rig_stop();
+}
+END_TEST
+
 /* A waiting job makes its own tables only after the checkpoint of the present tables is made. */
 START_TEST(checkpoint_of_tables_is_waited_for)
 {
@@ -2660,6 +2710,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_a_dead_coordinator_is_removed);
     tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);
     tcase_add_test(t, checkpoint_waits_for_a_server_that_is_away);
+    tcase_add_loop_test(t, checkpoint_without_a_server_that_is_gone, 0, 2);
     tcase_add_test(t, checkpoint_cuts_given_up_ask_nothing_of_who_is_away);
     tcase_add_loop_test(t, stopped_job_makes_its_last_checkpoint, 0, 7);
     tcase_add_loop_test(t, stopped_job_ends_without_a_checkpoint, 0, 5);
