@@ -36,9 +36,9 @@ struct checkpoint_facts {
 /* Reads the manifests of all parts. Checks that they belong to one checkpoint, that each tablet of
  * each table is in exactly one part (or in none, where manifest.json has "missing"), and that every
  * file exists with its size; contents are not read yet. signers: a file of keys
- * (proto/job/signature.h), one of which must have signed the checkpoint; then a manifest is accepted
- * only if the signature has it, and verifying uses the signature's hashes. NULL or "": no signature
- * is required. NOT_FOUND (no parts under path), CORRUPT (the file is named), DENIED. */
+ * (proto/job/signature.h), one of which must have signed the checkpoint; then a manifest is
+ * accepted only if the signature has it, and verifying uses the signature's hashes. NULL or "": no
+ * signature is required. NOT_FOUND (no parts under path), CORRUPT (the file is named), DENIED. */
 int checkpoint_open(const char *path, const char *signers, struct checkpoint **out, struct err *e);
 void checkpoint_close(struct checkpoint *c);
 /* valid until checkpoint_close, as all results below */

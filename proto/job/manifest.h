@@ -17,8 +17,8 @@
  * "statistics" are struct row_stats.
  *
  * A checkpoint that was made without servers that were away also has "missing": [{"shard",
- * "server", "tables": [{"name", "tablets", "of"}]}]. No part has those tablets. "shard" is the
- * number in "map"; the parts are numbered without gaps.
+ * "server", "tables": [{"name", "tablets", "of"}]}]. No part has those tablets. "shard" is its
+ * number in the fleet; the parts are numbered without gaps.
  *
  * A signed manifest has "hashes", too: signature.h.
  *

@@ -37,6 +37,7 @@ CANNOT = {
     "deploy/manual/fleet.md": {
         **{command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
         "shoal replace SERVER --from DIR/000007": "test_replace types it: the server must be gone",
+        "shoal checkpoint create NAME --without SERVER": "test_replace types it: the server must be gone",
         "kubectl apply -k .; kubectl -n shoal logs -f job/shoal-submit": "needs a cluster of Kubernetes",
     },
     "deploy/manual/job.md": {
@@ -96,6 +97,7 @@ AS = {
         "shoal checkpoint verify DIR/000007 --signers ../signers": f"shoal checkpoint verify {KEPT}/LAST --signers ../signers",
         "shoal checkpoint diff DIR/000006 DIR/000007": f"shoal checkpoint diff {KEPT}/MIDDLE {KEPT}/LAST",
         "shoal checkpoint export DIR/000007 emb --out emb.tsv": f"shoal checkpoint export {KEPT}/LAST emb --out emb.tsv",
+        "shoal checkpoint export DIR/NAME TABLE --out FILE --missing-ok": f"shoal checkpoint export {KEPT}/LAST emb --out there.tsv --missing-ok",
         "shoal checkpoint remove 000006 --coordinator EP": f"shoal checkpoint create old {RUN} && shoal checkpoint remove old {RUN}",
         "shoal local JOB.yaml --resume DIR/000007 --servers 3": f"shoal local job.yaml --resume {KEPT}/LAST --servers 3",
         "shoal checkpoint restore DIR/000007 --coordinator EP": f"shoal checkpoint restore {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",

@@ -131,7 +131,8 @@ static void behind_text(const struct coord_fleet *f, uint32_t shard, char *text,
             n = put(text, bytes, n, ", not in sync for %" PRIu64 " s",
                     (env_now_ns(f->env) - of->out_ns[p]) / 1000000000);
         if (!heard(f, s))
-            n = put(text, bytes, n, " (%s)", coord_replace_ways(f, s->server, ways));
+            n = put(text, bytes, n, " (%s)",
+                    coord_member_ways(f->options.replicas, s->server, ways));
     }
     if (coord_copies_given(f, shard) < f->options.replicas)
         (void)put(text, bytes, n,

@@ -505,3 +505,16 @@ int coord_member_worker_number(struct coord_members *m, struct coord_store *stor
     m->next_worker = next;
     return 0;
 }
+
+const char *coord_member_ways(uint32_t replicas, const char *server, char out[ERR_TEXT_MAX])
+{
+    if (replicas > 1)
+        (void)snprintf(out, ERR_TEXT_MAX, "if it is gone for good, shoal replace %s", server);
+    else
+        (void)snprintf(out, ERR_TEXT_MAX,
+                       "if its data_dir is gone for good, shoal replace %s --from CHECKPOINT; what "
+                       "the other servers hold now can be kept before that: shoal checkpoint "
+                       "create NAME --without %s",
+                       server, server);
+    return out;
+}

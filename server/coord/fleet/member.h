@@ -148,6 +148,8 @@ int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord
  * their rows and others have not; the error names one of each. NOINPUT: a job begins with these
  * tables (`begins`), and all servers have lost them. */
 int coord_member_made_check(const struct coord_members *m, bool begins, struct err *e);
+/* The ways out for a server that is away and may be gone for good, as a clause of a sentence. */
+const char *coord_member_ways(uint32_t replicas, const char *server, char out[ERR_TEXT_MAX]);
 /* Returns the shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);

@@ -29,20 +29,6 @@ uint32_t coord_replace_shards(const struct coord_fleet *f, const char *server)
     return shards;
 }
 
-const char *coord_replace_ways(const struct coord_fleet *f, const char *server,
-                               char out[ERR_TEXT_MAX])
-{
-    if (f->options.replicas > 1)
-        (void)snprintf(out, ERR_TEXT_MAX, "if it is gone for good, shoal replace %s", server);
-    else
-        (void)snprintf(out, ERR_TEXT_MAX,
-                       "if its data_dir is gone for good, shoal replace %s --from CHECKPOINT; what "
-                       "the other servers hold now can be kept before that: shoal checkpoint "
-                       "create NAME --without %s",
-                       server, server);
-    return out;
-}
-
 static int shard_check(const struct coord_fleet *f, uint32_t shard, uint64_t since_ns,
                        struct err *e)
 {

@@ -27,9 +27,6 @@ struct coord_replace {     /* value of "replace" */
 int coord_replace_open(struct coord_fleet *f, struct err *e);
 /* Returns how many shards have been given to the server. */
 uint32_t coord_replace_shards(const struct coord_fleet *f, const char *server);
-/* The ways out for a server that is away and may be gone for good, as a clause of a sentence. */
-const char *coord_replace_ways(const struct coord_fleet *f, const char *server,
-                               char out[ERR_TEXT_MAX]);
 /* Checks that the server may be replaced. NOT_FOUND: it holds no shard; BUSY: it beats, or may beat
  * (`since_ns`: when this coordinator started); USAGE: another copy has its rows. */
 int coord_replace_check(const struct coord_fleet *f, const char *server, uint64_t since_ns,

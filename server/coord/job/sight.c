@@ -157,7 +157,7 @@ static void servers_say(const struct coord_job *j, struct json *list)
             say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again; %s",
                 s->server, i, text_unless_empty(s->endpoint, "not seen yet"),
                 coord_awaited_silent_ns(j, s) / SECOND_NS,
-                coord_replace_ways(j->fleet, s->server, ways));
+                coord_member_ways(j->fleet->options.replicas, s->server, ways));
         else if (s->short_ns != 0)
             say(list,
                 "server %s (shard %u) takes no pushes for %" PRIu64

@@ -600,7 +600,8 @@ static void silence_look(struct coord_job *j)
                                j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;
         (void)snprintf(why, sizeof why, "server %s is not heard any more: start it again; %s",
-                       shard->server, coord_replace_ways(j->fleet, shard->server, ways));
+                       shard->server,
+                       coord_member_ways(j->fleet->options.replicas, shard->server, ways));
         coord_checkpoint_give_up(j, SHOAL_E_UNAVAILABLE, why);
     }
 }
