@@ -3,8 +3,8 @@
  * the coordinator is killed.
  *
  * A new plan with random owners begins as soon as the former one has ended, and some plans are
- * stopped half way. Without replicas servers leave and join: one is drained, its folder is emptied,
- * and it is added as a new one, with and without a job. At the end the rows equal those of an
+ * stopped half way. Servers leave and join: one is drained, the folders of the shards that are
+ * retired are emptied, and their servers are added as new ones, with and without a job. At the end the rows equal those of an
  * undisturbed run on one server (probe: the input's counts), each on the shard that the map names
  * and on no other one.
  * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the shard that leads.
@@ -129,7 +129,7 @@ static bool in_sync(void *context)
         if (cluster.server[i].node == NULL || !engine_back(cluster.server[i].shard->engine))
             return false;
     const struct coord_fleet *f = &cluster.coord->fleet;
-    for (uint32_t s = 0; s < f->members.shards; s++)
+    COORD_EACH_SHARD (&f->members, s)
         if (f->copies.of[s].in_sync != (1u << cluster.options.replicas) - 1)
             return false;
     return true;
@@ -181,11 +181,31 @@ static void plan(struct rng *r)
 static enum { STAYS, LEAVES, WAITS } way;
 static uint32_t leaver; /* the server, unless it stays */
 
-static bool has_shards(const char *server)
+/* Returns how many shards have a copy on this server, or have none there. */
+static uint32_t shards_on(const char *server, bool on)
 {
     const struct coord_fleet *f = &cluster.coord->fleet;
+    uint32_t count = 0;
     COORD_EACH_SHARD (&f->members, s)
-        if (coord_copies_on(f, s, server))
+        count += coord_copies_on(f, s, server) == on;
+    return count;
+}
+
+/* True when shard k of server i has a place. */
+static bool placed(uint32_t i, uint32_t k)
+{
+    const struct coord_fleet *f = &cluster.coord->fleet;
+    struct wire_SHARD_BEAT beat = {.shard_index = k};
+    uint32_t shard;
+    snprintf(beat.server, sizeof beat.server, "server-%u", i);
+    return coord_member_number(&f->members, &beat) != COORD_NOBODY ||
+           coord_copies_find(f, &beat, &shard) != NULL;
+}
+
+static bool any_unplaced(uint32_t server)
+{
+    for (uint32_t k = 0; k < cluster.options.shards; k++)
+        if (!placed(server, k))
             return true;
     return false;
 }
@@ -194,52 +214,77 @@ static void leave_begin(struct rng *r)
 {
     struct coord_fleet *f = &cluster.coord->fleet;
     uint16_t goal[1024];
+    char server[32];
     struct err e;
     leaver = (uint32_t)rng_below(r, cluster.options.servers);
-    const char *server = cluster.server[leaver].name;
+    snprintf(server, sizeof server, "server-%u", leaver);
+    if (shards_on(server, true) == 0 || shards_on(server, false) == 0)
+        return;
     for (uint32_t i = 0; i < f->cluster.tablets; i++) {
         goal[i] = f->cluster.shard_of[i];
         if (coord_copies_on(f, goal[i], server))
             goal[i] = any_shard(r, server);
     }
-    if (has_shards(server) && coord_moves_begin(f, MOVES_DRAIN, server, goal, &e) == 0)
+    if (coord_moves_begin(f, MOVES_DRAIN, server, goal, &e) == 0)
         way = LEAVES;
 }
 
-/* The server's disk is put to another use, and the server comes back as a new one. */
-static void leaver_empty(void)
+/* The disks of shards without a place are put to another use, and come back empty. */
+static void unplaced_empty(void)
 {
     char command[600];
-    if (cluster_server_alive(&cluster, leaver))
-        cluster_server_kill(&cluster, leaver);
-    snprintf(command, sizeof command, "rm -rf %s/server-%u-0", cluster.options.dir, leaver);
-    ck_assert_int_eq(system(command), 0);
-    cluster_server_start(&cluster, leaver);
+    for (uint32_t i = 0; i < cluster.options.servers; i++) {
+        if (!any_unplaced(i))
+            continue;
+        if (cluster_server_alive(&cluster, i))
+            cluster_server_kill(&cluster, i);
+        for (uint32_t k = 0; k < cluster.options.shards; k++) {
+            snprintf(command, sizeof command, "rm -rf %s/server-%u-%u", cluster.options.dir, i, k);
+            if (!placed(i, k))
+                ck_assert_int_eq(system(command), 0);
+        }
+        cluster_server_start(&cluster, i);
+    }
     way = WAITS;
+}
+
+/* Orders that all servers join that have shards without a place. */
+static void join_order(void)
+{
+    char servers[256] = "";
+    struct json *told = NULL;
+    struct err e;
+    for (uint32_t i = 0; i < cluster.options.servers; i++)
+        if (any_unplaced(i))
+            snprintf(servers + strlen(servers), sizeof servers - strlen(servers), " server-%u", i);
+    if (servers[0] == 0) {
+        way = STAYS;
+        joined++;
+    } else {
+        (void)coord_add_order(&cluster.coord->fleet, servers, &told, &e); /* or not yet */
+    }
+    json_free(told);
 }
 
 /* Does what is next for a server that leaves or joins. */
 static void leave_and_join(struct rng *r, bool may_leave)
 {
-    struct json *told = NULL;
-    struct err e;
-    if (cluster.options.replicas > 1 || cluster.options.servers < 2 || cluster.coord == NULL)
+    char server[32];
+    if (cluster.options.servers < 2 || cluster.coord == NULL ||
+        cluster.options.durability == DURABLE_MEMORY) /* a server that is emptied is killed */
         return;
     struct coord_fleet *f = &cluster.coord->fleet;
-    const char *server = cluster.server[leaver].name;
+    snprintf(server, sizeof server, "server-%u", leaver);
     if (!coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0)
         return;
     if (way == STAYS && may_leave && f->moves.kind == MOVES_NONE && rng_below(r, 2) == 0)
         leave_begin(r);
-    else if (way == LEAVES && !has_shards(server))
-        leaver_empty();
+    else if (way == LEAVES && shards_on(server, true) == 0)
+        unplaced_empty();
     else if (way == LEAVES && f->moves.kind == MOVES_NONE)
         way = STAYS; /* the plan was stopped */
-    else if (way == WAITS && coord_add_order(f, server, &told, &e) == 0) {
-        way = STAYS;
-        joined++;
-    }
-    json_free(told);
+    else if (way == WAITS)
+        join_order();
     coord_fleet_end(f);
 }
 
@@ -405,7 +450,7 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     cluster_mend(&cluster);
     ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
     joins(&r);
-    if (seed != 0 && o.replicas == 1) { /* also without a job */
+    if (seed != 0 && k->durability != DURABLE_MEMORY) { /* also without a job */
         leave_begin(&r);
         joins(&r);
         plan(&r);
