@@ -41,8 +41,7 @@ class Fleet(AnyFleet):
         self.stop(who)
 
     def added(self, who):
-        """Starts a server with an empty folder, and adds it once it waits."""
-        shutil.rmtree(self.folder(who), ignore_errors=True)
+        """Starts a server, whose folder is empty, and adds it once it waits."""
         self.server(who)
         within(20, f"{who} to wait", lambda: shoal("add", who, "--coordinator", self.endpoint).returncode == 0)
         within(20, f"{who} to join", lambda: who in self.members())
@@ -78,6 +77,7 @@ def servers_join_and_leave(space):
         fleet.server("s1")
         within(15, "s1 to be refused", lambda: "was drained (shoal drain)" in fleet.said("s1"))
         fleet.stop("s1")
+        shutil.rmtree(fleet.folder("s1") / "shard-0")  # as it says
         fleet.added("s1")
         fleet.order("rebalance")
         fleet.wait_moved()
@@ -112,6 +112,7 @@ def servers_die_while_tablets_move(space):
             fleet.wait_moved()
             within(20, f"{who} to leave", lambda gone=who: fleet.members() and gone not in fleet.members())
             fleet.stop(who)
+            shutil.rmtree(fleet.folder(who))
             fleet.added(who)
             fleet.order("rebalance")
             fleet.wait_moved()

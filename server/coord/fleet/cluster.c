@@ -411,10 +411,20 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
 
 static int before_text(const struct wire_SHARD_BEAT *b, struct err *e)
 {
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "shard %u of server %s comes with its rows of before it was replaced or drained: "
+        "stop the server, remove shard-%u in its data_dir, and start it again",
+        b->shard_index, b->server, b->shard_index);
+}
+
+static int drained_text(const struct wire_SHARD_BEAT *b, struct err *e)
+{
     return err_set(e, SHOAL_E_CONFIG,
-                   "server %s comes with its data_dir of before it was replaced or drained: start "
-                   "it with an empty one",
-                   b->server);
+                   "shard %u of server %s was drained (shoal drain), and no job needs it: switch "
+                   "the server off, unless it has other shards. To use this one again, stop the "
+                   "server, remove shard-%u in its data_dir, start it, then: shoal add %s",
+                   b->shard_index, b->server, b->shard_index, b->server);
 }
 
 /* Refuses a folder of before the server was replaced or drained: the cluster has gone on without
@@ -468,11 +478,7 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        "data_dir is older than it was",
                        b->server, b->number);
     if (f->members.shard[b->number].retired)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "server %s was drained (shoal drain), and no job needs it: switch it off. To "
-            "use it again, start it with an empty data_dir, then: shoal add %s",
-            b->server, b->server);
+        return drained_text(b, e);
     const struct coord_shard *leader = &f->members.shard[b->number];
     if (number == COORD_NOBODY &&
         (leader->server[0] == 0 || coord_copies_room(f, b->number, b->server)))

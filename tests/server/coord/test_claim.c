@@ -122,7 +122,7 @@ END_TEST
 START_TEST(server_that_was_drained_is_refused)
 {
     c->fleet.members.shard[1] = (struct coord_shard){.retired = true};
-    told("was drained (shoal drain), and no job needs it: switch it off");
+    told("was drained (shoal drain), and no job needs it: switch the server off");
 }
 END_TEST
 
@@ -131,7 +131,7 @@ START_TEST(server_that_is_added_with_an_old_folder_is_refused)
 {
     c->fleet.members.shard[1].vacant = true;
     c->fleet.members.shard[1].placed = false;
-    told("with its data_dir of before it was replaced or drained");
+    told("with its rows of before it was replaced or drained");
 }
 END_TEST
 

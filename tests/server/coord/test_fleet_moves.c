@@ -506,7 +506,7 @@ START_TEST(coord_drained_server_is_not_awaited)
     /* it comes back with its folder, then with an empty one */
     again(left, 9);
     go(1000);
-    ck_assert_ptr_nonnull(strstr(left->refused, "start it with an empty data_dir"));
+    ck_assert_ptr_nonnull(strstr(left->refused, "remove shard-0 in its data_dir"));
     ck_assert_int_eq(add(server, &e), SHOAL_E_NOT_FOUND);
     sim_kill(left->node);
     free(left->shard_of);

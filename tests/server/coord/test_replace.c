@@ -321,7 +321,7 @@ START_TEST(replace_takes_no_folder_of_before)
     }
     fake_shard_start(&before, r.sim, "server-1", 0, 77);
     go(2 * SECOND);
-    ck_assert_msg(strstr(before.refused, "data_dir of before") != NULL, "%s", before.refused);
+    ck_assert_msg(strstr(before.refused, "rows of before") != NULL, "%s", before.refused);
     ck_assert(!coord_member_shards_ready(&r.coord->fleet.members) || _i == 1);
     sim_kill(before.node);
     come(1, "server-1");
