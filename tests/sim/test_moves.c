@@ -4,9 +4,9 @@
  *
  * A new plan with random owners begins as soon as the former one has ended, and some plans are
  * stopped half way. Servers leave and join: one is drained, the folders of the shards that are
- * retired are emptied, and their servers are added as new ones, with and without a job. At the end the rows equal those of an
- * undisturbed run on one server (probe: the input's counts), each on the shard that the map names
- * and on no other one.
+ * retired are emptied, and their servers are added as new ones, with and without a job. At the end
+ * the rows equal those of an undisturbed run on one server (probe: the input's counts), each on the
+ * shard that the map names and on no other one.
  * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the shard that leads.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
