@@ -119,6 +119,11 @@ uint64_t engine_newest_run(const struct engine *g)
     return g->runs.newest;
 }
 
+uint64_t engine_sequence(const struct engine *g)
+{
+    return g->sequence;
+}
+
 uint64_t engine_synced(const struct engine *g)
 {
     if (g->journal == NULL)

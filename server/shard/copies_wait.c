@@ -18,9 +18,7 @@ struct copies_reply {
 
 uint64_t copies_newest(const struct shard *s)
 {
-    struct engine_stats stats;
-    engine_stats_get(s->engine, &stats);
-    return stats.sequence;
+    return engine_sequence(s->engine);
 }
 
 bool copies_leased(const struct shard *s)

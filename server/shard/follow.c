@@ -58,15 +58,14 @@ static void send(struct shard *s, struct wire *w, const void *frame, size_t byte
 static void ask_records(struct shard *s)
 {
     struct follow *f = &s->follow;
-    struct engine_stats stats;
-    engine_stats_get(s->engine, &stats);
-    if (!engine_back(s->engine) || engine_acknowledged(s->engine) < stats.sequence)
+    uint64_t newest = engine_sequence(s->engine);
+    if (!engine_back(s->engine) || engine_acknowledged(s->engine) < newest)
         return; /* 1. on_synced, on_recovered */
     s->out.type = WIRE_TYPE_FOLLOW;
     s->out.u.FOLLOW = (struct wire_FOLLOW){.shard = s->lead.self,
                                            .copy = s->copies.place,
                                            .term = f->term,
-                                           .after = stats.sequence,
+                                           .after = newest,
                                            .last_term = engine_last_term(s->engine)};
     send(s, &s->out, NULL, 0, false);
 }
@@ -206,9 +205,7 @@ static void tail_set(struct shard *s)
 
 void follow_read_engine(struct shard *s)
 {
-    struct engine_stats stats;
-    engine_stats_get(s->engine, &stats);
-    s->sequence = stats.sequence;
+    s->sequence = engine_sequence(s->engine);
     s->run_found = engine_newest_run(s->engine);
     s->newest_cut = 0;
     cut_find_newest(s);

@@ -53,11 +53,8 @@ static int drop_some(struct shard *s, struct err *e)
 static bool on_disk(struct shard *s)
 {
     struct rows_go *d = &s->rows_go;
-    struct engine_stats stats;
-    if (d->through == 0) {
-        engine_stats_get(s->engine, &stats);
-        d->through = stats.sequence;
-    }
+    if (d->through == 0)
+        d->through = engine_sequence(s->engine);
     return engine_synced(s->engine) >= d->through || !engine_sync_due(s->engine);
 }
 

@@ -75,11 +75,8 @@ static void begin(struct survey *d)
 static bool on_disk(struct survey *d)
 {
     struct engine *g = d->s->engine;
-    struct engine_stats stats;
-    if (d->through == 0) {
-        engine_stats_get(g, &stats);
-        d->through = stats.sequence;
-    }
+    if (d->through == 0)
+        d->through = engine_sequence(g);
     return engine_synced(g) >= d->through || !engine_sync_due(g);
 }
 
