@@ -27,7 +27,7 @@ static void take_end(struct shard *s)
     env_timer_stop(s->env, &t->timer);
     if (t->giver != 0)
         env_disconnect(s->env, t->giver);
-    *t = (struct move_take){.timer = t->timer, .id = t->id};
+    *t = (struct move_take){.timer = t->timer, .next_id = t->next_id, .ahead = MOVE_AHEAD};
 }
 
 static void take_refuse(struct shard *s, int status, const char *text)
@@ -38,18 +38,23 @@ static void take_refuse(struct shard *s, int status, const char *text)
     take_end(s);
 }
 
+/* Asks for the next tablets. */
 static void take_ask(struct shard *s)
 {
     struct move_take *t = &s->moves.take;
     struct wire *w = &s->out;
-    w->type = WIRE_TYPE_MOVE_READ;
-    w->reply = false;
-    w->id = ++t->id;
-    w->status = 0;
-    w->error[0] = 0;
-    w->u.MOVE_READ = (struct wire_MOVE_READ){.map_epoch = t->epoch, .tablet = t->tablet[t->taken]};
-    t->asked_ns = env_now_ns(s->env);
-    shard_send(s, t->giver, wire_encode(w)); /* a lost one is sent again */
+    while (t->asked < t->count && t->asked - t->taken < t->ahead) {
+        w->type = WIRE_TYPE_MOVE_READ;
+        w->reply = false;
+        w->id = t->id[t->asked % MOVE_AHEAD] = ++t->next_id;
+        w->status = 0;
+        w->error[0] = 0;
+        w->u.MOVE_READ =
+            (struct wire_MOVE_READ){.map_epoch = t->epoch, .tablet = t->tablet[t->asked]};
+        t->asked_ns = env_now_ns(s->env);
+        t->asked++;
+        shard_send(s, t->giver, wire_encode(w)); /* a lost one is sent again */
+    }
 }
 
 /* True when the records of all tablets are on disk (2.). */
@@ -68,9 +73,9 @@ static void take_step(struct shard *s)
     if (t->asker == 0 || s->fatal.code)
         return;
     if (t->taken < t->count) {
-        bool waits = t->asked_ns != 0 && env_now_ns(s->env) - t->asked_ns < RESEND_NS;
-        if (!waits)
-            take_ask(s);
+        if (env_now_ns(s->env) - t->asked_ns >= RESEND_NS)
+            t->asked = t->taken;
+        take_ask(s);
         env_timer_start(s->env, &t->timer, RESEND_NS);
         return;
     }
@@ -143,24 +148,43 @@ static int take_tablet(struct shard *s)
     return rc;
 }
 
+/* The giver refuses tablet i. It is asked for again: this one later, one behind others after them. */
+static void take_refused(struct shard *s, uint32_t i)
+{
+    struct move_take *t = &s->moves.take;
+    const struct wire *w = &s->in;
+    if (w->status != SHOAL_E_BUSY && w->status != SHOAL_E_AGAIN) {
+        take_refuse(s, w->status, wire_error(w));
+        return;
+    }
+    if (i > t->taken)
+        t->ahead = 1;
+    else
+        env_timer_start(s->env, &t->timer, WAIT_NS);
+    t->asked = i;
+}
+
 void move_on_reply(struct shard *s, peer_t from)
 {
     struct move_take *t = &s->moves.take;
     const struct wire *w = &s->in;
-    if (from != t->giver || w->id != t->id || t->asked_ns == 0 || t->asker == 0)
+    uint32_t i = t->taken;
+    while (i < t->asked && t->id[i % MOVE_AHEAD] != w->id)
+        i++;
+    if (from != t->giver || t->asker == 0 || i == t->asked)
         return;
-    t->asked_ns = 0;
-    int rc = w->status;
-    if (rc == 0 && push_group_settle(s) != 0)
+    if (w->status != 0) {
+        take_refused(s, i);
         return;
-    if (rc == 0)
-        rc = take_tablet(s);
-    else if (rc != SHOAL_E_BUSY && rc != SHOAL_E_AGAIN)
-        take_refuse(s, rc, wire_error(w));
-    if (rc == 0)
+    }
+    if (i > t->taken || push_group_settle(s) != 0)
+        return; /* the one before was lost: all behind it are asked for again */
+    if (take_tablet(s) == 0) {
         take_step(s);
-    else if (t->asker != 0)
+    } else if (t->asker != 0) {
+        t->asked = t->taken;
         env_timer_start(s->env, &t->timer, WAIT_NS);
+    }
 }
 
 void move_synced(struct shard *s)
@@ -318,7 +342,7 @@ void move_on_map(struct shard *s, peer_t from)
 
 void move_init(struct shard *s)
 {
-    s->moves.take.timer.fire = take_cb;
+    s->moves.take = (struct move_take){.timer.fire = take_cb, .ahead = MOVE_AHEAD};
 }
 
 void move_lead_end(struct shard *s)

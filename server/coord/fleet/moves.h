@@ -44,7 +44,7 @@ struct coord_fleet;
 struct coord_call;
 
 #define COORD_MOVE_FREEZE_NS UINT64_C(20000000)
-#define COORD_MOVE_PAUSE 4u
+#define COORD_MOVE_PAUSE 9u
 
 enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN };
 enum coord_moves_state { MOVES_IDLE, MOVES_TAKING, MOVES_TELLING };

@@ -13,27 +13,40 @@ static char image[1 << 16];
 static size_t image_bytes;
 static uint32_t reads;     /* requests of the taker */
 static bool busy, damaged; /* how the client answers them */
+static uint32_t late;      /* the answer to the first comes behind those of so many requests */
+
+static void read_answer(const struct wire *w, peer_t to)
+{
+    static struct wire out;
+    bool refused = busy || w->u.MOVE_READ.tablet != TABLET;
+    wire_reply_to(w, refused ? SHOAL_E_BUSY : 0, &out);
+    out.u.MOVE_READ_reply.pull_ns = 7000000;
+    out.u.MOVE_READ_reply.push_ns = 8000000;
+    struct msg *reply = wire_encode(&out);
+    if (!refused) {
+        char *frame = msg_add(reply, image_bytes);
+        memcpy(frame, image, image_bytes);
+        frame[image_bytes / 2] ^= (char)damaged;
+    }
+    ck_assert_int_eq(env_send(sim_node_env(r.client), to, reply), 0);
+}
 
 static void client_on_message(void *core, peer_t from, struct msg *m)
 {
-    static struct wire w, out;
+    static struct wire w, first;
     struct err e;
     ck_assert_int_eq(wire_decode(m, &w, &e), 0);
     if (w.type != WIRE_TYPE_MOVE_READ || w.reply) {
         rig_on_message(core, from, m);
         return;
     }
-    wire_reply_to(&w, busy ? SHOAL_E_BUSY : 0, &out);
-    out.u.MOVE_READ_reply.pull_ns = 7000000;
-    out.u.MOVE_READ_reply.push_ns = 8000000;
-    struct msg *reply = wire_encode(&out);
-    if (!busy) {
-        char *frame = msg_add(reply, image_bytes);
-        memcpy(frame, image, image_bytes);
-        frame[image_bytes / 2] ^= (char)damaged;
-    }
     reads++;
-    ck_assert_int_eq(env_send(sim_node_env(r.client), from, reply), 0);
+    if (late > 0 && w.u.MOVE_READ.tablet == TABLET)
+        first = w;
+    else
+        read_answer(&w, from);
+    if (late > 0 && --late == 0)
+        read_answer(&first, from);
     msg_free(m);
 }
 
@@ -52,7 +65,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     r = (struct rig){.dir = dir, .durability = DURABLE_JOURNAL};
     busy = damaged = false;
-    reads = 0;
+    reads = late = 0;
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     sim_node_set_handler(r.client, &client_handler, &r);
     push(1);
@@ -74,12 +87,21 @@ static uint64_t move_read(uint64_t epoch, uint32_t tablet)
     return rig_send(&r, &w, 0, NULL, 0, NULL, 0);
 }
 
+/* Asks the shard to take tablets [tablet, tablet + count). */
+static uint64_t move_take_some(uint64_t epoch, uint32_t tablet, uint32_t count)
+{
+    uint32_t list[4];
+    struct wire w = rig_wire(&r, WIRE_TYPE_MOVE_TAKE);
+    w.u.MOVE_TAKE = (struct wire_MOVE_TAKE){
+        .map_epoch = epoch, .endpoint = "sim://client", .tablet_count = count};
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = tablet + i;
+    return rig_send(&r, &w, 1, list, count * sizeof *list, NULL, 0);
+}
+
 static uint64_t move_take(uint64_t epoch, uint32_t tablet)
 {
-    struct wire w = rig_wire(&r, WIRE_TYPE_MOVE_TAKE);
-    w.u.MOVE_TAKE =
-        (struct wire_MOVE_TAKE){.map_epoch = epoch, .endpoint = "sim://client", .tablet_count = 1};
-    return rig_send(&r, &w, 1, &tablet, sizeof tablet, NULL, 0);
+    return move_take_some(epoch, tablet, 1);
 }
 
 /* Gives tablet TABLET to another shard, or to this one, by a map of this epoch. */
@@ -250,6 +272,23 @@ START_TEST(a_taker_answers_when_the_tablets_are_on_disk)
 }
 END_TEST
 
+/* Several tablets are asked for at a time. A giver that has to read the first one from its store
+ * refuses the others meanwhile; then it is asked for one at a time. */
+START_TEST(a_taker_asks_ahead_until_the_giver_is_busy)
+{
+    give();
+    late = 4;
+    uint64_t take = move_take_some(3, TABLET, 4);
+    rig_run(&r, 3);
+    ck_assert_uint_eq(reads, 4 + 1);
+    ck_assert_uint_eq(rows(), 1);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, take), RIG_WAITING);
+    ck_assert_uint_ge(reads, 4 + 8);
+    ck_assert_uint_le(reads, 4 + 12);
+}
+END_TEST
+
 /* A plan of moves counts the load of a tablet that has just come. */
 START_TEST(a_tablets_heat_goes_with_it)
 {
@@ -347,6 +386,7 @@ int main(void)
     tcase_add_test(t, a_tablet_leaves_only_where_the_map_says_that_it_may);
     tcase_add_test(t, a_read_for_an_old_epoch_or_of_a_foreign_tablet_freezes_nothing);
     tcase_add_test(t, a_taker_answers_when_the_tablets_are_on_disk);
+    tcase_add_test(t, a_taker_asks_ahead_until_the_giver_is_busy);
     tcase_add_test(t, a_tablets_heat_goes_with_it);
     tcase_add_test(t, a_damaged_tablet_is_not_taken);
     tcase_add_loop_test(t, strays_are_dropped, 0, 2);
