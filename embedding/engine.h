@@ -189,8 +189,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
 int engine_commit(struct engine *g);
 /* Changes rows. Called after engine_commit, in the order of admission. */
 int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan);
-/* The newest record's sequence; 0: there is none. Cheap, unlike engine_stats_get, which looks at all
- * tablets. */
+/* The newest record's sequence; 0: none. Unlike engine_stats_get, it looks at no tablets. */
 uint64_t engine_sequence(const struct engine *g);
 /* Highest sequence that may be acknowledged: the last committed one (memory, journal) or the last
  * synced one (fsync). */

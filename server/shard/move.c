@@ -148,7 +148,7 @@ static int take_tablet(struct shard *s)
     return rc;
 }
 
-/* The giver refuses tablet i. It is asked for again: this one later, one behind others after them. */
+/* The giver refuses tablet i, which is asked for again: later, or after those before it. */
 static void take_refused(struct shard *s, uint32_t i)
 {
     struct move_take *t = &s->moves.take;
