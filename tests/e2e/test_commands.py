@@ -293,21 +293,23 @@ def commands_of_all_pages_run(space):
         raise TooShort(kept)
     going = Run(job_file(home / "going.yaml", home / "day_0.tsv", **{"train.epochs": 100000}), space / "going")
     within(60, "the other run to train", lambda: "epoch" in going.output() and going.sockets())
-    words = {"VALUE": (home / "day_0.tsv").read_text().split("\n", 1)[0].split("\t")[14], "MIDDLE": middle[0], "LAST": kept[-1],
-             "tcp://GOING": f"ipc://{next(s for s in going.sockets() if s.endswith('coordinator'))}"}
-    done = 0
-    for page, text in pages().items():
-        for command in printed(page, text):
-            if command in CANNOT.get(page, {}):
-                continue
-            say = AS.get(page, {}).get(command, command)
-            with Fleet(space, f"fleet-{done}", 1) as fleet:
-                if EMPTY in say:
-                    fleet.up().fits()
-                typed(home, say, {**words, EMPTY: fleet.endpoint})
-            done += 1
-    assert done >= 35, done
-    going.process.send_signal(signal.SIGINT)
+    try:
+        words = {"VALUE": (home / "day_0.tsv").read_text().split("\n", 1)[0].split("\t")[14], "MIDDLE": middle[0], "LAST": kept[-1],
+                 "tcp://GOING": f"ipc://{next(s for s in going.sockets() if s.endswith('coordinator'))}"}
+        done = 0
+        for page, text in pages().items():
+            for command in printed(page, text):
+                if command in CANNOT.get(page, {}):
+                    continue
+                say = AS.get(page, {}).get(command, command)
+                with Fleet(space, f"fleet-{done}", 1) as fleet:
+                    if EMPTY in say:
+                        fleet.up().fits()
+                    typed(home, say, {**words, EMPTY: fleet.endpoint})
+                done += 1
+        assert done >= 35, done
+    finally:
+        going.process.send_signal(signal.SIGINT)
     going.wait(60)
 
 
