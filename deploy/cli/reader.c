@@ -235,6 +235,8 @@ struct digests {
 static int live_digests(struct reader *r, uint32_t table, struct digests *d, struct err *e)
 {
     for (uint32_t i = 0; i < r->shards; i++) {
+        if (!reader_shard_leads(r, i))
+            continue;
         struct wire w = {.type = WIRE_TYPE_DIGEST}, reply;
         struct ask *shard;
         struct msg *m;
@@ -299,6 +301,8 @@ static int live_census(struct reader *r, const struct table_schema *s,
                        const struct census_ask *wish, struct census *sum, struct err *e)
 {
     for (uint32_t i = 0; i < r->shards; i++) {
+        if (!reader_shard_leads(r, i))
+            continue;
         struct wire w = {.type = WIRE_TYPE_TABLE_STATS}, reply;
         struct json *part = NULL;
         struct ask *shard;
@@ -366,6 +370,8 @@ int reader_heat(struct reader *r, uint32_t index, struct reader_heat *out, struc
                        "the load of tablets is known while servers run: this run has ended, or "
                        "this is a checkpoint");
     for (uint32_t i = 0; i < r->shards; i++) {
+        if (!reader_shard_leads(r, i))
+            continue;
         struct wire w = {.type = WIRE_TYPE_HEAT, .u.HEAT.table = s->table}, reply;
         struct ask *shard;
         struct msg *m;

@@ -51,6 +51,9 @@ int reader_ask_json(struct ask *a, struct wire *w, const struct frame *frame, ui
                     struct wire *reply, struct json **out, struct err *e);
 /* The connection to a shard, made at the first question; borrowed until another shard is asked. */
 int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err *e);
+/* True when the shard leads a tablet. One that leads none has no row; its server may have left the
+ * cluster. */
+bool reader_shard_leads(const struct reader *r, uint32_t shard);
 /* The same for the shard that leads the key's tablet. NOT_LEADER. */
 int reader_ask_key(struct reader *r, const struct table_schema *s, uint64_t key, struct wire *w,
                    uint32_t timeout_ms, struct wire *reply, struct json **out, struct err *e);

@@ -164,6 +164,14 @@ int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err 
     return 0;
 }
 
+bool reader_shard_leads(const struct reader *r, uint32_t shard)
+{
+    for (uint32_t i = 0; i < r->tablet_count; i++)
+        if (r->shard_of[i] == shard)
+            return true;
+    return false;
+}
+
 int reader_ask_key(struct reader *r, const struct table_schema *s, uint64_t key, struct wire *w,
                    uint32_t timeout_ms, struct wire *reply, struct json **out, struct err *e)
 {

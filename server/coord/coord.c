@@ -20,7 +20,9 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
+#include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_remove.h"
+#include "server/coord/keep/cut.h"
 #include "server/coord/work/grant.h"
 #include "server/coord/work/heard.h"
 #include "server/coord/work/stall.h"
@@ -121,6 +123,40 @@ static void replace_read(void *context, struct coord_errand *r, int rc, const st
         request_of(c, was->asker, &was->who, &was->request, m);
     msg_free(m);
     coord_replace_end(c, rc);
+}
+
+/* Returns the job that keeps a cut of its best epoch, to which its tables may go back; NULL: none
+ * does. The cut has each tablet on the shard that led it then. */
+static const char *goes_back_to_cut(struct coord *c)
+{
+    COORD_EACH_JOB (c, j)
+        if (coord_phase_running(j) && j->at.best_cut != 0)
+            return j->spec.name;
+    return NULL;
+}
+
+/* A server that joins has no cut of before. So none joins while one is made, or kept. */
+static int join_check(struct coord *c, struct err *e)
+{
+    const char *job = goes_back_to_cut(c);
+    if (job != NULL)
+        return err_set(e, SHOAL_E_BUSY,
+                       "job %s keeps the tables of its best epoch, and may go back to them: a "
+                       "server that joins now has none. Ask again when the job has ended",
+                       job);
+    COORD_EACH_JOB (c, j)
+        if (j->cut->state != CUT_IDLE || coord_checkpoint_opening(j))
+            return err_set(e, SHOAL_E_BUSY,
+                           "the tables of job %s are being kept or restored: ask again in a moment",
+                           j->spec.name);
+    return 0;
+}
+
+static int on_moves(struct coord *c, struct coord_ask *a)
+{
+    if (a->request->u.MOVES.order == WIRE_MOVES_ADD && join_check(c, &a->e) != 0)
+        return a->e.code;
+    return coord_moves_order(&c->fleet, a);
 }
 
 static int on_replace(struct coord *c, struct coord_ask *a)
@@ -261,7 +297,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
     X(PROMOTE, ANYBODY, FLEET, coord_copies_promote)                                               \
-    X(MOVES, ANYBODY, FLEET, coord_moves_order)                                                    \
+    X(MOVES, ANYBODY, COORD, on_moves)                                                             \
     X(REPLACE, ANYBODY, COORD, on_replace)                                                         \
     X(STOP, ANYBODY, COORD, on_stop)
 
@@ -420,16 +456,6 @@ static void on_message(void *core, peer_t from, struct msg *m)
         on_request(c, from, &w, m);
     }
     msg_free(m);
-}
-
-/* Returns the job that keeps a cut of its best epoch, to which its tables may go back; NULL: none
- * does. The cut has each tablet on the shard that led it then. */
-static const char *goes_back_to_cut(struct coord *c)
-{
-    COORD_EACH_JOB (c, j)
-        if (coord_phase_running(j) && j->at.best_cut != 0)
-            return j->spec.name;
-    return NULL;
 }
 
 /* Runs what is due now, first for the fleet, then for each job. */

@@ -191,7 +191,8 @@ static bool shard_retire(struct coord_fleet *f, uint32_t shard)
 void coord_add_step(struct coord_fleet *f, const char *job)
 {
     const char *server = f->moves.drained;
-    if (!coord_moves_emptied(f) || job != NULL || !coord_call_quiet(&f->calls))
+    if (!coord_moves_emptied(f) || !coord_cluster_ready(&f->cluster) || job != NULL ||
+        !coord_call_quiet(&f->calls))
         return;
     for (uint32_t s = 0; s < f->members.shards; s++) {
         if (f->members.shard[s].retired || !coord_copies_on(f, s, server) ||

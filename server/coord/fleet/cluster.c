@@ -418,8 +418,16 @@ static int before_text(const struct wire_SHARD_BEAT *b, struct err *e)
         b->shard_index, b->server, b->shard_index);
 }
 
-static int drained_text(const struct wire_SHARD_BEAT *b, struct err *e)
+/* A map that is newer than the coordinator's shows that the number has been given again since, and
+ * that the folder may have rows. */
+static int drained_text(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b, struct err *e)
 {
+    if (b->map_epoch > f->cluster.map_epoch)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s holds shard %u with a map that is newer than the coordinator's, "
+                       "which says that this number was drained: the coordinator's data_dir is "
+                       "older than it was",
+                       b->server, b->number);
     return err_set(e, SHOAL_E_CONFIG,
                    "shard %u of server %s was drained (shoal drain), and no job needs it: switch "
                    "the server off, unless it has other shards. To use this one again, stop the "
@@ -478,7 +486,7 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        "data_dir is older than it was",
                        b->server, b->number);
     if (f->members.shard[b->number].retired)
-        return drained_text(b, e);
+        return drained_text(f, b, e);
     const struct coord_shard *leader = &f->members.shard[b->number];
     if (number == COORD_NOBODY &&
         (leader->server[0] == 0 || coord_copies_room(f, b->number, b->server)))

@@ -148,14 +148,33 @@ static void of_close(struct coord_fleet *f, struct coord_copies_of *of)
     *of = (struct coord_copies_of){0};
 }
 
+static void ended_key(uint32_t shard, char key[COORD_KEY_MAX])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "copies-ended/%u", shard);
+}
+
 bool coord_copies_retire(struct coord_fleet *f, uint32_t shard)
 {
     char key[COORD_KEY_MAX];
     if (f->copies.of == NULL)
         return true;
+    uint64_t term = MAX(f->copies.of[shard].term, coord_copies_ended_term(f, shard));
     of_close(f, &f->copies.of[shard]);
+    ended_key(shard, key);
+    if (!coord_put(f, key, &term, sizeof term))
+        return false;
     (void)snprintf(key, sizeof key, "copies/%u", shard);
     return coord_remove(f, key);
+}
+
+uint64_t coord_copies_ended_term(const struct coord_fleet *f, uint32_t shard)
+{
+    uint64_t term = 0;
+    char key[COORD_KEY_MAX];
+    ended_key(shard, key);
+    if (coord_store_get_fixed(f->store, key, &term, sizeof term, NULL) != 0)
+        return 0;
+    return term;
 }
 
 static int make(struct coord_fleet *f, struct err *e)

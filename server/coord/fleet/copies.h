@@ -82,7 +82,8 @@ int coord_copies_open(struct coord_fleet *f, struct err *e);
 void coord_copies_close(struct coord_fleet *f);
 /* Makes room for the copies of a shard that is added. False: out of memory. */
 bool coord_copies_make(struct coord_fleet *f, uint32_t shard);
-/* The shard is retired: forgets its copies, in the store too. False: the store failed. */
+/* The shard is retired: forgets its copies, in the store too, but for its last term. False: the
+ * store failed. */
 bool coord_copies_retire(struct coord_fleet *f, uint32_t shard);
 /* Returns the copies that a cluster is founded with: shards x replicas. */
 uint32_t coord_copies_wanted(const struct coord_fleet *f);
@@ -169,6 +170,9 @@ bool coord_copies_lease_over(const struct coord_fleet *f, uint32_t shard);
 uint32_t coord_copies_most(const struct coord_fleet *f, uint32_t shard, uint32_t set);
 /* The leader's process is gone: another copy takes over, if one in sync is heard. */
 bool coord_copies_take_over(struct coord_fleet *f, uint32_t shard);
+/* Returns the last term of the shard that had the number before; 0: none had. A folder of that
+ * shard has records of such terms, and must not be taken for a copy of the new one. */
+uint64_t coord_copies_ended_term(const struct coord_fleet *f, uint32_t shard);
 /* Stores the list of a shard. */
 bool coord_copies_put(struct coord_fleet *f, uint32_t shard);
 /* True when a copy has more than another one: by the term of its newest record, then by its

@@ -48,7 +48,7 @@ static bool leaders_spread(const struct deal *d)
             if (leads[server_of(d, &of->copy[p])] < leads[server_of(d, &of->copy[of->leader])])
                 of->leader = p;
         leads[server_of(d, &of->copy[of->leader])]++;
-        of->term = 1;
+        of->term = coord_copies_ended_term(d->f, d->shard[i]) + 1;
     }
     free(leads);
     return leads != NULL;
@@ -264,7 +264,7 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
     if (to->count == 0) {
         to->count = 1;
         to->in_sync = 1;
-        to->term = 1;
+        to->term = coord_copies_ended_term(f, *shard) + 1;
         to->boot[0] = f->members.shard[*shard].figures.boot;
     }
     *place = free_place(to);

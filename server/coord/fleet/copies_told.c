@@ -171,7 +171,8 @@ bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
 {
     char more[ERR_TEXT_MAX / 2];
-    if (f->copies.of == NULL || !coord_cluster_known(&f->cluster))
+    if (f->copies.of == NULL || !coord_cluster_known(&f->cluster) ||
+        !coord_member_used(&f->members, shard))
         return false;
     const struct coord_copies_of *of = &f->copies.of[shard];
     uint32_t now = (uint32_t)__builtin_popcount(of->in_sync), all = f->options.replicas;

@@ -10,6 +10,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
+#include "server/coord/fleet/cluster.h"
 #include "server/coord/fleet/member_numbers.h"
 
 #include <inttypes.h>
@@ -426,12 +427,14 @@ int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32
     return rc;
 }
 
-int coord_member_made_check(const struct coord_members *m, bool begins, struct err *e)
+int coord_member_made_check(const struct coord_members *m, const struct coord_cluster *cl,
+                            bool begins, struct err *e)
 {
     const struct coord_shard *lost = NULL, *kept = NULL;
     for (uint32_t s = 0; s < m->shards; s++) {
         const struct coord_shard *at = &m->shard[s];
-        if (!at->figures.in_memory || at->made == 0)
+        if (!at->figures.in_memory || at->made == 0 ||
+            (cl->tablets > 0 && coord_cluster_led(cl, s) == 0))
             continue;
         if (at->made == at->incarnation)
             kept = at;

@@ -192,6 +192,7 @@ void coord_moves_map_changed(struct coord_fleet *f)
 {
     struct coord_moves *m = &f->moves;
     uint32_t tablets = f->cluster.tablets;
+    m->at = 0; /* the tables may be others, of as many tablets */
     if (m->kind == MOVES_NONE || m->tablets == tablets)
         return;
     uint16_t *goal = malloc(tablets * sizeof *goal);
@@ -209,7 +210,6 @@ void coord_moves_map_changed(struct coord_fleet *f)
     free(m->goal);
     m->goal = goal;
     m->tablets = tablets;
-    m->at = 0;
     (void)plan_put(f);
 }
 

@@ -53,6 +53,8 @@ bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_
         return false; /* this shard loads its rows, as the others do */
     if (!coord_shard_in_memory(s) || s->made == 0 || s->made == s->incarnation)
         return false;
+    if (j->fleet->cluster.tablets > 0 && coord_cluster_led(&j->fleet->cluster, shard) == 0)
+        return false; /* it joined, or was drained: it had no rows */
     /* A shard that was last seen by a coordinator that then died counts too. A restore runs under a
      * new run, but it restores a cut of rows that were in this shard's memory. */
     bool restores = j->at.phase == PHASE_SETUP && j->resume == PHASE_RESTORE;

@@ -594,7 +594,8 @@ static void silence_look(struct coord_job *j)
     char why[ERR_TEXT_MAX + LIMIT_NAME + 64], ways[ERR_TEXT_MAX];
     for (uint32_t s = 0; s < j->fleet->members.shards && of_shards(j); s++) {
         const struct coord_shard *shard = &j->fleet->members.shard[s];
-        if (shard->retired || coord_checkpoint_leaves_out(j, s))
+        bool joined = j->checkpoint->state == CHECKPOINT_EXPORTING && !j->checkpoint->part[s].asked;
+        if (shard->retired || joined || coord_checkpoint_leaves_out(j, s))
             continue;
         if (shard->seen && env_now_ns(j->fleet->env) - shard->beat_ns <=
                                j->fleet->options.lease_ms * UINT64_C(1000000))

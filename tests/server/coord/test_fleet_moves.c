@@ -5,7 +5,11 @@
 #include "server/coord/core/core.h"
 #include "server/coord/fleet/add.h"
 #include "server/coord/fleet/moves_order.h"
+#include "server/coord/job/back.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/cut.h"
 #include "tests/lib/coord_kept.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/suite.h"
@@ -646,6 +650,159 @@ START_TEST(coord_add_with_replicas_takes_servers_for_all_copies)
 }
 END_TEST
 
+/* ---- servers that join and leave while a job runs -------------------------------------------- */
+
+static struct coord_job *job(void)
+{
+    return &r.coord->slot[0];
+}
+
+/* Sends the order that a server joins. */
+static void ask_to_add(const char *server)
+{
+    struct wire w = {.type = WIRE_TYPE_MOVES, .id = 5, .u.MOVES.order = WIRE_MOVES_ADD};
+    (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", server);
+    coord_handler.on_message(r.coord, 77, wire_encode(&w));
+    coord_fleet_end(fleet());
+}
+
+/* A job goes back to a cut on all shards (RESTORE), and exports one from all: a shard that joins
+ * after HOLD does not have it. */
+START_TEST(coord_add_waits_while_a_cut_is_made_or_kept)
+{
+    shard_start(3, 1);
+    go(1000);
+    job()->at.phase = PHASE_TRAIN;
+    job()->at.best_cut = 7;
+    ask_to_add("server-3");
+    ck_assert_uint_eq(shards(), 3);
+    job()->at.best_cut = 0;
+    job()->cut->state = CUT_GOING;
+    ask_to_add("server-3");
+    ck_assert_uint_eq(shards(), 3);
+    job()->cut->state = CUT_IDLE;
+    ask_to_add("server-3");
+    ck_assert_uint_eq(shards(), 4);
+    job()->at.phase = PHASE_NONE;
+}
+END_TEST
+
+/* A shard that joins has no part in a checkpoint that the others write, and may be silent. */
+START_TEST(coord_add_leaves_a_checkpoint_alone)
+{
+    struct coord_checkpoint *k = job()->checkpoint;
+    struct err e;
+    shard_start(3, 1);
+    go(1000);
+    k->state = CHECKPOINT_EXPORTING;
+    k->part = calloc(LIMIT_SHARDS, sizeof *k->part);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        k->part[s].asked = true;
+    ck_assert_int_eq(add("server-3", &e), 0);
+    ck_assert(!fleet()->members.shard[3].seen);
+    coord_checkpoint_step(job());
+    ck_assert_int_eq(k->state, CHECKPOINT_EXPORTING);
+    k->state = CHECKPOINT_IDLE;
+    free(k->part);
+    k->part = NULL;
+}
+END_TEST
+
+/* Rows in memory are lost with a process only where there are rows. */
+START_TEST(coord_shard_without_tablets_loses_no_rows)
+{
+    struct err e;
+    shard_start(3, 1);
+    go(1000);
+    ck_assert_int_eq(add("server-3", &e), 0);
+    go(1000);
+    for (uint32_t s = 0; s < 4; s++) {
+        struct coord_shard *at = &fleet()->members.shard[s];
+        at->figures.in_memory = true;
+        at->made = at->incarnation + (s == 3 || (s == 0 && _i == 0));
+    }
+    job()->at.phase = PHASE_TRAIN;
+    ck_assert(!coord_back_rows_lost(job(), 3, COORD_BEAT_RESTARTED));
+    ck_assert_int_eq(coord_back_rows_lost(job(), 0, COORD_BEAT_RESTARTED), _i == 0);
+    ck_assert_int_eq(coord_member_made_check(&fleet()->members, &fleet()->cluster, true, &e),
+                     _i == 0 ? SHOAL_E_UNAVAILABLE : 0);
+    fleet()->members.shard[_i == 0 ? 0 : 3].beat_ns = 0; /* silent for long */
+    job()->watch.begun_ns = 0;
+    coord_watch_tick(job());
+    ck_assert_int_eq(job()->at.phase, _i == 0 ? PHASE_FAILED : PHASE_TRAIN);
+    job()->at.phase = PHASE_NONE;
+}
+END_TEST
+
+/* A job makes other tables, of as many tablets, while a server is drained. */
+START_TEST(coord_drain_ends_when_the_tables_change)
+{
+    const struct table_schema schema[] = {
+        {.name = "a", .width = 2, .dense = 2, .tablet_bits = 5},
+        {.table = 1, .name = "b", .width = 2, .dense = 2, .tablet_bits = 5, .tablet_first = 32}};
+    uint64_t numbers = 1;
+    uint16_t goal[TABLETS];
+    struct err e = {0};
+    for (uint32_t i = 0; i < TABLETS; i++) {
+        goal[i] = fleet()->cluster.shard_of[i];
+        if (goal[i] == 0)
+            goal[i] = 1;
+    }
+    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_DRAIN, shard(0)->server, goal, &e), 0);
+    while (owned(0) > 2)
+        go(1);
+    ck_assert_uint_gt(fleet()->moves.at, 0);
+    ck_assert_msg(coord_cluster_map(fleet(), schema, 2, true, &numbers, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(fleet()->cluster.tablets, TABLETS);
+    ck_assert_uint_gt(owned(0), 2);
+    go(20000);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+    ck_assert(fleet()->members.shard[0].retired);
+}
+END_TEST
+
+/* What a server that comes with a retired number is told must be safe to follow. */
+START_TEST(coord_retired_number_is_refused_with_safe_advice)
+{
+    struct wire_SHARD_BEAT b = {.number = 1, .map_epoch = epoch(), .endpoint = "sim://there"};
+    struct err e = {0};
+    drain(shard(1)->server);
+    b.cluster_high = fleet()->cluster.id[0];
+    b.cluster_low = fleet()->cluster.id[1];
+    (void)snprintf(b.server, sizeof b.server, "left");
+    ck_assert_int_eq(coord_cluster_claim(fleet(), &b, 77, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "remove shard-0"));
+    /* the number was given again, and the coordinator's store is of before */
+    b.map_epoch = fleet()->cluster.map_epoch + 1;
+    ck_assert_int_eq(coord_cluster_claim(fleet(), &b, 77, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_null(strstr(e.text, "remove"));
+    ck_assert_ptr_nonnull(strstr(e.text, "older than it was"));
+}
+END_TEST
+
+/* A server of before, which was not switched off, must not be taken for a copy of the shard that
+ * has its number now: followers compare the terms of their records. */
+START_TEST(coord_number_given_again_has_terms_of_its_own)
+{
+    char text[ERR_TEXT_MAX];
+    struct err e;
+    rig(2, true);
+    drain(fleet()->members.shard[1].server);
+    ck_assert(fleet()->members.shard[1].retired);
+    ck_assert(!coord_copies_problem(fleet(), 1, text, sizeof text)); /* no copy is missing */
+    coord_kill();
+    coord_start();
+    shard_start(6, 1);
+    shard_start(7, 1);
+    go(3000);
+    ck_assert(!coord_copies_problem(fleet(), 1, text, sizeof text));
+    ck_assert_msg(add("server-6 server-7", &e) == 0, "%s", e.text);
+    ck_assert(coord_copies_on(fleet(), 1, "server-6"));
+    ck_assert_uint_eq(coord_copies_shard(fleet(), 1)->term, 2);
+    ck_assert_uint_eq(coord_copies_shard(fleet(), 0)->term, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_fleet_moves");
@@ -670,8 +827,15 @@ int main(void)
     tcase_add_test(a, coord_drain_waits_for_open_calls);
     tcase_add_test(a, coord_lost_store_is_taken_over_without_the_retired);
     tcase_add_test(a, coord_file_says_the_shards_of_now_or_of_the_beginning);
+    TCase *j = suite_case(s, "add beside a job", 60, setup, teardown);
+    tcase_add_test(j, coord_add_waits_while_a_cut_is_made_or_kept);
+    tcase_add_test(j, coord_add_leaves_a_checkpoint_alone);
+    tcase_add_loop_test(j, coord_shard_without_tablets_loses_no_rows, 0, 2);
+    tcase_add_test(j, coord_drain_ends_when_the_tables_change);
+    tcase_add_test(j, coord_retired_number_is_refused_with_safe_advice);
     TCase *c = suite_case(s, "add copies", 60, NULL, teardown);
     tcase_add_test(c, coord_drain_without_tables);
     tcase_add_test(c, coord_add_with_replicas_takes_servers_for_all_copies);
+    tcase_add_test(c, coord_number_given_again_has_terms_of_its_own);
     return suite_main(s);
 }
