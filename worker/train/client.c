@@ -623,6 +623,18 @@ static int shards_connect(struct client *c, const struct map *m)
     return 0;
 }
 
+/* A shard that a complete map names no endpoint of leads no tablet: its server was drained, and may
+ * be switched off. It is neither asked nor sought any more. */
+static void shards_leave(struct client *c, const struct map *m)
+{
+    for (uint32_t s = 0; s < c->shard_count; s++) {
+        if (c->shard[s].peer == 0 || (s < m->shard_count && m->endpoint[s][0] != '\0'))
+            continue;
+        env_disconnect(c->env, c->shard[s].peer);
+        c->shard[s] = (struct connection){0};
+    }
+}
+
 static enum request_verdict map_get_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {
@@ -641,6 +653,7 @@ static enum request_verdict map_get_reply(struct request *r, const struct wire *
         client_map_close(&taken);
         return REQUEST_LATER; /* servers are still starting */
     }
+    shards_leave(c, &taken);
     bool changed = !client_map_same(&taken, &c->map);
     client_map_close(&c->map);
     c->map = taken;

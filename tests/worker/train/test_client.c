@@ -22,11 +22,11 @@ static struct {
     uint64_t id[64]; /* id of request n */
     uint64_t at_ms[64];
     uint32_t seen, maps_seen, hellos, gone;
-    uint64_t map_epoch_said; /* in the last question for the map */
-    bool echoes;             /* each request comes back as a question */
-    uint32_t answers_each;   /* copies of each answer */
-    bool lives;              /* the peer sends signs of life */
-    uint32_t map_shards;
+    uint64_t map_epoch_said;          /* in the last question for the map */
+    bool echoes;                      /* each request comes back as a question */
+    uint32_t answers_each;            /* copies of each answer */
+    bool lives;                       /* the peer sends signs of life */
+    uint32_t map_shards, map_leaders; /* the first ones lead; 0: all */
     const char *map_lines;
     uint32_t map_changes;
 } world;
@@ -40,8 +40,9 @@ static void send_map(peer_t from)
         (struct wire_MAP_GET_reply){.map_epoch = 3, .tablet_count = 4, .shards = world.map_shards};
     struct msg *m = wire_encode(&out);
     uint16_t *shard = msg_add(m, 8);
+    uint32_t leaders = world.map_leaders != 0 ? world.map_leaders : world.map_shards;
     for (uint32_t t = 0; t < 4; t++)
-        shard[t] = (uint16_t)(t * world.map_shards / 4);
+        shard[t] = (uint16_t)(t * leaders / 4);
     memcpy(msg_add(m, strlen(world.map_lines)), world.map_lines, strlen(world.map_lines));
     env_send(sim_node_env(world.peer), from, m);
 }
@@ -813,6 +814,33 @@ START_TEST(client_seeks_until_the_shard_leads)
 }
 END_TEST
 
+/* A server is drained, then switched off: the coordinator names no endpoint of its shard. */
+START_TEST(client_leaves_a_shard_that_has_left_alone)
+{
+    struct client_reach reach;
+    places_open();
+    world.map_leaders = 1;
+    world.map_lines = "sim://peer\n\n";
+    sim_kill(old_place.node);
+    world.lives = true;
+    run_ms(200);
+    uint32_t maps = world.maps_seen;
+    for (uint32_t beat = 0; beat < 10; beat++) {
+        client_ping(world.client);
+        run_ms(3333);
+    }
+    ck_assert_uint_eq(world.maps_seen, maps);
+    client_reach(world.client, &reach);
+    ck_assert_uint_eq(reach.late_ns, 0);
+    world.map_leaders = 0; /* the number is given again */
+    world.map_lines = "sim://peer\nsim://new\n";
+    new_place.answers = true;
+    client_start(world.client, &question.request);
+    run_ms(2000);
+    ck_assert_uint_eq(question.answers, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("client");
@@ -821,6 +849,7 @@ int main(void)
     tcase_add_test(c, client_answers_once);
     tcase_add_test(c, client_sends_again_with_the_same_id);
     tcase_add_test(c, client_pauses_when_told_later);
+    tcase_add_test(c, client_leaves_a_shard_that_has_left_alone);
     tcase_add_test(c, client_knows_what_passes);
     tcase_add_test(c, client_ids_grow);
     tcase_add_test(c, client_slows_down_while_nothing_comes);
