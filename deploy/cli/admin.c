@@ -159,7 +159,7 @@ size_t cli_problems_print(const struct json *list, const char *before)
 /* "  moves: drain, 12 of 64 tablets left, 3.1 MB so far, about 4 s" */
 static void moves_print(const struct json *m)
 {
-    const char *job = json_as_string(json_get(m, "waits_for_job"), "");
+    const char *job = json_as_string(json_get(m, "goes_back"), "");
     const char *failure = json_as_string(json_get(m, "last_failure"), "");
     if (json_absent(m))
         return;
@@ -170,7 +170,7 @@ static void moves_print(const struct json *m)
     if (!json_absent(json_get(m, "seconds_left")))
         printf(", about %.0f s", json_as_number(json_get(m, "seconds_left"), 0));
     if (job[0] != 0)
-        printf("; waits for the end of job %s, which may go back to its best epoch", job);
+        printf("; waits for job %s, which goes back to its best epoch with its tablets", job);
     if (failure[0] != 0)
         printf("; the last failure: %s", failure);
     putchar('\n');

@@ -12,7 +12,8 @@
  *     its number is refused. [assert: export_done]
  *     [test: a_cut_dropped_while_it_is_exported_goes_afterwards]
  *  4. The engine's present schemas are those of the cut: a cut from before a change of schema is
- *     refused. Tablets do not move, so the engine leads the same tablets as at the cut.
+ *     refused. The tablets that it leads are those of the cut, too: none moves between a
+ *     checkpoint's cut and the end of its export (server/coord/fleet/moves.h, 2).
  *     [test: saved_by_n_and_loaded_by_m_is_the_same]
  */
 #include "embedding/engine/cut.h"

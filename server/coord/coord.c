@@ -125,25 +125,9 @@ static void replace_read(void *context, struct coord_errand *r, int rc, const st
     coord_replace_end(c, rc);
 }
 
-/* Returns the job that keeps a cut of its best epoch, to which its tables may go back; NULL: none
- * does. The cut has each tablet on the shard that led it then. */
-static const char *goes_back_to_cut(struct coord *c)
-{
-    COORD_EACH_JOB (c, j)
-        if (coord_phase_running(j) && j->at.best_cut != 0)
-            return j->spec.name;
-    return NULL;
-}
-
-/* A server that joins has no cut of before. So none joins while one is made, or kept. */
+/* A server that joins has no cut of before. So none joins while one is made. */
 static int join_check(struct coord *c, struct err *e)
 {
-    const char *job = goes_back_to_cut(c);
-    if (job != NULL)
-        return err_set(e, SHOAL_E_BUSY,
-                       "job %s keeps the tables of its best epoch, and may go back to them: a "
-                       "server that joins now has none. Ask again when the job has ended",
-                       job);
     COORD_EACH_JOB (c, j)
         if (j->cut->state != CUT_IDLE || coord_checkpoint_opening(j))
             return err_set(e, SHOAL_E_BUSY,
@@ -458,6 +442,29 @@ static void on_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
 }
 
+/* Moves tablets: first those of jobs that go back to a cut. */
+static void moves_step(struct coord *c)
+{
+    struct coord_home home[COORD_SLOTS];
+    uint32_t homes = 0;
+    COORD_EACH_JOB (c, j)
+        homes += coord_home_of(j, &home[homes]);
+    coord_moves_step(&c->fleet, home, homes);
+}
+
+/* Returns the job that may go back to a cut of which the drained server has a part; NULL: none. */
+static const char *needs_drained(struct coord *c)
+{
+    const struct coord_fleet *f = &c->fleet;
+    if (!coord_moves_emptied(f))
+        return NULL;
+    COORD_EACH_JOB (c, j)
+        COORD_EACH_SHARD (&f->members, s)
+            if (coord_copies_on(f, s, f->moves.drained) && coord_home_needs(j, s))
+                return j->spec.name;
+    return NULL;
+}
+
 /* Runs what is due now, first for the fleet, then for each job. */
 static void step(struct coord *c)
 {
@@ -475,9 +482,8 @@ static void step(struct coord *c)
         coord_taken_step(&c->fleet);
         coord_drop_step(&c->fleet);
     }
-    const char *job = goes_back_to_cut(c);
-    coord_moves_step(&c->fleet, job);
-    coord_add_step(&c->fleet, job);
+    moves_step(c);
+    coord_add_step(&c->fleet, needs_drained(c));
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);

@@ -9,14 +9,17 @@ void coord_setup_lost(struct coord_job *j, uint32_t shard)
     j->setup.shard[shard] = (struct coord_setup_shard){0};
 }
 
+void coord_setup_again(struct coord_job *j, uint32_t shard)
+{
+    coord_call_forget_shard(&j->fleet->calls, j, shard);
+    coord_call_forget_shard(&j->fleet->calls, j->fleet, shard);
+    coord_setup_lost(j, shard);
+}
+
 void coord_setup_forget(struct coord_job *j)
 {
-    struct coord_fleet *f = j->fleet;
-    for (uint32_t i = 0; i < f->members.shards; i++) {
-        coord_call_forget_shard(&f->calls, j, i);
-        coord_call_forget_shard(&f->calls, f, i);
-        coord_setup_lost(j, i);
-    }
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+        coord_setup_again(j, i);
 }
 
 bool coord_setup_all(const struct coord_job *j)
@@ -25,4 +28,12 @@ bool coord_setup_all(const struct coord_job *j)
         if (!j->setup.shard[i].done)
             return false;
     return true;
+}
+
+bool coord_setup_greeted(const struct coord_job *j)
+{
+    COORD_EACH_SHARD (&j->fleet->members, i)
+        if (!j->setup.shard[i].greeted)
+            return false;
+    return !coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_CUT_KEEP);
 }

@@ -9,9 +9,13 @@
 
 /* A shard has started again: its setup is lost. */
 void coord_setup_lost(struct coord_job *j, uint32_t shard);
+/* The shard is set up anew. Its pending request of the setup is taken back. */
+void coord_setup_again(struct coord_job *j, uint32_t shard);
 /* No shard is set up any more, since another run begins. Pending requests of the setup are taken
  * back. */
 void coord_setup_forget(struct coord_job *j);
 bool coord_setup_all(const struct coord_job *j);
+/* Every shard has answered what it was told of wanted cuts and runs. */
+bool coord_setup_greeted(const struct coord_job *j);
 
 #endif

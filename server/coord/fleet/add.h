@@ -28,7 +28,7 @@ struct coord_fleet;
  * IO, NOMEM. */
 int coord_add_order(struct coord_fleet *f, const char *servers, struct json **told, struct err *e);
 /* Retires the shards of a server that a plan has emptied, and ends the plan: once no call is open.
- * job: it may go back to a cut that these shards have, so they stay; NULL: none may. */
+ * job: it may go back to a cut of which these shards have a part; NULL: none may. */
 void coord_add_step(struct coord_fleet *f, const char *job);
 
 #endif

@@ -112,38 +112,48 @@ static uint32_t left(const struct coord_fleet *f)
     return count;
 }
 
-int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const char *drained,
-                      const uint16_t *goal, struct err *e)
+/* Takes the plan, whose goal is copied, and stores it. NOMEM, IO. */
+static int plan_take(struct coord_fleet *f, const struct coord_moves *plan, const uint16_t *goal,
+                     struct err *e)
 {
     struct coord_moves *m = &f->moves;
     uint32_t tablets = f->cluster.tablets;
-    SHOAL_ASSERT(kind != MOVES_NONE && coord_cluster_ready(&f->cluster));
-    SHOAL_ASSERT(tablets > 0 || kind == MOVES_DRAIN);
-    if (m->kind != MOVES_NONE)
-        return err_set(e, SHOAL_E_EXISTS,
-                       "tablets are being moved already (%u are left): wait for the end of that "
-                       "plan (shoal status), or stop it first (shoal rebalance --stop)",
-                       left(f));
     uint16_t *copy = malloc(tablets * sizeof *copy + 1);
     if (copy == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a plan of %u tablets", tablets);
     memcpy(copy, goal, tablets * sizeof *copy);
-    *m = (struct coord_moves){.kind = kind,
-                              .goal = copy,
-                              .tablets = tablets,
-                              .size = SIZE_FIRST,
-                              .plan_ns = env_now_ns(f->env)};
-    (void)snprintf(m->drained, sizeof m->drained, "%s", drained);
-    m->total = left(f);
-    bool nothing = m->total == 0 && kind != MOVES_DRAIN; /* an empty server is retired at once */
-    if (!nothing && plan_put(f)) {
-        log_info("%u of %u tablets are to move", m->total, tablets);
+    *m = *plan;
+    m->goal = copy;
+    m->tablets = tablets;
+    m->size = SIZE_FIRST;
+    m->plan_ns = env_now_ns(f->env);
+    if (plan_put(f))
         return 0;
-    }
     coord_moves_close(f);
-    if (nothing)
-        return err_set(e, SHOAL_E_NOT_FOUND, "no tablet has to move");
     return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const char *drained,
+                      const uint16_t *goal, struct err *e)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    struct coord_moves plan = {.kind = kind};
+    SHOAL_ASSERT(kind != MOVES_NONE && coord_cluster_ready(cl));
+    SHOAL_ASSERT(cl->tablets > 0 || kind == MOVES_DRAIN);
+    if (f->moves.kind != MOVES_NONE)
+        return err_set(e, SHOAL_E_EXISTS,
+                       "tablets are being moved already (%u are left): wait for the end of that "
+                       "plan (shoal status), or stop it first (shoal rebalance --stop)",
+                       left(f));
+    (void)snprintf(plan.drained, sizeof plan.drained, "%s", drained);
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        plan.total += goal[i] != cl->shard_of[i];
+    if (plan.total == 0 && kind != MOVES_DRAIN) /* an empty server is retired at once */
+        return err_set(e, SHOAL_E_NOT_FOUND, "no tablet has to move");
+    int rc = plan_take(f, &plan, goal, e);
+    if (rc == 0)
+        log_info("%u of %u tablets are to move", plan.total, cl->tablets);
+    return rc;
 }
 
 /* Tells every shard the newest map, which only givers and takers have followed. */
@@ -261,7 +271,9 @@ static void map_tell_all(struct coord_fleet *f)
 static void group_end(struct coord_fleet *f)
 {
     struct coord_moves *m = &f->moves;
-    uint64_t now = env_now_ns(f->env), took = now - m->began_ns;
+    uint64_t now = env_now_ns(f->env), took = now - m->began_ns, pause = COORD_MOVE_PAUSE;
+    if (m->job[0] != 0)
+        pause = 1; /* a job waits */
     m->state = MOVES_IDLE;
     m->all = false;
     coord_call_let_go(&f->calls);
@@ -272,7 +284,7 @@ static void group_end(struct coord_fleet *f)
     }
     m->moved += m->group.count;
     m->longest_ns = MAX(m->longest_ns, took);
-    m->next_ns = now + COORD_MOVE_PAUSE * took;
+    m->next_ns = now + pause * took;
     if (took < COORD_MOVE_FREEZE_NS / 2)
         m->size = MIN(2 * m->size, WIRE_MOVE_TABLETS);
     else if (took > COORD_MOVE_FREEZE_NS)
@@ -384,23 +396,67 @@ static bool present(const struct coord_fleet *f, uint32_t shard)
     return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= coord_fleet_lease_ns(f);
 }
 
+/* Returns the shard that is to lead a tablet now. */
+static uint16_t goal_of(const struct coord_fleet *f, const struct coord_home *home, uint32_t homes,
+                        uint32_t tablet)
+{
+    for (uint32_t i = 0; i < homes; i++)
+        if (tablet < home[i].tablets && home[i].owner[tablet] != COORD_HOME_ANY)
+            return home[i].owner[tablet];
+    if (homes > 0)
+        return f->cluster.shard_of[tablet];
+    return f->moves.goal[tablet];
+}
+
 /* Chooses the next tablets that go from one shard to another. False: none is left. */
-static bool group_choose(struct coord_fleet *f)
+static bool group_choose(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
 {
     struct coord_moves *m = &f->moves;
     const uint16_t *owner = f->cluster.shard_of;
     struct coord_group *g = &m->group;
-    uint32_t end = MIN(m->tablets, f->cluster.tablets);
-    while (m->at < end && m->goal[m->at] == owner[m->at])
-        m->at++;
-    if (m->at == end)
+    uint32_t end = MIN(m->tablets, f->cluster.tablets), at = m->at;
+    while (at < end && goal_of(f, home, homes, at) == owner[at])
+        at++;
+    m->at = homes > 0 ? 0 : at; /* while tablets go home, and after it, the goal is another one */
+    if (at == end)
         return false;
-    *g = (struct coord_group){
-        .epoch = f->cluster.map_epoch + 1, .giver = owner[m->at], .taker = m->goal[m->at]};
-    for (uint32_t i = m->at; i < end && g->count < m->size; i++)
-        if (owner[i] == g->giver && m->goal[i] == g->taker)
+    *g = (struct coord_group){.epoch = f->cluster.map_epoch + 1,
+                              .giver = owner[at],
+                              .taker = goal_of(f, home, homes, at)};
+    for (uint32_t i = at; i < end && g->count < m->size; i++)
+        if (owner[i] == g->giver && goal_of(f, home, homes, i) == g->taker)
             g->tablet[g->count++] = i;
     return true;
+}
+
+/* ---- jobs that go back ---- */
+
+/* Returns how many tablets of the job are not where the cut has them. */
+static uint32_t away(const struct coord_fleet *f, const struct coord_home *home)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MIN(home->tablets, f->cluster.tablets); i++)
+        count += home->owner[i] != COORD_HOME_ANY && home->owner[i] != f->cluster.shard_of[i];
+    return count;
+}
+
+bool coord_moves_at_home(const struct coord_fleet *f, const struct coord_home *home)
+{
+    const struct coord_moves *m = &f->moves;
+    return m->state == MOVES_IDLE && !m->all && away(f, home) == 0;
+}
+
+/* Where no plan is under way, one begins that ends with the present owners. */
+static void home_begin(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
+{
+    struct coord_moves plan = {.kind = MOVES_REBALANCE};
+    struct err e = {0};
+    for (uint32_t i = 0; i < homes; i++)
+        plan.total += away(f, &home[i]);
+    if (f->moves.kind != MOVES_NONE || plan.total == 0)
+        return;
+    if (plan_take(f, &plan, f->cluster.shard_of, &e) != 0)
+        log_warn("%s", e.text); /* the next step tries again */
 }
 
 static void group_begin(struct coord_fleet *f)
@@ -439,26 +495,40 @@ static bool group_may_begin(const struct coord_fleet *f)
            present(f, m->group.giver) && present(f, m->group.taker);
 }
 
-void coord_moves_step(struct coord_fleet *f, const char *job)
+static void idle_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
 {
     struct coord_moves *m = &f->moves;
-    if (m->kind == MOVES_NONE || !coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0 ||
-        f->fatal != 0)
+    if (m->all &&
+        coord_call_quiet(&f->calls)) { /* a former coordinator may have ended in a group */
+        coord_call_hold(&f->calls);
+        m->began_ns = env_now_ns(f->env);
+        map_change(f, true);
+    }
+    if (m->all)
         return;
-    (void)snprintf(m->job, sizeof m->job, "%s", job != NULL ? job : "");
+    bool chosen = (homes > 0 || !m->stops) && group_choose(f, home, homes);
+    if (chosen && group_may_begin(f))
+        group_begin(f);
+    else if (!chosen && homes == 0 && (m->stops || m->kind != MOVES_DRAIN))
+        coord_moves_end(f);
+}
+
+void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
+{
+    struct coord_moves *m = &f->moves;
+    if (!coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0 || f->fatal != 0)
+        return;
+    home_begin(f, home, homes);
+    if (m->kind == MOVES_NONE)
+        return;
+    m->job[0] = 0;
+    if (homes > 0) {
+        (void)snprintf(m->job, sizeof m->job, "%s", home->job);
+        m->at = 0;
+    }
     switch (m->state) {
     case MOVES_IDLE:
-        if (m->all &&
-            coord_call_quiet(&f->calls)) { /* a former coordinator may have ended in a group */
-            coord_call_hold(&f->calls);
-            m->began_ns = env_now_ns(f->env);
-            map_change(f, true);
-        } else if (!m->all && (m->stops || !group_choose(f))) {
-            if (m->stops || m->kind != MOVES_DRAIN)
-                coord_moves_end(f);
-        } else if (!m->all && job == NULL && group_may_begin(f)) {
-            group_begin(f);
-        }
+        idle_step(f, home, homes);
         break;
     case MOVES_TAKING:
         if (!same_processes(f) || !present(f, m->group.giver) || !present(f, m->group.taker))
@@ -496,6 +566,6 @@ struct json *coord_moves_json(const struct coord_fleet *f)
         json_set_number(j, "seconds_left", seconds * rest / m->moved);
     json_set_int(j, "given_up", (int64_t)m->tries);
     json_set_string(j, "last_failure", m->text);
-    json_set_string(j, "waits_for_job", m->job);
+    json_set_string(j, "goes_back", m->job);
     return j;
 }

@@ -15,12 +15,18 @@
  *     a change is stored and told: it ends the freeze
  *
  * The giver takes no push while a group moves. So a group is kept so small that this lasts
- * COORD_MOVE_FREEZE_NS, and a pause of COORD_MOVE_PAUSE times as long follows it.
+ * COORD_MOVE_FREEZE_NS, and a pause of COORD_MOVE_PAUSE times as long follows it; one as long while
+ * a job waits for its tablets (below).
  *
  * A plan that drains a server ends when the server's shards are retired (add.h).
  *
  * The plan and the newest group are stored. A coordinator that starts in the middle stores a map of
  * a new epoch and tells it to all shards with that group's tablets, then goes on.
+ *
+ * A job that goes back to a cut needs each tablet on the shard that led it then (keep/home.h).
+ * While it goes back its tablets go there, and no other tablet moves. Then the plan goes on; where
+ * there was none, the tablets return to where they were. They move whole: the names of keys that
+ * were erased or blocked since the cut lie in the tablet as it is now, and outlive the return.
  *
  * Invariants:
  *  1. The map gives a tablet to its taker only after the taker has said that its rows are on disk,
@@ -76,8 +82,17 @@ struct coord_moves {
         moved; /* tablets of the plan; those that have moved since this coordinator began */
     uint64_t rows, bytes, longest_ns, plan_ns, tries;
     char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
-    char job[LIMIT_NAME];    /* the plan waits for the end of this job; empty: for none */
+    char job[LIMIT_NAME];    /* the plan waits while this job goes back to a cut; empty: for none */
 };
+
+/* A job that goes back to a cut. */
+struct coord_home {
+    const char *job; /* borrowed: its name */
+    /* borrowed, (tablets): who led each of its tablets; COORD_HOME_ANY: none of its */
+    const uint16_t *owner;
+    uint32_t tablets;
+};
+#define COORD_HOME_ANY UINT16_MAX
 
 /* Reads the plan back. CORRUPT, IO, NOMEM. */
 int coord_moves_open(struct coord_fleet *f, struct err *e);
@@ -93,14 +108,16 @@ int coord_moves_stop(struct coord_fleet *f, struct err *e);
 bool coord_moves_emptied(const struct coord_fleet *f);
 /* The plan is over. */
 void coord_moves_end(struct coord_fleet *f);
-/* Begins what is due. Cheap. job: no group begins, because this job may go back to a cut, in which
- * each tablet is on the shard that led it then; NULL: none may. */
-void coord_moves_step(struct coord_fleet *f, const char *job);
+/* Begins what is due. Cheap. home: the jobs (homes) that go back to a cut now. */
+void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes);
+/* True when all tablets of the job are at home and none is moving. None of them begins to move
+ * before a step without this home. */
+bool coord_moves_at_home(const struct coord_fleet *f, const struct coord_home *home);
 /* A job's tables have changed the map: tablets that the goal does not know stay where they are,
  * unless their server is drained. */
 void coord_moves_map_changed(struct coord_fleet *f);
 /* The plan for people: {"kind", "tablets", "left", "moved", "rows", "bytes", "longest_freeze_ms",
- * "seconds", "seconds_left", "given_up", "last_failure", "waits_for_job"}; NULL: there is none. */
+ * "seconds", "seconds_left", "given_up", "last_failure", "goes_back"}; NULL: there is none. */
 struct json *coord_moves_json(const struct coord_fleet *f);
 
 #endif

@@ -471,6 +471,7 @@ static void cut_made(struct coord_job *j, int status, const char *text, uint64_t
 {
     uint64_t former = j->at.best_cut;
     char name[COORD_JUDGE_NAME];
+    struct err e = {0};
     SHOAL_ASSERT(j->at.phase == PHASE_CUT && j->at.kept == j->valid->count);
     if (status == SHOAL_E_NO_SPACE) {
         (void)snprintf(j->cut_why, sizeof j->cut_why, "%s", text);
@@ -483,6 +484,10 @@ static void cut_made(struct coord_job *j, int status, const char *text, uint64_t
         return;
     }
     SHOAL_ASSERT(cut < j->fleet->counters.next_cut);
+    if (coord_home_keep(j, cut, &e) != 0) {
+        coord_end_fail(j, e.code, "%s", e.text);
+        return;
+    }
     j->at.best_cut = cut;
     j->at.cut_of = j->at.kept;
     j->at.cuts++;

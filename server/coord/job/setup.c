@@ -362,8 +362,10 @@ static void step_next(struct coord_job *j, uint32_t shard)
     struct coord_setup_shard *at = &j->setup.shard[shard];
     /* RESTORE and LOAD open the new run themselves, and the new run has no fences yet */
     uint32_t opens = 3;
-    if (j->at.phase == PHASE_RESTORE)
+    if (j->at.phase == PHASE_RESTORE && coord_home_has(j, shard))
         opens = 1;
+    else if (j->at.phase == PHASE_RESTORE)
+        opens = 2;
     else if (coord_from_loading(&j->at) || !coord_phase_running(j))
         opens = 2;
     uint32_t steps =

@@ -75,6 +75,7 @@ void coord_slot_close(struct coord *c)
     coord_call_cancel_all(&c->fleet.calls);
     COORD_EACH_JOB (c, j) {
         coord_submit_close(j);
+        coord_home_close(j);
         coord_made_close(&j->made);
         coord_lease_close(j->leases);
         coord_worker_close(&j->workers);

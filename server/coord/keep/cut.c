@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/core/setup_state.h"
 #include "server/coord/keep/checkpoint.h"
 
 #include <inttypes.h>
@@ -18,15 +19,18 @@
 #define AHEAD_MAX_NS UINT64_C(60000000000)
 
 static const char *const names[] = {
-    [CUT_IDLE] = "idle",   [CUT_WRITING] = "writing", [CUT_HOLDING] = "holding",
-    [CUT_GOING] = "going", [CUT_PAUSED] = "paused",   [CUT_RESTORING] = "restoring"};
+    [CUT_IDLE] = "idle",       [CUT_WRITING] = "writing",    [CUT_HOLDING] = "holding",
+    [CUT_GOING] = "going",     [CUT_PAUSED] = "paused",      [CUT_RETURNING] = "returning",
+    [CUT_OPENING] = "opening", [CUT_RESTORING] = "restoring"};
 static const uint32_t moves[] = {
-    [CUT_IDLE] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_RESTORING),
+    [CUT_IDLE] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_RETURNING),
     [CUT_WRITING] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
-    [CUT_RESTORING] = SM_TO(CUT_IDLE),
+    [CUT_RETURNING] = SM_TO(CUT_RESTORING) | SM_TO(CUT_IDLE),
+    [CUT_RESTORING] = SM_TO(CUT_OPENING) | SM_TO(CUT_IDLE),
+    [CUT_OPENING] = SM_TO(CUT_IDLE),
 };
 const struct sm coord_cut_moves = SM("a cut", names, moves);
 
@@ -47,8 +51,7 @@ static void cut_end(struct coord_job *j, int status, const char *text)
 {
     struct coord_cut_order ended = j->cut->order;
     uint64_t cut = j->cut->cut;
-    SHOAL_ASSERT(status != 0 ||
-                 j->cut->state == (ended.restore ? CUT_RESTORING : CUT_GOING)); /* 2 */
+    SHOAL_ASSERT(status != 0 || j->cut->state == (ended.restore ? CUT_OPENING : CUT_GOING)); /* 2 */
     sm_move(&coord_cut_moves, &j->cut->state, CUT_IDLE);
     ended.done(j, status, text, cut);
     waiting_start(j);
@@ -82,6 +85,9 @@ static bool cut_call(struct coord_job *j, const struct wire *w, uint64_t cut, co
                               .on_done = done};
     if (makes)
         memcpy(call.answered, j->cut->order.without, sizeof call.answered);
+    COORD_EACH_SHARD (&j->fleet->members, s)
+        if (w->type == WIRE_TYPE_RESTORE && !coord_home_has(j, s))
+            call.answered[s / 8] |= (uint8_t)(1u << (s % 8));
     return coord_call_start(&j->fleet->calls, &call);
 }
 
@@ -194,12 +200,25 @@ static void held(void *context, const struct coord_call *call, int status, const
         cut_end(j, SHOAL_E_NOMEM, "no memory to complete a cut");
 }
 
+/* Every shard has the new run and no former one: a shard without a part of the cut by its setup and
+ * CUT_KEEP. */
+static void opening_step(struct coord_job *j)
+{
+    if (coord_setup_all(j) && coord_setup_greeted(j))
+        cut_end(j, 0, "");
+}
+
 static void restored(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_job *j = context;
     SHOAL_ASSERT(j->cut->state == CUT_RESTORING && call->owner == j->cut->cut);
     SHOAL_ASSERT(status != 0 || call->missing == 0);
-    cut_end(j, status, text);
+    if (status != 0) {
+        cut_end(j, status, text);
+        return;
+    }
+    sm_move(&coord_cut_moves, &j->cut->state, CUT_OPENING);
+    opening_step(j);
 }
 
 static void restore_call(struct coord_job *j, bool look, coord_call_done done)
@@ -222,13 +241,29 @@ static void looked(void *context, const struct coord_call *call, int status, con
         restore_call(j, false, restored);
 }
 
+/* The tablets that have moved since the cut are back: the restore begins. */
+static void returning_step(struct coord_job *j)
+{
+    SHOAL_ASSERT(j->cut->state == CUT_RETURNING);
+    if (!coord_home_reached(j))
+        return;
+    sm_move(&coord_cut_moves, &j->cut->state, CUT_RESTORING);
+    j->cut->since_ns = env_now_ns(j->fleet->env);
+    restore_call(j, true, looked);
+}
+
 static void restore_begin(struct coord_job *j)
 {
     SHOAL_ASSERT(j->cut->order.restore);
-    sm_move(&coord_cut_moves, &j->cut->state, CUT_RESTORING);
+    sm_move(&coord_cut_moves, &j->cut->state, CUT_RETURNING);
     j->cut->cut = j->cut->order.cut;
-    j->cut->since_ns = env_now_ns(j->fleet->env);
-    restore_call(j, true, looked);
+    COORD_EACH_SHARD (&j->fleet->members, s)
+        if (!coord_home_has(j, s))
+            coord_setup_again(j, s);
+    if (!coord_home_reached(j))
+        log_info("job %s goes back: its tablets go first to the shards that led them at the cut",
+                 j->spec.name);
+    returning_step(j);
 }
 
 void coord_cut_order(struct coord_job *j, const struct coord_cut_order *order)
@@ -296,6 +331,10 @@ void coord_cut_tick(struct coord_job *j)
              env_now_ns(j->fleet->env) - j->cut->since_ns > PAUSE_NS &&
              (!j->cut->order.patient || coord_server_away(j) == NULL))
         cut_begin(j);
+    else if (j->cut->state == CUT_RETURNING)
+        returning_step(j);
+    else if (j->cut->state == CUT_OPENING)
+        opening_step(j);
 }
 
 static void calls_cancel(struct coord_job *j)

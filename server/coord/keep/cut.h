@@ -4,7 +4,9 @@
  *
  *   IDLE --coord_cut_order: a cut--> HOLDING --held: all hold, and `held` returns 0--> GOING
  *   IDLE --coord_cut_order: a lean cut--> WRITING --ahead_done, or AHEAD_MAX_NS--> HOLDING
- *   IDLE --coord_cut_order: a restore--> RESTORING --restored: cut_end--> IDLE
+ *   IDLE --coord_cut_order: a restore--> RETURNING --returning_step: the tablets are where the cut
+ *                                                    has them (home.h)--> RESTORING
+ *   RESTORING --restored--> OPENING --opening_step: all shards have the new run: cut_end--> IDLE
  *
  *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> WRITING,
  *   GOING   --cut_again: refused---------------------------+                  or HOLDING, as before
@@ -25,7 +27,8 @@
  *     of the cut. A shard that did not hold throughout refuses GO, and the cut is made again.
  *     [test: checkpoint_goes_on_at_the_very_batch] [assert: held]
  *  4. No shard restores before every shard has read the whole of its part of the cut: if a part
- *     is damaged, all shards stay as they were. [test: coord_rotten_cut_leaves_all_as_they_were]
+ *     is damaged, all shards stay as they were. A shard that led none of the job's tablets then has
+ *     no part: it may have joined later. [test: coord_rotten_cut_leaves_all_as_they_were]
  *     [assert: looked] */
 #ifndef SERVER_COORD_KEEP_CUT_H
 #define SERVER_COORD_KEEP_CUT_H
@@ -33,13 +36,23 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 #include "proto/base/sm.h"
+#include "server/coord/keep/home.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct coord_job;
 
-enum coord_cut_state { CUT_IDLE, CUT_WRITING, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
+enum coord_cut_state {
+    CUT_IDLE,
+    CUT_WRITING,
+    CUT_HOLDING,
+    CUT_GOING,
+    CUT_PAUSED,
+    CUT_RETURNING,
+    CUT_RESTORING,
+    CUT_OPENING
+};
 extern const struct sm coord_cut_moves;
 
 /* status 0: the cut is complete, or restored. Else the text says why not. */
@@ -71,6 +84,7 @@ struct coord_cut {
     bool waits;                            /* there is a next one */
     uint64_t sequence[LIMIT_SHARDS];       /* each shard's, when it held */
     bool uneven;                           /* a shard reported another sequence at GO */
+    struct coord_home_kept home;           /* of the kept cut */
 };
 
 /* Makes a cut, or restores one: at once, or after the current one. */

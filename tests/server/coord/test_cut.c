@@ -53,7 +53,8 @@ static int on_held(struct coord_job *of, struct err *e)
 static void there(bool all)
 {
     for (uint32_t s = 0; s < 2; s++) {
-        c->fleet.members.shard[s].seen = c->slot[0].setup.shard[s].done = true;
+        c->fleet.members.shard[s].seen = true;
+        c->slot[0].setup.shard[s].done = c->slot[0].setup.shard[s].greeted = true;
         c->fleet.members.shard[s].beat_ns = all || s == 0 ? sim_now_ns(sim) : 0;
     }
 }
