@@ -4,9 +4,10 @@
  *
  * A new plan with random owners begins as soon as the former one has ended, and some plans are
  * stopped half way. Servers leave and join: one is drained, the folders of the shards that are
- * retired are emptied, and their servers are added as new ones, with and without a job. At the end
- * the rows equal those of an undisturbed run on one server (probe: the input's counts), each on the
- * shard that the map names and on no other one.
+ * retired are emptied, and their servers are added as new ones, with and without a job. Some jobs
+ * go back to the best epoch, whose cut has other owners. At the end the rows equal those of an
+ * undisturbed run on one server (probe: the input's counts), each on the shard that the map names
+ * and on no other one.
  * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the shard that leads.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
@@ -36,6 +37,7 @@
 #define BOUND (900 * SECOND)
 #define ROWS 600u
 #define EPOCHS 2u
+#define EPOCHS_STOP 6u
 #define VALUES 60u
 #define STRIKES 6u
 
@@ -49,16 +51,21 @@ struct kind {
     const char *name, *model, *mode;
     enum durability durability;
     uint32_t replicas;
+    bool back; /* the job goes back to its best epoch */
 };
 static const struct kind kinds[] = {
-    {"probe_ssp_journal", "{kind: probe}", "ssp", DURABLE_JOURNAL, 1},
-    {"probe_ssp_fsync", "{kind: probe}", "ssp", DURABLE_FSYNC, 1},
+    {"probe_ssp_journal", "{kind: probe}", "ssp", DURABLE_JOURNAL, 1, false},
+    {"probe_ssp_fsync", "{kind: probe}", "ssp", DURABLE_FSYNC, 1, false},
     {"deepfm_bsp_journal", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp",
-     DURABLE_JOURNAL, 1},
-    {"probe_ssp_two_copies", "{kind: probe}", "ssp", DURABLE_JOURNAL, 2},
-    {"deepfm_bsp_two_copies", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", DURABLE_JOURNAL,
-     2},
-    {"probe_ssp_memory_two_copies", "{kind: probe}", "ssp", DURABLE_MEMORY, 2},
+     DURABLE_JOURNAL, 1, false},
+    {"probe_ssp_two_copies", "{kind: probe}", "ssp", DURABLE_JOURNAL, 2, false},
+    {"deepfm_bsp_two_copies", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", DURABLE_JOURNAL, 2,
+     false},
+    {"probe_ssp_memory_two_copies", "{kind: probe}", "ssp", DURABLE_MEMORY, 2, false},
+    {"back_bsp_journal", "{kind: deepfm, hidden: [4], norm: none}", "bsp", DURABLE_JOURNAL, 1,
+     true},
+    {"back_bsp_two_copies", "{kind: deepfm, hidden: [4], norm: none}", "bsp", DURABLE_JOURNAL, 2,
+     true},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -98,13 +105,15 @@ static void job_make(const struct kind *k)
         "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
         "model: %s\n"
         "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
-        "backend: cpu, task_batches: 4}\n"
+        "backend: cpu, task_batches: 4%s}\n"
         "durability: %s\n"
         "coordinator: {lease: 1s}\n"
         "net: {resend: 100ms}\n",
         worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"),
         probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
-        EPOCHS, k->mode, names[k->durability]);
+        k->back ? EPOCHS_STOP : EPOCHS, k->mode,
+        k->back ? ", early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}" : "",
+        names[k->durability]);
 }
 
 static uint64_t in(uint64_t ns)
@@ -137,7 +146,7 @@ static bool in_sync(void *context)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static uint64_t plans, moved, joined;
+static uint64_t plans, moved, joined, returned, struck; /* the last two: while a job went back */
 
 /* Returns a random shard that is not on this server (NULL: on any). */
 static uint16_t any_shard(struct rng *r, const char *server)
@@ -298,8 +307,11 @@ static bool run(struct rng *r, uint64_t until)
         plan(r);
         uint32_t before = cluster.coord != NULL ? cluster.coord->fleet.moves.moved : 0;
         over = cluster_run(&cluster, step);
-        if (cluster.coord != NULL && cluster.coord->fleet.moves.moved > before)
-            moved += cluster.coord->fleet.moves.moved - before;
+        if (cluster.coord == NULL || cluster.coord->fleet.moves.moved <= before)
+            continue;
+        moved += cluster.coord->fleet.moves.moved - before;
+        if (cluster.coord->slot[0].at.phase == PHASE_RESTORE)
+            returned += cluster.coord->fleet.moves.moved - before;
     }
     return over;
 }
@@ -369,16 +381,33 @@ static uint64_t strike(struct rng *r)
     return 0;
 }
 
-static void job_suffers(struct rng *r, bool faults)
+static bool goes_back(void)
+{
+    return cluster.coord != NULL && cluster.coord->slot[0].at.phase == PHASE_RESTORE;
+}
+
+/* Runs until the next fault. Half of the faults of a job that goes back meet its return. */
+static bool run_to_fault(struct rng *r, const struct kind *k, uint32_t fault)
+{
+    bool over = false;
+    if (!k->back || fault < STRIKES / 2)
+        return run(r, in((1 + rng_below(r, 400)) * MS));
+    for (uint64_t end = in(BOUND); !over && !goes_back() && sim_now_ns(cluster.sim) < end;)
+        over = run(r, in(5 * MS));
+    return over || run(r, in(rng_below(r, 100) * MS));
+}
+
+static void job_suffers(struct rng *r, const struct kind *k, bool faults)
 {
     bool over = false;
     for (uint32_t i = 0; faults && i < STRIKES && !over; i++) {
         if (cluster.options.replicas > 1)
             (void)sim_run(cluster.sim, in(60 * SECOND), in_sync, NULL);
-        over = run(r, in((1 + rng_below(r, 400)) * MS));
+        over = run_to_fault(r, k, i);
         if (over || (cluster.options.replicas > 1 && !in_sync(NULL)))
             continue;
         oracle_marks();
+        struck += goes_back();
         uint64_t until = strike(r);
         over = run(r, in((5 + rng_below(r, rng_below(r, 2) == 0 ? 200 : 4000)) * MS));
         if (!over && until > sim_now_ns(cluster.sim)) /* one fault at a time */
@@ -442,11 +471,13 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     cluster_start(&cluster, &o, backend);
     oracle_watch(&cluster, who);
     if (seed != 0)
-        job_suffers(&r, seed % 3 != 0);
+        job_suffers(&r, k, seed % 3 != 0);
     else
         ck_assert(cluster_run(&cluster, BOUND));
     cluster_result(&cluster, &got);
     ck_assert_msg(got.state == WIRE_JOB_DONE, "%s: state %u: %s", who, got.state, got.text);
+    /* a return begins another run */
+    ck_assert(k->back == (cluster.coord->slot[0].at.run != cluster.coord->slot[0].at.number));
     cluster_mend(&cluster);
     ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
     joins(&r);
@@ -489,15 +520,18 @@ static uint64_t number(const char *name, uint64_t fallback)
 START_TEST(moves_lose_no_acknowledged_push)
 {
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4);
-    plans = moved = joined = 0;
+    plans = moved = joined = returned = struck = 0;
     play(&kinds[_i], 0);
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         fprintf(stderr, "SHOAL_SIM_KIND=%d SHOAL_SIM_FIRST=%" PRIu64 "\n", _i, seed);
         (void)play(&kinds[_i], seed);
     }
-    fprintf(stderr, "%" PRIu64 " plans, %" PRIu64 " tablets moved, %" PRIu64 " servers joined\n",
-            plans, moved, joined);
+    fprintf(stderr,
+            "%" PRIu64 " plans, %" PRIu64 " tablets moved, %" PRIu64 " servers joined; %" PRIu64
+            " moved and %" PRIu64 " faults came while a job went back\n",
+            plans, moved, joined, returned, struck);
     ck_assert_uint_gt(moved, 0);
+    ck_assert(!kinds[_i].back || returned > 0);
 }
 END_TEST
 

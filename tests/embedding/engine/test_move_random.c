@@ -1,6 +1,7 @@
 /* test_move_random.c: two engines share tablets that move between them at random, with cuts,
  * restarts and rows in the store, and one of them has a follower. The union is what one engine is
- * that has everything: rows, marks, keys that wait, names. SHOAL_SEEDS=N tries N seeds. */
+ * that has everything: rows, marks, keys that wait, names. At times all go back to a cut, after its
+ * tablets have moved home. SHOAL_SEEDS=N tries N seeds. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/follow.h"
 #include "embedding/rows/table_cold.h"
@@ -29,7 +30,11 @@ static uint64_t memory;
 static struct rng chance;
 static uint16_t owner[ALL];
 static uint64_t run, newest_run, cuts, mark[ALL][LANES];
-static uint32_t hour, changes, moves, strays, spilled;
+static uint32_t hour, changes, moves, strays, spilled, returns;
+static struct { /* a cut that all keep; 0: none */
+    uint64_t cut, mark[ALL][LANES];
+    uint16_t owner[ALL];
+} kept;
 
 #define PERSIST(side, rc, call)                                                                    \
     do {                                                                                           \
@@ -111,6 +116,7 @@ static void begin(uint64_t seed)
     run = newest_run = cuts = 0;
     hour = changes = 0;
     memset(mark, 0, sizeof mark);
+    kept.cut = 0;
     rig_dir(dir[0]);
     rig_dir(dir[1]);
     rig_dir(after_dir);
@@ -149,10 +155,22 @@ static void op_table(uint32_t number)
     }
 }
 
+/* Opens the lanes of the run. */
+static void fence(struct rig *s)
+{
+    struct err e = {0};
+    uint64_t is;
+    int rc;
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        PERSIST(s, rc, engine_fence(s->g, run, lane, 1, true, &(int64_t){0}, &is, &e));
+        ck_assert_msg(rc == 0, "%s", e.text);
+    }
+}
+
 static void op_run(void)
 {
     struct err e = {0};
-    uint64_t before = run, is;
+    uint64_t before = run;
     run = ++newest_run;
     bool drop = rng_below(&chance, 2) != 0;
     for (int i = 0; i < 3; i++) {
@@ -170,9 +188,7 @@ static void op_run(void)
         ck_assert_msg(rc == 0, "%s", e.text);
         rc = engine_run_open(every[i]->g, run, LANES, RUN_SSP, &e);
         ck_assert_msg(rc == 0, "%s", e.text);
-        for (uint32_t lane = 0; lane < LANES; lane++)
-            ck_assert_int_eq(engine_fence(every[i]->g, run, lane, 1, true, &(int64_t){0}, &is, &e),
-                             0);
+        fence(every[i]);
     }
     memset(mark, 0, sizeof mark);
 }
@@ -244,13 +260,15 @@ static void op_keys(void)
 {
     static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
     uint64_t keys[16], changed;
-    uint32_t table = (uint32_t)rng_below(&chance, TABLES);
+    uint32_t global = (uint32_t)rng_below(&chance, ALL);
     enum key_action action = actions[rng_below(&chance, 4)];
-    uint32_t n = keys_make(keys, 16, (uint32_t)rng_below(&chance, MOVE_TABLETS));
+    uint32_t n = keys_make(keys, 16, global % MOVE_TABLETS);
+    struct rig *both[] = {&shard[owner[global]], &one};
     struct err e = {0};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         int rc;
-        PERSIST(every[i], rc, engine_keys(every[i]->g, table, action, keys, n, &changed, &e));
+        PERSIST(both[i], rc,
+                engine_keys(both[i]->g, global / MOVE_TABLETS, action, keys, n, &changed, &e));
         ck_assert_msg(rc == 0, "%s", e.text);
     }
 }
@@ -277,18 +295,40 @@ static void on_cut(void *context, int status, uint64_t rows, uint64_t bytes)
     cut_made = true;
 }
 
-static void op_cut(uint32_t i)
+static void cut_make(struct rig *s, uint64_t cut, uint64_t of, bool mark_it)
 {
     uint64_t sequence;
+    struct err e = {0};
     int rc;
     cut_made = false;
-    cuts++;
-    PERSIST(&shard[i], rc, engine_hold(shard[i].g, cuts, run, &sequence));
+    PERSIST(s, rc, engine_hold(s->g, cut, of, &sequence));
     ck_assert_int_eq(rc, 0);
-    ck_assert_int_eq(engine_go(shard[i].g, cuts, on_cut, NULL), 0);
+    ck_assert_int_eq(engine_go(s->g, cut, on_cut, NULL), 0);
+    if (mark_it)
+        ck_assert_int_eq(engine_cut_mark(s->g, cut, of, &e), 0);
     while (!cut_made)
-        ck_assert(embedding_env_step(&shard[i].env));
+        ck_assert(embedding_env_step(&s->env));
+}
+
+static void op_cut(uint32_t i)
+{
+    cut_make(&shard[i], ++cuts, run, false);
     (void)engine_cut_drop(shard[i].g, cuts);
+}
+
+/* All keep a cut of this moment; the former one goes. */
+static void op_keep(void)
+{
+    follow();
+    for (int i = 0; kept.cut != 0 && i < 3; i++)
+        (void)engine_cut_drop(every[i]->g, kept.cut);
+    if (kept.cut != 0)
+        (void)engine_cut_drop(after.g, kept.cut);
+    kept.cut = ++cuts;
+    for (int i = 0; i < 3; i++)
+        cut_make(every[i], kept.cut, run, i == 1);
+    memcpy(kept.mark, mark, sizeof mark);
+    memcpy(kept.owner, owner, sizeof owner);
 }
 
 static void drop_strays(uint32_t i)
@@ -302,9 +342,9 @@ static void drop_strays(uint32_t i)
     ck_assert_uint_eq(engine_strays(shard[i].g, found, ALL), 0);
 }
 
-static void op_move(uint64_t epoch)
+static void move(uint32_t global, uint64_t epoch)
 {
-    uint32_t global = (uint32_t)rng_below(&chance, ALL), from = owner[global], to = 1 - from;
+    uint32_t from = owner[global], to = 1 - from;
     struct err e = {0};
     size_t bytes = 0;
     uint64_t rows, sequence;
@@ -340,6 +380,29 @@ static void op_move(uint64_t epoch)
     moves++;
 }
 
+/* Every tablet goes to the shard that led it when the cut was made, then each shard goes back. */
+static void op_return(uint64_t epoch)
+{
+    struct err e = {0};
+    int rc;
+    if (kept.cut == 0)
+        return;
+    for (uint32_t i = 0; i < ALL; i++)
+        while (owner[i] != kept.owner[i])
+            move(i, epoch);
+    run = ++newest_run;
+    for (int i = 0; i < 3; i++) {
+        PERSIST(every[i], rc, engine_restore(every[i]->g, kept.cut, run, &e));
+        ck_assert_msg(rc == 0, "%s", e.text);
+        if (i < 2 && rng_below(&chance, 4) == 0)
+            op_again((uint32_t)i);
+        rig_come_back(every[i]);
+        fence(every[i]);
+    }
+    memcpy(mark, kept.mark, sizeof mark);
+    returns++;
+}
+
 /* Moves rows to the store from tablets that equal their images, beside the batches of flushes. */
 static void op_cool(uint32_t i, uint32_t table)
 {
@@ -362,13 +425,14 @@ static void op(uint32_t number)
     if (dice < 140) {
         op_push();
     } else if (dice < 168) {
-        op_move(number + 1);
+        move((uint32_t)rng_below(&chance, ALL), number + 1);
     } else if (dice < 174) {
         op_keys();
     } else if (dice < 176) {
         op_run();
     } else if (dice < 178) {
         changes++;
+        kept.cut = 0; /* of another schema */
         op_table((uint32_t)rng_below(&chance, TABLES));
     } else if (dice < 181) {
         op_cut(i);
@@ -376,6 +440,10 @@ static void op(uint32_t number)
         op_again(i);
     } else if (dice < 190) {
         op_cool(i, (uint32_t)rng_below(&chance, TABLES));
+    } else if (dice < 192) {
+        op_keep();
+    } else if (dice < 194) {
+        op_return(number + 1);
     } else {
         embedding_env_run(&shard[i].env);
     }
@@ -407,7 +475,9 @@ static size_t take_one(const char *at, size_t left)
 {
     struct engine_followed f;
     struct err e = {0};
-    int rc;
+    int rc = engine_follow_peek(after.g, at, left, &f, &e);
+    if (rc == 0 && f.kind == RECORD_CUT)
+        cut_make(&after, f.cut, f.run, false);
     PERSIST(&after, rc, engine_follow(after.g, at, left, &f, &e));
     ck_assert_msg(rc == 0, "record: %s", e.text);
     if (f.kind == RECORD_PUSH) {
@@ -530,10 +600,11 @@ static uint64_t seeds(void)
 
 START_TEST(tablets_that_move_are_as_if_they_had_stayed)
 {
-    moves = 0;
+    moves = returns = 0;
     for (uint64_t seed = 0; seed < seeds(); seed++)
         history(seed, DURABLE_JOURNAL, 0);
     ck_assert_uint_gt(moves, 20);
+    ck_assert_uint_gt(returns, 2);
 }
 END_TEST
 
