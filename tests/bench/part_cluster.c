@@ -68,6 +68,12 @@ static void reply(struct cluster_bench *b, peer_t to, struct wire *w, enum wire_
     (void)env_send(b->env, to, wire_encode(w));
 }
 
+static void copy_first(struct cluster *c, const struct wire_SHARD_BEAT *beat)
+{
+    c->copied_first = beat->copied;
+    c->copy_ms_first = beat->copy_ms;
+}
+
 static void on_beat(struct cluster_bench *b, peer_t from, const struct wire_SHARD_BEAT *beat,
                     uint64_t id)
 {
@@ -80,7 +86,9 @@ static void on_beat(struct cluster_bench *b, peer_t from, const struct wire_SHAR
         return;
     struct cluster *c = &b->cluster[number];
     c->boss[shard][copy] = from;
-    if (beat->copy_bytes > 0) {
+    if (beat->copied > 0) {
+        if (c->copied == 0)
+            copy_first(c, beat);
         c->copied = beat->copied;
         c->copy_ms = beat->copy_ms;
     }

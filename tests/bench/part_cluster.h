@@ -20,10 +20,11 @@ struct cluster {
     peer_t boss[SHARDS][COPIES]; /* (shards, copies): the connections of their beats; 0: none */
     peer_t peer[SHARDS];         /* (shards): where keys go */
     uint32_t in_sync[SHARDS];
-    uint64_t batch;           /* the last one of its lane */
-    uint64_t copied, copy_ms; /* as a follower that begins anew last told */
-    double rate[2][ROUNDS];   /* pulls, pushes: keys a second */
-    double cpu[2][ROUNDS];    /* nanoseconds of processor time a key, of all leaders */
+    uint64_t batch; /* the last one of its lane */
+    /* as a follower that begins anew told first, when it had taken parts, and last */
+    uint64_t copied_first, copy_ms_first, copied, copy_ms;
+    double rate[2][ROUNDS]; /* pulls, pushes: keys a second */
+    double cpu[2][ROUNDS];  /* nanoseconds of processor time a key, of all leaders */
 };
 
 struct cluster_bench {
