@@ -14,7 +14,6 @@
  * The oracle (sim_oracle.h) knows every acknowledged push and checks it on the copy that leads.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST and SHOAL_SIM_KIND are those of test_cluster. */
-#include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/rng.h"
@@ -24,6 +23,7 @@
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_copies.h"
+#include "tests/lib/sim_job.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
 #include "worker/train/trainer.h"
@@ -40,9 +40,7 @@
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BOUND (900 * SECOND)
-#define ROWS 600u
 #define EPOCHS 2u
-#define VALUES 60u
 #define STRIKES 6u
 #define TAKEOVERS 20u
 #define TAKEOVER_NS (300 * MS)
@@ -55,7 +53,7 @@ static uint32_t epochs = EPOCHS;
 static uint32_t swaps; /* how often the coordinator that stood by has led */
 static bool standby;   /* two coordinators; the faults are the deaths of the one that leads */
 static bool quiet;     /* no message is lost or late; the faults are deaths of servers */
-static struct oracle_count counts[VALUES];
+static struct oracle_count counts[SIM_JOB_VALUES];
 
 struct kind {
     const char *name, *model, *mode;
@@ -70,51 +68,6 @@ static const struct kind kinds[] = {
     {"deepfm_bsp_memory", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", DURABLE_MEMORY},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
-
-static bool is_probe(const struct kind *k)
-{
-    return strstr(k->model, "probe") != NULL;
-}
-
-static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count)
-{
-    static char data[1 << 16];
-    struct rng r = rng_of(seed, 0, 0);
-    size_t at = (size_t)snprintf(data, sizeof data, "label,a\n");
-    for (uint32_t i = 0; i < rows; i++) {
-        uint32_t a = (uint32_t)rng_below(&r, VALUES);
-        char text[16];
-        int bytes = snprintf(text, sizeof text, "%u", a);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%s\n",
-                               (a * 3 + (uint32_t)rng_below(&r, 9)) % 2, text);
-        if (count) {
-            counts[a].key = key_of_value(0, text, (size_t)bytes);
-            counts[a].examples++;
-        }
-    }
-    worker_write(name, data, at);
-}
-
-static void job_make(const struct kind *k)
-{
-    static const char *const names[] = {"memory", "journal", "fsync"};
-    bool probe = is_probe(k);
-    snprintf(
-        yaml, sizeof yaml,
-        "job: sim\n"
-        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
-        "tables:\n"
-        "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
-        "model: %s\n"
-        "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
-        "backend: cpu, task_batches: 4}\n"
-        "durability: %s\n"
-        "coordinator: {lease: 1s}\n"
-        "net: {resend: 100ms}\n",
-        worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"),
-        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
-        epochs, k->mode, names[k->durability]);
-}
 
 static uint64_t in(uint64_t ns)
 {
@@ -473,8 +426,8 @@ static void job_check(const struct kind *k, uint64_t seed)
         oracle_marks();
         oracle_rows_take(&rows);
     }
-    if (is_probe(k) && !ended)
-        oracle_rows_count(&rows, counts, VALUES, epochs);
+    if (sim_job_counts(k->model) && !ended)
+        oracle_rows_count(&rows, counts, SIM_JOB_VALUES, epochs);
     if (seed == 0) {
         oracle_rows_free(&calm);
         calm = rows;
@@ -509,7 +462,7 @@ static uint64_t play_with(const struct kind *k, uint64_t seed,
     snprintf(dir, sizeof dir, "%s/run", folder);
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     struct cluster_options o = options_of(&r, k, seed, dir);
-    job_make(k);
+    sim_job_text(yaml, sizeof yaml, k->model, k->mode, epochs, "", k->durability);
     cluster_start(&cluster, &o, backend);
     oracle_watch(&cluster, who);
     if (seed != 0)
@@ -596,8 +549,7 @@ static void setup(void)
     folder = worker_folder_make();
     ck_assert_int_eq(chdir(folder), 0);
     memset(counts, 0, sizeof counts);
-    file_make("train.csv", ROWS, 1, true);
-    file_make("valid.csv", 100, 2, false);
+    sim_job_input(counts);
     if (backend == NULL)
         backend = dense_backend();
 }
