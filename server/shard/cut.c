@@ -16,6 +16,7 @@
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CUTS_AT_ONCE 256u
@@ -512,15 +513,23 @@ static void say_notes(const struct shard *s, const char *text)
     }
 }
 
-/* Copies as many whole lines as fit. */
+/* Copies as many whole lines as fit into one line: a string on the wire has no line ends. */
 static void lines_take(const char *text, char *out, size_t room)
 {
-    size_t bytes = strlen(text);
-    while (bytes >= room)
-        for (bytes--; bytes > 0 && text[bytes - 1] != '\n';)
-            bytes--;
-    memcpy(out, text, bytes);
-    out[bytes] = '\0';
+    const char *before = "";
+    size_t used = 0;
+    out[0] = '\0';
+    while (*text != '\0') {
+        size_t bytes = strcspn(text, "\n");
+        int n = snprintf(out + used, room - used, "%s%.*s", before, (int)bytes, text);
+        if (n < 0 || (size_t)n >= room - used) {
+            out[used] = '\0';
+            return;
+        }
+        used += (size_t)n;
+        text += bytes + (text[bytes] == '\n');
+        before = "; ";
+    }
 }
 
 /* ---- CUT_EXPORT ---- */

@@ -117,7 +117,8 @@ static int server_leave_out(struct coord_job *j, const char *server, struct err 
     if (found)
         return 0;
     return err_set(e, SHOAL_E_NOT_FOUND,
-                   "--without: no server %s holds a shard here: shoal status names those that do",
+                   "--without: no server %s leads a shard here, so no rows are missing without it: "
+                   "shoal status names those that lead",
                    server);
 }
 
