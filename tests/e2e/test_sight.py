@@ -74,7 +74,7 @@ def a_server_too_many_is_named(space):
     with Fleet(space, "a").up() as fleet:
         fleet.fits()
         fleet.server("s2")
-        told(fleet, "server s2 .* is there and is not taken: .*all 2 shard numbers belong to other servers")
+        told(fleet, "server s2 .* is there and is not taken: .*the 2 shards belong to other servers.*shoal add s2")
         fleet.stop("s2")
         within(30, "it to be forgotten", lambda: fleet.doctor().returncode == 0)
 
