@@ -138,7 +138,9 @@ static int join_check(struct coord *c, struct err *e)
 
 static int on_moves(struct coord *c, struct coord_ask *a)
 {
-    if (a->request->u.MOVES.order == WIRE_MOVES_ADD && join_check(c, &a->e) != 0)
+    const struct wire_MOVES *order = &a->request->u.MOVES;
+    if (order->order == WIRE_MOVES_ADD && coord_add_due(&c->fleet, order->server) &&
+        join_check(c, &a->e) != 0)
         return a->e.code;
     return coord_moves_order(&c->fleet, a);
 }

@@ -20,7 +20,7 @@
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
-#include "tests/lib/sim_job.h"
+#include "tests/lib/sim_one_job.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
 
@@ -43,7 +43,7 @@ static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048], who[64];
 static const char *folder;
-static struct oracle_count counts[SIM_JOB_VALUES];
+static struct oracle_count counts[SIM_ONE_JOB_VALUES];
 
 struct kind {
     const char *name, *model, *mode;
@@ -418,9 +418,9 @@ static uint64_t play(const struct kind *k, uint64_t seed)
         o.sim.reorder = rng_below(&r, 2) == 1;
         o.sim.delay_max_ns = MS + rng_below(&r, 5) * MS;
     }
-    sim_job_text(yaml, sizeof yaml, k->model, k->mode, k->back ? EPOCHS_STOP : EPOCHS,
-                 k->back ? ", early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}" : "",
-                 k->durability);
+    sim_one_job_text(yaml, sizeof yaml, k->model, k->mode, k->back ? EPOCHS_STOP : EPOCHS,
+                     k->back ? ", early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}" : "",
+                     k->durability);
     cluster_start(&cluster, &o, backend);
     oracle_watch(&cluster, who);
     if (seed != 0)
@@ -447,8 +447,8 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     /* marks are not checked: the job is over, and a tablet may move from a shard that has dropped
      * the run to one that has not yet */
     oracle_rows_take(&rows);
-    if (sim_job_counts(k->model))
-        oracle_rows_count(&rows, counts, SIM_JOB_VALUES, EPOCHS);
+    if (sim_one_job_counts(k->model))
+        oracle_rows_count(&rows, counts, SIM_ONE_JOB_VALUES, EPOCHS);
     if (seed == 0) {
         oracle_rows_free(&calm);
         calm = rows;
@@ -494,7 +494,7 @@ static void setup(void)
     folder = worker_folder_make();
     ck_assert_int_eq(chdir(folder), 0);
     memset(counts, 0, sizeof counts);
-    sim_job_input(counts);
+    sim_one_job_input(counts);
     if (backend == NULL)
         backend = dense_backend();
 }

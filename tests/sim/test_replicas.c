@@ -23,7 +23,7 @@
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_copies.h"
-#include "tests/lib/sim_job.h"
+#include "tests/lib/sim_one_job.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
 #include "worker/train/trainer.h"
@@ -53,7 +53,7 @@ static uint32_t epochs = EPOCHS;
 static uint32_t swaps; /* how often the coordinator that stood by has led */
 static bool standby;   /* two coordinators; the faults are the deaths of the one that leads */
 static bool quiet;     /* no message is lost or late; the faults are deaths of servers */
-static struct oracle_count counts[SIM_JOB_VALUES];
+static struct oracle_count counts[SIM_ONE_JOB_VALUES];
 
 struct kind {
     const char *name, *model, *mode;
@@ -426,8 +426,8 @@ static void job_check(const struct kind *k, uint64_t seed)
         oracle_marks();
         oracle_rows_take(&rows);
     }
-    if (sim_job_counts(k->model) && !ended)
-        oracle_rows_count(&rows, counts, SIM_JOB_VALUES, epochs);
+    if (sim_one_job_counts(k->model) && !ended)
+        oracle_rows_count(&rows, counts, SIM_ONE_JOB_VALUES, epochs);
     if (seed == 0) {
         oracle_rows_free(&calm);
         calm = rows;
@@ -462,7 +462,7 @@ static uint64_t play_with(const struct kind *k, uint64_t seed,
     snprintf(dir, sizeof dir, "%s/run", folder);
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     struct cluster_options o = options_of(&r, k, seed, dir);
-    sim_job_text(yaml, sizeof yaml, k->model, k->mode, epochs, "", k->durability);
+    sim_one_job_text(yaml, sizeof yaml, k->model, k->mode, epochs, "", k->durability);
     cluster_start(&cluster, &o, backend);
     oracle_watch(&cluster, who);
     if (seed != 0)
@@ -549,7 +549,7 @@ static void setup(void)
     folder = worker_folder_make();
     ck_assert_int_eq(chdir(folder), 0);
     memset(counts, 0, sizeof counts);
-    sim_job_input(counts);
+    sim_one_job_input(counts);
     if (backend == NULL)
         backend = dense_backend();
 }

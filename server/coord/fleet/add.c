@@ -89,6 +89,13 @@ static int order_read(const struct coord_fleet *f, const char *servers, struct a
     return places_check(f, a, e);
 }
 
+bool coord_add_due(const struct coord_fleet *f, const char *servers)
+{
+    struct add a = {0};
+    return coord_cluster_ready(&f->cluster) && order_read(f, servers, &a, NULL) == 0 &&
+           a.claims > 0;
+}
+
 /* ---- numbers ---- */
 
 /* Takes numbers for the new shards: those that are retired, then the next ones. */

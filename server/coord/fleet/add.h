@@ -27,6 +27,8 @@ struct coord_fleet;
  * CONFIG: with replicas the servers do not suffice. UNAVAILABLE: no cluster is founded. TOO_BIG,
  * IO, NOMEM. */
 int coord_add_order(struct coord_fleet *f, const char *servers, struct json **told, struct err *e);
+/* True when such an order would give a shard a number now. */
+bool coord_add_due(const struct coord_fleet *f, const char *servers);
 /* Retires the shards of a server that a plan has emptied, and ends the plan: once no call is open.
  * job: it may go back to a cut of which these shards have a part; NULL: none may. */
 void coord_add_step(struct coord_fleet *f, const char *job);

@@ -679,6 +679,8 @@ START_TEST(coord_add_waits_while_a_cut_is_made)
     job()->cut->state = CUT_IDLE;
     ask_to_add("server-3");
     ck_assert_uint_eq(shards(), 4);
+    ck_assert(!coord_add_due(fleet(), "server-3")); /* the order may be repeated at any time */
+    ck_assert(!coord_add_due(fleet(), "nowhere"));  /* and one in vain is refused as such */
     job()->at.phase = PHASE_NONE;
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* sim_job.c: see sim_job.h. */
-#include "tests/lib/sim_job.h"
+/* sim_one_job.c: see sim_one_job.h. */
+#include "tests/lib/sim_one_job.h"
 
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
@@ -15,7 +15,7 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed, struct ora
     struct rng r = rng_of(seed, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,a\n");
     for (uint32_t i = 0; i < rows; i++) {
-        uint32_t a = (uint32_t)rng_below(&r, SIM_JOB_VALUES);
+        uint32_t a = (uint32_t)rng_below(&r, SIM_ONE_JOB_VALUES);
         char text[16];
         int bytes = snprintf(text, sizeof text, "%u", a);
         at += (size_t)snprintf(data + at, sizeof data - at, "%u,%s\n",
@@ -28,22 +28,22 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed, struct ora
     worker_write(name, data, at);
 }
 
-void sim_job_input(struct oracle_count *counts)
+void sim_one_job_input(struct oracle_count *counts)
 {
-    file_make("train.csv", SIM_JOB_ROWS, 1, counts);
+    file_make("train.csv", SIM_ONE_JOB_ROWS, 1, counts);
     file_make("valid.csv", 100, 2, NULL);
 }
 
-bool sim_job_counts(const char *model)
+bool sim_one_job_counts(const char *model)
 {
     return strstr(model, "probe") != NULL;
 }
 
-void sim_job_text(char *out, size_t bytes, const char *model, const char *mode, uint32_t epochs,
-                  const char *train, enum durability durability)
+void sim_one_job_text(char *out, size_t bytes, const char *model, const char *mode, uint32_t epochs,
+                      const char *train, enum durability durability)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
-    bool probe = sim_job_counts(model);
+    bool probe = sim_one_job_counts(model);
     snprintf(
         out, bytes,
         "job: sim\n"
