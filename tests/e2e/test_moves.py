@@ -125,5 +125,33 @@ def servers_die_while_tablets_move(space):
     assert got == expected, f"{got}, undisturbed {expected}"
 
 
+def a_job_goes_back_over_moves(space):
+    """A rate that swings, so that the best epoch is not the last: its cut has the tablets where they were before the moves."""
+    train, valid = synth(space / "train.tsv", longer(6000), 1), synth(space / "valid.tsv", 5000, 2)
+
+    def swings(name):
+        return job_file(space / name, train, **{
+            "data.valid": str(valid), "data.test": str(valid), "train.epochs": 30, "train.batch": 128, "train.early_stop.patience": 2,
+            "train.early_stop.lr_decay": 1.0, "train.consistency": "bsp", "train.lanes": 4, "tables[0].optimizer.lr": 0.5,
+            "dense_optimizer.lr": 0.05, "durability": None})
+
+    expected = digests(run_job(swings("calm.yaml"), space / "calm", 1, 2))
+    with Fleet(space, "f").up() as fleet:
+        submission = submit(fleet, swings("job.yaml"))
+        trained(fleet)
+        within(120, "the first epoch to be kept", lambda: (fleet.state().get("epoch") or 0) > 1)
+        fleet.order("drain", "s1")
+        got = ended(fleet, submission)
+        report, said = json.loads((space / "report.json").read_text()), fleet.said("coordinator")
+        fleet.wait_moved()
+        within(20, "s1 to leave", lambda: fleet.members() and "s1" not in fleet.members())
+    best = max(e["valid"]["auc"] for e in report["epochs"])
+    assert report["epochs"][-1]["valid"]["auc"] < best, "the last epoch is the best: nothing was restored"
+    assert abs(report["test"]["auc"] - best) < 1e-6, (report["test"], best)
+    assert got == expected, f"{got}, undisturbed {expected}"
+    if "its tablets go first to the shards" not in said:
+        raise TooShort
+
+
 if __name__ == "__main__":
-    main([servers_join_and_leave, servers_die_while_tablets_move])
+    main([servers_join_and_leave, servers_die_while_tablets_move, a_job_goes_back_over_moves])
