@@ -26,6 +26,13 @@ static bool has_shards(const struct coord_fleet *f, const char *server)
 
 /* ---- reading the order ---- */
 
+static bool has_place(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
+{
+    uint32_t shard;
+    return coord_member_number(&f->members, b) != COORD_NOBODY ||
+           coord_copies_find(f, b, &shard) != NULL;
+}
+
 /* Takes the shards of a server that wait. Returns how many. */
 static uint32_t waiting_take(const struct coord_fleet *f, const char *server, struct add *a)
 {
@@ -35,10 +42,11 @@ static uint32_t waiting_take(const struct coord_fleet *f, const char *server, st
         const struct coord_stranger *s = &cl->stranger[i];
         if (!s->waits || strcmp(s->server, server) != 0 || !coord_cluster_stranger_heard(f, s))
             continue;
-        struct wire_SHARD_BEAT *b = &a->claim[a->claims++].beat;
+        struct wire_SHARD_BEAT *b = &a->claim[a->claims].beat;
         b->shard_index = s->index;
         memcpy(b->server, s->server, sizeof b->server);
         memcpy(b->zone, s->zone, sizeof b->zone);
+        a->claims += !has_place(f, b); /* else it has got one since its last beat */
     }
     return a->claims - before;
 }

@@ -213,7 +213,8 @@ START_TEST(another_place_is_not_taken)
 }
 END_TEST
 
-/* The place consists of the number, the number of shards, and both halves of the cluster's name. */
+/* The place consists of the number and both halves of the cluster's name; the count of shards is that
+ * of now. */
 START_TEST(a_place_is_all_that_is_told)
 {
     static const struct {
@@ -222,9 +223,11 @@ START_TEST(a_place_is_all_that_is_told)
         int status;
     } told[] = {{0, 2, RIG_CLUSTER, 0, 0},
                 {0, 2, 0, 0, SHOAL_E_MALFORMED},
-                {2, 2, RIG_CLUSTER, 0, SHOAL_E_MALFORMED},
+                {LIMIT_SHARDS, 2, RIG_CLUSTER, 0, SHOAL_E_MALFORMED},
+                {0, 0, RIG_CLUSTER, 0, SHOAL_E_MALFORMED},
                 {1, 2, RIG_CLUSTER, 0, SHOAL_E_CONFIG},
-                {0, 3, RIG_CLUSTER, 0, SHOAL_E_CONFIG},
+                {0, 3, RIG_CLUSTER, 0, 0},              /* a shard was added */
+                {2, 2, RIG_CLUSTER, 0, SHOAL_E_CONFIG}, /* others were retired */
                 {0, 2, RIG_CLUSTER + 1, 0, SHOAL_E_CONFIG},
                 {0, 2, RIG_CLUSTER, 1, SHOAL_E_CONFIG}};
     struct rig r = {0};
@@ -237,6 +240,7 @@ START_TEST(a_place_is_all_that_is_told)
                                               .cluster_low = told[i].low};
         ck_assert_int_eq(place_told(r.shard, &reply, &e), told[i].status);
     }
+    ck_assert_uint_eq(engine_place(r.shard->engine)->shards, 3);
     uint64_t fences = rig_fences(&r, RIG_RUN + 9, NULL, 0), /* its run is not open */
         map = rig_map(&r, 1, (2u << RIG_BITS) - 1);         /* its last tablet is another shard's */
     rig_run(&r, 5);
