@@ -11,8 +11,8 @@
 #define SIM_ONE_JOB_ROWS 600u
 #define SIM_ONE_JOB_VALUES 60u /* of the one field */
 
-/* Writes train.csv and valid.csv (worker_files.h). counts: (SIM_ONE_JOB_VALUES), the examples of each
- * key in train.csv. */
+/* Writes train.csv and valid.csv (worker_files.h). counts: (SIM_ONE_JOB_VALUES), the examples of
+ * each key in train.csv. */
 void sim_one_job_input(struct oracle_count *counts);
 /* True when the rows count examples (probe). */
 bool sim_one_job_counts(const char *model);

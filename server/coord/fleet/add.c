@@ -26,7 +26,8 @@ static bool has_shards(const struct coord_fleet *f, const char *server)
 
 /* ---- reading the order ---- */
 
-static bool has_place(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
+/* True when an order of a moment ago has given the shard a number: it waits until its next beat. */
+static bool has_number(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
 {
     uint32_t shard;
     return coord_member_number(&f->members, b) != COORD_NOBODY ||
@@ -46,7 +47,8 @@ static uint32_t waiting_take(const struct coord_fleet *f, const char *server, st
         b->shard_index = s->index;
         memcpy(b->server, s->server, sizeof b->server);
         memcpy(b->zone, s->zone, sizeof b->zone);
-        a->claims += !has_place(f, b); /* else it has got one since its last beat */
+        if (!has_number(f, b))
+            a->claims++;
     }
     return a->claims - before;
 }

@@ -815,6 +815,36 @@ uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard)
     return led;
 }
 
+int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e)
+{
+    const struct coord_members *m = &f->members;
+    const struct coord_cluster *cl = &f->cluster;
+    const struct coord_shard *lost = NULL, *kept = NULL;
+    for (uint32_t s = 0; s < m->shards; s++) {
+        const struct coord_shard *at = &m->shard[s];
+        if (!at->figures.in_memory || at->made == 0 ||
+            (cl->tablets > 0 && coord_cluster_led(cl, s) == 0))
+            continue;
+        if (at->made == at->incarnation)
+            kept = at;
+        else
+            lost = at;
+    }
+    if (lost != NULL && kept == NULL && begins)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "start_from: fleet: server %s has started again, and the rows were in "
+                       "memory: none are left. Begin with a checkpoint (--start-from CHECKPOINT), "
+                       "or without start_from",
+                       lost->server);
+    if (lost == NULL || kept == NULL)
+        return 0;
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "server %s has started again and its rows were in memory, those of server %s "
+                   "are still there: a job would go on with a part of them. Start all servers "
+                   "again, then submit the job",
+                   lost->server, kept->server);
+}
+
 bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s)
 {
     return env_now_ns(f->env) - s->beat_ns <= 2 * coord_fleet_lease_ns(f);

@@ -103,6 +103,10 @@ bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t 
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
 /* Returns the number of the map's tablets that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
+/* Checks that the rows in memory are all there, or none are; a shard without tablets has none.
+ * UNAVAILABLE: some servers have lost their rows and others have not; the error names one of each.
+ * NOINPUT: a job begins with these tables (`begins`), and all servers have lost them. */
+int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until
  * all have come, "strangers": [{"name", "index", "why", "silent_ms"}], "copies":
  * coord_copies_json} */

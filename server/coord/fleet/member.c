@@ -10,7 +10,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
-#include "server/coord/fleet/cluster.h"
 #include "server/coord/fleet/member_numbers.h"
 
 #include <inttypes.h>
@@ -425,35 +424,6 @@ int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32
     if (rc == 0 && made != 0)
         rc = coord_store_put(store, key, &s->made, sizeof s->made, e);
     return rc;
-}
-
-int coord_member_made_check(const struct coord_members *m, const struct coord_cluster *cl,
-                            bool begins, struct err *e)
-{
-    const struct coord_shard *lost = NULL, *kept = NULL;
-    for (uint32_t s = 0; s < m->shards; s++) {
-        const struct coord_shard *at = &m->shard[s];
-        if (!at->figures.in_memory || at->made == 0 ||
-            (cl->tablets > 0 && coord_cluster_led(cl, s) == 0))
-            continue;
-        if (at->made == at->incarnation)
-            kept = at;
-        else
-            lost = at;
-    }
-    if (lost != NULL && kept == NULL && begins)
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "start_from: fleet: server %s has started again, and the rows were in "
-                       "memory: none are left. Begin with a checkpoint (--start-from CHECKPOINT), "
-                       "or without start_from",
-                       lost->server);
-    if (lost == NULL || kept == NULL)
-        return 0;
-    return err_set(e, SHOAL_E_UNAVAILABLE,
-                   "server %s has started again and its rows were in memory, those of server %s "
-                   "are still there: a job would go on with a part of them. Start all servers "
-                   "again, then submit the job",
-                   lost->server, kept->server);
 }
 
 bool coord_shard_there(const struct coord_shard *s, bool set_up, uint64_t now_ns, uint64_t lease_ns)

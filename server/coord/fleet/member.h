@@ -23,8 +23,6 @@
 
 #define COORD_NOBODY UINT32_MAX
 
-struct coord_cluster;
-
 struct coord_shard {
     char server[LIMIT_NAME]; /* empty: number not given yet */
     uint32_t index;          /* on its server */
@@ -146,11 +144,6 @@ int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32
 /* The shard keeps its rows in memory alone and has its tables now: notes its incarnation. */
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e);
-/* Checks that the rows in memory are all there, or none are; a shard without tablets has none.
- * UNAVAILABLE: some servers have lost their rows and others have not; the error names one of each.
- * NOINPUT: a job begins with these tables (`begins`), and all servers have lost them. */
-int coord_member_made_check(const struct coord_members *m, const struct coord_cluster *cl,
-                            bool begins, struct err *e);
 /* The ways out for a server that is away and may be gone for good, as a clause of a sentence. */
 const char *coord_member_ways(uint32_t replicas, const char *server, char out[ERR_TEXT_MAX]);
 /* Returns the shard that beats over this connection, or COORD_NOBODY. */

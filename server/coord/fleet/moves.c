@@ -516,7 +516,11 @@ static void idle_step(struct coord_fleet *f, const struct coord_home *home, uint
 void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
 {
     struct coord_moves *m = &f->moves;
-    if (!coord_cluster_ready(&f->cluster) || f->cluster.tablets == 0 || f->fatal != 0)
+    if (!coord_cluster_ready(&f->cluster) || f->fatal != 0)
+        return;
+    if (f->cluster.tablets == 0 && m->stops) /* a drain before there are tables */
+        coord_moves_end(f);
+    if (f->cluster.tablets == 0)
         return;
     home_begin(f, home, homes);
     if (m->kind == MOVES_NONE)

@@ -315,8 +315,7 @@ static bool step_tables(struct coord_job *j)
         return false; /* a checkpoint of the previous tables is being made (checkpoint.h) */
     int rc = 0;
     if (!coord_fresh_due(j))
-        rc = coord_member_made_check(&j->fleet->members, &j->fleet->cluster,
-                                     j->at.from == FROM_FLEET, &e);
+        rc = coord_cluster_made_check(j->fleet, j->at.from == FROM_FLEET, &e);
     if (rc == 0 && !coord_fresh_begin(j)) /* first, as the new map may not fit the old rows */
         return false;
     if (rc == 0)

@@ -388,7 +388,7 @@ static bool rows_here(const struct coord_job *j)
 {
     const struct coord_members *m = &j->fleet->members;
     bool rows = j->at.phase == PHASE_DONE &&
-                coord_member_made_check(m, &j->fleet->cluster, true, NULL) != SHOAL_E_NOINPUT;
+                coord_cluster_made_check(j->fleet, true, NULL) != SHOAL_E_NOINPUT;
     for (uint32_t i = 0; i < m->shards && !rows; i++)
         rows = m->shard[i].figures.rows > 0;
     return rows && j->fleet->cluster.map_epoch > 0;
@@ -438,7 +438,7 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
     if (fleet)
-        return coord_member_made_check(&j->fleet->members, &j->fleet->cluster, true, e);
+        return coord_cluster_made_check(j->fleet, true, e);
     /* the tables that are here belong to other slots */
     bool beside = j->numbers == 0 && j->fleet->cluster.held != 0;
     if (submit->from[0] != 0 || beside)

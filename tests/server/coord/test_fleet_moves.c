@@ -420,7 +420,8 @@ START_TEST(coord_add_gives_a_server_that_waits_a_number)
     go(1000);
     ck_assert_ptr_nonnull(strstr(r.shard[3].refused, "shoal add server-3"));
     ck_assert_msg(add("server-3", &e) == 0, "%s", e.text);
-    ck_assert_int_eq(add("server-3", &e), 0); /* the order comes twice, before its next beat */
+    ck_assert_int_eq(add("server-3", &e), 0); /* before its next beat */
+    ck_assert_uint_eq(shards(), 4);
     go(1000);
     ck_assert_uint_eq(shards(), 4);
     ck_assert_uint_eq(r.shard[3].number, 3);
@@ -614,6 +615,11 @@ START_TEST(coord_drain_without_tables)
     ck_assert_int_eq(coord_moves_order(fleet(), &a), 0);
     go(500);
     ck_assert_uint_eq(shards(), 3);
+    ck_assert_int_eq(coord_moves_stop(fleet(), &a.e), 0);
+    go(100);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+    ck_assert_int_eq(coord_moves_order(fleet(), &a), 0); /* and once more */
+    go(100);
     coord_kill();
     shard(2)->map_slow = false;
     coord_start();
@@ -723,7 +729,7 @@ START_TEST(coord_shard_without_tablets_loses_no_rows)
     job()->at.phase = PHASE_TRAIN;
     ck_assert(!coord_back_rows_lost(job(), 3, COORD_BEAT_RESTARTED));
     ck_assert_int_eq(coord_back_rows_lost(job(), 0, COORD_BEAT_RESTARTED), _i == 0);
-    ck_assert_int_eq(coord_member_made_check(&fleet()->members, &fleet()->cluster, true, &e),
+    ck_assert_int_eq(coord_cluster_made_check(fleet(), true, &e),
                      _i == 0 ? SHOAL_E_UNAVAILABLE : 0);
     fleet()->members.shard[_i == 0 ? 0 : 3].beat_ns = 0; /* silent for long */
     job()->watch.begun_ns = 0;

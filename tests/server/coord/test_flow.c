@@ -296,6 +296,7 @@ START_TEST(flow_waits_for_who_is_still_there)
     c->slot[0].phase_ns = sim_now_ns(sim);
     c->slot[0].workers.count = _i == 0;
     c->slot[0].checkpoint->state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    c->slot[0].checkpoint->part = calloc(LIMIT_SHARDS, sizeof *c->slot[0].checkpoint->part);
     coord_flow_step(&c->slot[0]);
     ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FINISH);
     ck_assert_ptr_null(c->slot[0].report);

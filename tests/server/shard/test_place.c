@@ -213,8 +213,8 @@ START_TEST(another_place_is_not_taken)
 }
 END_TEST
 
-/* The place consists of the number and both halves of the cluster's name; the count of shards is that
- * of now. */
+/* The place consists of the number and both halves of the cluster's name; the count of shards is
+ * that of now. */
 START_TEST(a_place_is_all_that_is_told)
 {
     static const struct {
