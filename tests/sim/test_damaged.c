@@ -37,7 +37,7 @@ static const char *const damage_text[] = {"gone", "half", "zeros", "ones"};
 static bool of_cluster(const char *key)
 {
     static const char *const of[] = {"cluster", "counters", "keys",     "made/",       "map",
-                                     "names",   "shard/",   "progress", "next-worker", "synced/",
+                                     "names",   "shard",    "progress", "next-worker", "synced/",
                                      "fresh",   "drop",     "owner"};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (strncmp(key, of[i], strlen(of[i])) == 0)
