@@ -131,8 +131,11 @@ static void keep_by(struct coord_kept *k, struct coord_store *s, struct env *env
 {
     struct keeping *g = calloc(1, sizeof *g);
     ck_assert_ptr_nonnull(g);
-    *g = (struct keeping){
-        .base = {begin, close_it}, .kept = k, .store = s, .env = env, .timer.fire = fire};
+    *g = (struct keeping){.base = {.begin = begin, .close = close_it},
+                          .kept = k,
+                          .store = s,
+                          .env = env,
+                          .timer.fire = fire};
     coord_store_keep(s, &g->base);
 }
 
