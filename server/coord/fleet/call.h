@@ -32,11 +32,12 @@ struct coord_call;
 /* How far each shard is set up for the job. */
 struct coord_setup {
     struct coord_setup_shard {
-        bool done;     /* it has map, tables and run */
-        bool busy;     /* a step is asked for and not answered */
-        uint32_t step; /* how many steps are done */
-        bool greeted;  /* it was told what every shard is told (coord_setup_greet) */
-        bool tables;   /* it leads no tablet, and was told the tables that are made */
+        bool done;      /* it has map, tables and run */
+        bool busy;      /* a step is asked for and not answered */
+        uint32_t step;  /* how many steps are done */
+        bool greeted;   /* it was told what every shard is told (coord_setup_greet) */
+        bool tables;    /* it leads no tablet, and was told the tables that are made */
+        uint64_t leads; /* epoch of the newest map by which it leads tablets, so it has them */
     } shard[LIMIT_SHARDS];
 };
 

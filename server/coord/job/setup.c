@@ -232,11 +232,17 @@ static bool tables_tell(struct coord_job *j, uint32_t shard)
     return good;
 }
 
-static bool tables_due(const struct coord_job *j, uint32_t shard)
+/* True when the shard leads no tablet, which is looked at once for each map. */
+static bool tables_due(struct coord_job *j, uint32_t shard)
 {
-    return !coord_phase_running(j) && coord_made_known(j) &&
-           j->fleet->members.shard[shard].placed &&
-           coord_cluster_led(&j->fleet->cluster, shard) == 0;
+    const struct coord_cluster *cl = &j->fleet->cluster;
+    struct coord_setup_shard *at = &j->setup.shard[shard];
+    if (coord_phase_running(j) || at->leads == cl->map_epoch || !coord_made_known(j) ||
+        !j->fleet->members.shard[shard].placed)
+        return false;
+    if (coord_cluster_led(cl, shard) > 0)
+        at->leads = cl->map_epoch;
+    return at->leads != cl->map_epoch;
 }
 
 static bool greet(struct coord_job *j, uint32_t shard)
