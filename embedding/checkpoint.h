@@ -6,10 +6,10 @@
  *     PATH/part-PPPP/rows/        RocksDB: images of tablets (stored.h)
  *     PATH/part-PPPP/journal/     segments: the records above the images, up to the cut
  *
- * Of the coordinator's manifest in PATH only its word on missing tablets is used. A part is never
- * changed once it has its name, and the checkpoint is not removed while it is open
- * (proto/job/reading.h). All functions may block and none writes; thread: any, one at a time for
- * each struct checkpoint. */
+ * The coordinator's manifest in PATH says which tablets are missing; nothing else of it is read
+ * here. A part is never changed once it has its name, and the checkpoint is not removed while it is
+ * open (proto/job/reading.h). All functions may block and none writes; thread: any, one at a time
+ * for each struct checkpoint. */
 #ifndef EMBEDDING_CHECKPOINT_H
 #define EMBEDDING_CHECKPOINT_H
 

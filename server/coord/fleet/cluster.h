@@ -5,8 +5,7 @@
  * replicas, all their copies), and none of them belongs to a cluster. If the coordinator's store is
  * empty but its shards belong to one cluster, the store was lost: once all shards have come and
  * agree, the coordinator takes over the cluster and its map from them. Servers that join later are
- * added by an order (add.h). In all other cases the shard
- * is refused, with the reason.
+ * added by an order (add.h). In all other cases the shard is refused, with the reason.
  *
  *     shard beats -> coord_cluster_claim -> [unknown: waits for all] -> founded, or taken over
  *                                        -> [known: fits, or is refused] -> member.c

@@ -88,7 +88,8 @@ struct coord_moves {
 /* A job that goes back to a cut. */
 struct coord_home {
     const char *job; /* borrowed: its name */
-    /* borrowed, (tablets): who led each of its tablets; COORD_HOME_ANY: none of its */
+    /* borrowed, (tablets): the shard that led each tablet of the job; COORD_HOME_ANY: the tablet
+     * is not the job's */
     const uint16_t *owner;
     uint32_t tablets;
 };

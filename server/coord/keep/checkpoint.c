@@ -472,8 +472,8 @@ int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a)
                      name);
     else if (name[0] == 0 && a->request->u.CHECKPOINT.without[0] != 0)
         rc = err_set(&a->e, SHOAL_E_USAGE,
-                     "a checkpoint that lacks a server's rows gets no number, so that nobody takes "
-                     "it for a whole one: give it a name");
+                     "a checkpoint that lacks a server's rows gets no number, because it would be "
+                     "taken for a whole one: give it a name");
     else if (k->state != CHECKPOINT_IDLE)
         rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
                      k->name);
