@@ -82,9 +82,9 @@ _shoal()
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
     'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --train-rows --dir --json --help' ;;
-    'shoal-server') words='--config --instance --set --check --help --version' ;;
-    'shoal-coordinator') words='--config --set --check --tensorboard --help --version' ;;
-    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --insecure-plaintext --allow-commands --help --version' ;;
+    'shoal-server') words='--config --instance --set --check --log-format --help --version' ;;
+    'shoal-coordinator') words='--config --set --check --tensorboard --log-format --help --version' ;;
+    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --insecure-plaintext --allow-commands --log-format --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -248,9 +248,11 @@ _shoal()
     'shoal-server --config') words=''; file=yes ;;
     'shoal-server --instance') words=''; file=yes ;;
     'shoal-server --set') words=''; file=yes ;;
+    'shoal-server --log-format') words='text json'; file=yes ;;
     'shoal-coordinator --config') words=''; file=yes ;;
     'shoal-coordinator --set') words=''; file=yes ;;
     'shoal-coordinator --tensorboard') words=''; file=yes ;;
+    'shoal-coordinator --log-format') words='text json'; file=yes ;;
     'shoal-worker --coordinator') words=''; file=yes ;;
     'shoal-worker --keys') words=''; file=yes ;;
     'shoal-worker --config') words=''; file=yes ;;
@@ -274,6 +276,7 @@ _shoal()
     'shoal-worker --value') words=''; file=yes ;;
     'shoal-worker --made-by') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;
+    'shoal-worker --log-format') words='text json'; file=yes ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}
     [[ -n $file && -z $words ]] && COMPREPLY=() ||

@@ -3,8 +3,8 @@
 #include "proto/base/log.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/log_inner.h"
 #include "proto/base/log_journald.h"
-#include "proto/base/minmax.h"
 #include "proto/base/sm.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
@@ -21,8 +21,7 @@
 #include <unistd.h>
 
 static const char *program_name = "shoal";
-static bool under_journald;
-static atomic_int level_max = LOG_LEVEL_INFO;
+static bool under_journald, as_json;
 static const char *const level_name[] = {"error", "warn", "info", "debug"};
 static const int level_priority[] = {3, 4, 6, 7};
 
@@ -30,21 +29,16 @@ void log_init(const char *program)
 {
     program_name = program;
     under_journald = log_journald_listens();
-    log_set_level(log_level_default());
+    const char *wrong = log_levels_set(NULL);
+    if (wrong != NULL)
+        log_warn("SHOAL_LOG: %s is neither a level (error, warn, info, debug) nor ROOM=LEVEL; "
+                 "info counts",
+                 wrong);
 }
 
-enum log_level log_level_default(void)
+void log_json_set(bool json)
 {
-    const char *wish = getenv("SHOAL_LOG");
-    for (int i = 0; wish != NULL && i < 4; i++)
-        if (strcmp(wish, level_name[i]) == 0)
-            return (enum log_level)i;
-    return LOG_LEVEL_INFO;
-}
-
-void log_set_level(enum log_level level)
-{
-    atomic_store(&level_max, (int)level);
+    as_json = json;
 }
 
 const struct log_event_text log_events[LOG_EVENT_COUNT] = {
@@ -60,42 +54,45 @@ const struct log_event_text log_events[LOG_EVENT_COUNT] = {
 #undef X
 };
 
-static int line_prefix(char *out, size_t size, enum log_level level)
+/* "2026-11-30T01:02:03.456Z" */
+static void time_text(char out[40])
 {
     uint64_t now = time_wall_ns();
     time_t seconds = (time_t)(now / 1000000000u);
+    char to_second[24] = "";
     struct tm utc;
-    if (under_journald)
-        return 0;
     gmtime_r(&seconds, &utc);
-    return snprintf(out, size, "%-5s %04d-%02d-%02dT%02d:%02d:%02d.%03uZ %s: ", level_name[level],
-                    utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
-                    utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
+    (void)strftime(to_second, sizeof to_second, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(out, 40, "%s.%03uZ", to_second, (unsigned)(now / 1000000u % 1000u));
 }
 
-/* True when the place may log one more line now. Each line takes a step of time, and the place may
- * be a burst of steps ahead of the clock. */
-static bool place_may(struct log_place *p)
+static void put(const char *prefix, const char *text)
 {
-    const uint64_t step = 1000000000u / LOG_RATE;
-    uint64_t now = time_monotonic_ns(), next = atomic_load(&p->next_ns), from;
-    do {
-        from = MAX(next, now);
-        if (from - now >= LOG_BURST * step) {
-            atomic_fetch_add(&p->left_out, 1);
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(&p->next_ns, &next, from + step));
-    return true;
+    const struct iovec parts[] = {
+        {(char *)prefix, strlen(prefix)}, {(char *)text, strlen(text)}, {(char *)"\n", 1}};
+    if (writev(STDERR_FILENO, parts, 3) < 0)
+        return; /* there is no other place to report it */
 }
 
-/* A line that the journal refuses goes to its stream, with the priority in front (sd-daemon(3)). */
+static bool json_put(const struct log_record *r, const char *time, enum log_level level,
+                     enum log_event event)
+{
+    char *line = log_json_line(r, time, level_name[level], text_or(log_events[event].name, ""));
+    if (line == NULL)
+        return false;
+    bool good = write(STDERR_FILENO, line, strlen(line)) >= 0;
+    free(line);
+    return good;
+}
+
+/* Writes a line, whatever its level. A line that the journal refuses goes to its stream, with the
+ * priority in front (sd-daemon(3)). */
 static void line_put(const struct log_place *place, enum log_level level, enum log_event event,
-                     const char *about, char *line)
+                     const char *about, const char *text)
 {
     const struct log_event_text *t = &log_events[event];
     const struct log_record r = {.program = program_name,
-                                 .text = line,
+                                 .text = text,
                                  .priority = level_priority[level],
                                  .file = place->file,
                                  .function = place->function,
@@ -103,46 +100,45 @@ static void line_put(const struct log_place *place, enum log_level level, enum l
                                  .message_id = t->id,
                                  .field = t->field,
                                  .about = about};
-    char prefix[64] = "";
-    if (under_journald && log_journald_send(&r))
+    char time[40], prefix[96];
+    time_text(time);
+    (void)snprintf(prefix, sizeof prefix, "%-5s %s %s: ", level_name[level], time, program_name);
+    log_ring_put(prefix, text);
+    if ((as_json && json_put(&r, time, level, event)) ||
+        (!as_json && under_journald && log_journald_send(&r)))
         return;
     if (under_journald)
         (void)snprintf(prefix, sizeof prefix, "<%d>%s: ", level_priority[level], program_name);
-    size_t length = strlen(line);
-    line[length++] = '\n';
-    const struct iovec parts[] = {{prefix, strlen(prefix)}, {line, length}};
-    if (writev(STDERR_FILENO, parts, 2) < 0)
-        return; /* there is no other place to report it */
+    put(prefix, text);
 }
 
-static void line_write(struct log_place *, enum log_level, enum log_event, const char *about,
-                       const char *format, va_list) __attribute__((format(printf, 5, 0)));
+void log_flush(void)
+{
+    struct log_flood f;
+    char count[32], text[LOG_FLOOD_TEXT + 96];
+    while (log_flood_take(&f)) {
+        struct log_place place = {.file = f.file, .function = f.function, .line = f.line};
+        (void)snprintf(text, sizeof text, "... %s more of these in the last 60 s: %s",
+                       text_count(f.left_out, count), text_clean(f.text));
+        line_put(&place, f.level, LOG_EVENT_NONE, NULL, text);
+    }
+}
+
 static void line_say(struct log_place *, enum log_level, enum log_event, const char *about,
                      const char *format, va_list) __attribute__((format(printf, 5, 0)));
-
-/* Ignores the level and the rate. */
-static void line_write(struct log_place *place, enum log_level level, enum log_event event,
-                       const char *about, const char *format, va_list arguments)
-{
-    char line[2048];
-    int used = line_prefix(line, sizeof line, level);
-    unsigned left_out = atomic_exchange(&place->left_out, 0);
-    if (left_out > 0)
-        used += snprintf(line + used, sizeof line - (size_t)used,
-                         "(%u lines like this one were left out) ", left_out);
-    int body = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
-    if (body < 0)
-        return;
-    text_clean(line + used);
-    line_put(place, level, event, about, line);
-}
 
 static void line_say(struct log_place *place, enum log_level level, enum log_event event,
                      const char *about, const char *format, va_list arguments)
 {
-    if ((int)level <= atomic_load_explicit(&level_max, memory_order_relaxed) &&
-        (level == LOG_LEVEL_DEBUG || place_may(place)))
-        line_write(place, level, event, about, format, arguments);
+    char text[2048];
+    if (!log_level_shown(place->file, level))
+        return;
+    if (vsnprintf(text, sizeof text, format, arguments) < 0)
+        return;
+    text_clean(text);
+    log_flush();
+    if (level == LOG_LEVEL_DEBUG || log_flood_may(place, level, text))
+        line_put(place, level, event, about, text);
 }
 
 void log_line(struct log_place *place, enum log_level level, const char *format, ...)
@@ -183,32 +179,22 @@ static void object_clean(char *out, size_t size, const char *object)
             *c = '\'';
 }
 
-static void audit_write(struct log_place *, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void audit_write(struct log_place *place, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    line_write(place, LOG_LEVEL_INFO, LOG_EVENT_NONE, NULL, format, arguments);
-    va_end(arguments);
-}
-
 void log_audit_line(struct log_place *place, const struct log_deed *deed)
 {
     static atomic_uint_least64_t numbers;
-    struct log_place none = {.file = NULL};
-    char object[512];
+    const struct log_place none = {.file = NULL};
+    char object[512], text[2048];
     uint64_t number = atomic_fetch_add(&numbers, 1) + 1;
-    if (place != NULL && !place_may(place))
-        return;
     object_clean(object, sizeof object, deed->object);
-    if (place == NULL)
-        place = &none;
-    audit_write(place,
-                "audit %" PRIu64 " key=%.10s role=%s name=%s peer=%s op=%s object=\"%s\" result=%s",
-                number, told(deed->key), told(deed->role), told(deed->name), told(deed->peer),
-                deed->operation, object, told(deed->result));
+    (void)snprintf(text, sizeof text,
+                   "audit %" PRIu64
+                   " key=%.10s role=%s name=%s peer=%s op=%s object=\"%s\" result=%s",
+                   number, told(deed->key), told(deed->role), told(deed->name), told(deed->peer),
+                   deed->operation, object, told(deed->result));
+    text_clean(text);
+    log_flush();
+    if (place == NULL || log_flood_may(place, LOG_LEVEL_INFO, text))
+        line_put(&none, LOG_LEVEL_INFO, LOG_EVENT_NONE, NULL, text);
 }
 
 /* ---- a broken assumption of our own: one line, then abort ------------------------------------ */

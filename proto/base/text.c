@@ -2,6 +2,8 @@
 #include "proto/base/text.h"
 #include "proto/base/minmax.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool follows(unsigned char byte)
@@ -61,4 +63,17 @@ char *text_clean(char *text)
         p++;
     }
     return text;
+}
+
+char *text_count(uint64_t n, char out[32])
+{
+    char digit[24];
+    int digits = snprintf(digit, sizeof digit, "%" PRIu64, n), at = 0;
+    for (int i = 0; i < digits; i++) {
+        if (i > 0 && (digits - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digit[i];
+    }
+    out[at] = '\0';
+    return out;
 }

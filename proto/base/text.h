@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Replaces bytes that could control a terminal or begin a line of their own by '?', in place: bytes
  * below 0x20, 0x7f, the 8-bit control characters (0x80 to 0x9f, alone or as UTF-8), and every byte
@@ -16,6 +17,9 @@ const char *text_unclean(const char *text);
 
 /* The length of the first line, without its newline. */
 size_t text_line(const char *text, size_t bytes);
+
+/* 1234567 -> "1,234,567" */
+char *text_count(uint64_t n, char out[32]);
 
 /* The text, or the other one where it is NULL. */
 static inline const char *text_or(const char *text, const char *other)

@@ -5,6 +5,14 @@
 
 #define KEYS_OTHERWISE "`$CREDENTIALS_DIRECTORY/shoal.key`, if there is one"
 
+#define KEYS_LOG                                                                                   \
+    {                                                                                              \
+        "log", CONFIG_STRING, 0, 0, NULL, .otherwise = "`SHOAL_LOG`, else `info`",                 \
+                                          .values = "`LEVEL,ROOM=LEVEL`",                          \
+                                          .text = "what is said; counts at once after a reload: "  \
+                                                  "[What is logged](#what-is-logged)"              \
+    }
+
 const struct config_key keys_server[] = {
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "of a unit HOST-INSTANCE, else drawn once; kept in `data_dir/name`",
@@ -60,8 +68,7 @@ const struct config_key keys_server[] = {
     {"net.io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
-    {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
-     .text = "what is said; counts at once after a reload"},
+    KEYS_LOG,
     {0},
 };
 
@@ -121,8 +128,7 @@ const struct config_key keys_coordinator[] = {
              "commands as this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
-    {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
-     .text = "what is said; counts at once after a reload"},
+    KEYS_LOG,
     {0},
 };
 
@@ -153,7 +159,6 @@ const struct config_key keys_worker[] = {
              "this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "reach a coordinator over tcp without keys: [Security](#security)"},
-    {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
-     .text = "what is said; counts at once after a reload"},
+    KEYS_LOG,
     {0},
 };

@@ -2,6 +2,7 @@
 #include "proto/job/live.h"
 
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/config_inner.h"
 
 #include <string.h>
@@ -42,12 +43,24 @@ static void changes_tell(const struct live *l, const struct config *a, const str
     }
 }
 
-static void level_set(const struct config *c)
+/* The file's `log`; NULL: it has none, and SHOAL_LOG counts. */
+static const char *levels_of(const struct config *c)
 {
-    if (config_has(c, "log"))
-        log_set_level((enum log_level)config_enum(c, "log"));
-    else
-        log_set_level(log_level_default());
+    return config_string_or(c, "log", NULL);
+}
+
+static int levels_check(const struct live *l, const struct config *c, struct err *e)
+{
+    char where[CONFIG_WHERE];
+    const char *levels = levels_of(c), *wrong = NULL;
+    if (levels != NULL)
+        wrong = log_levels_wrong(levels);
+    if (wrong == NULL)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s: %slog: %s is neither a level (error, warn, info, debug) nor ROOM=LEVEL, "
+                   "such as info,shard=debug",
+                   text_or(l->path, "settings"), config_where(c, "log", where), wrong);
 }
 
 int live_open(struct live *l, struct err *e)
@@ -59,7 +72,9 @@ int live_open(struct live *l, struct err *e)
     else
         rc = config_load(l->path, l->set, l->keys, &l->now, e);
     if (rc == 0)
-        level_set(l->now);
+        rc = levels_check(l, l->now, e);
+    if (rc == 0)
+        (void)log_levels_set(levels_of(l->now));
     return rc;
 }
 
@@ -69,6 +84,8 @@ int live_read(struct live *l, struct err *e)
     if (l->path == NULL)
         return 0;
     int rc = config_load(l->path, l->set, l->keys, &next, e);
+    if (rc == 0 && (rc = levels_check(l, next, e)) != 0)
+        config_free(next);
     if (rc != 0) {
         log_event(SETTINGS_REFUSED, l->path, "%s; what was read before stays", e->text);
         return rc;
@@ -78,7 +95,7 @@ int live_read(struct live *l, struct err *e)
     config_free(l->now);
     l->now = next;
     log_event(SETTINGS_READ, l->path, "%s has been read again", l->path);
-    level_set(next);
+    (void)log_levels_set(levels_of(next));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "proto/job/option.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/log.h"
 #include "proto/base/text.h"
 #include "proto/job/config_inner.h"
 #include "proto/job/keys.h"
@@ -109,10 +110,14 @@ int option_program(const char *name, const struct config_key *keys, void (*versi
         }
         return 1;
     }
-    if (!option_given(l, "version"))
-        return 0;
-    version();
-    return 1;
+    if (option_given(l, "version")) {
+        version();
+        return 1;
+    }
+    rc = option_check(l, e);
+    if (rc == 0)
+        log_json_set(option_choice(l, "log-format") == 1);
+    return rc;
 }
 
 void option_free(struct option_line *l)

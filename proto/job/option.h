@@ -44,8 +44,9 @@ struct option_line { /* a parsed command line; its values point into argv */
  * l after an error, too. */
 int option_parse(const char *command, int argc, char **argv, struct option_line *l, struct err *e);
 void option_free(struct option_line *l);
-/* The same for a program; it answers --help and --version itself and returns 1. keys: those of the
- * program's file, which --help lists; NULL: none. */
+/* The same for a daemon, with option_check; it answers --help and --version itself and returns 1,
+ * and sets the form of the log (--log-format). keys: those of the daemon's file, which --help
+ * lists; NULL: none. */
 int option_program(const char *name, const struct config_key *keys, void (*version)(void), int argc,
                    char **argv, struct option_line *l, struct err *e);
 /* Checks types, ranges and choices of the given values. USAGE. */

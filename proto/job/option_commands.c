@@ -15,6 +15,11 @@
     {                                                                                              \
         "version", CONFIG_BOOL, .text = "print it"                                                 \
     }
+#define OPTION_LOG_FORMAT                                                                          \
+    {                                                                                              \
+        "log-format", CONFIG_ENUM, .choices = "text|json", .fallback = "text",                     \
+                                   .text = "of the log on standard error; json: an object a line"  \
+    }
 #define OPTION_JSON                                                                                \
     {                                                                                              \
         "json", CONFIG_BOOL, .text = "JSON instead of text"                                        \
@@ -503,6 +508,7 @@ static const struct config_key options_server[] = {
     OPTION_INSTANCE("server"),
     OPTION_SET_FILE("journal.max=4GiB"),
     OPTION_CHECK_START,
+    OPTION_LOG_FORMAT,
     OPTION_HELP,
     OPTION_VERSION,
     {0},
@@ -513,6 +519,7 @@ static const struct config_key options_coordinator[] = {
     OPTION_SET_FILE("shards=4"),
     OPTION_CHECK_START,
     OPTION_TENSORBOARD,
+    OPTION_LOG_FORMAT,
     OPTION_HELP,
     OPTION_VERSION,
     {0},
@@ -570,6 +577,7 @@ static const struct config_key options_worker[] = {
     {"insecure-plaintext", CONFIG_BOOL, .text = "talk over tcp without keys"},
     {"allow-commands", CONFIG_BOOL,
      .text = "train: run the commands of a job's input ({cmd: ...}), whoever submitted it"},
+    OPTION_LOG_FORMAT,
     OPTION_HELP,
     OPTION_VERSION,
     {0},

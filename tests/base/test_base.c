@@ -252,87 +252,6 @@ START_TEST(text_that_would_speak_to_a_terminal_is_cleaned)
 }
 END_TEST
 
-/* Returns the text that `say` writes to stderr. The caller frees it. */
-static char *said(void (*say)(void))
-{
-    char path[] = "/tmp/shoal-log-XXXXXX", *text;
-    size_t bytes;
-    int file = mkstemp(path), before = dup(STDERR_FILENO);
-    ck_assert_int_ge(dup2(file, STDERR_FILENO), 0);
-    say();
-    ck_assert_int_ge(dup2(before, STDERR_FILENO), 0);
-    close(before);
-    close(file);
-    ck_assert_int_eq(file_read_whole(path, 1u << 20, &text, &bytes), 0);
-    unlink(path);
-    return text;
-}
-
-static void say_forged(void)
-{
-    log_warn("worker %s leaves", "w\n<0>shoal-server: disk failed\x1b[2J");
-}
-
-START_TEST(log_lines_cannot_be_forged)
-{
-    char *text = said(say_forged);
-    ck_assert_ptr_nonnull(strstr(text, "worker w?<0>shoal-server: disk failed?[2J leaves\n"));
-    ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
-    free(text);
-}
-END_TEST
-
-static void say_much(void)
-{
-    for (int i = 0; i < 5000; i++)
-        log_warn("noise");
-}
-
-START_TEST(log_lines_of_one_place_are_bounded)
-{
-    char *text = said(say_much);
-    uint32_t lines = 0;
-    for (const char *c = text; *c != 0; c++)
-        lines += *c == '\n';
-    ck_assert_uint_ge(lines, LOG_BURST);
-    ck_assert_uint_le(lines, LOG_BURST + 10 * LOG_RATE); /* it takes less than 10 s */
-    free(text);
-    struct timespec pause = {0, 2 * 1000000000l / LOG_RATE};
-    nanosleep(&pause, NULL);
-    text = said(say_much); /* the same place */
-    ck_assert_ptr_nonnull(strstr(text, "lines like this one were left out) noise\n"));
-    free(text);
-}
-END_TEST
-
-static void say_orders(void)
-{
-    log_set_level(LOG_LEVEL_ERROR);
-    for (int i = 0; i < 5000; i++)
-        log_audit_bounded(.operation = "STOP", .result = "denied");
-    for (int i = 0; i < 2 * (int)LOG_BURST; i++)
-        log_audit(.operation = "STOP", .result = "ok");
-    log_set_level(LOG_LEVEL_INFO);
-}
-
-static uint32_t count_of(const char *text, const char *word)
-{
-    uint32_t found = 0;
-    for (const char *at = text; (at = strstr(at, word)) != NULL; at++)
-        found++;
-    return found;
-}
-
-START_TEST(log_orders_are_written_whatever_the_level_and_the_flood)
-{
-    char *text = said(say_orders);
-    ck_assert_uint_eq(count_of(text, "result=ok"), 2 * LOG_BURST);
-    ck_assert_uint_ge(count_of(text, "result=denied"), LOG_BURST);
-    ck_assert_uint_le(count_of(text, "result=denied"), LOG_BURST + 10 * LOG_RATE);
-    free(text);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -352,9 +271,6 @@ int main(void)
     tcase_add_test(t, crc32c_is_the_same_by_instruction_and_by_table);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
     tcase_add_test(t, text_that_would_speak_to_a_terminal_is_cleaned);
-    tcase_add_test(t, log_lines_cannot_be_forged);
-    tcase_add_test(t, log_lines_of_one_place_are_bounded);
-    tcase_add_test(t, log_orders_are_written_whatever_the_level_and_the_flood);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

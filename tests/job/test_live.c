@@ -144,6 +144,27 @@ START_TEST(the_level_counts_at_once)
 }
 END_TEST
 
+START_TEST(a_level_of_a_room_is_checked_and_counts)
+{
+    struct err e = {0};
+    struct live l = live_of(&none);
+    put("coordinator.yaml", "log: warn,job=info\n");
+    ck_assert_int_eq(live_open(&l, &e), 0);
+    put("coordinator.yaml", "log: warn,job=info\nshards: 4\n");
+    ck_assert_int_eq(read_again(&l, &e), 0);
+    ck_assert_msg(strstr(said, "has been read again") != NULL, "%s", said);
+    put("coordinator.yaml", "shards: 4\nlog: warn,cellar=info\n");
+    ck_assert_int_eq(read_again(&l, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "coordinator.yaml: line 2: log: cellar=info is neither a level "
+                                 "(error, warn, info, debug) nor ROOM=LEVEL, such as "
+                                 "info,shard=debug") != NULL,
+                  "%s", e.text);
+    live_close(&l);
+    ck_assert_int_eq(live_open(&l, &e), SHOAL_E_CONFIG);
+    live_close(&l);
+}
+END_TEST
+
 START_TEST(no_file_is_nothing_to_read)
 {
     struct err e = {0};
@@ -220,6 +241,7 @@ int main(void)
     tcase_add_test(t, a_file_that_is_refused_changes_nothing);
     tcase_add_test(t, the_command_line_stands);
     tcase_add_test(t, the_level_counts_at_once);
+    tcase_add_test(t, a_level_of_a_room_is_checked_and_counts);
     tcase_add_test(t, no_file_is_nothing_to_read);
     tcase_add_test(t, an_instance_has_its_own_file_or_that_of_all);
     tcase_add_test(t, what_is_no_name_is_refused);
