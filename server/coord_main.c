@@ -6,6 +6,7 @@
  * leads no longer, all of its state may be old: it is freed, and the process begins anew, in place:
  * so it needs no supervisor that starts it again. */
 #include "proto/base/container_of.h"
+#include "proto/base/crash.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
@@ -251,6 +252,7 @@ static void status_fire(struct env_timer *timer)
 {
     struct daemon *d = container_of(timer, struct daemon, status);
     char text[240];
+    log_flush();
     if (d->coord != NULL)
         coord_describe(d->coord, text, sizeof text);
     else
@@ -404,6 +406,8 @@ static int serve_begin(struct daemon *d, struct err *e)
     if (rc == 0)
         rc = list_begin(d, e);
     if (rc == 0)
+        crash_folder(config->data_dir);
+    if (rc == 0)
         log_info("listens at %s for %u shards, state in %s", bound, config->shards,
                  text_unless_empty(config->store, config->data_dir));
     return rc;
@@ -464,6 +468,7 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-coordinator");
+    crash_begin("shoal-coordinator");
     /* No access for other users. The group has what the inherited umask allows: checkpoints need it
      * (fleet.md). */
     umask(umask(077) | 007);

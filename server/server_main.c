@@ -14,6 +14,7 @@
  * recovers. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/crash.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
@@ -332,6 +333,7 @@ static void *member_thread(void *argument)
     char name[16]; /* the name in `top -H` and in a debugger */
     (void)snprintf(name, sizeof name, "shard-%u", m->index);
     (void)pthread_setname_np(pthread_self(), name);
+    crash_thread();
     int rc = m->status = open_member(m, &shard);
     m->shard = shard;
     if (!rc) {
@@ -398,6 +400,7 @@ static bool asked_to_stop(struct server *sv)
 {
     struct timespec second = {.tv_sec = 1};
     int signo = sigtimedwait(&sv->signals, NULL, &second);
+    log_flush();
     if (signo == SIGHUP && reached(sv, MEMBER_OPENED) == sv->config.shards)
         reload(sv);
     return signo == SIGTERM || signo == SIGINT;
@@ -629,6 +632,7 @@ static int serve(struct server *sv, struct err *e)
                          sv->name, &lock_fd, e);
     if (rc)
         return rc;
+    crash_folder(sv->config.data_dir);
     uint64_t memory = sv->config.memory;
     if (memory == 0)
         memory = memory_default();
@@ -687,6 +691,7 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-server");
+    crash_begin("shoal-server");
     /* No access for other users. The group has what the inherited umask allows: checkpoints need it
      * (fleet.md). */
     umask(umask(077) | 007);

@@ -11,6 +11,7 @@
  * --config imply, and these share its threads. SIGTERM and SIGINT give the lanes back and leave; a
  * second signal leaves at once. */
 #include "proto/base/container_of.h"
+#include "proto/base/crash.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
@@ -203,8 +204,6 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
                           struct err *e)
 {
     int rc = option_program("shoal-worker", NULL, version, argc, argv, o, e);
-    if (rc == 0)
-        rc = option_check(o, e);
     if (rc == 0)
         rc = values_take(o, a, e);
     if (rc != 0)
@@ -402,6 +401,7 @@ static void status_fire(struct env_timer *timer)
 {
     struct daemon *d = container_of(timer, struct daemon, status);
     char text[128];
+    log_flush();
     trainer_describe(d->trainer, text, sizeof text);
     bool ready = trainer_taken(d->trainer, time_monotonic_ns() - d->begun_ns > UNANSWERED_NS);
     if (ready && !d->ready)
@@ -868,11 +868,16 @@ int main(int argc, char **argv)
     char path[LIMIT_PATH];
     bool have_job = false;
     log_init("shoal-worker");
+    crash_begin("shoal-worker");
     umask(077); /* other users must not read rows, logs and jobs */
     (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
-    if (rc == 0 && a.stay && !a.check_only) /* at a reload, not at the start */
+    if (rc == 0 && a.stay && !a.check_only) { /* at a reload, not at the start */
         starts_begin();
+        instance_folder("CACHE_DIRECTORY", path, sizeof path);
+        if (path[0] != '\0')
+            crash_folder(path);
+    }
     if (rc == 0 && !a.stay)
         rc = settings_take(&a, &job, &have_job, &e);
     else if (rc == 0)

@@ -3,6 +3,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/replay.h"
 #include "embedding/engine.h"
+#include "proto/base/crash.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
@@ -99,6 +100,7 @@ static void version(void)
 int main(int argc, char **argv)
 {
     log_init("shoal");
+    crash_begin("shoal");
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         version();
         return 0;
