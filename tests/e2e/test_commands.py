@@ -56,7 +56,7 @@ CANNOT = {
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
-                            "SHOAL_SIM_KIND=2 SHOAL_SIM_FIRST=1 SHOAL_SIM_SEEDS=40 build/release/bin/sim_test_moves": CTEST},
+                            "tests/sim/seeds --of moves": LONG},
 }
 
 RUN, KEPT, EMPTY = "--run-dir runs/kept", "runs/kept/checkpoints", "tcp://EMPTY"
