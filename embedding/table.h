@@ -185,6 +185,7 @@ int table_image_check(const struct table *t, uint32_t tablet, const void *image,
 void table_clear(struct table *t, uint32_t tablet);
 /* True when the tablet has anything: rows, undo, a clock, keys that wait or have a name. */
 bool table_tablet_holds(const struct table *t, uint32_t tablet);
+bool table_image_holds(const void *image); /* the same of an image that was checked */
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* counted as in table_rows */
 /* bytes of the tablet's pages, index and set of cold keys */
 uint64_t table_tablet_memory(const struct table *t, uint32_t tablet);

@@ -326,17 +326,11 @@ static int check_idle(const struct engine *g, uint32_t table, uint32_t tablet, s
 }
 
 /* True when the image, which was checked, is that of an empty tablet, as it is here. 3 */
-static bool is_nothing(const struct engine *g, const struct record_tablet_in *h, const char *image,
-                       size_t bytes)
+static bool is_nothing(const struct engine *g, const struct record_tablet_in *h, const char *image)
 {
-    const struct table *t = g->table[h->table].table;
-    char here[256];
-    size_t count = table_image_bytes(t, h->tablet), before = bytes - count;
-    if (holds(g, h->table, h->tablet) || bytes < count || count > sizeof here ||
-        h->column_bytes != 2 * sizeof(uint32_t))
-        return false;
-    table_image_write(t, h->tablet, here);
-    return before == sizeof *h + h->column_bytes && memcmp(image + before, here, count) == 0;
+    bool marked = h->column_bytes != 2 * sizeof(uint32_t);
+    return !holds(g, h->table, h->tablet) && !marked &&
+           !table_image_holds(image + sizeof *h + h->column_bytes);
 }
 
 int engine_take(struct engine *g, uint32_t tablet, const void *image, size_t bytes,
@@ -361,7 +355,7 @@ int engine_take(struct engine *g, uint32_t tablet, const void *image, size_t byt
         rc = err_set(e, SHOAL_E_CORRUPT,
                      "the image is of tablet %u of table %u, not of tablet %u of table %u",
                      h.tablet, h.table, own, number);
-    if (rc == 0 && !is_nothing(g, &h, image, bytes))
+    if (rc == 0 && !is_nothing(g, &h, image))
         rc = engine_record(g, RECORD_TABLET_IN, image, bytes, e);
     *sequence = g->sequence;
     return rc;

@@ -140,6 +140,14 @@ bool table_tablet_holds(const struct table *t, uint32_t tablet)
            own->life != NULL || own->batches > 0;
 }
 
+bool table_image_holds(const void *image)
+{
+    struct image_header h;
+    memcpy(&h, image, sizeof h);
+    return h.row_count > 0 || h.cold_count > 0 || h.undo_clock > 0 || h.batches > 0 ||
+           h.clock > 0 || image_life_bytes(&h) > 0;
+}
+
 /* Writes rows in the index's order: this passes its lines once, and prefetches the rows of the next
  * buckets. This order, and that of cold and waiting keys, may depend on a salt: two images of the
  * same rows have equal lengths but perhaps other bytes. */

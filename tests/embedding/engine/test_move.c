@@ -417,6 +417,31 @@ START_TEST(an_empty_tablet_needs_no_record)
 }
 END_TEST
 
+/* Each move begins another epoch of the tablet (cold.h), which is no content. */
+START_TEST(an_empty_tablet_that_has_moved_before_needs_no_record)
+{
+    struct err e = {0};
+    size_t bytes;
+    uint64_t rows, sequence;
+    pair_open(DURABLE_JOURNAL, true);
+    train(0, 1);
+    move_over(&a, &b, MOVED);
+    handed_over(MOVED);
+    void *image = move_give(&a, MOVED, &bytes, &rows, &e);
+    owner[MOVED] = 0;
+    move_lead(&a, owner, 0);
+    move_lead(&b, owner, 1);
+    ck_assert_int_eq(engine_tablets_drop(b.g, &(uint32_t){MOVED}, 1, &e), 0);
+    ck_assert_uint_ne(table_cold_epoch(engine_table(a.g, 0), MOVED),
+                      table_cold_epoch(engine_table(b.g, 0), MOVED));
+    uint64_t before = b.g->sequence;
+    ck_assert_int_eq(engine_take(b.g, MOVED, image, bytes, &sequence, &e), 0);
+    ck_assert_uint_eq(b.g->sequence, before);
+    free(image);
+    close_all();
+}
+END_TEST
+
 START_TEST(a_load_that_may_be_taken_back_stays)
 {
     struct err e = {0};
@@ -485,6 +510,7 @@ int main(void)
     tcase_add_test(t, no_tablet_moves_beside_a_cut_or_a_push);
     tcase_add_test(t, undo_moves_with_its_tablet);
     tcase_add_test(t, an_empty_tablet_needs_no_record);
+    tcase_add_test(t, an_empty_tablet_that_has_moved_before_needs_no_record);
     tcase_add_test(t, a_load_that_may_be_taken_back_stays);
     tcase_add_test(t, strays_are_found);
     return suite_main(s);
