@@ -125,9 +125,6 @@ struct load_write {
 /* On an I/O thread: writes the next built images, or the last batch. */
 void load_write_run(struct offload *w);
 
-/* Syncs the journal on an I/O thread. */
-int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e);
-
 /* Ends the current load if it is that of `run` or an older one and shares a table with `of`; its
  * done gets STOPPED. *tables: tables that may have images of it in the store. False: a step is in
  * progress, try again when it is done. */

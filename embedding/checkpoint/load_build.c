@@ -529,16 +529,6 @@ static int write_seal(struct engine *g, struct err *e)
     return store_write(g->store, item, 2, e);
 }
 
-int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e)
-{
-    journal_sync_run(sync);
-
-    if (sync->status == 0)
-        return 0;
-
-    return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing", g->dir);
-}
-
 void load_write_run(struct offload *work)
 {
     struct load_write *w = container_of(work, struct load_write, work);
@@ -547,7 +537,7 @@ void load_write_run(struct offload *work)
     SHOAL_ASSERT(w->sync.count > 0); /* 4 */
     /* load.c, 3: the marker was written before the first image */
     SHOAL_ASSERT(!w->seal || !w->marked);
-    int rc = load_sync_run(w->g, &w->sync, &w->err);
+    int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0 && w->marked) {
         make_marker(w->g, true, &item, &marker);
         rc = store_write(w->g->store, &item, 1, &w->err);

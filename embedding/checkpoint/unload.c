@@ -20,6 +20,7 @@
  *     [test: a_run_that_may_have_trained_keeps_its_rows]
  */
 #include "embedding/checkpoint/load.h"
+#include "embedding/engine/flush.h"
 #include "embedding/engine/recover.h"
 #include "embedding/follow.h"
 #include "proto/base/assert.h"
@@ -84,7 +85,7 @@ static int clear(struct unload_work *w)
     item.value_bytes = sizeof marker;
     int rc = store_write(s, &item, 1, &w->err);
     if (rc == 0)
-        rc = load_sync_run(w->g, &w->sync, &w->err);
+        rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_flush(s, &w->err);
     if (rc == 0)

@@ -180,11 +180,9 @@ static int decide(struct clear_work *w)
                                  {.value = &w->marker, .value_bytes = sizeof w->marker}};
     stored_control_key(&item[0]);
     stored_load_key(&item[1]);
-    journal_sync_run(&w->sync);
-    if (w->sync.status != 0)
-        return err_set(&w->err, w->sync.status,
-                       "cannot sync the journal in %s: its disk is failing", w->g->dir);
-    int rc = store_write(w->g->store, item, 2, &w->err);
+    int rc = flush_sync(w->g, &w->sync, &w->err);
+    if (rc == 0)
+        rc = store_write(w->g->store, item, 2, &w->err);
     if (rc == 0)
         rc = store_flush(w->g->store, &w->err);
     return rc;

@@ -266,12 +266,8 @@ static void cut_run(struct offload *w)
         return; /* the copy is the cut */
     c->part.facts = c->facts;
     c->part.facts.bytes = 0; /* sum over the named files */
-    if (c->synced) {         /* 5 */
-        journal_sync_run(&c->sync);
-        if (c->sync.status != 0)
-            c->status =
-                err_set(&c->err, c->sync.status, "cannot sync the journal of %s", c->g->dir);
-    }
+    if (c->synced)           /* 5 */
+        c->status = flush_sync(c->g, &c->sync, &c->err);
     if (c->status == 0)
         c->status = make_parts(c);
     if (c->status == 0)

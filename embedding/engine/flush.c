@@ -4,6 +4,7 @@
  *    rows at apply, and an image needs both. [assert: flush_put_image]
  * 2. Images reach the disk after the journal: the journal is synced before the store is flushed, so
  *    a stored tablet is never ahead of it. [assert: write_batch]
+ *    [test: what_is_stored_was_journalled_before, what_a_scrub_stores_was_journalled_before]
  * 3. `durable` moves only when a flush of the store has returned; only `durable` trims the journal.
  *    [test: test_recover]
  * 4. The round visits all tablets in order and skips clean ones, so the oldest image is always
@@ -194,6 +195,18 @@ static int gather(struct engine *g, uint64_t limit, bool room)
     return flush_put_control(g, g->sequence);
 }
 
+int flush_sync(const struct engine *g, struct journal_sync *sync, struct err *e)
+{
+    journal_sync_run(sync);
+
+    if (sync->status == 0)
+        return 0;
+
+    return err_set(e, sync->status,
+                   "cannot sync the journal in %s: its disk is failing; restart to recover",
+                   g->dir);
+}
+
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
     /* 2; a replay has synced the journal before */
@@ -204,11 +217,9 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
     if (rc != 0 || !flush)
         return rc;
     if (sync != NULL)
-        journal_sync_run(sync);
-    if (sync != NULL && sync->status != 0)
-        return err_set(e, sync->status,
-                       "cannot sync the journal in %s: its disk is failing; restart to recover",
-                       g->dir);
+        rc = flush_sync(g, sync, e);
+    if (rc != 0)
+        return rc;
     return store_flush(g->store, e);
 }
 

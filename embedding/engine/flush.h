@@ -19,16 +19,21 @@ uint64_t flush_image_bytes(const struct engine *g);
 uint64_t flush_whole_bytes(const struct engine *g, uint32_t table);
 /* Trims the journal as far as durable images, control state and cuts allow. */
 void flush_trim(struct engine *g);
+/* Syncs the journal, as collected by journal_sync_peek, before the store is flushed or rewritten:
+ * the store must not be ahead of it (flush.c, 2). On an I/O thread. IO. */
+struct journal_sync;
+int flush_sync(const struct engine *g, struct journal_sync *sync, struct err *e);
 /* Writes every dirty tablet and flushes, on this thread: for a clean stop. */
 int flush_all(struct engine *g, struct err *e);
-/* Rewrites the store, so that its files have no overwritten value. IO: some remain. On an I/O
- * thread, while nothing else writes there. */
+/* Flushes and rewrites the store, so that its files have no overwritten value; the journal was
+ * synced before (flush_sync). IO: some remain. On an I/O thread, while nothing else writes
+ * there. */
 int flush_rewrite(struct store *s, struct err *e);
 /* True when overwritten images take about as much of the store as `images`, the bytes of current
  * ones, or more, and more than tidying writes again. */
 bool flush_overgrown(struct store *s, uint64_t images);
-/* Deletes files whose images were all overwritten. On an I/O thread, while nothing else writes
- * there. */
+/* Flushes, and deletes files whose images were all overwritten; all that is flushed was synced in
+ * the journal before (flush_sync). On an I/O thread, while nothing else writes there. */
 int flush_tidy(struct store *s, struct err *e);
 /* Marks every tablet that may have an image as dirty, so that its image is written again. */
 void flush_touch_images(struct engine *g);

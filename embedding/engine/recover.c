@@ -391,6 +391,15 @@ int engine_recover(struct engine *g, struct err *e)
                        "%s: the journal begins at record %" PRIu64
                        ", rows are stored up to %" PRIu64 "; segments are missing",
                        g->dir, first, r.to.control);
+    /* floor 0: not known (load.c, cut_copy.c) */
+    if (r.to.floor > 0 && MAX(last, r.to.floor) < r.to.control)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s: rows are stored up to record %" PRIu64
+                       ", those of some tablets only up to %" PRIu64
+                       ", and the journal ends at %" PRIu64
+                       "; segments are missing, or the disk has lost what it reported as "
+                       "written: restore a checkpoint",
+                       g->dir, r.to.control, r.to.floor, last);
     if (last < r.to.control && last > 0)
         log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64,
                  g->dir, r.to.control, last);

@@ -4,7 +4,8 @@
  *     engine_scrub: a new journal segment begins
  *        -> every tablet that changed is written (flush.c, urgent)    scrub_urgent
  *        -> the older segments are trimmed, none is used again        scrub_step
- *        -> on an I/O thread: store rewritten, archive blanked        scrub_run
+ *        -> on an I/O thread: archive blanked, journal synced,
+ *           store rewritten                                           scrub_run
  *        -> done                                                      scrub_done
  *
  * A scrub waits for a cut that is held or being made; flushing pauses while the store is rewritten.
@@ -49,8 +50,9 @@ struct scrub_work {
     struct store_item *item;
     uint32_t items;
     uint64_t records;
+    struct journal_sync sync;
     int status;
-    bool stored; /* the store failed: it must not be written again (store.h) */
+    bool broken; /* journal or store failed: they must not be written again */
     struct err err;
 };
 
@@ -154,7 +156,9 @@ static void scrub_run(struct offload *w)
     const struct scrub *of = scrub_of(s->g);
     struct archive_wish wish = wish_of(of->schema, of->keys, of->count, &of->stop);
     s->status = archive_blank(&s->files, &wish, &s->records, &s->err);
-    s->stored = s->status == 0;
+    s->broken = s->status == 0;
+    if (s->status == 0)
+        s->status = flush_sync(s->g, &s->sync, &s->err); /* the store may have unflushed batches */
     if (s->status == 0)
         s->status = store_write(s->g->store, s->item, s->items, &s->err);
     if (s->status == 0)
@@ -169,14 +173,16 @@ static void scrub_done(struct offload *w)
     engine_scrub_done done = scrub_of(g)->done;
     void *context = scrub_of(g)->context;
     uint64_t sequence = scrub_of(g)->sequence;
+    struct err ignored;
     g->flush.busy = false;
+    journal_sync_end(g->journal, &s->sync, &ignored); /* s->status has a failure */
     cursor_files_free(&s->files);
     free(s->item);
     scrub_free(g);
     if (w->cancelled)
         return;
     done(context, s->status, s->status == 0 ? "" : s->err.text, sequence);
-    if (s->status != 0 && s->stored)
+    if (s->status != 0 && s->broken)
         engine_fail(g, &s->err);
     engine_flush_step(g);
 }
@@ -223,6 +229,7 @@ static void scrub_step(struct engine *g)
     s->working = true;
     g->flush.busy = true; /* the store has one user at a time */
     w->g = g;
+    journal_sync_peek(g->journal, &w->sync);
     engine_work(g, &w->work, scrub_run, scrub_done);
 }
 

@@ -21,9 +21,12 @@
 #include "embedding/checkpoint.h"
 #include "embedding/engine/apply.h"
 #include "embedding/engine/engine_state.h"
+#include "embedding/engine/flush.h"
 #include "embedding/engine/tier.h"
+#include "embedding/follow.h"
 #include "embedding/move.h"
 #include "embedding/rows/table_inner.h"
+#include "embedding/store/stored.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
@@ -1639,6 +1642,68 @@ START_TEST(what_a_replay_stores_was_journalled_before)
 }
 END_TEST
 
+static void on_scrubbed_as(void *context, int status, const char *text, uint64_t sequence)
+{
+    (void)text, (void)sequence;
+    *(int *)context = status;
+}
+
+/* Writes one tablet as a batch does that is not to be flushed. */
+static void batch_write(struct engine *g)
+{
+    struct flush_state *f = &g->flush;
+    struct err e = {0};
+    ck_assert(!f->busy);
+    f->items = f->bytes = 0;
+    ck_assert(flush_room(g, 2, stored_tablet_bytes(engine_table(g, 0), &g->runs, 0)));
+    flush_put_image(g, 0, 0, g->sequence);
+    ck_assert_int_eq(flush_put_control(g, g->sequence), 0);
+    ck_assert_msg(store_write(g->store, f->item, f->items, &e) == 0, "%s", e.text);
+    f->since_flush += f->bytes;
+    free(f->control);
+    f->control = NULL;
+}
+
+/* A scrub rewrites the store, and with it batches that are not flushed yet: those that were written
+ * while it waited for a follower to read the journal. */
+START_TEST(what_a_scrub_stores_was_journalled_before)
+{
+    static struct history h;
+    uint64_t keys[64];
+    int status = 1;
+    struct err e = {0};
+    history_begin(&h, 400 + (uint64_t)_i);
+    h.durability = DURABLE_JOURNAL;
+    h.segment = 1u << 20;
+    h.keep = 0;
+    has_memory(&h, false);
+    life_open(&h);
+    life_begin(&h);
+    struct engine *g = h.rig.g;
+    struct entry *o = entry_new(&h, NAME);
+    o->dice -= o->dice % 4; /* erased */
+    uint32_t n = keys_make(o, 48, keys), table = o->table;
+    ck_assert_int_eq(entry_do(&h, o), 0);
+    engine_records_keep(g, g->sequence - 1);
+    ck_assert_int_eq(engine_scrub(g, table, keys, n, on_scrubbed_as, &status, &e), 0);
+    embedding_env_run(&h.rig.env);
+    ck_assert_uint_eq(flush_floor(g), g->sequence);
+    for (uint32_t i = 0; i < 40; i++)
+        op_push(&h);
+    batch_write(g);
+    engine_records_keep(g, UINT64_MAX);
+    for (uint32_t i = 0; i < 100 && status == 1; i++) {
+        engine_flush_step(g);
+        (void)embedding_env_step(&h.rig.env);
+    }
+    ck_assert_int_eq(status, 0);
+    disk_off(h.disk, (uint64_t)_i);
+    life_close(&h, false);
+    disk_on(h.disk);
+    history_end(&h);
+}
+END_TEST
+
 /* _i: the way of failing. Opening and closing are among the calls. */
 START_TEST(every_call_may_be_the_one_that_fails)
 {
@@ -1675,6 +1740,7 @@ int main(void)
     tcase_add_loop_test(calls, what_is_stored_was_journalled_before, 0, 4);
     tcase_add_loop_test(calls, what_a_close_stores_was_journalled_before, 0, 2);
     tcase_add_loop_test(calls, what_a_replay_stores_was_journalled_before, 0, 4);
+    tcase_add_loop_test(calls, what_a_scrub_stores_was_journalled_before, 0, 8);
     tcase_add_loop_test(calls, every_call_may_be_the_one_that_fails, 0, 6);
     suite_add_tcase(suite, t);
     suite_add_tcase(suite, calls);

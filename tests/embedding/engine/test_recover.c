@@ -691,6 +691,32 @@ START_TEST(records_go_on_behind_what_is_stored)
 }
 END_TEST
 
+/* The images of some tablets are ahead of a journal that has lost its end, those of others are
+ * not. */
+START_TEST(a_journal_that_ends_before_some_stored_rows_is_refused)
+{
+    char path[LIMIT_PATH];
+    struct err e = {0};
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 4);
+    ck_assert_int_eq(flush_all(s.g, &e), 0);
+    rig_train(&s, 1, 0, 0, 4, 8);
+    s.g->flush.items = s.g->flush.bytes = 0;
+    ck_assert(flush_room(s.g, 2, stored_tablet_bytes(s.g->table[0].table, &s.g->runs, 0)));
+    flush_put_image(s.g, 0, 0, s.g->sequence);
+    ck_assert_int_eq(flush_put_control(s.g, s.g->sequence), 0);
+    ck_assert_int_eq(store_write(s.g->store, s.g->flush.item, s.g->flush.items, &e), 0);
+    ck_assert_int_eq(store_flush(s.g->store, &e), 0);
+    uint64_t bytes = journal_bytes(s.g->journal);
+    rig_close(&s, false);
+    ck_assert_int_eq(truncate(segment(0, path), (off_t)bytes - 40), 0);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "those of some tablets only up to 6"));
+}
+END_TEST
+
 START_TEST(flipped_byte_in_the_middle_is_refused)
 {
     char path[LIMIT_PATH];
@@ -970,6 +996,7 @@ int main(void)
         tcase_add_test(t, a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes);
         tcase_add_test(t, torn_last_record_is_as_if_never_sent);
         tcase_add_test(t, records_go_on_behind_what_is_stored);
+        tcase_add_test(t, a_journal_that_ends_before_some_stored_rows_is_refused);
         tcase_add_test(t, flipped_byte_in_the_middle_is_refused);
         tcase_add_test(t, missing_journal_is_refused);
         tcase_add_test(t, fsync_mode_comes_back_too);
