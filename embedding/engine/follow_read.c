@@ -284,7 +284,7 @@ uint64_t follow_floor(const struct engine *g, uint64_t floor)
 
 bool engine_records_press(const struct engine *g)
 {
-    return g->journal != NULL && g->readers.keep < flush_floor(g) && is_beyond(g, 6);
+    return g->journal != NULL && is_beyond(g, 6) && g->readers.keep < flush_floor(g);
 }
 
 void follow_free(struct engine *g)

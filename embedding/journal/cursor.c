@@ -172,13 +172,36 @@ static int unknown(const struct journal_cursor *c, const struct record_header *h
 
 /* ---- where records end ---- */
 
+/* Moves *at to the next place with a record's magic, or to the file's end: most of what lies behind
+ * the last record is zeros. */
+static int magic_behind(struct journal_cursor *c, uint64_t *at, struct err *e)
+{
+    char *bytes;
+    while (*at + RECORD_ALIGN <= c->size) {
+        uint64_t held = c->held_at + c->held, left = RECORD_ALIGN; /* at first one more window */
+        if (c->held > 0 && *at >= c->held_at && *at + RECORD_ALIGN <= held)
+            left = (held - *at) / RECORD_ALIGN * RECORD_ALIGN;
+        int rc = window(c, *at, left, &bytes, e);
+        if (rc != 0)
+            return rc;
+        for (size_t i = 0; i < left; i += RECORD_ALIGN, *at += RECORD_ALIGN)
+            if (record_begins(bytes + i))
+                return 0;
+    }
+    *at = c->size;
+    return 0;
+}
+
 /* The highest `synced` in any record at or behind `at`. */
 static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced, struct err *e)
 {
     struct record_header h;
     const void *payload;
-    while (at < c->size) {
-        int rc = record_at(c, at, &h, &payload, e);
+    for (;;) {
+        int rc = magic_behind(c, &at, e);
+        if (rc != 0 || at >= c->size)
+            return rc;
+        rc = record_at(c, at, &h, &payload, e);
         if (rc != 0 && rc != SHOAL_E_END && rc != SHOAL_E_VERSION)
             return rc;
         if (rc != SHOAL_E_END && h.synced > *synced)
@@ -186,7 +209,6 @@ static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced
 
         at += rc == SHOAL_E_END ? RECORD_ALIGN : record_length(&h);
     }
-    return 0;
 }
 
 /* The records of the current file end although more may follow. CORRUPT if that is damage, END if

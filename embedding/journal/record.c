@@ -13,6 +13,13 @@ size_t record_head_bytes(const struct record_header *h)
     return sizeof *h;
 }
 
+bool record_begins(const void *at)
+{
+    uint32_t magic;
+    memcpy(&magic, at, sizeof magic);
+    return magic == RECORD_MAGIC || magic == RECORD_MAGIC_0_2_0;
+}
+
 bool record_head(const void *at, size_t available, struct record_header *h)
 {
     *h = (struct record_header){0};
@@ -20,7 +27,7 @@ bool record_head(const void *at, size_t available, struct record_header *h)
         return false;
 
     memcpy(&h->magic, at, sizeof h->magic);
-    if (h->magic != RECORD_MAGIC && h->magic != RECORD_MAGIC_0_2_0)
+    if (!record_begins(at))
         return false;
     if (available < record_head_bytes(h))
         return false;

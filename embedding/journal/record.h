@@ -177,6 +177,7 @@ bool record_segment_good(const struct segment_header *h, uint64_t generation);
 
 /* Bytes of a record that this release writes, with padding. */
 size_t record_bytes(size_t payload_bytes);
+bool record_begins(const void *at); /* true when the 4 bytes there are a record's magic */
 /* Copies the head of a record from at most `available` bytes; what a head of 0.2.0 lacks is 0.
  * False: there is none. */
 bool record_head(const void *at, size_t available, struct record_header *h);

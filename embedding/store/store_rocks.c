@@ -38,6 +38,7 @@
 #define BLOCK_BYTES (2u << 10) /* bytes that are read and checked for one row */
 #define READAHEAD (4u << 20)
 #define MEMTABLE_MOST (256u << 20)
+#define OPENING_THREADS 4
 /* with a memory limit: a scan has a file of each level and a few more open */
 #define READAHEAD_BOUND (256u << 10)
 
@@ -435,6 +436,8 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_max_background_jobs(o, 2);
     rocksdb_options_set_paranoid_checks(o, 1);
     rocksdb_options_set_max_open_files(o, files_most());
+    /* else each opening begins 15 threads, whatever the number of files */
+    rocksdb_options_set_max_file_opening_threads(o, OPENING_THREADS);
     rocksdb_options_set_keep_log_file_num(o, 2);
     rocksdb_options_set_max_log_file_size(o, 1u << 20);
     rocksdb_options_set_info_log_level(o, 2);

@@ -33,16 +33,12 @@ int request_pool_init(struct request_pool *p, uint64_t bytes_max)
     p->block = calloc(PLACES, sizeof *p->block);
     if (p->block == NULL)
         return SHOAL_E_NOMEM;
-    for (uint32_t i = PLACES; i-- > 0;) {
-        p->block[i].next = p->free;
-        p->free = &p->block[i];
-    }
     return 0;
 }
 
 void request_pool_close(struct request_pool *p)
 {
-    for (uint32_t i = 0; p->block != NULL && i < PLACES; i++)
+    for (uint32_t i = 0; i < p->begun; i++)
         msg_free(p->block[i].m);
     free(p->block);
     *p = (struct request_pool){0};
@@ -141,13 +137,18 @@ struct request *request_take(struct request_pool *p, const struct request_from *
         holder = from->peer;
     struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
+    if (q == NULL && p->begun < PLACES)
+        q = &p->block[p->begun];
     SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);
     SHOAL_ASSERT(!at_once || w->type == WIRE_TYPE_PUSH);
     if (!room(s, holder, bytes, at_once)) {
         s->refused = true;
         return NULL;
     }
-    p->free = q->next;
+    if (q == p->free)
+        p->free = q->next;
+    else
+        p->begun++;
     s->used++;
     s->bytes += bytes;
     count_of(s, holder)->used++;

@@ -73,7 +73,8 @@ struct request_share {
 struct request_pool {
     /* owned: both shares', and some more for pushes that are taken at once */
     struct request *block;
-    struct request *free;
+    uint32_t begun; /* places of it that were ever taken; the memory of the others is untouched */
+    struct request *free; /* of the begun ones */
     struct request_share share[REQUEST_KINDS];
 };
 

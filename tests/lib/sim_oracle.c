@@ -3,6 +3,7 @@
 #include "tests/lib/sim_oracle.h"
 #include "proto/base/array.h"
 #include "proto/base/key.h"
+#include "proto/base/rng.h"
 #include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
 
@@ -20,6 +21,7 @@
 
 struct request_seen {
     uint64_t line, id;
+    uint64_t before; /* the one before it in its bucket, counted from 1; 0: none */
     enum wire_type type;
     union {
         struct wire_PUSH push;
@@ -37,6 +39,7 @@ static struct {
     struct cluster *c;
     char who[64];
     struct request_seen request[REQUESTS];
+    uint64_t newest[REQUESTS]; /* by bucket: the newest request, counted from 1; 0: none */
     uint64_t requests, pushes; /* so far */
     uint64_t lost;             /* batches lost with power, counted by tablet */
     bool power;                /* power may have taken some */
@@ -325,10 +328,17 @@ static void digested(const struct shard *s)
 
 /* ---- the net --------------------------------------------------------------------------------- */
 
+static uint64_t *bucket_of(uint64_t line, uint64_t id)
+{
+    return &o.newest[rng_mix(line ^ rng_mix(id)) % REQUESTS];
+}
+
 static void request_note(uint64_t line, const struct wire *w)
 {
     struct request_seen *q = &o.request[o.requests++ % REQUESTS];
-    *q = (struct request_seen){.line = line, .id = w->id, .type = w->type};
+    uint64_t *newest = bucket_of(line, w->id);
+    *q = (struct request_seen){.line = line, .id = w->id, .before = *newest, .type = w->type};
+    *newest = o.requests;
     if (w->type == WIRE_TYPE_PUSH)
         q->u.push = w->u.PUSH;
     else if (w->type == WIRE_TYPE_PULL)
@@ -340,10 +350,11 @@ static void request_note(uint64_t line, const struct wire *w)
 static const struct request_seen *request_of(uint64_t line, uint64_t id, enum wire_type type)
 {
     uint64_t oldest = o.requests > REQUESTS ? o.requests - REQUESTS : 0;
-    for (uint64_t i = o.requests; i > oldest; i--) {
+    for (uint64_t i = *bucket_of(line, id); i > oldest;) {
         const struct request_seen *q = &o.request[(i - 1) % REQUESTS];
         if (q->line == line && q->id == id && q->type == type)
             return q;
+        i = q->before;
     }
     return NULL;
 }

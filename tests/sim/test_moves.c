@@ -401,6 +401,27 @@ static void joins(struct rng *r)
     ck_assert_msg(way == STAYS, "%s: a server does not join", who);
 }
 
+/* Plans without a job. They pause for nine times as long as a group of tablets took, for minutes of
+ * virtual time and most of a seed's real time: half of the seeds stop the plan that is under way
+ * and begin no other one, and half of the others lose no message meanwhile. */
+static void after_job(struct rng *r, const struct kind *k, uint64_t seed)
+{
+    struct err e;
+    bool goes_on = seed % 4 < 2;
+    if (seed % 4 == 1)
+        sim_faults(cluster.sim, 0, cluster.options.sim.duplicate);
+    if (!goes_on && cluster.coord->fleet.moves.kind != MOVES_NONE)
+        (void)coord_moves_stop(&cluster.coord->fleet, &e);
+    ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
+    joins(r);
+    if (seed == 0 || !goes_on || k->durability == DURABLE_MEMORY)
+        return;
+    leave_begin(r);
+    joins(r);
+    plan(r);
+    ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static struct oracle_rows calm;
@@ -446,15 +467,7 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     /* a return begins another run */
     ck_assert(k->back == (cluster.coord->slot[0].at.run != cluster.coord->slot[0].at.number));
     cluster_mend(&cluster);
-    ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end", who);
-    joins(&r);
-    if (seed != 0 && k->durability != DURABLE_MEMORY) { /* also without a job */
-        leave_begin(&r);
-        joins(&r);
-        plan(&r);
-        ck_assert_msg(sim_run(cluster.sim, in(BOUND), no_plan, NULL), "%s: the plan does not end",
-                      who);
-    }
+    after_job(&r, k, seed);
     bool settled = cluster_settle(&cluster, in(BOUND));
     ck_assert_msg(settled, "%s: the shards do not come back", who);
     struct oracle_rows rows;

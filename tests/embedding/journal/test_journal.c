@@ -64,6 +64,7 @@ static void see(struct seen *s, const struct journal_record *r)
 }
 
 static uint64_t elsewhere; /* records up to it are on disk elsewhere */
+static uint32_t segment_bytes = SEGMENT;
 
 static struct journal *opened(struct seen *seen, uint64_t *last, int *rc, struct err *e)
 {
@@ -73,7 +74,7 @@ static struct journal *opened(struct seen *seen, uint64_t *last, int *rc, struct
     struct journal_record r;
     *seen = (struct seen){.ordered = true};
     *last = 0;
-    ck_assert_int_eq(journal_open(dir, SEGMENT, &j, e), 0);
+    ck_assert_int_eq(journal_open(dir, segment_bytes, &j, e), 0);
     ck_assert_int_eq(cursor_gather(NULL, j, &files, e), 0);
     cursor_open(&c, &files, 0, UINT64_MAX, CURSOR_WHOLE);
     c.floor = elsewhere;
@@ -250,6 +251,33 @@ START_TEST(damage_to_synced_records_is_refused)
     ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, path));
     ck_assert_ptr_nonnull(strstr(e.text, "10304")); /* 64 + 2 * 5120 */
+    journal_close(j);
+}
+END_TEST
+
+/* The only record that says so lies behind more zeros than the reader has in memory. */
+START_TEST(damage_before_many_zeros_is_refused)
+{
+    static const char zeros[300 * (120 + PAYLOAD)];
+    char path[LIMIT_PATH];
+    segment_bytes = 4u << 20;
+    struct journal *j = open_good(0);
+    append(j, 300);
+    sync_all(j);
+    append(j, 1);
+    journal_close(j);
+    ck_assert_int_eq(files("seg-", path), 1);
+    int fd = open(path, O_WRONLY);
+    size_t bytes = 299 * (120 + PAYLOAD);
+    ck_assert_int_eq(pwrite(fd, zeros, bytes, 64 + 120 + PAYLOAD), (ssize_t)bytes);
+    close(fd);
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    j = opened(&seen, &last, &rc, &e);
+    ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
+    ck_assert_uint_eq(last, 1);
     journal_close(j);
 }
 END_TEST
@@ -668,6 +696,7 @@ int main(void)
     tcase_add_test(t, a_torn_tail_ends_the_journal);
     tcase_add_test(t, what_follows_a_torn_record_is_never_taken_up_again);
     tcase_add_test(t, damage_to_synced_records_is_refused);
+    tcase_add_test(t, damage_before_many_zeros_is_refused);
     tcase_add_test(t, damage_in_an_earlier_segment_is_refused);
     tcase_add_test(t, a_missing_segment_is_refused);
     tcase_add_test(t, an_unsynced_gap_is_given_up_with_what_follows);
