@@ -313,6 +313,8 @@ static void on_given(void *context, int status, const char *text, const void *im
 {
     struct held *h = context;
     (void)text, (void)rows;
+    if (h->status != 1)
+        return; /* told late: do_out has given up */
     free(h->image);
     h->image = status == 0 ? malloc(bytes) : NULL;
     if (h->image != NULL)
@@ -339,14 +341,18 @@ static int do_out(struct rig *s, const struct entry *o, struct err *e)
     struct held *h = held_of(s);
     uint32_t tablet = global_of(o);
     uint64_t before = s->g->sequence;
+    if (s->g->gives > 0)
+        return SHOAL_E_AGAIN; /* one that is told late */
     h->status = 1;
     int rc = engine_give(s->g, tablet, on_given, h, e);
     while (rc == 0 && h->status == 1 && embedding_env_step(&s->env))
         ;
     if (rc == 0 && (h->status != 0 || s->fatal > 0))
         rc = SHOAL_E_AGAIN;
-    if (rc != 0)
+    if (rc != 0) {
+        h->status = 0;
         return rc;
+    }
     h->number = o->cut;
     h->tablet = tablet;
     lead_without(s, o);
