@@ -17,6 +17,8 @@
 
 #include "embedding/engine.h"
 
+struct msg;
+
 /* Most bytes of a position. */
 #define ENGINE_COPY_POSITION 64u
 
@@ -32,9 +34,11 @@ typedef void (*engine_copy_begun)(void *context, int status, const char *text, u
  * applied yet, or not all tablets are back; NO_SPACE, NOMEM, IO. */
 int engine_copy_begin(struct engine *g, engine_copy_begun done, void *context, struct err *e);
 /* status 0: a part, and the position of the next one (next_bytes 0: this was the last). Otherwise
- * the text is the cause. Called once, on the loop; all is valid during the call. */
-typedef void (*engine_copy_part)(void *context, int status, const char *text, const void *part,
-                                 size_t bytes, const void *next, size_t next_bytes);
+ * the text is the cause. Called once, on the loop; all is valid during the call. m: the message
+ * that has the part's bytes: msg_hold keeps them. */
+typedef void (*engine_copy_part)(void *context, int status, const char *text, struct msg *m,
+                                 const void *part, size_t bytes, const void *next,
+                                 size_t next_bytes);
 /* Reads the part at a position (position_bytes 0: the first), of about `most` bytes and never more
  * than LIMIT_FRAME_BYTES. A part may be read again. After 0 done will be called unless the engine
  * closes first. NOT_FOUND: there is no such copy, or the position is another's; AGAIN: its cut is

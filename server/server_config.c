@@ -16,6 +16,7 @@
 
 #define DISK_LEAST (16ull << 20)
 #define MEMORY_LEAST (1ull << 20)
+#define RATE_LEAST (1ull << 20)
 #define JOURNAL_LEAST (256ull << 10) /* four segments of the least size */
 
 static int take_string(const struct config *c, const char *name, const char *key, char *out,
@@ -142,6 +143,20 @@ static int check_memory(const struct config *c, const char *name, const struct s
                    name, config_line(c, "memory"), s->memory, s->shards, (uint64_t)MEMORY_LEAST);
 }
 
+/* At less than this a copy would hardly ever end. */
+static int check_rate(const struct config *c, const char *name, const struct server_config *s,
+                      struct err *e)
+{
+    SHOAL_ASSERT(s->shards > 0);
+    if (s->net.copy_rate == 0 || s->net.copy_rate / s->shards >= RATE_LEAST)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: net.copy_rate: %" PRIu64 " bytes a second for %u shards; a shard needs "
+                   "%" PRIu64 " at least: give it with its unit, such as 100MiB",
+                   name, config_line(c, "net.copy_rate"), s->net.copy_rate, s->shards,
+                   (uint64_t)RATE_LEAST);
+}
+
 /* A folder below which other programs name paths: "" or an absolute path. */
 static int take_root(const struct config *c, const char *name, char *out, size_t capacity,
                      struct err *e)
@@ -188,6 +203,7 @@ static int take_server(const struct config *c, const char *name, void *to, struc
     out->durability = (enum durability)config_enum(c, "durability");
     out->net.drop = config_float(c, "net.drop");
     out->net.io_threads = (uint32_t)config_int(c, "net.io_threads");
+    out->net.copy_rate = config_size(c, "net.copy_rate");
     out->insecure_plaintext = config_bool(c, "insecure_plaintext");
     SHOAL_ASSERT(out->shards > 0 && out->net.io_threads > 0); /* keys.h bounds both */
     SHOAL_ASSERT(out->journal.segment <= UINT32_MAX);
@@ -204,6 +220,8 @@ static int take_server(const struct config *c, const char *name, void *to, struc
         rc = check_journal(c, name, out, e);
     if (rc == 0)
         rc = check_disk(c, name, out, e);
+    if (rc == 0)
+        rc = check_rate(c, name, out, e);
     if (rc == 0)
         rc = server_config_endpoint(out, out->shards - 1, endpoint, e);
     return rc;

@@ -17,7 +17,7 @@
  *     durability: journal           # memory | journal | fsync
  *     keys: FILE                    # this server's key; over tcp peers must show theirs
  *     allow: FILE                   # the allow-list, for a server without a coordinator
- *     net: {drop: 0, io_threads: 1}
+ *     net: {drop: 0, io_threads: 1, copy_rate: 0}  # bytes a second; 0: no bound
  *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
  *     checkpoint_signers: ""        # loads only checkpoints that a key of this file signed
  *     insecure_plaintext: false     # listen on tcp without keys */
@@ -48,6 +48,7 @@ struct server_config {
     struct {
         double drop;
         uint32_t io_threads;
+        uint64_t copy_rate;
     } net;
     char checkpoint_root[LIMIT_PATH - 256];
     char checkpoint_signers[LIMIT_PATH];

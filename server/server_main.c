@@ -300,6 +300,7 @@ static int open_member(struct member *m, struct shard **shard)
                    .disk_watermark = c->disk_free,
                    .memory = sv->budget.engine},
         .waiting_max = sv->budget.waiting,
+        .copy_rate = c->net.copy_rate / c->shards,
         .process = process_figures,
         .pulse = pulse_cb,
         .allow = sv->keys != NULL ? allow_cb : NULL,

@@ -20,12 +20,14 @@
 #include "embedding/engine/space.h"
 #include "embedding/journal/cursor.h"
 #include "embedding/store/stored.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/msg.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,9 +52,12 @@ struct copy {
     struct journal_cursor cursor;
     struct journal_record record; /* the cursor's current one; head NULL: none */
     uint64_t record_next;         /* sequence that the cursor reads next; 0: it is not open */
-    /* a pair whose first piece was read: its next one needs no look into the store */
+    /* The pair that the last part ended before, or within: the next one needs no look into the
+     * store for it. */
     struct store_item kept;
-    void *value; /* owned */
+    struct copy_at kept_at; /* the position of the part that begins with it */
+    char *value;            /* owned; NULL: none */
+    size_t value_room;
 };
 
 struct read_work {
@@ -61,7 +66,8 @@ struct read_work {
     struct copy_at from, at;
     size_t most, bytes;
     uint32_t items;
-    char *part; /* owned; (most) */
+    struct msg *m; /* owned */
+    char *part;    /* its frame, (most) */
     engine_copy_part done;
     void *context;
     int status;
@@ -111,6 +117,8 @@ static void source_close(struct copy *c)
     cut_source_close(&c->source);
     free(c->value);
     c->value = NULL;
+    c->value_room = 0;
+    c->kept.key_bytes = 0;
     c->opened = false;
 }
 
@@ -167,15 +175,16 @@ static bool same_key(const struct copy_at *at, const void *key, size_t key_bytes
     return at->key_bytes == key_bytes && memcmp(at->key, key, key_bytes) == 0;
 }
 
-/* Keeps a pair that comes in pieces. */
-static int keep(struct copy *c, const void *key, size_t key_bytes, const void *value,
+/* Keeps the pair that the part at `r->at` begins with. */
+static int keep(struct read_work *r, const void *key, size_t key_bytes, const void *value,
                 size_t value_bytes, struct err *e)
 {
+    struct copy *c = r->c;
+    c->kept_at = r->at;
     if (value == c->value)
         return 0;
-    free(c->value);
-    c->value = malloc(value_bytes);
-    if (c->value == NULL)
+    c->kept.key_bytes = 0;
+    if (array_reserve(&c->value, value_bytes, &c->value_room) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %zu bytes of copy %" PRIu64, value_bytes,
                        c->number);
     memcpy(c->value, value, value_bytes);
@@ -183,6 +192,14 @@ static int keep(struct copy *c, const void *key, size_t key_bytes, const void *v
     c->kept.key_bytes = key_bytes;
     c->kept.value_bytes = value_bytes;
     return 0;
+}
+
+/* True when the part begins with the pair that is kept. */
+static bool begins_with_kept(const struct read_work *r)
+{
+    const struct copy_at *at = &r->c->kept_at;
+    return r->c->kept.key_bytes > 0 && r->at.offset == at->offset &&
+           same_key(&r->at, at->key, at->key_bytes);
 }
 
 static int put_pair(void *context, const void *key, size_t key_bytes, const void *value,
@@ -195,14 +212,13 @@ static int put_pair(void *context, const void *key, size_t key_bytes, const void
                        r->c->number);
 
     int rc = put_item(r, key, key_bytes, &item, e);
-    if (rc == SHOAL_E_END && r->at.offset == 0)
-        return rc; /* the pair is the next part's */
     if (rc != 0 && rc != SHOAL_E_END)
         return rc;
-
-    memcpy(r->at.key, key, key_bytes);
-    r->at.key_bytes = (uint32_t)key_bytes;
-    if (rc == SHOAL_E_END && keep(r->c, key, key_bytes, value, value_bytes, e) != 0)
+    if (rc == 0 || r->at.offset > 0) { /* else the pair is the next part's */
+        memcpy(r->at.key, key, key_bytes);
+        r->at.key_bytes = (uint32_t)key_bytes;
+    }
+    if (rc == SHOAL_E_END && keep(r, key, key_bytes, value, value_bytes, e) != 0)
         return SHOAL_E_NOMEM;
     if (rc == 0)
         r->at.key[r->at.key_bytes++] = 0; /* the smallest key above this one */
@@ -213,7 +229,7 @@ static int pairs_read(struct read_work *r, struct err *e)
 {
     struct copy *c = r->c;
     int rc = 0;
-    if (r->at.offset > 0 && c->value != NULL && same_key(&r->at, c->kept.key, c->kept.key_bytes))
+    if (begins_with_kept(r))
         rc = put_pair(r, c->kept.key, c->kept.key_bytes, c->value, c->kept.value_bytes, e);
 
     struct store_item from = {.key_bytes = r->at.key_bytes};
@@ -223,8 +239,7 @@ static int pairs_read(struct read_work *r, struct err *e)
     if (rc != 0)
         return rc;
 
-    free(c->value);
-    c->value = NULL;
+    c->kept.key_bytes = 0; /* its memory goes with the copy */
     r->at.stage = COPY_RECORDS;
     r->at.record = c->control.floor + 1;
     return 0;
@@ -513,10 +528,10 @@ static void read_done(struct offload *w)
     if (r->at.stage == COPY_END)
         next_bytes = 0;
     if (!w->cancelled && r->status != 0)
-        r->done(r->context, r->status, r->err.text, NULL, 0, NULL, 0);
+        r->done(r->context, r->status, r->err.text, NULL, NULL, 0, NULL, 0);
     else if (!w->cancelled)
-        r->done(r->context, 0, "", r->part, r->bytes, &r->at, next_bytes);
-    free(r->part);
+        r->done(r->context, 0, "", r->m, r->part, r->bytes, &r->at, next_bytes);
+    msg_free(r->m);
 }
 
 /* Reads a position, which came from another process. False: it is none of this copy. */
@@ -554,8 +569,10 @@ int engine_copy_read(struct engine *g, uint64_t number, const void *position, si
                             .most = MIN(MAX(most, PART_LEAST), LIMIT_FRAME_BYTES),
                             .done = done,
                             .context = context};
-    r->part = malloc(r->most);
+    r->m = msg_new();
+    r->part = msg_add(r->m, r->most);
     if (r->part == NULL) {
+        msg_free(r->m);
         free(r);
         return err_set(e, SHOAL_E_NOMEM, "no memory for a part of copy %" PRIu64, number);
     }

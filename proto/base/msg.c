@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,14 +123,28 @@ struct msg *msg_new(void)
     struct msg *m = pool_take(sizeof *m);
     if (m != NULL) {
         m->frame_count = 0;
+        m->owners = 1;
         m->next = NULL;
     }
     return m;
 }
 
+struct msg *msg_hold(struct msg *m)
+{
+    __atomic_add_fetch(&m->owners, 1, __ATOMIC_RELAXED);
+    return m;
+}
+
+/* True when the last owner lets go of it. One that is alone needs no locked instruction. */
+static bool is_last(struct msg *m)
+{
+    return __atomic_load_n(&m->owners, __ATOMIC_ACQUIRE) == 1 ||
+           __atomic_sub_fetch(&m->owners, 1, __ATOMIC_ACQ_REL) == 0;
+}
+
 void msg_free(struct msg *m)
 {
-    if (m == NULL)
+    if (m == NULL || !is_last(m))
         return;
     for (uint32_t i = 0; i < m->frame_count; i++)
         if (m->frame[i].release != NULL)

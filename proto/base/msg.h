@@ -1,10 +1,10 @@
 /* msg.h: a message as every layer sees it: one packed header and at most two raw little-endian
  * frames.
  *
- * The owner of a message frees it, once. Sending passes ownership on, whatever send returns. A
- * frame's bytes are 8-byte aligned and do not move until msg_free: a shard journals and applies a
- * push from the very bytes that it received. The pool behind frames is thread-safe, so a message
- * may be freed on another thread than it was made on. */
+ * The owner of a message frees it, once; msg_hold adds owners. Sending passes ownership on,
+ * whatever send returns. A frame's bytes are 8-byte aligned and do not move until msg_free: a shard
+ * journals and applies a push from the very bytes that it received. The pool behind frames is
+ * thread-safe, so a message may be freed on another thread than it was made on. */
 #ifndef PROTO_BASE_MSG_H
 #define PROTO_BASE_MSG_H
 
@@ -22,6 +22,7 @@ struct frame {
 
 struct msg {
     uint32_t frame_count; /* 1..LIMIT_FRAMES; frame 0 is the packed header (proto/wire) */
+    uint32_t owners;      /* msg_hold */
     struct frame frame[LIMIT_FRAMES];
     struct msg *next; /* for the owner's queues */
 };
@@ -29,6 +30,9 @@ struct msg {
 /* A message without frames; NULL when out of memory. */
 struct msg *msg_new(void);
 void msg_free(struct msg *m); /* NULL is fine */
+/* Gives m one more owner: its bytes stay until each owner has freed it, on any thread. Such a
+ * message is not sent. Returns m. */
+struct msg *msg_hold(struct msg *m);
 /* Appends a frame of `bytes` from the pool, uninitialised; returns its bytes, or NULL (out of
  * memory, or too many frames). m NULL: the message itself had no memory; NULL. */
 void *msg_add(struct msg *m, size_t bytes);

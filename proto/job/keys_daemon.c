@@ -66,6 +66,10 @@ const struct config_key keys_server[] = {
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL, .fallback = "0",
      .text = "share of replies lost on purpose, for tests"},
     {"net.io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
+    {"net.copy_rate", CONFIG_SIZE, 0, 0, NULL, .fallback = "0", .otherwise = "no bound",
+     .text =
+         "bytes a second, of all shards, that a copy of a shard that begins anew takes from its "
+         "leader: [Replicas](#replicas)"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
     KEYS_LOG,

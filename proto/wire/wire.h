@@ -284,7 +284,8 @@ struct wire_heat {
  *
  * A copy that follows tells lag_ms: for how long it has lacked a record of the leader (0: it has
  * all that it knows of); record_bytes: bytes of a record, on average; while it copies the leader's
- * rows: copied of about copy_bytes bytes, for copy_ms so far (copy_bytes 0: it copies nothing). */
+ * rows: copied of about copy_bytes bytes, for copy_ms until now or until all were there (copy_bytes
+ * 0: it copies nothing). */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
     B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
@@ -322,12 +323,14 @@ struct wire_heat {
     U32(shard) U32(copy) U64(term) U64(after) U64(last_term)
 #define WIRE_FOLLOW_REPLY(U32, U64, I32, F32, F64, B, STR) U64(term) U64(last) U64(back)
 /* A part of a cut of the shard, for a copy that begins anew. number 0: the leader makes the cut;
- * else the number that the first reply gave. frame 1: the position of this part, as the last reply
- * gave it (empty: the first part). Reply frame 1: the part; frame 2: the position of the next one
- * (empty: this was the last). sequence: the record that the cut is complete up to; bytes: an
- * estimate of all parts. NOT_FOUND: the leader has given the cut up: begin again. */
+ * else the number that the first reply gave. most: bytes of a part, about. frame 1: the position of
+ * this part, as the last reply gave it (empty: the first part). Reply frame 1: the part; frame 2:
+ * the position of the next one (empty: this was the last). sequence: the record that the cut is
+ * complete up to; bytes: an estimate of all parts. NOT_FOUND: the leader has given the cut up:
+ * begin again. */
 #define WIRE_COPY_POSITION 64u
-#define WIRE_COPY(U32, U64, I32, F32, F64, B, STR) U32(shard) U32(copy) U64(term) U64(number)
+#define WIRE_COPY(U32, U64, I32, F32, F64, B, STR) \
+    U32(shard) U32(copy) U64(term) U64(number) U32(most)
 #define WIRE_COPY_REPLY(U32, U64, I32, F32, F64, B, STR) U64(number) U64(sequence) U64(bytes)
 
 /* ---- moves: coordinator -> taker -> giver (server/shard/move.h) ------------------------------ */

@@ -58,6 +58,7 @@ struct copies_follower {
     uint64_t number, sequence, bytes;     /* number 0: there is none */
     uint8_t position[WIRE_COPY_POSITION]; /* of the part that it asked for */
     size_t position_bytes;
+    uint32_t part_most; /* bytes of it */
 };
 
 /* A reply to the coordinator, or about keys, that waits for the copies. */

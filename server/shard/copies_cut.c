@@ -1,13 +1,14 @@
 /* copies_cut.c: COPY: a follower that begins anew copies a private cut of the leader. */
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/shard/copies.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define PART_BYTES (4u << 20)
+#define PART_MOST (4u << 20)
 
 _Static_assert(ENGINE_COPY_POSITION <= WIRE_COPY_POSITION, "a position fits its frame");
 
@@ -20,8 +21,14 @@ static void refuse(struct copies_follower *f, int status, const char *text)
     shard_refuse(s, f->peer, WIRE_TYPE_COPY, f->id, status, "shard %s: %s", s->name, text);
 }
 
-static void part_cb(void *context, int status, const char *text, const void *part, size_t bytes,
-                    const void *next, size_t next_bytes)
+static void part_release(void *data, void *hint)
+{
+    (void)data;
+    msg_free(hint);
+}
+
+static void part_cb(void *context, int status, const char *text, struct msg *of, const void *part,
+                    size_t bytes, const void *next, size_t next_bytes)
 {
     struct copies_follower *f = context;
     struct shard *s = f->s;
@@ -36,12 +43,15 @@ static void part_cb(void *context, int status, const char *text, const void *par
     shard_reply(s, WIRE_TYPE_COPY, f->id)->u.COPY_reply =
         (struct wire_COPY_reply){f->number, f->sequence, f->bytes};
     struct msg *m = wire_encode(&s->out);
-    void *first = msg_add(m, bytes), *second = first != NULL ? msg_add(m, next_bytes) : NULL;
+    if (m == NULL)
+        return; /* out of memory: the follower asks again */
+    int rc = msg_add_borrowed(m, (void *)(uintptr_t)part, bytes, part_release, msg_hold(of));
+    SHOAL_ASSERT(rc == 0); /* no part is larger than a frame */
+    void *second = msg_add(m, next_bytes);
     if (second == NULL) {
-        msg_free(m); /* out of memory: the follower asks again */
+        msg_free(m); /* the same */
         return;
     }
-    memcpy(first, part, bytes);
     if (next_bytes > 0)
         memcpy(second, next, next_bytes);
     shard_send(s, f->peer, m);
@@ -55,7 +65,7 @@ static void read_part(struct copies_follower *f)
         return;
     }
     f->reading = true;
-    int rc = engine_copy_read(f->s->engine, f->number, f->position, f->position_bytes, PART_BYTES,
+    int rc = engine_copy_read(f->s->engine, f->number, f->position, f->position_bytes, f->part_most,
                               part_cb, f, &e);
     if (rc) {
         f->reading = false;
@@ -110,6 +120,7 @@ void copies_on_copy(struct shard *s, peer_t from)
         refuse(f, SHOAL_E_NOT_FOUND, "it has no such cut; begin again");
         return;
     }
+    f->part_most = MIN(w.most, PART_MOST);
     f->position_bytes = 0;
     if (w.number != 0 && at->bytes > 0) {
         f->position_bytes = at->bytes;

@@ -17,6 +17,8 @@
 #define ANEW_NS UINT64_C(1000000000) /* a copy failed */
 /* the making of a cut, or the reading of a part, may take that long */
 #define COPY_NS UINT64_C(10000000000)
+#define PART_BYTES UINT64_C(4194304)
+#define PARTS_A_SECOND 4u /* at least so many, where the rate has a bound */
 /* of a lease: a request without an answer is sent again; the leader holds it for a sixth at most */
 #define RESEND 4u
 
@@ -70,12 +72,38 @@ static void ask_records(struct shard *s)
     send(s, &s->out, NULL, 0, false);
 }
 
+static uint32_t part_bytes(const struct shard *s)
+{
+    uint64_t rate = s->options.copy_rate;
+    if (rate == 0)
+        return PART_BYTES;
+    return (uint32_t)MIN(rate / PARTS_A_SECOND, PART_BYTES);
+}
+
+/* A part has come that was asked for at asked_ns. */
+static void part_pay(struct shard *s, uint64_t asked_ns, uint64_t bytes)
+{
+    struct follow *f = &s->follow;
+    if (s->options.copy_rate > 0)
+        f->paid_ns =
+            MAX(f->paid_ns, asked_ns) + bytes * UINT64_C(1000000000) / s->options.copy_rate;
+}
+
+/* Asks for the next part, or waits until the parts so far are paid for. */
 static void ask_part(struct shard *s)
 {
     struct follow *f = &s->follow;
+    uint64_t now = env_now_ns(s->env);
+    if (now < f->paid_ns) { /* 4. */
+        go_on_in(s, f->paid_ns - now);
+        return;
+    }
     s->out.type = WIRE_TYPE_COPY;
-    s->out.u.COPY = (struct wire_COPY){
-        .shard = s->lead.self, .copy = s->copies.place, .term = f->term, .number = f->number};
+    s->out.u.COPY = (struct wire_COPY){.shard = s->lead.self,
+                                       .copy = s->copies.place,
+                                       .term = f->term,
+                                       .number = f->number,
+                                       .most = part_bytes(s)};
     send(s, &s->out, f->position, f->position_bytes, true);
 }
 
@@ -274,7 +302,7 @@ static void seed_drop(struct follow *f)
 {
     engine_seed_free(f->seed);
     f->seed = NULL;
-    f->number = f->bytes = f->bytes_of = 0;
+    f->number = f->bytes = f->bytes_of = f->whole_ns = 0;
     f->position_bytes = 0;
 }
 
@@ -305,6 +333,7 @@ static void seed_open(struct shard *s)
     struct engine_seed *seed = f->seed;
     struct err e = {0};
     f->seed = NULL;
+    f->whole_ns = env_now_ns(s->env);
     log_info("shard %s: has copied %" PRIu64 " bytes", s->name, f->bytes);
     engine_closed(s);
     if (engine_seed_open(seed, &o, s->env, &s->engine, &e) != 0) {
@@ -326,7 +355,7 @@ static void copy_failed(struct shard *s, const struct err *e)
 
 /* Asks for the next part before it takes this one: the leader reads that one meanwhile. Returns
  * false when the copy has failed: the timer begins it again. */
-static bool part_take(struct shard *s)
+static bool part_take(struct shard *s, uint64_t asked_ns)
 {
     struct follow *f = &s->follow;
     const struct frame *part = &s->m->frame[1], *next = &s->m->frame[2];
@@ -339,6 +368,7 @@ static bool part_take(struct shard *s)
         copy_failed(s, &e);
         return false;
     }
+    part_pay(s, asked_ns, part->bytes);
     f->number = r.number;
     f->bytes_of = r.bytes;
     f->position_bytes = next->bytes;
@@ -411,13 +441,14 @@ void follow_on_reply(struct shard *s, peer_t from)
     if (f->state == FOLLOW_IDLE || from != f->peer || w->id != f->id || w->type != type ||
         f->asked_ns == 0)
         return; /* 3. */
+    uint64_t asked_ns = f->asked_ns;
     f->asked_ns = 0;
     if (w->status) {
         refused(s);
         return;
     }
     if (type == WIRE_TYPE_COPY) {
-        if (!part_take(s))
+        if (!part_take(s, asked_ns))
             return;
     } else if (w->u.FOLLOW_reply.back != UINT64_MAX) {
         go_back(s, w->u.FOLLOW_reply.back);
@@ -496,6 +527,8 @@ void follow_beat(const struct shard *s, struct wire_SHARD_BEAT *r)
         return;
     r->copied = f->bytes;
     r->copy_bytes = MAX(f->bytes_of, 1); /* of a copy whose first part has not come, too */
+    if (f->whole_ns != 0)
+        now = f->whole_ns; /* it is being opened, which is no part of the copy's rate */
     r->copy_ms = (now - f->anew_ns) / 1000000;
 }
 

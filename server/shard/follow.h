@@ -14,6 +14,9 @@
  * 3. Only answers of the leader of the present term are taken. [test:
  *    a_follower_refuses_an_older_term]
  *
+ * 4. A copy takes at most options.copy_rate bytes of parts a second: it asks for a part once those
+ *    before it are paid for. [test: a_copy_stays_within_its_rate]
+ *
  * Thread: the shard's. */
 #ifndef SERVER_SHARD_FOLLOW_H
 #define SERVER_SHARD_FOLLOW_H
@@ -46,6 +49,8 @@ struct follow {
     struct engine_seed *seed;         /* owned; while FOLLOW_CUT */
     uint64_t number, bytes, bytes_of; /* the leader's cut; bytes taken, of about so many */
     uint64_t anew_ns;                 /* since when it copies */
+    uint64_t whole_ns;                /* since when all of it is here; 0: it is not yet */
+    uint64_t paid_ns;                 /* no part is asked for before (4.) */
     uint8_t position[WIRE_COPY_POSITION];
     size_t position_bytes;
     struct env_timer timer; /* its callback is shard.c's: a step, then a tick */

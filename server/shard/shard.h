@@ -49,6 +49,7 @@ struct shard_options {
     const char *coordinator;
     struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
     uint64_t waiting_max;         /* bytes of waiting requests; 0: 1 GiB */
+    uint64_t copy_rate; /* bytes a second of a copy that begins anew; 0: no bound (follow.h, 4) */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
     /* called as long work in the loop advances: engine_options.on_pulse; may be NULL */
     void (*pulse)(void *context, uint64_t done, uint64_t of);

@@ -35,6 +35,7 @@ struct fleet {
     bool refuses;           /* it answers AGAIN where one adds a copy */
     bool stands_by;         /* it refuses all, as a coordinator that stands by */
     uint32_t in_sync_asked; /* requests */
+    uint64_t copy_rate;     /* of copies that start from now on */
 };
 
 static void fleet_reply_to(struct fleet *f, uint32_t i, struct wire_SHARD_BEAT_reply *out)
@@ -123,6 +124,7 @@ __attribute__((unused)) static void fleet_start(struct fleet *f, uint32_t i)
         snprintf(c->dir, sizeof c->dir, "%.80s/s%u", f->dir, i);
         o.engine.dir = c->dir;
     }
+    o.copy_rate = f->copy_rate;
     o.engine.durability = f->durability;
     o.engine.segment_bytes = 1u << 20;
     o.engine.disk_watermark = 1;
@@ -222,6 +224,34 @@ __attribute__((unused)) static uint64_t fleet_push(struct fleet *f, uint32_t i, 
                                                                .to = to,
                                                                .key = rig_key((uint32_t)to % 16, 0),
                                                                .gradient = (float)to + 0.5f});
+}
+
+/* Pushes batch `to` of lane 0 with so many keys. */
+__attribute__((unused)) static uint64_t fleet_push_many(struct fleet *f, uint32_t i, uint64_t to,
+                                                        uint32_t keys)
+{
+    struct rig *r = fleet_worker(f, i);
+    uint64_t *key = malloc(keys * sizeof *key);
+    float *gradient = malloc(keys * 2 * sizeof *gradient);
+    for (uint32_t k = 0; k < keys; k++) {
+        key[k] = rig_key(k % 16, k / 16);
+        gradient[2 * k] = (float)to + 0.5f;
+        gradient[2 * k + 1] = (float)k;
+    }
+    struct wire w = rig_wire(r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .generation = 1,
+                                  .from = to - 1,
+                                  .to = to,
+                                  .tablet_count = 1u << RIG_BITS,
+                                  .lr_scale = 1,
+                                  .key_count = keys,
+                                  .map_epoch = 1};
+    uint64_t id =
+        rig_send(r, &w, 2, key, keys * sizeof *key, gradient, keys * 2 * sizeof *gradient);
+    free(key);
+    free(gradient);
+    return id;
 }
 
 /* Pushes batches from `first` on, `count` of them, and checks that they are answered. */

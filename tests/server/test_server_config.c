@@ -35,7 +35,8 @@ START_TEST(every_key_is_taken)
         "10GiB\n"
         "journal: {max: 2GiB, keep: 0, segment: 16MiB}\ncoordinator: "
         "tcp://127.0.0.1:9999\n"
-        "durability: fsync\nnet: {drop: 0.25}\ninsecure_plaintext: true\nadvertise: host7\nkeys: "
+        "durability: fsync\nnet: {drop: 0.25, copy_rate: 100MiB}\ninsecure_plaintext: "
+        "true\nadvertise: host7\nkeys: "
         "k\n";
     ck_assert_msg(parse(text, &c, &e) == 0, "%s", e.text);
     ck_assert_str_eq(c.name, "s1");
@@ -45,6 +46,7 @@ START_TEST(every_key_is_taken)
     ck_assert_uint_eq(c.journal.segment, 16u << 20);
     ck_assert_int_eq(c.durability, DURABLE_FSYNC);
     ck_assert(c.net.drop == 0.25);
+    ck_assert_uint_eq(c.net.copy_rate, 100u << 20);
     ck_assert_str_eq(c.keys, "k");
     char endpoint[256];
     ck_assert_int_eq(server_config_endpoint(&c, 2, endpoint, &e), 0);
@@ -104,6 +106,8 @@ START_TEST(wrong_files_are_refused_with_their_line)
         {"journal: {keep: much}\n", "journal.keep"},
         {"coordinator: ipc://c\nallow: list\n", "allow"},
         {"net: {drop: 1.5}\n", "net.drop"},
+        {"net: {copy_rate: 100}\n", "net.copy_rate"},
+        {"net: {copy_rate: 3MiB}\nshards: 4\n", "net.copy_rate"},
         {"listen: udp://x:1\n", "udp://x:1"},
         {"listen: tcp://127.0.0.1\n", "HOST:PORT"},
         {"listen: tcp://127.0.0.1:x\n", "port"},

@@ -124,10 +124,11 @@ static void begun(void *context, int status, const char *text, uint64_t number, 
     ck_assert(status != 0 || bytes > 0);
 }
 
-static void came(void *context, int status, const char *text, const void *part, size_t bytes,
-                 const void *next, size_t next_bytes)
+static void came(void *context, int status, const char *text, struct msg *m, const void *part,
+                 size_t bytes, const void *next, size_t next_bytes)
 {
     struct parts *p = context;
+    ck_assert((m != NULL) == (status == 0));
     p->calls++;
     p->status = status;
     snprintf(p->text, sizeof p->text, "%s", text);

@@ -197,9 +197,53 @@ START_TEST(a_follower_tells_what_it_has_copied)
     ck_assert_uint_eq(b->copied, 0);
     ck_assert_uint_gt(b->copy_bytes, 0);
     ck_assert_uint_ge(b->copy_ms, 1500);
+    f.copy[1].shard->follow.whole_ns = sim_now_ns(f.sim); /* as if it were being opened */
+    uint64_t copied_ms = b->copy_ms;
+    fleet_run(&f, 1000);
+    ck_assert_uint_le(b->copy_ms, copied_ms + 200); /* the last beat may be so old */
+    f.copy[1].shard->follow.whole_ns = 0;
     fleet_run(&f, 20000);
     ck_assert_uint_eq(b->copy_bytes, 0);
     ck_assert_uint_eq(f.in_sync, 3);
+    fleet_free(&f);
+}
+END_TEST
+
+/* Returns the bytes that a follower has copied, at most as many as its rate allows; 0: all are. */
+static uint64_t copied(struct fleet *f, uint64_t begin_ns, uint64_t part)
+{
+    const struct follow *o = &f->copy[1].shard->follow;
+    double seconds = (double)(sim_now_ns(f->sim) - begin_ns) * 1e-9;
+    ck_assert_uint_le(o->bytes, (uint64_t)(seconds * (double)f->copy_rate) + part);
+    return o->state == FOLLOW_CUT ? o->bytes : 0;
+}
+
+START_TEST(a_copy_stays_within_its_rate)
+{
+    const uint64_t part = 4096, rate = 4 * part;
+    struct fleet f = fleet_of(_i);
+    fleet_new(&f, 0, 1);
+    uint64_t push = fleet_push_many(&f, 0, 1, 4000);
+    fleet_run(&f, 20);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    f.copies = 2;
+    f.term = 1;
+    f.in_sync = f.min_in_sync = 1;
+    fleet_run(&f, 1000);
+    f.copy_rate = rate;
+    uint64_t begin = sim_now_ns(f.sim), all = 0, bytes;
+    fleet_start(&f, 1);
+    while ((f.in_sync & 2) == 0) {
+        fleet_run(&f, 10);
+        bytes = copied(&f, begin, part);
+        all = bytes > all ? bytes : all;
+        ck_assert_uint_lt(sim_now_ns(f.sim) - begin, 1000000 * MS);
+    }
+    double seconds = (double)(sim_now_ns(f.sim) - begin) * 1e-9, due = (double)all / (double)rate;
+    ck_assert_uint_gt(all, 5 * part); /* else nothing was measured */
+    ck_assert_double_ge(seconds, due - 0.3);
+    ck_assert_double_le(seconds, due * 1.1 + 1);
+    fleet_equal(&f, 0, 1);
     fleet_free(&f);
 }
 END_TEST
@@ -275,6 +319,7 @@ int main(void)
     tcase_add_loop_test(c, an_empty_follower_copies_a_cut, 0, 3);
     tcase_add_test(c, a_follower_tells_how_far_it_is_behind);
     tcase_add_test(c, a_follower_tells_what_it_has_copied);
+    tcase_add_loop_test(c, a_copy_stays_within_its_rate, 0, 2);
     tcase_add_test(c, a_follower_refuses_an_older_term);
     tcase_add_test(c, a_follower_refuses_what_its_leader_does);
     suite_add_tcase(s, c);
