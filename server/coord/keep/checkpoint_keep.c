@@ -137,6 +137,7 @@ static struct keeping *keeping_of(struct coord_errand *r)
 struct kept {
     char name[LIMIT_NAME];
     struct json *order; /* owned; the fields of its manifest that tell when it was made */
+    bool lacking;       /* it was made without servers that were away */
 };
 
 struct kept_list {
@@ -145,28 +146,28 @@ struct kept_list {
     size_t count, capacity;
 };
 
-/* Returns the ordering fields of a checkpoint of this job, else NULL. Several jobs may share the
+/* Fills in the ordering fields of a checkpoint of this job, else none. Several jobs may share the
  * folder, and a manifest that cannot be read could belong to any of them. */
-static struct json *order_of(const struct keeping *p, const char *name)
+static void order_read(const struct keeping *p, const char *name, struct kept *k)
 {
     static const char *const keys[] = {"name", "number", "run", "epoch", "examples"};
-    struct json *m = NULL, *order = NULL;
+    struct json *m = NULL;
     char path[LIMIT_PATH];
     void *text = NULL;
     size_t bytes = 0;
     (void)snprintf(path, sizeof path, "%.900s/%s", p->dir, name);
     if (p->ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
-        return NULL;
+        return;
     if (manifest_parse(text, bytes, &m, NULL) == 0 &&
         strcmp(json_as_string(json_get(m, "job"), ""), p->job) == 0) {
-        order = json_new_object();
+        k->order = json_new_object();
+        k->lacking = json_count(json_get(m, "missing")) > 0;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             if (!json_absent(json_get(m, keys[i])))
-                json_set(order, keys[i], json_hold(json_get(m, keys[i])));
+                json_set(k->order, keys[i], json_hold(json_get(m, keys[i])));
     }
     json_free(m);
     free(text);
-    return order;
 }
 
 static uint32_t keep_of(const struct keeping *p, const char *name)
@@ -181,16 +182,27 @@ static void kept_seen(void *context, const char *name)
     number_name(strtoull(name, NULL, 10), same);
     if (keep_of(l->p, name) == 0 || (manifest_name_counts(name) && strcmp(same, name) != 0))
         return; /* keep all, or not a name that number_name makes */
-    struct json *order = order_of(l->p, name);
-    if (order == NULL)
+    struct kept k = {.order = NULL};
+    order_read(l->p, name, &k);
+    if (k.order == NULL)
         return;
     if (array_room(&l->item, l->count, &l->capacity, 64) != 0) {
-        json_free(order);
+        json_free(k.order);
         return;
     }
-    struct kept *k = &l->item[l->count++];
-    (void)snprintf(k->name, sizeof k->name, "%.63s", name);
-    k->order = order;
+    (void)snprintf(k.name, sizeof k.name, "%.63s", name);
+    l->item[l->count++] = k;
+}
+
+/* Kinds of checkpoints, of which each has its own count: one that lacks rows must not take the
+ * place of the last one that has all. */
+enum { NAMED, NUMBERED, LACKING, KINDS };
+
+static uint32_t kind_of(const struct kept *k)
+{
+    if (k->lacking)
+        return LACKING;
+    return manifest_name_counts(k->name) ? NUMBERED : NAMED;
 }
 
 static int kept_compare(const void *a, const void *b)
@@ -224,7 +236,7 @@ static void prune_one(struct keeping *p, const char *name)
 static void prune(struct keeping *p)
 {
     struct kept_list l = {.p = p};
-    uint32_t kept[2] = {0, 0};
+    uint32_t kept[KINDS] = {0};
     struct err e = {0};
     int rc = claim_take(p, &e);
     if (rc == 0 && p->keep + p->keep_named != 0)
@@ -235,7 +247,7 @@ static void prune(struct keeping *p)
         qsort(l.item, l.count, sizeof l.item[0], kept_compare);
     for (size_t i = l.count; i-- > 0;) {
         const char *name = l.item[i].name;
-        if (rc == 0 && kept[manifest_name_counts(name)]++ >= keep_of(p, name))
+        if (rc == 0 && kept[kind_of(&l.item[i])]++ >= keep_of(p, name))
             prune_one(p, name);
         json_free(l.item[i].order);
     }

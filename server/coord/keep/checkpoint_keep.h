@@ -69,7 +69,8 @@ uint64_t coord_checkpoint_last(const struct coord_job *j);
 /* Starts an errand. open: it opens the folder of a job that goes on, and takes the claim, without
  * which no checkpoint is removed. Else it takes the claim if that is missing, and removes the
  * oldest checkpoints of this job, numbered beyond checkpoint.keep and named beyond keep_named,
- * except those that a reader has open. */
+ * except those that a reader has open. Named ones that lack rows of servers that were away are
+ * counted apart. */
 void coord_checkpoint_keeper(struct coord_job *j, bool open);
 /* Removes the rest of large folders in small steps, so that other errands get their turn. */
 void coord_checkpoint_sweep_step(struct coord_job *j);

@@ -882,6 +882,33 @@ START_TEST(checkpoint_named_ones_are_kept_by_their_number)
 }
 END_TEST
 
+/* A checkpoint that lacks a server's rows takes no place of one that has all. */
+START_TEST(checkpoint_named_ones_that_lack_rows_are_counted_apart)
+{
+    static const char *const names[] = {"part-a", "part-b", "part-c"};
+    char gone[LIMIT_NAME];
+    rig_start("epochs: 4, consistency: ssp", ", keep_named: 1", NULL);
+    run_batches(20);
+    (void)checkpoint_make("whole");
+    job_done();
+    (void)snprintf(gone, sizeof gone, "%s", r.coord->fleet.members.shard[0].server);
+    fake_shard_die(r.shard[strcmp(gone, "server-1") == 0]);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_msg(without(names[i], gone) == 0, "%s", r.client.checkpoint.text);
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+        ck_assert_uint_eq(entries("whole"), 1);
+    }
+    ck_assert(entries("part-a") == 0 && entries("part-b") == 0 && entries("part-c") == 1);
+    fake_shard_start(r.shard[strcmp(gone, "server-1") == 0], r.sim, gone, 0, 2);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+    (void)checkpoint_make("next");
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    ck_assert(entries("whole") == 0 && entries("part-c") == 1 && entries("next") == 1);
+    rig_stop();
+}
+END_TEST
+
 /* When two clusters shared a job's name and a folder, each removed the other's checkpoints. */
 START_TEST(checkpoint_folder_of_another_run_is_refused)
 {
@@ -2697,6 +2724,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
     tcase_add_test(t, checkpoint_named_ones_are_kept_by_their_number);
+    tcase_add_test(t, checkpoint_named_ones_that_lack_rows_are_counted_apart);
     tcase_add_loop_test(t, checkpoint_folder_of_another_run_is_refused, 0, 2);
     tcase_add_test(t, checkpoint_folder_that_another_took_loses_none);
     tcase_add_test(t, checkpoint_by_minutes);
