@@ -40,7 +40,7 @@ static void run_done(void *context, int status, const char *text, const struct b
     env_stop(b->env);
 }
 
-/* Only one shard has led a key's tablet, so at most one folder has pushes of the key. */
+/* A tablet may have moved, so several folders may have pushes of the key. */
 static int run_blame(struct reader *r, const struct table_schema *s, uint64_t key, uint32_t limit,
                      struct json **list, bool *complete, struct err *e)
 {
@@ -163,11 +163,15 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
     return rc;
 }
 
-/* The keys to be erased on one shard. */
+/* An erasing, on one shard after another. */
 struct erasing {
-    uint32_t shard, table, count;
+    const struct table_schema *schema;
     const uint64_t *keys; /* (count) */
-    uint64_t sequence;    /* the leader's journal up to here has no data of them */
+    uint32_t count;
+    const struct json
+        *copies; /* of all shards, from the coordinator's status; NULL: none follows */
+    uint32_t shard;
+    uint64_t sequence; /* the leader's journal up to here has no data of them */
 };
 
 /* A follower has the erasing by its leader's records. Its files are rewritten like the leader's,
@@ -185,7 +189,7 @@ static int follower_scrub(const struct json *copy, const struct erasing *x, stru
     for (int i = 0; rc == 0 && sequence < x->sequence && i < BUSY_TRIES; i++) {
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-        rc = keys_ask(a, x->table, WIRE_KEY_SCRUB, x->keys, x->count, &sequence, e);
+        rc = keys_ask(a, x->schema->table, WIRE_KEY_SCRUB, x->keys, x->count, &sequence, e);
     }
     if (rc == 0 && sequence < x->sequence)
         rc = err_set(e, SHOAL_E_TIMEOUT, "it is far behind its leader; erase again later");
@@ -202,13 +206,11 @@ static int follower_scrub(const struct json *copy, const struct erasing *x, stru
     return 0;
 }
 
-/* copies: those of all shards, from the coordinator's status; NULL: no shard has followers. */
-static int followers_scrub(const struct json *copies, const struct erasing *x, struct json *list,
-                           struct err *e)
+static int followers_scrub(const struct erasing *x, struct json *list, struct err *e)
 {
     int rc = 0;
-    for (size_t s = 0; s < json_count(copies); s++) {
-        const struct json *shard = json_array_at(copies, s), *all = json_get(shard, "copies");
+    for (size_t s = 0; s < json_count(x->copies); s++) {
+        const struct json *shard = json_array_at(x->copies, s), *all = json_get(shard, "copies");
         if (json_as_int(json_get(shard, "shard"), -1) != (int64_t)x->shard)
             continue;
         for (size_t i = 0; rc == 0 && i < json_count(all); i++)
@@ -218,48 +220,81 @@ static int followers_scrub(const struct json *copies, const struct erasing *x, s
     return rc;
 }
 
-/* mine: room for `count` keys. */
-static int shard_erase(struct reader *r, uint32_t number, const struct table_schema *s,
-                       const uint64_t *keys, uint32_t count, uint64_t *mine,
-                       const struct json *copies, struct json *list, struct err *e)
+/* Erases the keys that the shard leads. mine: room for all; *n: how many it leads. */
+static int shard_erase(struct reader *r, const struct erasing *x, uint64_t *mine, uint32_t *n,
+                       uint64_t *changed, struct err *e)
 {
-    uint64_t changed, sequence;
-    uint32_t n = 0;
+    const struct table_schema *s = x->schema;
     struct ask *shard;
-    struct json *cuts = NULL;
-    for (uint32_t i = 0; i < count; i++)
-        if (r->shard_of[s->tablet_first + key_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
-            mine[n++] = keys[i];
-    if (n == 0)
+    *changed = *n = 0;
+    for (uint32_t i = 0; i < x->count; i++)
+        if (r->shard_of[s->tablet_first + key_tablet(key_mix(x->keys[i]), s->tablet_bits)] ==
+            x->shard)
+            mine[(*n)++] = x->keys[i];
+    if (*n == 0)
         return 0;
-    int rc = reader_shard(r, number, &shard, e);
+    int rc = reader_shard(r, x->shard, &shard, e);
     if (rc == 0)
-        rc = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, n, &changed, e);
+        rc = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, *n, changed, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "shard %u", x->shard);
+    return 0;
+}
+
+/* Rewrites the files of the shard and its followers: the shard may have led the keys' tablets
+ * before they moved. j: the shard's part of the receipt. */
+static int shard_scrub(struct reader *r, struct erasing *x, struct json *j, struct err *e)
+{
+    struct json *cuts = NULL, *followers = json_new_array();
+    struct ask *shard;
+    int rc = reader_shard(r, x->shard, &shard, e);
     if (rc == 0)
-        rc = keys_ask(shard, s->table, WIRE_KEY_SCRUB, mine, n, &sequence, e);
+        rc = keys_ask(shard, x->schema->table, WIRE_KEY_SCRUB, x->keys, x->count, &x->sequence, e);
     if (rc == 0)
         rc = shard_cuts(shard, &cuts, e);
     if (rc != 0)
-        return err_wrap(e, rc, "shard %u", number);
-
-    const struct erasing x = {number, s->table, n, mine, sequence};
-    struct json *followers = json_new_array();
-    rc = followers_scrub(copies, &x, followers, e);
-    if (rc != 0) {
-        json_free(cuts);
-        json_free(followers);
-        return rc;
-    }
-    struct json *j = json_new_object();
-    (void)json_set_int(j, "shard", number);
-    (void)json_set_string(j, "endpoint", r->endpoint[number]);
-    (void)json_set_int(j, "keys", n);
-    (void)json_set_int(j, "newly_erased", (int64_t)changed);
-    (void)json_set_int(j, "sequence", (int64_t)sequence);
+        err_wrap(e, rc, "shard %u", x->shard);
+    else
+        rc = followers_scrub(x, followers, e);
+    (void)json_set_int(j, "sequence", (int64_t)x->sequence);
     (void)json_set(j, "cuts", cuts != NULL ? cuts : json_new_array());
     (void)json_set(j, "followers", followers);
-    (void)json_append(list, j);
-    return 0;
+    return rc;
+}
+
+/* Lists the shards, and erases on each the keys that it leads. */
+static int all_erase(struct reader *r, struct erasing *x, uint64_t *mine, struct json *list,
+                     struct err *e)
+{
+    int rc = 0;
+    for (x->shard = 0; x->shard < r->shards && rc == 0; x->shard++) {
+        uint64_t changed;
+        uint32_t n;
+        rc = shard_erase(r, x, mine, &n, &changed, e);
+        if (rc != 0 || r->endpoint[x->shard][0] == 0) /* the number is retired */
+            continue;
+        struct json *j = json_new_object();
+        (void)json_set_int(j, "shard", x->shard);
+        (void)json_set_string(j, "endpoint", r->endpoint[x->shard]);
+        (void)json_set_int(j, "keys", n);
+        (void)json_set_int(j, "newly_erased", (int64_t)changed);
+        (void)json_append(list, j);
+    }
+    return rc;
+}
+
+/* A shard without the table never had a tablet of it. */
+static int all_scrub(struct reader *r, struct erasing *x, const struct json *list, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
+        struct json *j = json_array_at(list, i);
+        x->shard = (uint32_t)json_as_int(json_get(j, "shard"), 0);
+        rc = shard_scrub(r, x, j, e);
+        if (rc == SHOAL_E_NO_TABLE && json_as_int(json_get(j, "keys"), 0) == 0)
+            rc = 0;
+    }
+    return rc;
 }
 
 int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_t count,
@@ -279,10 +314,13 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else
         rc = reader_status(r, &status_json, e);
-    const struct json *copies = json_get(json_get(status_json, "cluster"), "copies");
+    struct erasing x = {.schema = s, .keys = keys, .count = count};
+    x.copies = json_get(json_get(status_json, "cluster"), "copies");
     *shards = json_new_array();
-    for (uint32_t i = 0; i < r->shards && rc == 0; i++)
-        rc = shard_erase(r, i, s, keys, count, mine, copies, *shards, e);
+    if (rc == 0)
+        rc = all_erase(r, &x, mine, *shards, e);
+    if (rc == 0)
+        rc = all_scrub(r, &x, *shards, e);
     json_free(status_json);
     free(mine);
     return rc;
