@@ -52,13 +52,29 @@ static void added_print(const struct json *added)
     puts("shards without tablets get some by `shoal rebalance`");
 }
 
-/* Prints what the coordinator answers: a plan, or the shards of servers that joined. */
+/* A line for each server that gets a copy. */
+static void copies_print(const struct json *copies, bool dry_run)
+{
+    for (size_t i = 0; i < json_count(copies); i++) {
+        const struct json *c = json_array_at(copies, i);
+        printf("server %s%s a copy of shard %.0f, of which two are in one zone; it is in zone %s\n",
+               json_as_string(json_get(c, "server"), "?"), dry_run ? " would get" : " gets",
+               number(c, "shard"), json_as_string(json_get(c, "zone"), "?"));
+    }
+}
+
+/* Prints what the coordinator answers: a plan, or the shards of servers that joined or left. */
 static void answer_print(const struct json *told, const struct wire_MOVES *order)
 {
+    if (json_get(told, "retired") != NULL) {
+        puts("the server is away and led no tablet: its shards are retired, and no job awaits it");
+        return;
+    }
     if (order->order == WIRE_MOVES_ADD)
         added_print(told);
     else
         plan_print(told, order->dry_run);
+    copies_print(json_get(told, "copies"), order->dry_run);
     if (order->order == WIRE_MOVES_DRAIN && !order->dry_run)
         puts("once it leads no tablet, no job awaits the server any more: `shoal status` does not "
              "list it, and it may be switched off");

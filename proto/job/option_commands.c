@@ -767,13 +767,15 @@ const struct option_command option_commands[] = {
      "Moves tablets between shards, while jobs run, until every shard has about the same bytes of "
      "rows and the same load of pulls and pushes. Prints the plan and ends; `shoal status` shows "
      "how far it is. Pushes to a shard wait for some milliseconds while a few of its tablets "
-     "move.",
+     "move. A shard with two copies in one zone gets a copy on a server that waits in another "
+     "zone; once that is in sync, one of the two gives its place up.",
      NULL, options_rebalance, 0},
     {"shoal drain", "a server emptied, so that it may be switched off", "SERVER [options]",
      "Moves all tablets of a server to the shards of the other servers, while jobs run. Prints the "
      "plan and ends; `shoal status` shows how far it is. The server must go on running until it is "
      "not listed there any more: from then on no job awaits it. With `replicas` above 1 all shards "
-     "that have a copy on the server are emptied.",
+     "that have a copy on the server are emptied. A server that is away and leads no tablet, such "
+     "as one that was added and never came, leaves at once.",
      NULL, options_drain, 1},
     {"shoal add", "servers that wait get shards", "SERVER... [options]",
      "Gives servers that were started with an empty data_dir, and wait for a place, shards of the "

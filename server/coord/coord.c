@@ -125,24 +125,45 @@ static void replace_read(void *context, struct coord_errand *r, int rc, const st
     coord_replace_end(c, rc);
 }
 
-/* A server that joins has no cut of before. So none joins while one is made. */
-static int join_check(struct coord *c, struct err *e)
+/* Returns the job that may go back to a cut of which a shard of the server has a part; NULL: none.
+ * */
+static const struct coord_job *needs_server(struct coord *c, const char *server)
 {
     COORD_EACH_JOB (c, j)
-        if (j->cut->state != CUT_IDLE || coord_checkpoint_opening(j))
-            return err_set(e, SHOAL_E_BUSY,
-                           "the tables of job %s are being kept or restored: ask again in a moment",
-                           j->spec.name);
-    return 0;
+        COORD_EACH_SHARD (&c->fleet.members, s)
+            if (coord_copies_on(&c->fleet, s, server) && coord_home_needs(j, s))
+                return j;
+    return NULL;
+}
+
+/* Returns why no server may join or leave at once; code 0: it may. A server that joins has no cut
+ * of before, so none joins while one is made. One that is away may be to write its part of a
+ * checkpoint, until that is given up. */
+static struct err moves_busy(struct coord *c, const struct wire_MOVES *order)
+{
+    const struct coord_job *needs = NULL;
+    bool joins = order->order == WIRE_MOVES_ADD;
+    struct err e = {0};
+    COORD_EACH_JOB (c, j)
+        if ((joins && j->cut->state != CUT_IDLE) || (!joins && coord_checkpoint_cut(j) != 0) ||
+            coord_checkpoint_opening(j))
+            (void)err_set(&e, SHOAL_E_BUSY,
+                          "the tables of job %s are being kept or restored: ask again in a moment",
+                          j->spec.name);
+    if (!joins)
+        needs = needs_server(c, order->server);
+    if (needs != NULL)
+        (void)err_set(&e, SHOAL_E_BUSY,
+                      "job %s may go back to its best epoch, of which server %s has a part: start "
+                      "the server again, or stop the job",
+                      needs->spec.name, order->server);
+    return e;
 }
 
 static int on_moves(struct coord *c, struct coord_ask *a)
 {
-    const struct wire_MOVES *order = &a->request->u.MOVES;
-    if (order->order == WIRE_MOVES_ADD && coord_add_due(&c->fleet, order->server) &&
-        join_check(c, &a->e) != 0)
-        return a->e.code;
-    return coord_moves_order(&c->fleet, a);
+    const struct err busy = moves_busy(c, &a->request->u.MOVES);
+    return coord_moves_order(&c->fleet, a, &busy);
 }
 
 static int on_replace(struct coord *c, struct coord_ask *a)
@@ -420,6 +441,8 @@ static void on_reply(struct coord *c, peer_t from, const struct wire *w, const s
         return;
     if (w->type == WIRE_TYPE_KEYLIST)
         coord_allowed_answer(&c->fleet, from, w);
+    else if (w->type == WIRE_TYPE_MAP_HELD && !coord_cluster_known(&c->fleet.cluster))
+        coord_claims_map(&c->fleet, from, w, m);
     else
         coord_call_on_reply(&c->fleet.calls, from, w, m);
 }
@@ -454,17 +477,12 @@ static void moves_step(struct coord *c)
     coord_moves_step(&c->fleet, home, homes);
 }
 
-/* Returns the job that may go back to a cut of which the drained server has a part; NULL: none. */
-static const char *needs_drained(struct coord *c)
+/* Retires what a plan has emptied, unless a job may go back to a cut of which it has a part. */
+static void add_step(struct coord *c)
 {
     const struct coord_fleet *f = &c->fleet;
-    if (!coord_moves_emptied(f))
-        return NULL;
-    COORD_EACH_JOB (c, j)
-        COORD_EACH_SHARD (&f->members, s)
-            if (coord_copies_on(f, s, f->moves.drained) && coord_home_needs(j, s))
-                return j->spec.name;
-    return NULL;
+    if (coord_moves_emptied(f) && needs_server(c, f->moves.drained) == NULL)
+        coord_add_step(&c->fleet);
 }
 
 /* Runs what is due now, first for the fleet, then for each job. */
@@ -485,7 +503,7 @@ static void step(struct coord *c)
         coord_drop_step(&c->fleet);
     }
     moves_step(c);
-    coord_add_step(&c->fleet, needs_drained(c));
+    add_step(c);
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);
@@ -519,9 +537,9 @@ static void time_forgive(struct coord *c)
              (double)gap * 1e-9);
     coord_member_forgive(&c->fleet.members, gap, now);
     coord_copies_forgive(&c->fleet, gap, now);
-    for (uint32_t i = 0; i < c->fleet.cluster.claims; i++)
-        c->fleet.cluster.claim[i].beat_ns =
-            coord_later(c->fleet.cluster.claim[i].beat_ns, gap, now);
+    struct coord_claims *claims = &c->fleet.cluster.claims;
+    for (uint32_t i = 0; i < claims->count; i++)
+        claims->claim[i].beat_ns = coord_later(claims->claim[i].beat_ns, gap, now);
     COORD_EACH_JOB (c, j) {
         coord_worker_forgive(&j->workers, gap, now);
         j->watch.begun_ns = coord_later(j->watch.begun_ns, gap, now);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_moves: tablets move between servers while jobs train: servers join and leave, servers die in the middle of it."""
 import shutil
+from collections import Counter
 
 from fleet import Fleet as AnyFleet
 from fleet import bsp_job, ended, shoal, submit, within
@@ -153,5 +154,35 @@ def a_job_goes_back_over_moves(space):
         raise TooShort
 
 
+def erased_keys_leave_their_former_owners(space):
+    """The server that had a tablet before it moved has the pushes of its keys in journal and archive: erasing takes them from there too."""
+    train = synth(space / "train.tsv", 4000, 3)
+    column = (line.split("\t")[14] for line in train.read_text().splitlines())
+    values = [value for value, _ in Counter(v for v in column if v).most_common(20)]
+    with Fleet(space, "f") as fleet:
+        fleet.coordinator()
+        for who in SERVERS:
+            fleet.server(who, "--set", "journal.keep=64MiB", "--set", "journal.segment=64KiB")
+        ended(fleet, submit(fleet, job_file(space / "job.yaml", train, durability=None), 1))
+        keys = [json.loads(fleet.order("inspect", "emb", f"0:{value}", "--json"))["key"] for value in values]
+
+        def held():
+            """Servers with more of each key than its name in the list of those that are blocked."""
+            files = {who: [f.read_bytes() for part in ("archive", "journal") for f in fleet.folder(who).glob(f"shard-*/{part}/seg-*")]
+                     for who in [*SERVERS, "s3"]}
+            return {key: [who for who, all_of in files.items() if sum(f.count(int(key, 16).to_bytes(8, "little")) for f in all_of) > 1] for key in keys}
+
+        fleet.added("s3")
+        fleet.order("rebalance")
+        fleet.wait_moved()
+        assert fleet.tablets()["s3"] > 10 and all(held().values()), held()
+        (space / "keys").write_text("\n".join(keys) + "\n")
+        receipt = json.loads(fleet.order("erase", "emb", "--keys", space / "keys"))["shards"]
+        assert len(receipt) == 4 and all(s["sequence"] > 0 for s in receipt) and sum(s["newly_erased"] for s in receipt) == 20, receipt
+        assert not any(held().values()), held()
+        for value in values:
+            assert json.loads(fleet.order("blame", "emb", f"0:{value}", "--json"))["pushes"] == []
+
+
 if __name__ == "__main__":
-    main([servers_join_and_leave, servers_die_while_tablets_move, a_job_goes_back_over_moves])
+    main([servers_join_and_leave, servers_die_while_tablets_move, a_job_goes_back_over_moves, erased_keys_leave_their_former_owners])

@@ -474,8 +474,9 @@ void oracle_rows_take(struct oracle_rows *out)
         for (uint32_t t = 0; t < CLUSTER_TABLES; t++)
             table_take(out, s, t);
     }
-    if (leaders != o.c->coord->fleet.members.shards)
-        BROKEN("%u copies lead, there are %u shards", leaders, o.c->coord->fleet.members.shards);
+    uint32_t shards = coord_member_count(&o.c->coord->fleet.members);
+    if (leaders != shards)
+        BROKEN("%u copies lead, there are %u shards", leaders, shards);
     if (out->count > 0)
         qsort(out->row, out->count, sizeof *out->row, by_name);
     for (uint32_t i = 1; i < out->count; i++)

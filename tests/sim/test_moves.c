@@ -219,6 +219,7 @@ static void unplaced_empty(void)
 /* Orders that all servers join that have shards without a place. */
 static void join_order(void)
 {
+    static const struct err idle; /* no cut is looked at */
     char servers[256] = "";
     struct json *told = NULL;
     struct err e;
@@ -229,7 +230,7 @@ static void join_order(void)
         way = STAYS;
         tally->joined++;
     } else {
-        (void)coord_add_order(&cluster.coord->fleet, servers, &told, &e); /* or not yet */
+        (void)coord_add_order(&cluster.coord->fleet, servers, &idle, &told, &e); /* or not yet */
     }
     json_free(told);
 }

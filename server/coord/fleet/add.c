@@ -1,7 +1,9 @@
 /* add.c: add.h has the diagram. */
 #include "server/coord/fleet/add.h"
 
+#include "proto/base/array.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <stdio.h>
@@ -10,8 +12,8 @@
 
 /* An order as far as it is read. */
 struct add {
-    struct coord_claim claim[COORD_STRANGERS]; /* the shards that get places */
-    uint32_t claims;
+    struct coord_claim *claim; /* (claims), owned: the shards that get places */
+    uint32_t claims, capacity;
     uint32_t shard[COORD_STRANGERS]; /* their numbers */
     uint32_t shards;
 };
@@ -34,23 +36,27 @@ static bool has_number(const struct coord_fleet *f, const struct wire_SHARD_BEAT
            coord_copies_find(f, b, &shard) != NULL;
 }
 
-/* Takes the shards of a server that wait. Returns how many. */
-static uint32_t waiting_take(const struct coord_fleet *f, const char *server, struct add *a)
+/* Takes the shards of a server that wait. *found: it has one. NOMEM. */
+static int waiting_take(const struct coord_fleet *f, const char *server, struct add *a, bool *found,
+                        struct err *e)
 {
     const struct coord_cluster *cl = &f->cluster;
-    uint32_t before = a->claims;
     for (uint32_t i = 0; i < cl->strangers; i++) {
         const struct coord_stranger *s = &cl->stranger[i];
         if (!s->waits || strcmp(s->server, server) != 0 || !coord_cluster_stranger_heard(f, s))
             continue;
+        if (array_room(&a->claim, a->claims, &a->capacity, 8) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the shards that wait");
         struct wire_SHARD_BEAT *b = &a->claim[a->claims].beat;
-        b->shard_index = s->index;
+        a->claim[a->claims] = (struct coord_claim){.beat.shard_index = s->index};
         memcpy(b->server, s->server, sizeof b->server);
         memcpy(b->zone, s->zone, sizeof b->zone);
-        if (!has_number(f, b))
-            a->claims++;
+        if (has_number(f, b))
+            continue;
+        a->claims++;
+        *found = true;
     }
-    return a->claims - before;
+    return 0;
 }
 
 /* Two copies of a shard do not lie on one server, so no server has more of the new places than
@@ -85,42 +91,46 @@ static int order_read(const struct coord_fleet *f, const char *servers, struct a
 {
     char name[LIMIT_NAME];
     for (int used = 0; sscanf(servers, " %63s%n", name, &used) == 1; servers += used) {
-        bool named = false;
-        for (uint32_t i = 0; i < a->claims; i++)
-            named |= strcmp(a->claim[i].beat.server, name) == 0;
-        if (named || waiting_take(f, name, a) > 0 || has_shards(f, name))
+        bool found = false;
+        for (uint32_t i = 0; i < a->claims; i++) /* it may be named twice */
+            found |= strcmp(a->claim[i].beat.server, name) == 0;
+        if (!found && waiting_take(f, name, a, &found, e) != 0)
+            return SHOAL_E_NOMEM;
+        if (found || has_shards(f, name))
             continue;
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no server %s waits for a place: start it with an empty data_dir and this "
                        "coordinator's address; `shoal status` shows the servers that wait",
                        name);
     }
-    qsort(a->claim, a->claims, sizeof a->claim[0], by_server);
+    if (a->claims > 0)
+        qsort(a->claim, a->claims, sizeof a->claim[0], by_server);
     return places_check(f, a, e);
-}
-
-bool coord_add_due(const struct coord_fleet *f, const char *servers)
-{
-    struct add a = {0};
-    return coord_cluster_ready(&f->cluster) && order_read(f, servers, &a, NULL) == 0 &&
-           a.claims > 0;
 }
 
 /* ---- numbers ---- */
 
-/* Takes numbers for the new shards: those that are retired, then the next ones. */
+/* Returns a number that no shard has had, so that no folder of a shard that was drained is taken
+ * for the new one's. Once there is none, one that is retired. */
+static uint32_t number_fresh(struct coord_members *m)
+{
+    uint32_t s = 0;
+    if (m->shards < LIMIT_SHARDS)
+        return m->shards++;
+    while (!m->shard[s].retired)
+        s++;
+    return s;
+}
+
 static int numbers_take(struct coord_fleet *f, struct add *a, struct err *e)
 {
     struct coord_members *m = &f->members;
     uint32_t wanted = a->claims / f->options.replicas;
     if (coord_member_count(m) + wanted > LIMIT_SHARDS)
         return err_set(e, SHOAL_E_TOO_BIG, "a cluster has %u shards at most", LIMIT_SHARDS);
-    for (uint32_t s = 0; a->shards < wanted; s++) {
-        if (s < m->shards && !m->shard[s].retired)
-            continue;
+    while (a->shards < wanted) {
+        uint32_t s = number_fresh(m);
         m->shard[s] = (struct coord_shard){0};
-        if (s == m->shards)
-            m->shards++;
         coord_call_shard_added(&f->calls, s);
         a->shard[a->shards++] = s;
     }
@@ -168,29 +178,38 @@ static struct json *told_json(const struct coord_fleet *f, const char *servers)
     return j;
 }
 
-int coord_add_order(struct coord_fleet *f, const char *servers, struct json **told, struct err *e)
+static int order_carry_out(struct coord_fleet *f, const char *servers, const struct err *busy,
+                           struct add *a, struct err *e)
 {
-    struct add a = {0};
+    int rc = order_read(f, servers, a, e);
+    if (rc == 0 && a->claims > 0 && busy->code != 0)
+        return err_set(e, busy->code, "%s", busy->text);
+    if (rc == 0)
+        rc = numbers_take(f, a, e);
+    if (rc != 0 || a->shards == 0)
+        return rc;
+    rc = places_give(f, a, e);
+    /* what is in memory now and not in the store would be told: the coordinator ends */
+    if (coord_fleet_stored(f, rc, e))
+        log_info("the cluster has %u shards more, on %s: %u in all", a->shards, servers,
+                 coord_member_count(&f->members));
+    return rc;
+}
+
+int coord_add_order(struct coord_fleet *f, const char *servers, const struct err *busy,
+                    struct json **told, struct err *e)
+{
+    struct add a = {.claim = NULL};
     if (!coord_cluster_ready(&f->cluster))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the cluster is not known yet: it is founded by the first %u shards that "
                        "come; `shoal status` shows which have",
                        f->options.shards);
-    int rc = order_read(f, servers, &a, e);
+    int rc = order_carry_out(f, servers, busy, &a, e);
+    free(a.claim);
     if (rc == 0)
-        rc = numbers_take(f, &a, e);
-    if (rc != 0)
-        return rc;
-    if (a.shards > 0) {
-        rc = places_give(f, &a, e);
-        /* what is in memory now and not in the store would be told: the coordinator ends */
-        if (!coord_fleet_stored(f, rc, e))
-            return rc;
-        log_info("the cluster has %u shards more, on %s: %u in all", a.shards, servers,
-                 coord_member_count(&f->members));
-    }
-    *told = told_json(f, servers);
-    return 0;
+        *told = told_json(f, servers);
+    return rc;
 }
 
 /* ---- leaving ---- */
@@ -205,10 +224,76 @@ static bool shard_retire(struct coord_fleet *f, uint32_t shard)
            coord_fleet_stored(f, coord_member_retire(&f->members, f->store, shard, &e), &e);
 }
 
-void coord_add_step(struct coord_fleet *f, const char *job)
+/* True when the shard has no rows and is away: it never came, or is silent. */
+static bool absent(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_shard *s = &f->members.shard[shard];
+    uint64_t since = MAX(s->beat_ns, f->copies.begun_ns);
+    bool came = s->seen || !s->vacant || s->replaced != 0;
+    if (coord_cluster_led(&f->cluster, shard) > 0 || coord_copies_others(f, shard))
+        return false;
+    return !came || env_now_ns(f->env) - since > coord_fleet_lease_ns(f);
+}
+
+bool coord_add_absent(const struct coord_fleet *f, const char *server)
+{
+    const struct coord_moves *m = &f->moves;
+    uint32_t of_it = 0;
+    COORD_EACH_SHARD (&f->members, s) {
+        if (!coord_copies_on(f, s, server))
+            continue;
+        of_it++;
+        if (!absent(f, s))
+            return false;
+        for (uint32_t i = 0; i < m->tablets; i++)
+            if (m->goal[i] == s)
+                return false;
+    }
+    return of_it > 0 && of_it < coord_member_count(&f->members) && coord_cluster_ready(&f->cluster);
+}
+
+int coord_add_take_back(struct coord_fleet *f, const char *server, const struct err *busy,
+                        struct json **told, struct err *e)
+{
+    struct json *retired = json_new_array();
+    int rc = 0;
+    if (busy->code != 0)
+        rc = err_set(e, busy->code, "%s", busy->text);
+    COORD_EACH_SHARD (&f->members, s) {
+        if (rc != 0 || !coord_copies_on(f, s, server))
+            continue;
+        log_info("shard %u of server %s is retired: the server is away, and it led no tablet", s,
+                 server);
+        if (!shard_retire(f, s))
+            rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        struct json *one = json_new_object();
+        json_set_int(one, "shard", s);
+        json_append(retired, one);
+    }
+    if (rc != 0) {
+        json_free(retired);
+        return rc;
+    }
+    *told = json_new_object();
+    json_set(*told, "retired", retired);
+    return 0;
+}
+
+const char *coord_add_ways(const struct coord_fleet *f, const char *server, char out[ERR_TEXT_MAX])
+{
+    if (!coord_add_absent(f, server))
+        return coord_member_ways(f->options.replicas, server, out);
+    (void)snprintf(out, ERR_TEXT_MAX,
+                   "it leads no tablets: if it does not come, shoal drain %s lets the cluster go "
+                   "on without it",
+                   server);
+    return out;
+}
+
+void coord_add_step(struct coord_fleet *f)
 {
     const char *server = f->moves.drained;
-    if (!coord_moves_emptied(f) || !coord_cluster_ready(&f->cluster) || job != NULL ||
+    if (!coord_moves_emptied(f) || !coord_cluster_ready(&f->cluster) ||
         !coord_call_quiet(&f->calls))
         return;
     for (uint32_t s = 0; s < f->members.shards; s++) {

@@ -114,7 +114,7 @@ void coord_call_tick(struct coord_calls *c);
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);
 /* A new shard: the open calls do not ask it. */
 void coord_call_shard_added(struct coord_calls *c, uint32_t shard);
-/* The shard is no more: the open calls go on as if it had answered. It is quiet. */
+/* The shard is no more: the open calls go on as if it had answered. */
 void coord_call_shard_retired(struct coord_calls *c, uint32_t shard);
 /* The shard has started again, or is to be set up and greeted anew. Ends the calls of the context
  * (NULL: of every context) that set it up or greet it, without a callback. A call to the present

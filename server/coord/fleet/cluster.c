@@ -5,9 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
-#include "server/coord/fleet/lost.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,12 +37,19 @@ bool coord_cluster_ready(const struct coord_cluster *cl)
 
 /* ---- the store ---- */
 
-static bool id_put(struct coord_fleet *f, const uint64_t id[2])
+bool coord_cluster_found(struct coord_fleet *f, const uint64_t id[2], bool taken_over)
 {
-    if (!coord_put(f, ID_KEY, id, 2 * sizeof id[0]))
+    struct coord_cluster *cl = &f->cluster;
+    struct err e = {0};
+    if (!coord_put(f, ID_KEY, id, sizeof cl->id))
         return false;
-    memcpy(f->cluster.id, id, sizeof f->cluster.id);
-    return true;
+    memcpy(cl->id, id, sizeof cl->id);
+    f->members.founded = f->options.shards;
+    if (!coord_fleet_stored(f, coord_member_numbers_put(&f->members, f->store, &e), &e) ||
+        !coord_copies_found(f, !taken_over))
+        return false;
+    cl->taken_over = taken_over;
+    return !taken_over || coord_put(f, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over);
 }
 
 /* Stores the map and takes shard_of over; frees it when the store fails (false). */
@@ -151,7 +156,8 @@ int coord_cluster_open(struct coord_fleet *f, struct err *e)
 void coord_cluster_close(struct coord_cluster *cl)
 {
     free(cl->shard_of);
-    free(cl->claim);
+    free(cl->claims.claim);
+    free(cl->stranger);
     memset(cl, 0, sizeof *cl);
 }
 
@@ -166,17 +172,24 @@ static struct coord_stranger *stranger_of(struct coord_cluster *cl, const struct
     return NULL;
 }
 
-/* Returns a free place, or that of the server that has been silent longest. */
-static struct coord_stranger *stranger_place(struct coord_cluster *cl)
+/* Returns a place for one more, or that of a server that has left. NULL: the list is full, or there
+ * is no memory. A server that is refused is not listed in place of another one that still beats:
+ * each beat of the two would be news. */
+static struct coord_stranger *stranger_place(struct coord_fleet *f)
 {
-    struct coord_stranger *oldest = &cl->stranger[0];
-    if (cl->strangers < COORD_STRANGERS)
-        return &cl->stranger[cl->strangers++];
-    for (uint32_t i = 1; i < COORD_STRANGERS; i++)
-        if (cl->stranger[i].beat_ns < oldest->beat_ns)
-            oldest = &cl->stranger[i];
-    oldest->text[0] = 0;
-    return oldest;
+    struct coord_cluster *cl = &f->cluster;
+    for (uint32_t i = 0; i < cl->strangers; i++)
+        if (!coord_cluster_stranger_heard(f, &cl->stranger[i])) {
+            cl->stranger[i].text[0] = 0;
+            return &cl->stranger[i];
+        }
+    if (cl->strangers == COORD_STRANGERS)
+        cl->unlisted_ns = env_now_ns(f->env);
+    if (cl->strangers == COORD_STRANGERS ||
+        array_room(&cl->stranger, cl->strangers, &cl->stranger_capacity, 8) != 0)
+        return NULL;
+    cl->stranger[cl->strangers].text[0] = 0;
+    return &cl->stranger[cl->strangers++];
 }
 
 void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
@@ -188,8 +201,8 @@ void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
             *to = f->cluster.stranger[--f->cluster.strangers];
         return;
     }
-    if (to == NULL)
-        to = stranger_place(&f->cluster);
+    if (to == NULL && (to = stranger_place(f)) == NULL)
+        return;
     if (strcmp(to->text, refused->text) != 0)
         log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server,
                   refused->text);
@@ -199,187 +212,6 @@ void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
     to->waits = refused->code == SHOAL_E_BUSY;
     to->index = b->shard_index;
     to->beat_ns = env_now_ns(f->env);
-}
-
-/* ---- a cluster that is not known yet ---- */
-
-static struct coord_claim *claim_of(struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
-{
-    struct coord_cluster *cl = &f->cluster;
-    for (uint32_t i = 0; i < cl->claims; i++)
-        if (cl->claim[i].beat.shard_index == b->shard_index &&
-            strcmp(cl->claim[i].beat.server, b->server) == 0)
-            return &cl->claim[i];
-    return NULL;
-}
-
-/* Removes what shards that have stopped beating have claimed to be: they do not count when the
- * cluster is recognized. */
-static void claims_expire(struct coord_fleet *f)
-{
-    struct coord_cluster *cl = &f->cluster;
-    uint64_t now = env_now_ns(f->env);
-    for (uint32_t i = 0; i < cl->claims;)
-        if (now - cl->claim[i].beat_ns > coord_fleet_lease_ns(f))
-            cl->claim[i] = cl->claim[--cl->claims];
-        else
-            i++;
-}
-
-/* Returns how many claims are of a server. */
-static uint32_t claims_on(const struct coord_cluster *cl, const char *server)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < cl->claims; i++)
-        count += strcmp(cl->claim[i].beat.server, server) == 0;
-    return count;
-}
-
-static int claim_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
-                      struct err *e)
-{
-    struct coord_cluster *cl = &f->cluster;
-    claims_expire(f);
-    struct coord_claim *at = claim_of(f, b);
-    if (at == NULL && cl->claims == coord_copies_wanted(f))
-        return err_set(e, SHOAL_E_BUSY,
-                       "all %u shards of the coordinator's file are there without it: see "
-                       "`shards` there",
-                       cl->claims);
-    if (at == NULL && f->options.replicas > 1 && claims_on(cl, b->server) == f->options.shards)
-        return err_set(e, SHOAL_E_BUSY,
-                       "server %s has a copy of each of the %u shards without it, and two copies "
-                       "of a shard lie on different servers (replicas: %u): start another server",
-                       b->server, f->options.shards, f->options.replicas);
-    if (at == NULL && array_room(&cl->claim, cl->claims, &cl->claim_capacity, 8) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for one more shard");
-    if (at == NULL)
-        at = &cl->claim[cl->claims++];
-    *at = (struct coord_claim){*b, from, env_now_ns(f->env)};
-    SHOAL_ASSERT(cl->claims <= coord_copies_wanted(f));
-    return 0;
-}
-
-/* Writes e.g. "server a, shard 0: number 1 of cluster ..; server b, shard 0: empty". */
-static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
-{
-    size_t n = 0;
-    out[0] = 0;
-    for (uint32_t i = 0; i < cl->claims && n < bytes; i++) {
-        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
-        char what[80];
-        if (coord_member_belongs(b))
-            (void)snprintf(what, sizeof what, "shard %u of %u of cluster %016" PRIx64, b->number,
-                           b->shards, b->cluster_high);
-        else
-            (void)snprintf(what, sizeof what, "%s", b->holds ? "tables of no cluster" : "empty");
-        n += (size_t)snprintf(out + n, bytes - n, "%s%s/%u: %s", text_if(i > 0, "; "), b->server,
-                              b->shard_index, what);
-    }
-}
-
-/* True when all shards report the same cluster, and each number once for each copy. Then the
- * numbers are those of the claims. */
-static bool claims_agree(struct coord_fleet *f)
-{
-    const struct coord_cluster *cl = &f->cluster;
-    struct coord_members *m = &f->members;
-    uint8_t taken[LIMIT_SHARDS] = {0};
-    uint32_t shards = 0, end = 0;
-    for (uint32_t i = 0; i < cl->claims; i++) {
-        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat, *first = &cl->claim[0].beat;
-        if (!coord_member_belongs(b) || b->cluster_high != first->cluster_high ||
-            b->cluster_low != first->cluster_low || b->number >= LIMIT_SHARDS ||
-            taken[b->number]++ == f->options.replicas)
-            return false;
-        shards += taken[b->number] == 1;
-        end = MAX(end, b->number + 1);
-    }
-    if (shards != f->options.shards)
-        return false;
-    m->shards = end;
-    for (uint32_t s = 0; s < end; s++)
-        m->shard[s].retired = taken[s] == 0;
-    return true;
-}
-
-/* Returns the newest count of shards that a claim tells: shards that were away while others were
- * added or drained have an older one. */
-static uint32_t claims_shards(const struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
-{
-    const struct wire_SHARD_BEAT *newest = b;
-    for (uint32_t i = 0; i < cl->claims; i++)
-        if (cl->claim[i].beat.map_epoch > newest->map_epoch)
-            newest = &cl->claim[i].beat;
-    return newest->shards;
-}
-
-static bool claims_empty(const struct coord_cluster *cl)
-{
-    for (uint32_t i = 0; i < cl->claims; i++)
-        if (coord_member_belongs(&cl->claim[i].beat) || cl->claim[i].beat.holds)
-            return false;
-    return true;
-}
-
-static bool numbers_put(struct coord_fleet *f)
-{
-    struct err e = {0};
-    f->members.founded = f->options.shards;
-    return coord_fleet_stored(f, coord_member_numbers_put(&f->members, f->store, &e), &e);
-}
-
-/* All shards have come: decides once to which cluster they belong. */
-static int claims_judge(struct coord_fleet *f, struct err *e)
-{
-    struct coord_cluster *cl = &f->cluster;
-    char text[ERR_TEXT_MAX / 2];
-    SHOAL_ASSERT(cl->claims == coord_copies_wanted(f) && !coord_cluster_known(cl));
-    if (claims_empty(cl)) {
-        const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
-        if (!id_put(f, id) || !numbers_put(f) || !coord_copies_found(f, true))
-            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-        log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
-                 cl->claims);
-        return 0;
-    }
-    if (claims_agree(f)) {
-        const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
-        const uint64_t id[2] = {b->cluster_high, b->cluster_low};
-        if (!id_put(f, id) || !numbers_put(f) || !coord_copies_found(f, false))
-            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-        cl->taken_over = 1;
-        if (!coord_put(f, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
-            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-        log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
-                 " is taken over from its %u shards, who all agree",
-                 id[0], id[1], cl->claims);
-        coord_lost_look(f);
-        return 0;
-    }
-    claims_text(cl, text, sizeof text);
-    return err_set(e, SHOAL_E_CONFIG,
-                   "the coordinator's data_dir is empty and the shards do not agree on a cluster "
-                   "to take over (%s): bring back the coordinator's data_dir, or start only "
-                   "servers of one cluster, all of them",
-                   text);
-}
-
-static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
-                         struct err *e)
-{
-    uint32_t shards = claims_shards(&f->cluster, b);
-    if (coord_member_belongs(b) && shards != f->options.shards)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "it belongs to a cluster of %u shards, the coordinator's file says "
-                       "`shards: %u`: set `shards: %u` there",
-                       shards, f->options.shards, shards);
-    int rc = claim_note(f, b, from, e);
-    if (rc != 0)
-        return rc;
-    if (f->cluster.claims == coord_copies_wanted(f))
-        return claims_judge(f, e);
-    return SHOAL_E_AGAIN;
 }
 
 /* ---- a known one ---- */
@@ -495,13 +327,15 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
     if (number == COORD_NOBODY && f->copies.of != NULL)
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s has rows of shard %u, of which it has no place any more: it was "
-                       "replaced (shoal replace), or `replicas` was lowered. Empty the data_dir in "
-                       "its file, and start it again to copy what lacks copies",
+                       "replaced (shoal replace), `replicas` was lowered, or a server in another "
+                       "zone has its place (shoal rebalance). Empty the data_dir in its file, and "
+                       "start it again to copy what lacks copies",
                        b->server, b->number);
     if (number != b->number)
         return err_set(e, SHOAL_E_CONFIG,
-                       "server %s comes with the rows of shard %u, which server %s holds: one of "
-                       "the two runs on a copy of the other's folder; see `data_dir` in its file",
+                       "server %s comes with the rows of shard %u, which server %s holds: it was "
+                       "drained before that one joined, or one of the two runs on a copy of the "
+                       "other's folder; see `data_dir` in its file",
                        b->server, b->number, leader->server);
     if (follower != NULL && follower->incarnation == 0) /* the place is new, the folder is not */
         return before_text(b, e);
@@ -528,8 +362,7 @@ static bool endpoint_fits(const char *endpoint)
     return true;
 }
 
-int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
-                        struct err *e)
+int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, struct err *e)
 {
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
         return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
@@ -537,11 +370,9 @@ int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *bea
     if (!endpoint_fits(beat->endpoint))
         return err_set(e, SHOAL_E_MALFORMED,
                        "server %s beats with no endpoint that workers could use", beat->server);
-    int rc;
-    if (coord_cluster_known(&f->cluster))
-        rc = claim_known(f, beat, e);
-    else
-        rc = claim_unknown(f, beat, from, e);
+    if (!coord_cluster_known(&f->cluster))
+        return SHOAL_E_AGAIN;
+    int rc = claim_known(f, beat, e);
     if (rc != 0)
         return rc;
     return coord_names_claim(f, beat, e);

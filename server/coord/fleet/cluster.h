@@ -1,13 +1,11 @@
 /* cluster.h: the cluster's identity, and its map of which shard owns which tablet. Both are stored
  * before a shard or worker is told.
  *
- * A cluster is founded once: when as many shards as the coordinator's file says have come (with
- * replicas, all their copies), and none of them belongs to a cluster. If the coordinator's store is
- * empty but its shards belong to one cluster, the store was lost: once all shards have come and
- * agree, the coordinator takes over the cluster and its map from them. Servers that join later are
- * added by an order (add.h). In all other cases the shard is refused, with the reason.
+ * A cluster is founded once, or taken over from its servers when the coordinator's store was lost
+ * (claims.h). Servers that join later are added by an order (add.h). In all other cases the shard
+ * is refused, with the reason.
  *
- *     shard beats -> coord_cluster_claim -> [unknown: waits for all] -> founded, or taken over
+ *     shard beats -> coord_cluster_claim -> [unknown: claims.h] -> founded, or taken over
  *                                        -> [known: fits, or is refused] -> member.c
  *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
  *
@@ -28,13 +26,14 @@
 #include "proto/base/json.h"
 #include "proto/job/schema.h"
 #include "proto/wire/wire.h"
+#include "server/coord/fleet/claims.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct coord_fleet;
 
-#define COORD_STRANGERS 16u
+#define COORD_STRANGERS 256u /* servers that were refused, in the list at a time */
 
 struct coord_cluster {
     uint64_t id[2];             /* 0, 0: not known yet */
@@ -46,20 +45,16 @@ struct coord_cluster {
     uint64_t newest_epoch;      /* the newest that a shard has reported */
     uint32_t newest_shard;      /* the shard that has it */
     uint64_t asked_ns;          /* when that shard was last asked for it; 0: never */
-    struct coord_claim {        /* the beat of a shard while the cluster is not known */
-        struct wire_SHARD_BEAT beat;
-        peer_t peer;
-        uint64_t beat_ns;
-    } * claim; /* owned, (claims) */
-    uint32_t claims, claim_capacity;
-    struct coord_stranger { /* a server that was refused */
+    struct coord_claims claims; /* while the cluster is not known */
+    struct coord_stranger {     /* a server that was refused */
         char server[LIMIT_NAME], text[ERR_TEXT_MAX];
         uint32_t index;
         bool waits; /* there was no place for it */
         char zone[LIMIT_NAME];
         uint64_t beat_ns;
-    } stranger[COORD_STRANGERS];
-    uint32_t strangers;
+    } * stranger; /* owned, (strangers) */
+    uint32_t strangers, stranger_capacity;
+    uint64_t unlisted_ns; /* when one was last refused that has no place in the list; 0: never */
     /* 1: taken over from the shards, as the coordinator had lost its state; stored */
     uint32_t taken_over;
     char way_back[LIMIT_PATH + 256]; /* set if so: the advice (lost.h) */
@@ -72,10 +67,13 @@ bool coord_cluster_known(const struct coord_cluster *cl);
 /* True when the cluster is known and no shard has a newer map: a job may begin. */
 bool coord_cluster_ready(const struct coord_cluster *cl);
 
+/* Stores the identity of a cluster that has just become known, its numbers, and its copies by the
+ * claims. False: the store failed, or out of memory. */
+bool coord_cluster_found(struct coord_fleet *f, const uint64_t id[2], bool taken_over);
+
 /* Checks a beat before anything in it is used. 0: the shard belongs here; AGAIN: the cluster is not
- * known yet, and the answer is "wait"; else why the shard is refused. */
-int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
-                        struct err *e);
+ * known yet (claims.h); else why the shard is refused. */
+int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, struct err *e);
 /* Records for the status why a beat is refused; code 0: it is taken. */
 void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
                         const struct err *refused);
@@ -94,11 +92,11 @@ void coord_cluster_step(struct coord_fleet *f);
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, struct err *e);
 
-/* Fills in MAP_SET and returns the bytes of its frame, shard_of. */
 /* Stores a map of the next epoch, in which these tablets (count, possibly 0) belong to the shard.
  * False: the store failed, or out of memory, and nothing has changed. */
 bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
                         uint32_t shard);
+/* Fills in MAP_SET and returns the bytes of its frame, shard_of. */
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
 /* Returns the number of the map's tablets that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);

@@ -18,10 +18,10 @@ struct json *coord_cluster_json(const struct coord_fleet *f)
     json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
     json_set_int(j, "tablets", cl->tablets);
     json_set_bool(j, "names", coord_names_sure(f));
-    for (uint32_t i = 0; i < cl->claims && !coord_cluster_known(cl); i++) {
+    for (uint32_t i = 0; i < cl->claims.count && !coord_cluster_known(cl); i++) {
         struct json *item = json_new_object();
-        json_set_string(item, "name", cl->claim[i].beat.server);
-        json_set_int(item, "index", cl->claim[i].beat.shard_index);
+        json_set_string(item, "name", cl->claims.claim[i].beat.server);
+        json_set_int(item, "index", cl->claims.claim[i].beat.shard_index);
         json_append(come, item);
     }
     for (uint32_t i = 0; i < cl->strangers; i++) {

@@ -92,7 +92,7 @@ uint32_t coord_copies_wanted(const struct coord_fleet *f);
  * memory. */
 bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_t claims,
                        const uint32_t *shard, uint32_t shards);
-/* The cluster has just become known by the beats of all its copies (cluster.claim): stores what is
+/* The cluster has just become known by the beats of all its copies (claims.h): stores what is
  * whose. fresh: all of them are empty; else they were taken over, and of each shard the copy with
  * most leads. False: the store failed, or out of memory. */
 bool coord_copies_found(struct coord_fleet *f, bool fresh);
@@ -103,7 +103,8 @@ const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
                                             const struct wire_SHARD_BEAT *beat, uint32_t *shard);
 /* True when a copy of the shard is on this server. */
 bool coord_copies_on(const struct coord_fleet *f, uint32_t shard, const char *server);
-/* True when the shard has room for one more copy, and none on this server. */
+/* True when the shard has room for one more copy, and none on this server, and neither of the two
+ * is being drained. */
 bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server);
 
 /* Takes the beat of a copy that belongs here. *place: the place of a follower, whose beat is then
@@ -152,6 +153,11 @@ int coord_copies_promote(struct coord_fleet *f, struct coord_ask *a);
  * sync is there. */
 int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a);
 
+/* Of a shard with two copies in one zone: a server that waits in another zone gets a copy too. Once
+ * that is in sync, one of the two gives its place up (coord_copies_order_tick). Returns who gets
+ * one: [{"shard", "server", "zone"}]. */
+struct json *coord_copies_spread(struct coord_fleet *f, bool dry_run);
+
 /* Does without an order what `replicas` and `replace_after` say. */
 void coord_copies_order_tick(struct coord_fleet *f);
 
@@ -181,6 +187,10 @@ bool coord_copies_more(const struct wire_SHARD_BEAT *a, const struct wire_SHARD_
 /* Finds the place of a follower. */
 bool coord_copies_place(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
                         uint32_t *shard, uint32_t *place);
+/* Returns the place of a follower in the zone of another copy, and that copy; COORD_NOBODY: each
+ * copy is in a zone of its own. */
+uint32_t coord_copies_doubled(const struct coord_fleet *f, uint32_t shard,
+                              const struct coord_shard **other);
 /* Gives a new copy a place: the shard with fewest copies gets it, if it can one without a copy in
  * this zone. BUSY: no shard has room. */
 int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
@@ -189,6 +199,9 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
 /* ---- for people ---- */
 /* Writes one sentence on a leader that waits for another copy in sync; false: there is none. */
 bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
+/* Writes which two copies of the shard are in one zone, and what to do; false: none are, or nothing
+ * can be done, since the fleet has no other zone. */
+bool coord_copies_one_zone(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* Writes what is wrong with the copies of a shard, and what to do; false: nothing is. */
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* [{"shard", "term", "leader", "in_sync", "lease_left_ms", "copies": [{"name", "index", "place",

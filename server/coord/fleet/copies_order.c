@@ -244,15 +244,33 @@ static bool leads_now(const struct coord_fleet *f, uint32_t shard)
            f->members.shard[shard].ready && !coord_copies_lease_over(f, shard);
 }
 
-/* `replicas` was lowered: the copy that is needed least gives its place up, one in each term. */
-static void surplus_release(struct coord_fleet *f, uint32_t shard)
+/* Returns the place of the copy that is needed least; COORD_NOBODY: one that is to take the place
+ * of another one, in the zone of a third, is not in sync yet. */
+static uint32_t surplus_of(const struct coord_fleet *f, uint32_t shard)
 {
-    struct coord_copies_of *of = coord_copies_shard(f, shard);
-    uint32_t last = COORD_NOBODY;
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    const struct coord_shard *other;
+    uint32_t last = COORD_NOBODY, doubled = coord_copies_doubled(f, shard, &other);
     for (uint32_t p = 0; p < of->count; p++)
         if (coord_copies_at(f, shard, p) != NULL &&
             (last == COORD_NOBODY || (of->in_sync & bit(p)) == 0 || (of->in_sync & bit(last)) != 0))
             last = p;
+    if (doubled == COORD_NOBODY || last == doubled)
+        return last;
+    const struct coord_shard *s = &of->copy[last];
+    bool comes = s->incarnation == 0 || silent_ns(f, s) <= f->copies.lease_ns;
+    if ((of->in_sync & bit(last)) != 0)
+        return doubled;
+    return comes ? COORD_NOBODY : last;
+}
+
+/* There are more copies than `replicas` says: one gives its place up, one in each term. */
+static void surplus_release(struct coord_fleet *f, uint32_t shard)
+{
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
+    uint32_t last = surplus_of(f, shard);
+    if (last == COORD_NOBODY)
+        return;
     log_warn("replicas: %u: server %s has a copy of shard %u no more; its data_dir can be emptied",
              f->options.replicas, of->copy[last].server, shard);
     place_free(of, last);

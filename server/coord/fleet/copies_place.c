@@ -5,6 +5,7 @@
 #include "server/coord/fleet/copies.h"
 #include "server/coord/fleet/fleet.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,7 +122,7 @@ bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_
 
 bool coord_copies_found(struct coord_fleet *f, bool fresh)
 {
-    const struct coord_cluster *cl = &f->cluster;
+    const struct coord_claims *c = &f->cluster.claims;
     uint32_t shard[LIMIT_SHARDS], shards = 0;
     bool good = true;
     if (f->copies.of == NULL)
@@ -129,11 +130,11 @@ bool coord_copies_found(struct coord_fleet *f, bool fresh)
     COORD_EACH_SHARD (&f->members, s)
         shard[shards++] = s;
     if (fresh)
-        return coord_copies_deal(f, cl->claim, cl->claims, shard, shards);
-    for (uint32_t i = 0; i < cl->claims && good; i++) {
-        good = coord_copies_make(f, cl->claim[i].beat.number);
+        return coord_copies_deal(f, c->claim, c->count, shard, shards);
+    for (uint32_t i = 0; i < c->count && good; i++) {
+        good = coord_copies_make(f, c->claim[i].beat.number);
         if (good)
-            claim_place(coord_copies_shard(f, cl->claim[i].beat.number), &cl->claim[i].beat);
+            claim_place(coord_copies_shard(f, c->claim[i].beat.number), &c->claim[i].beat);
     }
     if (good)
         leaders_find(f);
@@ -168,16 +169,18 @@ const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
     return coord_copies_place(f, beat, shard, &place) ? coord_copies_at(f, *shard, place) : NULL;
 }
 
+/* True when the server is being drained, or the shard is to be retired with another one that is. */
+static bool leaves(const struct coord_fleet *f, uint32_t shard, const char *server)
+{
+    const struct coord_moves *m = &f->moves;
+    return m->kind == MOVES_DRAIN &&
+           (strcmp(m->drained, server) == 0 || coord_copies_on(f, shard, m->drained));
+}
+
 bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server)
 {
-    const struct coord_copies_of *of = coord_copies_shard(f, shard);
-    if (of == NULL || coord_copies_given(f, shard) >= f->options.replicas ||
-        strcmp(f->members.shard[shard].server, server) == 0)
-        return false;
-    for (uint32_t p = 0; p < of->count; p++)
-        if (strcmp(coord_copies_any(f, shard, p)->server, server) == 0)
-            return false; /* a free place has no name */
-    return true;
+    return f->copies.of != NULL && coord_copies_given(f, shard) < f->options.replicas &&
+           !coord_copies_on(f, shard, server) && !leaves(f, shard, server);
 }
 
 /* True when the shard has a copy in this zone. */
@@ -188,6 +191,33 @@ static bool zone_taken(const struct coord_fleet *f, uint32_t shard, const char *
         if (zone[0] != 0 && strcmp(coord_copies_any(f, shard, p)->figures.zone, zone) == 0)
             return true;
     return zone[0] != 0 && strcmp(f->members.shard[shard].figures.zone, zone) == 0;
+}
+
+/* Returns another copy of the shard in the zone of this one; NULL: there is none. */
+static const struct coord_shard *same_zone(const struct coord_fleet *f, uint32_t shard,
+                                           uint32_t place)
+{
+    const char *zone = coord_copies_any(f, shard, place)->figures.zone;
+    for (uint32_t p = 0; p < f->copies.of[shard].count && zone[0] != 0; p++) {
+        const struct coord_shard *other = coord_copies_any(f, shard, p);
+        if (p != place && strcmp(other->figures.zone, zone) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+uint32_t coord_copies_doubled(const struct coord_fleet *f, uint32_t shard,
+                              const struct coord_shard **other)
+{
+    const struct coord_copies_of *of = coord_copies_shard(f, shard);
+    uint32_t found = COORD_NOBODY;
+    for (uint32_t p = 0; of != NULL && p < of->count; p++)
+        if (p != of->leader && same_zone(f, shard, p) != NULL &&
+            (found == COORD_NOBODY || (of->in_sync >> p & 1) == 0)) {
+            found = p;
+            *other = same_zone(f, shard, p);
+        }
+    return found;
 }
 
 /* A coordinator that has just started learns the zones by beats. */
@@ -219,6 +249,40 @@ static bool zone_waits(const struct coord_fleet *f, uint32_t shard, const char *
     return false;
 }
 
+/* True when copies are in more than one zone. */
+static bool zones_several(const struct coord_fleet *f)
+{
+    const char *zone = "";
+    COORD_EACH_SHARD (&f->members, s)
+        for (uint32_t p = 0; p < f->copies.of[s].count; p++) {
+            const char *here = coord_copies_any(f, s, p)->figures.zone;
+            if (here[0] != 0 && zone[0] != 0 && strcmp(here, zone) != 0)
+                return true;
+            if (here[0] != 0)
+                zone = here;
+        }
+    return false;
+}
+
+/* Returns a server that waits for a place, in a zone without a copy of the shard; NULL: none does.
+ * */
+static const struct coord_stranger *spare_of(const struct coord_fleet *f, uint32_t shard)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    for (uint32_t i = 0; i < cl->strangers; i++) {
+        const struct coord_stranger *s = &cl->stranger[i];
+        struct wire_SHARD_BEAT b = {.shard_index = s->index};
+        uint32_t at;
+        memcpy(b.server, s->server, sizeof b.server);
+        if (s->waits && coord_cluster_stranger_heard(f, s) && s->zone[0] != 0 &&
+            !zone_taken(f, shard, s->zone) && !coord_copies_on(f, shard, s->server) &&
+            !leaves(f, shard, s->server) && coord_copies_find(f, &b, &at) == NULL &&
+            coord_member_number(&f->members, &b) == COORD_NOBODY)
+            return s;
+    }
+    return NULL;
+}
+
 /* Returns how well a place of this shard suits a copy: less is better. */
 static uint32_t place_cost(const struct coord_fleet *f, uint32_t shard, const char *zone)
 {
@@ -237,6 +301,65 @@ static uint32_t free_place(struct coord_copies_of *of)
         of->count++;
     SHOAL_ASSERT(p < LIMIT_COPIES);
     return p;
+}
+
+/* Gives a place to a server. False: the store failed. */
+static bool place_give(struct coord_fleet *f, uint32_t shard, const char *server, uint32_t index,
+                       uint32_t *place)
+{
+    struct coord_copies_of *of = coord_copies_shard(f, shard);
+    *place = free_place(of);
+    of->copy[*place] = (struct coord_shard){.index = index};
+    memcpy(of->copy[*place].server, server, LIMIT_NAME);
+    if (!coord_copies_put(f, shard))
+        return false;
+    log_info("server %s is copy %u of shard %u", server, *place, shard);
+    return true;
+}
+
+struct json *coord_copies_spread(struct coord_fleet *f, bool dry_run)
+{
+    struct json *list = json_new_array();
+    COORD_EACH_SHARD (&f->members, s) {
+        const struct coord_shard *other;
+        const struct coord_stranger *spare = NULL;
+        uint32_t place, given = coord_copies_given(f, s);
+        if (given <= f->options.replicas && given < LIMIT_COPIES &&
+            coord_copies_doubled(f, s, &other) != COORD_NOBODY)
+            spare = spare_of(f, s);
+        if (spare == NULL)
+            continue;
+        struct json *one = json_new_object();
+        json_set_int(one, "shard", s);
+        json_set_string(one, "server", spare->server);
+        json_set_string(one, "zone", spare->zone);
+        json_append(list, one);
+        if (!dry_run && !place_give(f, s, spare->server, spare->index, &place))
+            break;
+    }
+    return list;
+}
+
+bool coord_copies_one_zone(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+{
+    const struct coord_shard *other = NULL;
+    if (f->copies.of == NULL || !coord_member_used(&f->members, shard))
+        return false;
+    uint32_t place = coord_copies_doubled(f, shard, &other);
+    const struct coord_stranger *spare = spare_of(f, shard);
+    char advice[2 * LIMIT_NAME + 100] = "start a server with an empty data_dir in another zone, "
+                                        "then: shoal rebalance";
+    if (place == COORD_NOBODY || coord_copies_given(f, shard) > f->options.replicas)
+        return false;
+    if (spare != NULL)
+        (void)snprintf(advice, sizeof advice,
+                       "server %s waits in zone %s: shoal rebalance gives it a copy in place of "
+                       "one of these",
+                       spare->server, spare->zone);
+    (void)snprintf(text, bytes, "shard %u: its copies on servers %s and %s are both in zone %s; %s",
+                   shard, other->server, coord_copies_any(f, shard, place)->server,
+                   other->figures.zone, advice);
+    return spare != NULL || zones_several(f);
 }
 
 int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
@@ -267,11 +390,7 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
         to->term = coord_copies_ended_term(f, *shard) + 1;
         to->boot[0] = f->members.shard[*shard].figures.boot;
     }
-    *place = free_place(to);
-    to->copy[*place] = (struct coord_shard){.index = beat->shard_index};
-    memcpy(to->copy[*place].server, beat->server, LIMIT_NAME);
-    if (!coord_copies_put(f, *shard))
+    if (!place_give(f, *shard, beat->server, beat->shard_index, place))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    log_info("server %s is copy %u of shard %u", beat->server, *place, *shard);
     return 0;
 }

@@ -282,6 +282,7 @@ static void group_end(struct coord_fleet *f)
         m->size = MAX(m->size / 2, 1);
         return;
     }
+    m->fails = false;
     m->moved += m->group.count;
     m->longest_ns = MAX(m->longest_ns, took);
     m->next_ns = now + pause * took;
@@ -320,6 +321,7 @@ static void told(void *context, const struct coord_call *call, int status, const
         log_error("server %s refused the map of epoch %" PRIu64 ": %s", s->server,
                   f->cluster.map_epoch, text);
         (void)snprintf(m->text, sizeof m->text, "server %s refused the map: %s", s->server, text);
+        m->fails = true;
         return; /* the next step tells it again */
     }
     s->figures.map_epoch = call->request.u.MOVE_MAP.map_epoch;
@@ -354,6 +356,7 @@ static void give_up(struct coord_fleet *f, const char *why)
     m->tries++;
     log_warn("%u tablets stay with shard %u for now: %s", m->group.count, m->group.giver, why);
     (void)snprintf(m->text, sizeof m->text, "%s", why);
+    m->fails = true;
     coord_call_cancel(&f->calls, f, WIRE_TYPE_MOVE_TAKE, UINT64_MAX);
     map_change(f, true);
 }
@@ -547,6 +550,24 @@ void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint
 }
 
 /* ---- people ---- */
+
+bool coord_moves_problem(const struct coord_fleet *f, char *text, size_t bytes)
+{
+    const struct coord_moves *m = &f->moves;
+    const struct coord_shard *shard = f->members.shard;
+    char advice[LIMIT_NAME + 80] = "end the plan (shoal rebalance --stop)";
+    if (m->kind == MOVES_NONE || !m->fails)
+        return false;
+    if (m->job[0] != 0)
+        (void)snprintf(advice, sizeof advice,
+                       "stop job %s, which waits for them to go back to its best epoch", m->job);
+    (void)snprintf(text, bytes,
+                   "tablets do not get from server %s (shard %u) to server %s (shard %u): %.160s. "
+                   "It is tried again each second: mend that, or %s",
+                   shard[m->group.giver].server, m->group.giver, shard[m->group.taker].server,
+                   m->group.taker, m->text, advice);
+    return true;
+}
 
 struct json *coord_moves_json(const struct coord_fleet *f)
 {

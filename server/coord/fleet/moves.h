@@ -44,6 +44,7 @@
 #include "proto/wire/wire.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct coord_fleet;
@@ -82,6 +83,7 @@ struct coord_moves {
         moved; /* tablets of the plan; those that have moved since this coordinator began */
     uint64_t rows, bytes, longest_ns, plan_ns, tries;
     char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
+    bool fails;              /* no group has moved since */
     char job[LIMIT_NAME];    /* the plan waits while this job goes back to a cut; empty: for none */
 };
 
@@ -117,6 +119,8 @@ bool coord_moves_at_home(const struct coord_fleet *f, const struct coord_home *h
 /* A job's tables have changed the map: tablets that the goal does not know stay where they are,
  * unless their server is drained. */
 void coord_moves_map_changed(struct coord_fleet *f);
+/* Writes why the next tablets do not move, and what to do; false: they do, or none is to. */
+bool coord_moves_problem(const struct coord_fleet *f, char *text, size_t bytes);
 /* The plan for people: {"kind", "tablets", "left", "moved", "rows", "bytes", "longest_freeze_ms",
  * "seconds", "seconds_left", "given_up", "last_failure", "goes_back"}; NULL: there is none. */
 struct json *coord_moves_json(const struct coord_fleet *f);

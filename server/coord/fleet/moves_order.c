@@ -140,7 +140,9 @@ static void figures_there(void *context, int status, const char *text)
         rc = draw(f, order, &d, &e);
     if (rc == 0)
         plan = drawn_json(f, &d);
-    if (rc == 0 && !order->dry_run)
+    if (rc == 0 && kind == MOVES_REBALANCE)
+        json_set(plan, "copies", coord_copies_spread(f, order->dry_run));
+    if (rc == 0 && !order->dry_run && (d.tablets > 0 || kind == MOVES_DRAIN))
         rc = coord_moves_begin(f, kind, order->server, d.goal, &e);
     if (rc == SHOAL_E_NOT_FOUND && d.goal != NULL)
         rc = 0; /* nothing has to move, as the plan says */
@@ -149,10 +151,16 @@ static void figures_there(void *context, int status, const char *text)
     drawn_free(&d);
 }
 
-static int add(struct coord_fleet *f, struct coord_ask *a)
+/* Orders that are carried out at once: servers join, or one that is away leaves. */
+static int at_once(struct coord_fleet *f, struct coord_ask *a, const struct err *busy)
 {
+    const char *servers = a->request->u.MOVES.server;
     struct json *told = NULL;
-    int rc = coord_add_order(f, a->request->u.MOVES.server, &told, &a->e);
+    int rc;
+    if (a->request->u.MOVES.order == WIRE_MOVES_ADD)
+        rc = coord_add_order(f, servers, busy, &told, &a->e);
+    else
+        rc = coord_add_take_back(f, servers, busy, &told, &a->e);
     if (rc != 0)
         return rc;
     char *text = json_text(told, 0);
@@ -164,7 +172,7 @@ static int add(struct coord_fleet *f, struct coord_ask *a)
     return 0;
 }
 
-int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
+int coord_moves_order(struct coord_fleet *f, struct coord_ask *a, const struct err *busy)
 {
     const struct wire_MOVES *order = &a->request->u.MOVES;
     struct coord_moves_asker *asker = &f->moves_asker;
@@ -173,8 +181,9 @@ int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
         a->frame_bytes = 2;
         return coord_moves_stop(f, &a->e);
     }
-    if (order->order == WIRE_MOVES_ADD)
-        return add(f, a);
+    bool leaves = order->order == WIRE_MOVES_DRAIN && !order->dry_run;
+    if (order->order == WIRE_MOVES_ADD || (leaves && coord_add_absent(f, order->server)))
+        return at_once(f, a, busy);
     if (order->order != WIRE_MOVES_REBALANCE && order->order != WIRE_MOVES_DRAIN)
         return err_set(&a->e, SHOAL_E_MALFORMED, "there is no order %u", order->order);
     a->silent = true;
@@ -187,8 +196,8 @@ int coord_moves_order(struct coord_fleet *f, struct coord_ask *a)
                        "tablets are being moved already: wait for the end of that plan (shoal "
                        "status), or stop it first (shoal rebalance --stop)");
     *asker = (struct coord_moves_asker){a->from, a->request->id, *order};
-    if (order->order == WIRE_MOVES_DRAIN && coord_cluster_ready(&f->cluster) &&
-        f->cluster.tablets == 0) { /* there are no figures yet, and nothing to move */
+    if (coord_cluster_ready(&f->cluster) && f->cluster.tablets == 0) {
+        /* there are no figures yet, and no tablet to move */
         figures_there(f, 0, "");
         return 0;
     }

@@ -18,8 +18,8 @@ struct coord_moves_asker {
     struct wire_MOVES order;
 };
 
-/* Handles a MOVES (core.h): answered when the figures of all shards are there, or refused. BUSY:
- * another one waits. */
-int coord_moves_order(struct coord_fleet *f, struct coord_ask *a);
+/* Handles a MOVES (core.h): answered when the figures of all shards are there, or refused. busy:
+ * why no server may join or leave at once (add.h). BUSY: another one waits. */
+int coord_moves_order(struct coord_fleet *f, struct coord_ask *a, const struct err *busy);
 
 #endif

@@ -108,12 +108,25 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
 /* The cluster has just become known: takes the beats that waited for it. */
 static void claims_take(struct coord *c)
 {
-    struct coord_cluster *cl = &c->fleet.cluster;
+    struct coord_claims *claims = &c->fleet.cluster.claims;
     struct err e;
-    for (uint32_t i = 0; i < cl->claims && c->fleet.fatal == 0; i++)
+    for (uint32_t i = 0; i < claims->count && c->fleet.fatal == 0; i++)
         /* a shard whose beat fails here beats again */
-        (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e);
-    cl->claims = 0;
+        (void)beat_take(c, &claims->claim[i].beat, claims->claim[i].peer, 0, &e);
+    claims->count = 0;
+}
+
+/* Checks a beat before anything in it is used. 0: the shard belongs here; AGAIN: it waits. */
+static int claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
+                 struct err *e)
+{
+    int rc = coord_cluster_claim(f, beat, e);
+    if (rc != SHOAL_E_AGAIN || coord_cluster_known(&f->cluster))
+        return rc;
+    rc = coord_claims_beat(f, beat, from, e);
+    if (rc != 0)
+        return rc;
+    return coord_names_claim(f, beat, e);
 }
 
 int coord_beat_shard(struct coord *c, struct coord_ask *a)
@@ -121,9 +134,9 @@ int coord_beat_shard(struct coord *c, struct coord_ask *a)
     const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
     int rc = coord_allowed_claim(&c->fleet, beat->server, &a->who, &a->e);
     if (rc == 0)
-        rc = coord_cluster_claim(&c->fleet, beat, a->from, &a->e);
+        rc = claim(&c->fleet, beat, a->from, &a->e);
     a->silent = true;
-    if (rc == 0 && c->fleet.cluster.claims > 0)
+    if (rc == 0 && c->fleet.cluster.claims.count > 0)
         claims_take(c);
     if (rc == 0)
         rc = beat_take(c, beat, a->from, a->request->id, &a->e);

@@ -5,6 +5,7 @@
 #include "proto/base/text.h"
 #include "server/coord/core/awaited.h"
 #include "server/coord/core/core.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/stall.h"
 
@@ -130,14 +131,25 @@ static void strangers_say(const struct coord_fleet *f, struct json *list)
             say(list, "server %s (shard %u of it) is there and is not taken: %s", s->server,
                 s->index, s->text);
     }
+    if (f->cluster.unlisted_ns != 0 &&
+        env_now_ns(f->env) - f->cluster.unlisted_ns <= 2 * coord_fleet_lease_ns(f))
+        say(list,
+            "more than %u shards are there and are not taken: the others read the reason in their "
+            "own logs",
+            COORD_STRANGERS);
 }
 
 static void copies_say(const struct coord_fleet *f, struct json *list)
 {
     char text[ERR_TEXT_MAX];
-    for (uint32_t i = 0; i < f->members.shards; i++)
+    for (uint32_t i = 0; i < f->members.shards; i++) {
         if (coord_copies_problem(f, i, text, sizeof text))
             json_append_string(list, text);
+        if (coord_copies_one_zone(f, i, text, sizeof text))
+            json_append_string(list, text);
+    }
+    if (coord_claims_waits(f, text, sizeof text) || coord_moves_problem(f, text, sizeof text))
+        json_append_string(list, text);
 }
 
 static void servers_say(const struct coord_job *j, struct json *list)
@@ -157,7 +169,7 @@ static void servers_say(const struct coord_job *j, struct json *list)
             say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again; %s",
                 s->server, i, text_unless_empty(s->endpoint, "not seen yet"),
                 coord_awaited_silent_ns(j, s) / SECOND_NS,
-                coord_member_ways(j->fleet->options.replicas, s->server, ways));
+                coord_add_ways(j->fleet, s->server, ways));
         else if (s->short_ns != 0)
             say(list,
                 "server %s (shard %u) takes no pushes for %" PRIu64

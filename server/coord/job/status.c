@@ -286,13 +286,14 @@ void coord_status_line(struct coord_job *j, char *text, size_t bytes)
 static void came_text(const struct coord_fleet *f, char *text, size_t bytes)
 {
     const struct coord_members *m = &f->members;
-    uint32_t came = f->cluster.claims;
+    const struct coord_claims *claims = &f->cluster.claims;
+    uint32_t came = claims->count;
     size_t n = 0;
     char names[ERR_TEXT_MAX / 2] = "";
-    for (uint32_t i = 0; i < f->cluster.claims && n < sizeof names; i++)
-        if (f->cluster.claim[i].beat.shard_index == 0)
+    for (uint32_t i = 0; i < claims->count && n < sizeof names; i++)
+        if (claims->claim[i].beat.shard_index == 0)
             n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : ", of ",
-                                  f->cluster.claim[i].beat.server);
+                                  claims->claim[i].beat.server);
     for (uint32_t i = 0; i < m->shards; i++) {
         if (!m->shard[i].seen)
             continue;

@@ -9,6 +9,7 @@
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/keep/saved.h"
@@ -601,8 +602,7 @@ static void silence_look(struct coord_job *j)
                                j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;
         (void)snprintf(why, sizeof why, "server %s is not heard any more: start it again; %s",
-                       shard->server,
-                       coord_member_ways(j->fleet->options.replicas, shard->server, ways));
+                       shard->server, coord_add_ways(j->fleet, shard->server, ways));
         coord_checkpoint_give_up(j, SHOAL_E_UNAVAILABLE, why);
     }
 }

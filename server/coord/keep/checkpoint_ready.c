@@ -2,6 +2,7 @@
  * tables alone. */
 #include "server/coord/core/awaited.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/fleet/add.h"
 #include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/keep/saved.h"
 
@@ -28,7 +29,7 @@ static int is_away(const struct coord_fleet *f, const char *server, struct err *
 {
     char ways[ERR_TEXT_MAX];
     return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back; %s",
-                   server, coord_member_ways(f->options.replicas, server, ways));
+                   server, coord_add_ways(f, server, ways));
 }
 
 /* No shard is set up for a run, so it is enough that every server beats and still has its rows. */

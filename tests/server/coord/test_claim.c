@@ -65,7 +65,7 @@ static const char *claim(void)
 {
     static struct err e;
     e = (struct err){0};
-    int rc = coord_cluster_claim(&c->fleet, &beat, 9, &e);
+    int rc = coord_cluster_claim(&c->fleet, &beat, &e);
     ck_assert_int_eq(rc != 0, e.text[0] != 0);
     return e.text;
 }

@@ -891,7 +891,7 @@ START_TEST(coord_endpoint_is_one_word)
     fleet_start(2);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         (void)snprintf(beat.endpoint, sizeof beat.endpoint, "%s", wrong[i]);
-        ck_assert_int_eq(coord_cluster_claim(&r.coord->fleet, &beat, 9, &e), SHOAL_E_MALFORMED);
+        ck_assert_int_eq(coord_cluster_claim(&r.coord->fleet, &beat, &e), SHOAL_E_MALFORMED);
     }
     rig_stop();
 }

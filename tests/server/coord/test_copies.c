@@ -1043,6 +1043,75 @@ START_TEST(coord_copies_are_founded_in_different_zones)
 }
 END_TEST
 
+/* Two servers of one zone came first, then one of another zone: by order it gets a copy, and once
+ * that is in sync one of the two gives its place up. _i 1: the new one dies before that. */
+START_TEST(coord_copies_are_spread_over_zones)
+{
+    struct coord_fleet *f;
+    r.copy[0].zone = r.copy[1].zone = "x";
+    found(2);
+    f = &r.coord->fleet;
+    in_sync(1 | 2);
+    problem_has(NULL); /* there is no other zone */
+    r.copy[2].zone = "y";
+    copy_start(2, 2, 0, 1);
+    go(1000);
+    problem_has("are both in zone x; server server-2 waits in zone y: shoal rebalance gives it");
+    json_free(coord_copies_spread(f, true));
+    ck_assert_uint_eq(coord_copies_given(f, 0), 2);
+    for (uint32_t i = 0; i < 2; i++) { /* the order may come twice */
+        struct json *told = coord_copies_spread(f, false);
+        coord_fleet_end(f);
+        ck_assert_uint_eq(json_count(told), 1 - i);
+        json_free(told);
+        ck_assert_uint_eq(coord_copies_given(f, 0), 3);
+    }
+    go(2000);
+    ck_assert_uint_eq(r.copy[2].number, 0);
+    ck_assert_uint_eq(coord_copies_given(f, 0), 3); /* not before it is in sync */
+    problem_has(NULL);
+    uint32_t l = leader(COPIES), doubled = 1 - l;
+    if (_i == 1) {
+        sim_kill(r.copy[2].node);
+        go(3000);
+        ck_assert_uint_eq(coord_copies_given(f, 0), 2);
+        ck_assert(coord_copies_on(f, 0, r.copy[0].server) &&
+                  coord_copies_on(f, 0, r.copy[1].server));
+        return;
+    }
+    r.copy[2].last_term = of()->term;
+    go(500);
+    fake_shard_in_sync(&r.copy[l], of()->term, 7);
+    go(3000);
+    ck_assert_uint_eq(coord_copies_given(f, 0), 2);
+    ck_assert(!coord_copies_on(f, 0, r.copy[doubled].server));
+    ck_assert(coord_copies_on(f, 0, "server-2"));
+    ck_assert_ptr_nonnull(strstr(r.copy[doubled].refused, "a server in another zone"));
+    ck_assert_uint_eq(leader(doubled), l);
+    ck_assert_uint_eq(__builtin_popcount(of()->in_sync), 2);
+}
+END_TEST
+
+/* A server that is being drained gets no copy, nor does a shard that goes with it. */
+START_TEST(coord_copies_do_not_go_where_a_drain_is)
+{
+    struct coord_fleet *f;
+    struct err e;
+    found(1);
+    coord_kill();
+    r.replicas = 2;
+    coord_start();
+    f = &r.coord->fleet;
+    go(500);
+    ck_assert(coord_copies_room(f, 0, "server-7"));
+    ck_assert_int_eq(coord_moves_begin(f, MOVES_DRAIN, "server-7", NULL, &e), 0);
+    ck_assert(!coord_copies_room(f, 0, "server-7") && coord_copies_room(f, 0, "server-6"));
+    (void)snprintf(f->moves.drained, sizeof f->moves.drained, "%s", r.copy[0].server);
+    ck_assert(!coord_copies_room(f, 0, "server-6"));
+    f->moves.kind = MOVES_NONE;
+}
+END_TEST
+
 /* A place is free, and two servers have room, at different moments. The one in a zone without a
  * copy gets it. */
 START_TEST(coord_copies_go_to_another_zone)
@@ -1172,6 +1241,8 @@ int main(void)
     tcase_add_test(t, coord_copies_replace_leaves_no_shard_without_a_leader);
     tcase_add_loop_test(t, coord_copies_replace_after_a_time, 0, 2);
     tcase_add_test(t, coord_copies_are_founded_in_different_zones);
+    tcase_add_loop_test(t, coord_copies_are_spread_over_zones, 0, 2);
+    tcase_add_test(t, coord_copies_do_not_go_where_a_drain_is);
     tcase_add_loop_test(t, coord_copies_go_to_another_zone, 0, 10);
     tcase_add_loop_test(t, coord_copies_job_goes_on_with_another_leader, 0, 2);
     return suite_main(s);

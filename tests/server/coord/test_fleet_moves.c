@@ -6,6 +6,7 @@
 #include "server/coord/fleet/add.h"
 #include "server/coord/fleet/moves_order.h"
 #include "server/coord/job/back.h"
+#include "server/coord/job/sight.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/keep/checkpoint.h"
@@ -33,6 +34,8 @@ static struct {
     uint32_t replicas, shards;
     struct fake_shard *shard; /* (SERVERS) */
 } r;
+
+static const struct err idle; /* a server may join or leave at any time */
 
 static struct coord_fleet *fleet(void)
 {
@@ -133,6 +136,17 @@ static void teardown(void)
     for (uint32_t i = 0; i < SERVERS; i++)
         free(r.shard[i].shard_of);
     free(r.shard);
+}
+
+/* Starts a coordinator without a store, whose file says as many shards. */
+static void store_lose(uint32_t said)
+{
+    coord_kill();
+    coord_store_close(r.kept.values);
+    r.kept.values = coord_store_memory();
+    r.kept.left = COORD_KEPT_ALL;
+    r.shards = said;
+    coord_start();
 }
 
 static uint32_t owned(uint32_t shard)
@@ -382,7 +396,7 @@ static int add(const char *servers, struct err *e)
 {
     struct json *told = NULL;
     *e = (struct err){0};
-    int rc = coord_add_order(fleet(), servers, &told, e);
+    int rc = coord_add_order(fleet(), servers, &idle, &told, e);
     ck_assert_int_eq(told != NULL, rc == 0);
     json_free(told);
     coord_fleet_end(fleet());
@@ -404,6 +418,14 @@ static void drain(const char *server)
     ck_assert_msg(coord_moves_begin(fleet(), MOVES_DRAIN, server, goal, &e) == 0, "%s", e.text);
     go(20000);
     ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+}
+
+/* The cluster has had all numbers: the next shards get retired ones. */
+static void numbers_spend(void)
+{
+    struct coord_members *m = &fleet()->members;
+    while (m->shards < LIMIT_SHARDS)
+        m->shard[m->shards++].retired = true;
 }
 
 static uint32_t shards(void)
@@ -432,6 +454,19 @@ START_TEST(coord_add_gives_a_server_that_waits_a_number)
     plan(0, 3);
     go(20000);
     ck_assert_uint_gt(owned(3), 0);
+}
+END_TEST
+
+/* A server of the cluster that has a shard more in its file waits for a place for that one. */
+START_TEST(coord_add_gives_a_server_one_more_shard)
+{
+    struct err e;
+    fake_shard_start(&r.shard[3], r.sim, "server-0", 1, 1);
+    go(1000);
+    ck_assert_msg(add("server-0 server-0", &e) == 0, "%s", e.text);
+    go(1000);
+    ck_assert_uint_eq(shards(), 4);
+    ck_assert_uint_eq(r.shard[3].number, 3);
 }
 END_TEST
 
@@ -521,7 +556,7 @@ START_TEST(coord_drained_server_is_not_awaited)
     go(1000);
     ck_assert_msg(add(server, &e) == 0, "%s", e.text);
     go(1000);
-    ck_assert_uint_eq(left->number, 1); /* the retired number */
+    ck_assert_uint_eq(left->number, 3); /* the retired number is not given again */
     ck_assert_uint_eq(shards(), 3);
 }
 END_TEST
@@ -557,17 +592,11 @@ START_TEST(coord_lost_store_is_taken_over_without_the_retired)
     drain(left->server);
     sim_kill(left->node);
     go(1000);
-    coord_kill();
-    coord_store_close(r.kept.values);
-    r.kept.values = coord_store_memory();
-    r.kept.left = COORD_KEPT_ALL;
-    coord_start();
+    store_lose(SHARDS);
     go(3000); /* the file still says 3 */
     ck_assert(!coord_cluster_known(&fleet()->cluster));
     ck_assert_ptr_nonnull(strstr(shard(0)->refused, "set `shards: 2` there"));
-    coord_kill();
-    r.shards = 2;
-    coord_start();
+    store_lose(2);
     go(3000);
     ck_assert(coord_cluster_ready(&fleet()->cluster));
     ck_assert_uint_eq(shards(), 2);
@@ -612,13 +641,13 @@ START_TEST(coord_drain_without_tables)
                                                     .on_done = no_reply}));
     w.u.MOVES.order = WIRE_MOVES_DRAIN;
     (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", shard(1)->server);
-    ck_assert_int_eq(coord_moves_order(fleet(), &a), 0);
+    ck_assert_int_eq(coord_moves_order(fleet(), &a, &idle), 0);
     go(500);
     ck_assert_uint_eq(shards(), 3);
     ck_assert_int_eq(coord_moves_stop(fleet(), &a.e), 0);
     go(100);
     ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
-    ck_assert_int_eq(coord_moves_order(fleet(), &a), 0); /* and once more */
+    ck_assert_int_eq(coord_moves_order(fleet(), &a, &idle), 0); /* and once more */
     go(100);
     coord_kill();
     shard(2)->map_slow = false;
@@ -677,6 +706,9 @@ static void ask_to_add(const char *server)
  * after HOLD does not have it. */
 START_TEST(coord_add_waits_while_a_cut_is_made)
 {
+    const struct err busy = {.code = SHOAL_E_BUSY};
+    struct json *told = NULL;
+    struct err e = {0};
     shard_start(3, 1);
     go(1000);
     job()->at.phase = PHASE_TRAIN;
@@ -686,8 +718,10 @@ START_TEST(coord_add_waits_while_a_cut_is_made)
     job()->cut->state = CUT_IDLE;
     ask_to_add("server-3");
     ck_assert_uint_eq(shards(), 4);
-    ck_assert(!coord_add_due(fleet(), "server-3")); /* the order may be repeated at any time */
-    ck_assert(!coord_add_due(fleet(), "nowhere"));  /* and one in vain is refused as such */
+    /* the order may be repeated at any time, and one in vain is refused as such */
+    ck_assert_int_eq(coord_add_order(fleet(), "server-3", &busy, &told, &e), 0);
+    json_free(told);
+    ck_assert_int_eq(coord_add_order(fleet(), "nowhere", &busy, &told, &e), SHOAL_E_NOT_FOUND);
     job()->at.phase = PHASE_NONE;
 }
 END_TEST
@@ -775,13 +809,265 @@ START_TEST(coord_retired_number_is_refused_with_safe_advice)
     b.cluster_high = fleet()->cluster.id[0];
     b.cluster_low = fleet()->cluster.id[1];
     (void)snprintf(b.server, sizeof b.server, "left");
-    ck_assert_int_eq(coord_cluster_claim(fleet(), &b, 77, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_cluster_claim(fleet(), &b, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "remove shard-0"));
     /* the number was given again, and the coordinator's store is of before */
     b.map_epoch = fleet()->cluster.map_epoch + 1;
-    ck_assert_int_eq(coord_cluster_claim(fleet(), &b, 77, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_cluster_claim(fleet(), &b, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_null(strstr(e.text, "remove"));
     ck_assert_ptr_nonnull(strstr(e.text, "older than it was"));
+}
+END_TEST
+
+/* A server that was drained runs on with its old folder, while another one has its number. */
+START_TEST(coord_retired_number_given_again_is_refused_to_its_old_folder)
+{
+    struct fake_shard *left = shard(1);
+    struct err e;
+    drain(left->server);
+    numbers_spend();
+    shard_start(3, 1);
+    go(1000);
+    ck_assert_msg(add("server-3", &e) == 0, "%s", e.text);
+    go(1000);
+    ck_assert_uint_eq(r.shard[3].number, 1);
+    ck_assert_ptr_nonnull(strstr(left->refused, "server server-3 holds: it was drained before"));
+    sim_kill(left->node);
+    again(left, 9);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(left->refused, "server server-3 holds: it was drained before"));
+    ck_assert_str_eq(fleet()->members.shard[1].server, "server-3");
+}
+END_TEST
+
+/* ---- servers that were added and are away ---------------------------------------------------- */
+
+/* Orders that a server is drained, at once as it is away; returns the status. */
+static int take_back(const char *server, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_MOVES, .id = 5, .u.MOVES.order = WIRE_MOVES_DRAIN};
+    struct coord_ask a = {.from = 77, .request = &w};
+    (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", server);
+    wire_reply_to(&w, 0, &a.reply);
+    int rc = coord_moves_order(fleet(), &a, &idle);
+    coord_fleet_end(fleet());
+    *e = a.e;
+    return rc;
+}
+
+/* A server that was added and has never come: what waits for it goes on once it is drained. _i 1:
+ * with replicas, and after the coordinator has started again. */
+START_TEST(coord_drain_takes_an_order_back)
+{
+    uint32_t done = 0, first = _i == 0 ? 3 : 6, now = SHARDS;
+    char names[80], name[24], ways[ERR_TEXT_MAX];
+    struct err e;
+    if (_i == 1) {
+        teardown();
+        rig(2, true);
+    }
+    names[0] = 0;
+    for (uint32_t i = first; i <= first + (uint32_t)_i; i++) {
+        shard_start(i, 1);
+        (void)snprintf(names + strlen(names), sizeof names - strlen(names), " server-%u", i);
+    }
+    (void)snprintf(name, sizeof name, "server-%u", first);
+    go(2000);
+    for (uint32_t i = first; i <= first + (uint32_t)_i; i++)
+        sim_kill(r.shard[i].node);
+    ck_assert_msg(add(names, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shards(), now + 1);
+    go(5);
+    if (_i == 1) {
+        coord_kill();
+        coord_start();
+        go(3000);
+    }
+    ck_assert(coord_call_start(&fleet()->calls,
+                               &(struct coord_call){.context = &done,
+                                                    .request = {.type = WIRE_TYPE_MAP_HELD},
+                                                    .target = COORD_NOBODY,
+                                                    .on_done = count_done}));
+    go(3000);
+    ck_assert_uint_eq(done, 0);
+    ck_assert(!coord_member_shards_ready(&fleet()->members));
+    ck_assert_ptr_nonnull(strstr(coord_add_ways(fleet(), name, ways), "shoal drain server-"));
+    ck_assert_ptr_null(strstr(coord_add_ways(fleet(), shard(0)->server, ways), "shoal drain"));
+    ck_assert_msg(take_back(name, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(done, 1);
+    ck_assert_uint_eq(shards(), now);
+    ck_assert(coord_member_shards_ready(&fleet()->members));
+    go(10); /* stored */
+    coord_kill();
+    coord_start();
+    go(3000);
+    ck_assert_uint_eq(shards(), now);
+    shard_start(first, 2); /* it comes after all: it waits for a place, or has one as a copy */
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[first].refused, "waits"));
+}
+END_TEST
+
+/* A server that came, got no tablets, and is gone. One with tablets is drained as any other. */
+START_TEST(coord_drain_retires_an_empty_server_that_is_gone)
+{
+    struct err e;
+    shard_start(3, 1);
+    go(1000);
+    ck_assert_int_eq(add("server-3", &e), 0);
+    go(1000);
+    sim_kill(r.shard[3].node);
+    ck_assert(!coord_add_absent(fleet(), "server-3")); /* it was heard a moment ago */
+    go(3000);
+    ck_assert(coord_add_absent(fleet(), "server-3"));
+    sim_kill(shard(0)->node);
+    go(3000);
+    ck_assert(!coord_add_absent(fleet(), shard(0)->server)); /* it leads tablets */
+    again(shard(0), 2);
+    go(1000);
+    ck_assert_msg(take_back("server-3", &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shards(), SHARDS);
+    plan(0, 1);
+    go(20000);
+    ck_assert_uint_eq(owned(0), 0);
+}
+END_TEST
+
+/* A plan that moves nothing says why among the problems. */
+START_TEST(coord_moves_that_fail_are_a_problem)
+{
+    char text[ERR_TEXT_MAX];
+    ck_assert(!coord_moves_problem(fleet(), text, sizeof text));
+    shard(1)->take_fails = "there is no room";
+    plan(0, 1);
+    go(500);
+    ck_assert(coord_moves_problem(fleet(), text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "(shard 1): there is no room"));
+    ck_assert_ptr_nonnull(strstr(text, "shoal rebalance --stop"));
+    (void)snprintf(fleet()->moves.job, LIMIT_NAME, "t"); /* it goes back (keep/home.h) */
+    ck_assert(coord_moves_problem(fleet(), text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "stop job t, which waits for them"));
+    shard(1)->take_fails = NULL;
+    go(3000);
+    ck_assert(!coord_moves_problem(fleet(), text, sizeof text));
+}
+END_TEST
+
+/* As many servers wait as there are: all are listed, and all can be added at once. */
+START_TEST(coord_many_servers_wait)
+{
+    char names[1024] = "";
+    struct err e;
+    struct wire_SHARD_BEAT b = {.endpoint = "sim://there"};
+    for (uint32_t i = 0; i < 40; i++) {
+        (void)snprintf(b.server, sizeof b.server, "w%u", i);
+        (void)snprintf(names + strlen(names), sizeof names - strlen(names), " w%u", i);
+        e = (struct err){.code = SHOAL_E_BUSY, .text = "it waits"};
+        coord_cluster_note(fleet(), &b, &e);
+    }
+    ck_assert_uint_eq(fleet()->cluster.strangers, 40);
+    for (uint32_t i = 40; i < COORD_STRANGERS + 5; i++) {
+        (void)snprintf(b.server, sizeof b.server, "w%u", i);
+        coord_cluster_note(fleet(), &b, &(struct err){.code = SHOAL_E_CONFIG, .text = "no"});
+    }
+    ck_assert_uint_eq(fleet()->cluster.strangers, COORD_STRANGERS);
+    ck_assert_str_eq(fleet()->cluster.stranger[0].server, "w0"); /* none is pushed out */
+    struct json *list = coord_sight_problems(job());
+    char *text = json_text(list, 0);
+    ck_assert_ptr_nonnull(strstr(text, "more than 256 shards are there and are not taken"));
+    free(text);
+    json_free(list);
+    ck_assert_msg(add(names, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shards(), SHARDS + 40);
+}
+END_TEST
+
+/* ---- the coordinator's store is lost --------------------------------------------------------- */
+
+/* A server was drained, another one added and filled, and the drained one runs on. Its folder must
+ * not be taken for that of a shard with rows, in whatever order they come (_i). */
+START_TEST(coord_lost_store_waits_for_the_shard_that_leads)
+{
+    struct fake_shard *left = shard(1), *late;
+    char text[ERR_TEXT_MAX];
+    struct err e;
+    drain(left->server);
+    shard_start(3, 1);
+    go(1000);
+    ck_assert_msg(add("server-3", &e) == 0, "%s", e.text);
+    go(1000);
+    uint32_t number = r.shard[3].number;
+    plan(0, number);
+    go(20000);
+    ck_assert_uint_gt(owned(number), 0);
+    uint32_t had = owned(number);
+    late = _i == 0 ? &r.shard[3] : left;
+    sim_kill(late->node);
+    store_lose(3);
+    go(3000);
+    ck_assert_int_eq(coord_cluster_known(&fleet()->cluster), _i == 1);
+    if (_i == 0) {
+        ck_assert(coord_claims_waits(fleet(), text, sizeof text));
+        ck_assert_ptr_nonnull(strstr(text, "shard 3, which leads tablets, has not"));
+    }
+    again(late, 9);
+    go(3000);
+    ck_assert(coord_cluster_ready(&fleet()->cluster));
+    ck_assert(!coord_claims_waits(fleet(), text, sizeof text));
+    ck_assert_uint_eq(owned(number), had);
+    ck_assert_str_eq(fleet()->members.shard[number].server, "server-3");
+    ck_assert(!coord_member_used(&fleet()->members, 1));
+    ck_assert_ptr_nonnull(strstr(left->refused, "was drained"));
+    ck_assert_uint_eq(shards(), 3);
+}
+END_TEST
+
+/* The coordinator ends within a moment of a drain's end: some shards know that there is one fewer.
+ * The file says the number of now (_i: 2), or of the beginning (3), and the drained server runs on,
+ * or not. What each shard and the status say must lead to a cluster that runs. */
+START_TEST(coord_lost_store_of_a_moment_after_a_drain)
+{
+    struct fake_shard *left = shard(1);
+    uint32_t said = 2 + (uint32_t)_i % 2;
+    bool off = _i >= 2;
+    char text[ERR_TEXT_MAX];
+    drain(left->server);
+    go(1000);
+    shard(2)->shards = 3; /* it has not heard yet */
+    if (off)
+        sim_kill(left->node);
+    store_lose(said);
+    go(5000);
+    if (!coord_cluster_known(&fleet()->cluster)) { /* the drained one is awaited */
+        ck_assert(off && said == 3);
+        ck_assert(coord_claims_waits(fleet(), text, sizeof text));
+        ck_assert_ptr_nonnull(strstr(text, "if the others were drained, set `shards: 2`"));
+        store_lose(2);
+        go(5000);
+    }
+    ck_assert(coord_cluster_ready(&fleet()->cluster));
+    ck_assert_uint_eq(owned(0) + owned(2), TABLETS);
+    ck_assert_uint_eq(shards(), fleet()->options.shards);
+    ck_assert_int_eq(coord_member_used(&fleet()->members, 1), fleet()->options.shards == 3);
+}
+END_TEST
+
+/* All shards were told of one that has left since, for good: they lead all tablets, so after a
+ * while the number of the file counts. */
+START_TEST(coord_lost_store_without_a_shard_that_nobody_forgot)
+{
+    struct fake_shard *left = shard(1);
+    drain(left->server);
+    go(1000);
+    shard(0)->shards = shard(2)->shards = 3;
+    sim_kill(left->node);
+    store_lose(2);
+    go(500);
+    ck_assert_ptr_nonnull(strstr(shard(0)->refused, "set `shards: 3` there, unless"));
+    ck_assert(!coord_cluster_known(&fleet()->cluster));
+    go(5000);
+    ck_assert(coord_cluster_ready(&fleet()->cluster));
+    ck_assert_uint_eq(shards(), 2);
 }
 END_TEST
 
@@ -801,6 +1087,7 @@ START_TEST(coord_number_given_again_has_terms_of_its_own)
     shard_start(7, 1);
     go(3000);
     ck_assert(!coord_copies_problem(fleet(), 1, text, sizeof text));
+    numbers_spend();
     ck_assert_msg(add("server-6 server-7", &e) == 0, "%s", e.text);
     ck_assert(coord_copies_on(fleet(), 1, "server-6"));
     ck_assert_uint_eq(coord_copies_shard(fleet(), 1)->term, 2);
@@ -826,6 +1113,7 @@ int main(void)
     tcase_add_test(t, coord_moves_one_plan_at_a_time);
     TCase *a = suite_case(s, "add", 60, setup, teardown);
     tcase_add_test(a, coord_add_gives_a_server_that_waits_a_number);
+    tcase_add_test(a, coord_add_gives_a_server_one_more_shard);
     tcase_add_test(a, coord_add_is_stored);
     tcase_add_test(a, coord_add_leaves_open_calls_alone);
     tcase_add_test(a, coord_drained_server_is_not_awaited);
@@ -838,6 +1126,16 @@ int main(void)
     tcase_add_loop_test(j, coord_shard_without_tablets_loses_no_rows, 0, 2);
     tcase_add_test(j, coord_drain_ends_when_the_tables_change);
     tcase_add_test(j, coord_retired_number_is_refused_with_safe_advice);
+    tcase_add_test(j, coord_retired_number_given_again_is_refused_to_its_old_folder);
+    TCase *w = suite_case(s, "away", 60, setup, teardown);
+    tcase_add_loop_test(w, coord_drain_takes_an_order_back, 0, 2);
+    tcase_add_test(w, coord_drain_retires_an_empty_server_that_is_gone);
+    tcase_add_test(w, coord_moves_that_fail_are_a_problem);
+    tcase_add_test(w, coord_many_servers_wait);
+    TCase *l = suite_case(s, "lost store", 60, setup, teardown);
+    tcase_add_loop_test(l, coord_lost_store_waits_for_the_shard_that_leads, 0, 2);
+    tcase_add_loop_test(l, coord_lost_store_of_a_moment_after_a_drain, 0, 4);
+    tcase_add_test(l, coord_lost_store_without_a_shard_that_nobody_forgot);
     TCase *c = suite_case(s, "add copies", 60, NULL, teardown);
     tcase_add_test(c, coord_drain_without_tables);
     tcase_add_test(c, coord_add_with_replicas_takes_servers_for_all_copies);
