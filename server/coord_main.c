@@ -14,7 +14,9 @@
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/text.h"
+#include "proto/base/time.h"
 #include "proto/base/version.h"
+#include "proto/http/board.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
 #include "proto/job/live.h"
@@ -42,8 +44,13 @@
 static void version(void)
 {
     unsigned protocol;
-    const char *library[] = {net_libraries(),  coord_library(&protocol), json_library(),
-                             config_library(), hash_library(),           NULL};
+    const char *library[] = {net_libraries(),
+                             coord_library(&protocol),
+                             json_library(),
+                             config_library(),
+                             hash_library(),
+                             http_library(),
+                             NULL};
     version_print("shoal-coordinator", protocol, library);
 }
 
@@ -61,6 +68,8 @@ struct daemon {
     bool ends; /* a signal asked for it */
     struct env *env;
     struct env_timer status;
+    struct board *board; /* borrowed; NULL: no metrics */
+    struct env_timer figures;
     struct server_list list;
     char last[LIMIT_PATH + 16];      /* path of the copy of the last accepted list, in data_dir */
     char trouble[ERR_TEXT_MAX + 64]; /* the list's error, while an older list counts; empty: none */
@@ -261,6 +270,20 @@ static void status_fire(struct env_timer *timer)
     env_timer_start(d->env, timer, UINT64_C(2000000000));
 }
 
+/* Publishes the figures for Prometheus. It is ready when it leads, or stands by. */
+static void figures_fire(struct env_timer *timer)
+{
+    struct daemon *d = container_of(timer, struct daemon, figures);
+    bool ready = d->coord != NULL || d->stand.leader[0] != 0;
+    if (board_wants(d->board, 0, time_monotonic_ns())) {
+        meter_clear(board_sheet(d->board, 0));
+        board_publish(
+            d->board, 0, ready,
+            text_if(!ready, "it does not lead, and does not know which coordinator does"));
+    }
+    env_timer_start(d->env, timer, BOARD_PERIOD_NS);
+}
+
 /* Connections of workers, shards and tools: half of the files that the process may open. */
 static uint32_t connections_most(void)
 {
@@ -413,9 +436,10 @@ static int serve_begin(struct daemon *d, struct err *e)
     return rc;
 }
 
-static int serve(const struct coord_config *config, struct live *live, struct err *e)
+static int serve(const struct coord_config *config, struct live *live, struct board *board,
+                 struct err *e)
 {
-    struct daemon daemon = {.config = config, .live = live};
+    struct daemon daemon = {.config = config, .live = live, .board = board};
     const struct server_keys_ask ask = ask_of(config);
     char text[ERR_TEXT_MAX];
     int rc = server_keys_open(&ask, &daemon.keys, e);
@@ -431,10 +455,14 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     if (rc == 0) {
         notify_watchdog_start(daemon.env);
         daemon.status.fire = status_fire;
+        daemon.figures.fire = figures_fire;
         notify_ready("serving");
         status_fire(&daemon.status);
+        if (board != NULL)
+            figures_fire(&daemon.figures);
         net_run(daemon.net);
         env_timer_stop(daemon.env, &daemon.status);
+        env_timer_stop(daemon.env, &daemon.figures);
         rc = ended(&daemon, e);
     }
     if (daemon.coord != NULL && coord_hangs(daemon.coord, text, sizeof text)) {
@@ -453,12 +481,29 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     return rc;
 }
 
+/* The settings of the file that concern metrics. */
+static struct board_options board_of(const struct coord_config *c)
+{
+    return (struct board_options){.program = "shoal-coordinator",
+                                  .version = SHOAL_VERSION,
+                                  .listen = c->metrics,
+                                  .token = c->metrics_token,
+                                  .loop = "coordinator",
+                                  .loops = 1};
+}
+
 /* Serves until the end, as often as it begins anew. */
 static int run(const struct coord_config *config, struct live *live, struct err *e)
 {
-    int rc = serve(config, live, e);
+    struct board *board;
+    const struct board_options bo = board_of(config);
+    int rc = board_open(&bo, &board, e);
+    if (rc != 0)
+        return rc;
+    rc = serve(config, live, board, e);
     while (rc == SHOAL_E_FENCED)
-        rc = serve(config, live, e);
+        rc = serve(config, live, board, e);
+    board_close(board);
     return rc;
 }
 
@@ -492,6 +537,9 @@ int main(int argc, char **argv)
     if (rc == 0 && tensorboard != NULL)
         (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
     const struct server_keys_ask ask = ask_of(&config);
+    const struct board_options bo = board_of(&config);
+    if (rc == 0)
+        rc = board_check(&bo, &e);
     if (rc == 0)
         rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : run(&config, &live, &e);
     live_close(&live);

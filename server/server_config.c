@@ -186,7 +186,10 @@ static int take_server(const struct config *c, const char *name, void *to, struc
         (rc = take_string(c, name, "zone", out->zone, sizeof out->zone, e)) ||
         (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)) ||
         (rc = take_string(c, name, "checkpoint_signers", out->checkpoint_signers,
-                          sizeof out->checkpoint_signers, e)))
+                          sizeof out->checkpoint_signers, e)) ||
+        (rc = take_string(c, name, "metrics", out->metrics, sizeof out->metrics, e)) ||
+        (rc = take_string(c, name, "metrics_token", out->metrics_token, sizeof out->metrics_token,
+                          e)))
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
@@ -357,7 +360,10 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
         (rc = take_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard, e)) ||
         (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)) ||
         (rc = take_string(c, name, "checkpoint_signers", out->checkpoint_signers,
-                          sizeof out->checkpoint_signers, e)))
+                          sizeof out->checkpoint_signers, e)) ||
+        (rc = take_string(c, name, "metrics", out->metrics, sizeof out->metrics, e)) ||
+        (rc = take_string(c, name, "metrics_token", out->metrics_token, sizeof out->metrics_token,
+                          e)))
         return rc;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);

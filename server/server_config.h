@@ -20,7 +20,9 @@
  *     net: {drop: 0, io_threads: 1, copy_rate: 0}  # bytes a second; 0: no bound
  *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
  *     checkpoint_signers: ""        # loads only checkpoints that a key of this file signed
- *     insecure_plaintext: false     # listen on tcp without keys */
+ *     insecure_plaintext: false     # listen on tcp without keys
+ *     metrics: 127.0.0.1:9464       # http.h; empty: none
+ *     metrics_token: FILE */
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
 
@@ -52,6 +54,7 @@ struct server_config {
     } net;
     char checkpoint_root[LIMIT_PATH - 256];
     char checkpoint_signers[LIMIT_PATH];
+    char metrics[256], metrics_token[LIMIT_PATH]; /* may be empty */
     bool insecure_plaintext;
 };
 
@@ -111,7 +114,9 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     net: {drop: 0}
  *     keys: FILE                # over tcp
  *     allow: FILE               # the keys that may connect
- *     insecure_plaintext: false # listen on tcp without keys */
+ *     insecure_plaintext: false # listen on tcp without keys
+ *     metrics: 127.0.0.1:9465   # http.h; empty: none
+ *     metrics_token: FILE */
 
 struct coord_config {
     char listen[256], advertise[256];
@@ -125,6 +130,7 @@ struct coord_config {
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];
     char checkpoint_signers[LIMIT_PATH];
+    char metrics[256], metrics_token[LIMIT_PATH]; /* may be empty */
     bool insecure_plaintext;
     bool publish;
 };

@@ -24,6 +24,7 @@
 #include "proto/base/minmax.h"
 #include "proto/base/time.h"
 #include "proto/base/version.h"
+#include "proto/http/board.h"
 #include "proto/job/config.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
@@ -97,6 +98,7 @@ struct server {
     struct server_hang hang;
     struct server_word word;
     struct live live;
+    struct board *board; /* owned; NULL: no metrics */
 };
 
 /* ---- figures of the process ---- */
@@ -141,6 +143,7 @@ static void pulse_cb(void *context, uint64_t done, uint64_t of)
     p->done = done;
     p->of = of;
     m->pulses++;
+    board_pulse(m->server->board, m->index);
 }
 
 static void figures_note(struct member *m)
@@ -154,6 +157,28 @@ static void figures_note(struct member *m)
     p->pulled = f.keys_pulled;
     p->pushed = f.keys_pushed;
     p->place = (int)f.place;
+}
+
+/* Publishes the shard's figures for Prometheus. It is ready when its rows are back and the
+ * coordinator has taken it. */
+static void figures_publish(struct member *m)
+{
+    struct board *b = m->server->board;
+    struct shard_figures f;
+    char why[BOARD_WHY] = "";
+    if (!board_wants(b, m->index, time_monotonic_ns()))
+        return;
+    shard_figures(m->shard, &f);
+    if (f.tablets_away > 0)
+        (void)snprintf(why, sizeof why, "%u of %u tablets are not back yet", f.tablets_away,
+                       f.tablets_awaited);
+    else if (f.place == SHARD_REFUSED)
+        (void)snprintf(why, sizeof why, "%s", NOT_TAKEN);
+    else if (f.place == SHARD_UNANSWERED)
+        (void)snprintf(why, sizeof why, "the coordinator has not answered yet");
+    meter_clear(board_sheet(b, m->index));
+    gauges_put(m->shard, board_sheet(b, m->index));
+    board_publish(b, m->index, why[0] == 0, why);
 }
 
 /* ---- the allow-list ---- */
@@ -206,6 +231,7 @@ static void pulse_timer_cb(struct env_timer *t)
     struct member *m = container_of(t, struct member, pulse);
     pulse_cb(m, 0, 0);
     figures_note(m);
+    figures_publish(m);
     list_look(m);
     file_reserve_fill();
     env_timer_start(net_env(m->net), t, UINT64_C(1000000000));
@@ -589,6 +615,17 @@ static struct server_keys_ask ask_of(const struct server_config *c)
                                     .signers = c->checkpoint_signers};
 }
 
+/* The settings of the file that concern metrics. */
+static struct board_options board_of(const struct server_config *c)
+{
+    return (struct board_options){.program = "shoal-server",
+                                  .version = SHOAL_VERSION,
+                                  .listen = c->metrics,
+                                  .token = c->metrics_token,
+                                  .loop = "shard",
+                                  .loops = c->shards};
+}
+
 /* Runs before there is another thread. All shards make cuts and export them at the same time, which
  * keeps one thread each busy for minutes, and pushes and pulls still need threads: so there are
  * four for each shard, for its syncs, flushes, fetches and one long task. */
@@ -634,6 +671,12 @@ static int serve(struct server *sv, struct err *e)
     if (rc)
         return rc;
     crash_folder(sv->config.data_dir);
+    const struct board_options bo = board_of(&sv->config);
+    rc = board_open(&bo, &sv->board, e);
+    if (rc) {
+        close(lock_fd);
+        return rc;
+    }
     uint64_t memory = sv->config.memory;
     if (memory == 0)
         memory = memory_default();
@@ -671,6 +714,7 @@ static int serve(struct server *sv, struct err *e)
     }
     if (sv->member != NULL)
         stop_members(sv);
+    board_close(sv->board);
     keyfile_free(sv->keys);
     close(lock_fd);
     return rc;
@@ -679,9 +723,13 @@ static int serve(struct server *sv, struct err *e)
 static void version(void)
 {
     unsigned protocol;
-    const char *library[] = {net_libraries(), shard_libraries(&protocol),
-                             json_library(),  config_library(),
-                             hash_library(),  NULL};
+    const char *library[] = {net_libraries(),
+                             shard_libraries(&protocol),
+                             json_library(),
+                             config_library(),
+                             hash_library(),
+                             http_library(),
+                             NULL};
     version_print("shoal-server", protocol, library);
     printf("store checksums: %s\n", shard_checksums());
 }
@@ -716,6 +764,9 @@ int main(int argc, char **argv)
     if (!rc)
         rc = live_open(&sv.live, &e);
     const struct server_keys_ask ask = ask_of(&sv.config);
+    const struct board_options bo = board_of(&sv.config);
+    if (!rc)
+        rc = board_check(&bo, &e);
     if (!rc && option_given(&o, "check"))
         rc = server_keys_check(&ask, &e);
     else if (!rc)

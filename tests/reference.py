@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 BIN = os.environ.get("SHOAL_BIN", "build/release/bin")
-PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator", "worker"), "deploy/manual/run.md": ()}
+PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator", "worker"), "deploy/manual/run.md": (), "deploy/manual/metrics.md": ()}
 SCHEMA = "deploy/job.schema.json"
 COMPLETION = "deploy/completion.bash"
 CATALOG = "deploy/systemd/shoal.catalog"

@@ -64,6 +64,9 @@ static int take(const struct config *c, const char *file, struct worker_config *
     if ((rc = take_string(c, file, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
         (rc = take_string(c, file, "keys", out->keys, sizeof out->keys, e)) ||
         (rc = take_string(c, file, "name", out->name, sizeof out->name, e)) ||
+        (rc = take_string(c, file, "metrics", out->metrics, sizeof out->metrics, e)) ||
+        (rc = take_string(c, file, "metrics_token", out->metrics_token, sizeof out->metrics_token,
+                          e)) ||
         (rc = take_set(c, file, &out->set, e)))
         return rc;
     struct coordinators list;

@@ -14,7 +14,9 @@
  *     cache: DIR                # folder of decoded input: data.cache of every job
  *     set: [data.train=/mnt/log-*.gz]  # overrides keys of every job, as --set of train
  *     allow_commands: false     # jobs may run {cmd: ...} here
- *     insecure_plaintext: false */
+ *     insecure_plaintext: false
+ *     metrics: 127.0.0.1:9466   # http.h; empty: none
+ *     metrics_token: FILE */
 #ifndef WORKER_WORKER_CONFIG_H
 #define WORKER_WORKER_CONFIG_H
 
@@ -28,8 +30,9 @@
 
 struct worker_config {
     char coordinator[COORDINATORS_LIST];
-    char keys[LIMIT_PATH]; /* empty: the unit's */
-    char name[LIMIT_NAME]; /* empty: HOST-INSTANCE or HOST-PID */
+    char keys[LIMIT_PATH];                        /* empty: the unit's */
+    char name[LIMIT_NAME];                        /* empty: HOST-INSTANCE or HOST-PID */
+    char metrics[256], metrics_token[LIMIT_PATH]; /* may be empty */
     uint32_t lanes, cores, io_threads;
     int64_t device; /* -1: not set */
     enum backend_kind backend;

@@ -18,8 +18,10 @@
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/base/version.h"
+#include "proto/http/board.h"
 #include "proto/job/config.h"
 #include "proto/job/instance.h"
 #include "proto/job/job.h"
@@ -71,8 +73,9 @@ struct arguments {
     int64_t device; /* -1: not given */
     enum backend_kind backend;
     bool backend_given, insecure, commands;
-    bool stay;         /* run */
-    struct live *live; /* the file of run */
+    bool stay;                           /* run */
+    struct live *live;                   /* the file of run */
+    const char *metrics, *metrics_token; /* of the same file; "": none */
 };
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -182,13 +185,8 @@ static int run_alone(const struct option_line *o, struct err *e)
 /* Loads the backend that a job with `train.backend: auto` would use. */
 static void version(void)
 {
-    const char *library[] = {net_libraries(),
-                             wire_library(),
-                             json_library(),
-                             config_library(),
-                             hash_library(),
-                             decode_libraries(),
-                             NULL};
+    const char *library[] = {net_libraries(), wire_library(),     json_library(), config_library(),
+                             hash_library(),  decode_libraries(), http_library(), NULL};
     struct backend *b;
     struct err e = {0};
     version_print("shoal-worker", WIRE_VERSION, library);
@@ -318,6 +316,17 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
     return 0;
 }
 
+/* The settings of the file that concern metrics. */
+static struct board_options board_of(const struct arguments *a)
+{
+    return (struct board_options){.program = "shoal-worker",
+                                  .version = SHOAL_VERSION,
+                                  .listen = text_or(a->metrics, ""),
+                                  .token = text_or(a->metrics_token, ""),
+                                  .loop = "worker",
+                                  .loops = 1};
+}
+
 /* run: takes all settings from the worker's file, which outlives the arguments. */
 static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_config *c,
                      struct err *e)
@@ -351,7 +360,10 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
     a->insecure = c->insecure_plaintext;
     a->commands = c->allow_commands;
     a->set = &c->set;
-    return 0;
+    a->metrics = c->metrics;
+    a->metrics_token = c->metrics_token;
+    const struct board_options bo = board_of(a);
+    return board_check(&bo, e);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -362,9 +374,10 @@ struct daemon {
     char why[WIRE_WHY];               /* about the backend */
     struct trainer *trainer;          /* train */
     struct evaluator *evaluator;      /* eval, predict */
-    struct env_timer status;
-    struct live *live; /* run; or NULL */
-    bool keyed, ready; /* ready: READY=1 was sent */
+    struct env_timer status, figures;
+    struct board *board; /* owned; NULL: no metrics */
+    struct live *live;   /* run; or NULL */
+    bool keyed, ready;   /* ready: READY=1 was sent */
     uint64_t begun_ns;
 };
 
@@ -413,6 +426,20 @@ static void status_fire(struct env_timer *timer)
     if (d->ready)
         pause_ms = 2000;
     env_timer_start(net_env(d->net), timer, pause_ms * UINT64_C(1000000));
+}
+
+/* Publishes the figures for Prometheus. It is ready when the coordinator has taken it. */
+static void figures_fire(struct env_timer *timer)
+{
+    struct daemon *d = container_of(timer, struct daemon, figures);
+    bool ready = trainer_taken(d->trainer, false);
+    if (board_wants(d->board, 0, time_monotonic_ns())) {
+        meter_clear(board_sheet(d->board, 0));
+        board_publish(d->board, 0, ready,
+                      text_if(!ready, "the coordinator has not answered, or refuses this worker: "
+                                      "the log tells"));
+    }
+    env_timer_start(net_env(d->net), timer, BOARD_PERIOD_NS);
 }
 
 /* trainer_options.replace. */
@@ -464,13 +491,17 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
         return rc;
     net_set_handler(d->net, trainer_handler(), d->trainer);
     d->status.fire = status_fire;
+    d->figures.fire = figures_fire;
     d->begun_ns = time_monotonic_ns();
     status_fire(&d->status);
+    if (d->board != NULL)
+        figures_fire(&d->figures);
     net_run(d->net);
     rc = trainer_status(d->trainer, e);
     if (!trainer_settled(d->trainer))
         exit_now(rc, e);
     env_timer_stop(net_env(d->net), &d->status);
+    env_timer_stop(net_env(d->net), &d->figures);
     trainer_free(d->trainer);
     return rc;
 }
@@ -720,6 +751,10 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     rc = backend_take(a, &d, e);
     if (rc != 0)
         return rc;
+    const struct board_options bo = board_of(a);
+    rc = board_open(&bo, &d.board, e);
+    if (rc != 0)
+        return rc;
     rc = net_new(&options, &d.net, e);
     if (rc == 0) {
         rc = net_signals(d.net, daemon_signal, &d);
@@ -737,6 +772,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
 
         net_free(d.net); /* no message borrows from a backend's memory after this */
     }
+    board_close(d.board);
     backend_unload(d.backend);
     backend_unload(d.second);
     keyfile_free(keys);

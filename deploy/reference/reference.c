@@ -11,7 +11,8 @@
  *
  * A table of a page stands between "<!-- keys: job|server|coordinator|worker [[-]KEY]... -->" and
  * "<!-- /keys -->". It has all keys at or below one of the KEYs, without those at or below a -KEY.
- * "keys: options" is the table of all options, "keys: roles" that of all rights. */
+ * "keys: options" is the table of all options, "keys: roles" that of all rights, "keys: metrics"
+ * that of all metrics. */
 #include "deploy/reference/reference.h"
 
 #include "proto/base/json.h"
@@ -19,6 +20,7 @@
 #include "proto/base/text.h"
 #include "proto/job/keys.h"
 #include "proto/job/option.h"
+#include "proto/meter/meter.h"
 #include "proto/wire/allow.h"
 
 #include <stdio.h>
@@ -135,6 +137,26 @@ static void roles_table_print(void)
     }
 }
 
+/* A row for each metric, by the name that its samples have. */
+static void metrics_table_print(void)
+{
+    static const char *const type[] = {[METER_COUNTER] = "counter",
+                                       [METER_GAUGE] = "gauge",
+                                       [METER_HISTOGRAM] = "histogram",
+                                       [METER_INFO] = "info"};
+    puts("metric|type|labels|of|meaning\n---|---|---|---|---");
+    for (const struct meter_row *r = meter_rows; r < meter_rows + METER_ROWS; r++) {
+        printf("`%s%s%s`|%s|%s|", r->name, text_if(r->type == METER_COUNTER, "_total"),
+               text_if(r->type == METER_INFO, "_info"), type[r->type], r->labels);
+        for (const char *of = r->of; *of != '\0'; of++)
+            printf("%s%s", text_if(of != r->of, ", "),
+                   *of == 's'   ? "server"
+                   : *of == 'c' ? "coordinator"
+                                : "worker");
+        printf("|%s\n", r->help);
+    }
+}
+
 /* A row for each option; commands with exactly the same option share its row. --help has no row
  * because every command has it. */
 static void options_table_print(void)
@@ -238,6 +260,10 @@ static int table_print(char *mark, struct err *e)
         roles_table_print();
         return 0;
     }
+    if (count == 1 && strcmp(word[0], "metrics") == 0) {
+        metrics_table_print();
+        return 0;
+    }
     const struct config_key *keys = NULL;
     if (count > 0)
         keys = reference_keys(word[0]);
@@ -248,8 +274,9 @@ static int table_print(char *mark, struct err *e)
                 row_print(k);
         return 0;
     }
-    return err_set(e, SHOAL_E_DATA, "%s%s: name job, server, coordinator, worker, options or roles",
-                   MARK, mark);
+    return err_set(e, SHOAL_E_DATA,
+                   "%s%s: name job, server, coordinator, worker, options, roles or metrics", MARK,
+                   mark);
 }
 
 static int page_print(const char *path, struct err *e)

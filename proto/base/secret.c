@@ -25,3 +25,8 @@ void secret_wipe(void *bytes, size_t count)
 {
     sodium_memzero(bytes, count);
 }
+
+bool secret_same(const void *a, const void *b, size_t count)
+{
+    return sodium_memcmp(a, b, count) == 0;
+}

@@ -5,10 +5,13 @@
 #ifndef PROTO_BASE_SECRET_H
 #define PROTO_BASE_SECRET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void *secret_new(size_t bytes); /* zeroed; NULL: no memory */
 void secret_free(void *secret); /* NULL is fine */
 void secret_wipe(void *bytes, size_t count);
+/* True when both are equal; takes as long wherever they differ. */
+bool secret_same(const void *a, const void *b, size_t count);
 
 #endif

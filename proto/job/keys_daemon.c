@@ -13,6 +13,21 @@
                                                   "[What is logged](#what-is-logged)"              \
     }
 
+#define KEYS_METRICS                                                                               \
+    {                                                                                              \
+        "metrics", CONFIG_STRING, 0, 0, NULL,                                                      \
+            .fallback = "", .otherwise = "none", .values = "`HOST:PORT`, `unix:/PATH`",            \
+            .text = "where `/metrics`, `/healthz` and `/readyz` are served over HTTP: "            \
+                    "[Metrics](metrics.md)"                                                        \
+    }
+#define KEYS_METRICS_TOKEN                                                                         \
+    {                                                                                              \
+        "metrics_token", CONFIG_STRING, 0, 0, NULL,                                                \
+            .fallback = "", .otherwise = "none", .values = "file",                                 \
+            .text = "the bearer token of `/metrics`, required where other machines reach it: "     \
+                    "[Metrics](metrics.md)"                                                        \
+    }
+
 const struct config_key keys_server[] = {
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "of a unit HOST-INSTANCE, else drawn once; kept in `data_dir/name`",
@@ -73,6 +88,8 @@ const struct config_key keys_server[] = {
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
     KEYS_LOG,
+    KEYS_METRICS,
+    KEYS_METRICS_TOKEN,
     {0},
 };
 
@@ -133,6 +150,8 @@ const struct config_key keys_coordinator[] = {
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
     KEYS_LOG,
+    KEYS_METRICS,
+    KEYS_METRICS_TOKEN,
     {0},
 };
 
@@ -164,5 +183,7 @@ const struct config_key keys_worker[] = {
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "reach a coordinator over tcp without keys: [Security](#security)"},
     KEYS_LOG,
+    KEYS_METRICS,
+    KEYS_METRICS_TOKEN,
     {0},
 };

@@ -91,9 +91,11 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     else
         table_pull(t, q->pull.keys, n, rows);
     count(s, q, low, waited_ns);
+    s->counts.bytes_pulled += 4ull * n * width;
     shard_send(s, q->peer, m);
-    heat_add(&s->heat, table_schema_of(t), HEAT_PULL, q->pull.keys, n, began_ns,
-             env_now_ns(s->env));
+    const uint64_t now_ns = env_now_ns(s->env);
+    meter_time(&s->counts.times[HEAT_PULL], now_ns - q->arrived_ns);
+    heat_add(&s->heat, table_schema_of(t), HEAT_PULL, q->pull.keys, n, began_ns, now_ns);
     request_give(&s->pool, q);
 }
 

@@ -58,11 +58,12 @@ int push_group_admit(struct shard *s, struct request *q)
     return 0;
 }
 
-static void answer(struct shard *s, struct request *q)
+static void answer(struct shard *s, struct request *q, uint64_t now_ns)
 {
     const struct push_plan *plan = &q->push.plan;
     SHOAL_ASSERT(plan->sequence <= engine_acknowledged(s->engine)); /* 1. */
     SHOAL_ASSERT(q->bytes == 0);                                    /* 4. */
+    meter_time(&s->counts.times[HEAT_PUSH], now_ns - q->arrived_ns);
     struct wire *w = shard_reply(s, WIRE_TYPE_PUSH, q->id);
     w->u.PUSH_reply = (struct wire_PUSH_reply){plan->applied, plan->skipped, plan->mark};
     if (q->push.status) {
@@ -71,7 +72,7 @@ static void answer(struct shard *s, struct request *q)
                  "lane %u batch %" PRIu64 " follows %" PRIu64 ", but the mark here is %" PRIu64
                  "; send on from there",
                  q->push.r.lane, q->push.r.to, q->push.r.from, plan->mark);
-        s->counts.refused++;
+        shard_count_refusal(s, q->push.status);
     }
     shard_send_reply(s, q->peer);
     request_give(&s->pool, q);
@@ -90,6 +91,9 @@ static int apply(struct shard *s, struct request *q, uint64_t *at_ns)
     }
     SHOAL_ASSERT(q->bytes > 0); /* 4. */
     s->counts.keys_pushed += r->key_count;
+    s->counts.bytes_pushed +=
+        4ull * r->key_count *
+        schema_push_floats(table_schema_of(engine_table(s->engine, r->table)));
     int rc = engine_apply_push(s->engine, r, &q->push.plan);
     uint64_t began_ns = *at_ns;
     *at_ns = env_now_ns(s->env);
@@ -148,8 +152,11 @@ void push_group_synced(struct shard *s)
     bool copies = s->copies.role == COPIES_LEADS;
     if (copies)
         acknowledged = copies_acknowledged(s, acknowledged);
+    uint64_t now_ns = 0;
+    if (s->unsynced.head != NULL)
+        now_ns = env_now_ns(s->env);
     while (s->unsynced.head != NULL && s->unsynced.head->push.wait_sequence <= acknowledged)
-        answer(s, request_pop(&s->unsynced));
+        answer(s, request_pop(&s->unsynced), now_ns);
     if (copies)
         copies_flush(s);
 }

@@ -23,6 +23,7 @@
 
 #include "embedding/engine.h"
 #include "proto/base/env.h"
+#include "proto/meter/meter.h"
 #include "proto/wire/allow.h"
 #include "proto/wire/wire.h"
 #include "server/shard/beat.h"
@@ -31,6 +32,7 @@
 #include "server/shard/copies.h"
 #include "server/shard/cut.h"
 #include "server/shard/follow.h"
+#include "server/shard/gauges.h"
 #include "server/shard/heat.h"
 #include "server/shard/lead.h"
 #include "server/shard/move.h"
@@ -66,11 +68,16 @@ struct shard_options {
 
 #define SHARD_SYNC_NS UINT64_C(100000000)
 
+#define SHARD_REFUSALS 32u
+
 struct shard_counts {
     uint64_t pulls, keys_pulled, pushes, keys_pushed, skipped, refused, malformed, unsent;
     uint64_t cold_pulls, cold_pushes;  /* requests that waited for rows from the store */
     uint64_t waited_ns, waited_ns_max; /* time that pulls have waited */
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
+    uint64_t bytes_pulled, bytes_pushed;  /* of weights and gradients */
+    struct meter_times times[HEAT_KINDS]; /* of requests, from their arrival to their answer */
+    uint64_t refused_as[SHARD_REFUSALS];  /* of `refused`, by -status */
 };
 
 /* A count for each message type of WIRE_MAP. */
@@ -162,6 +169,7 @@ struct json;
 void shard_send_json(struct shard *s, peer_t to, struct json *j);
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
                   const char *format, ...) __attribute__((format(printf, 6, 7)));
+void shard_count_refusal(struct shard *s, int status);
 /* Returns true and refuses the request when the shard has no map yet (AGAIN) or no such table. */
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
                        uint32_t table);

@@ -85,8 +85,15 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
     vsnprintf(w->error, sizeof w->error, format, args);
     va_end(args);
     w->status = status;
-    s->counts.refused++;
+    shard_count_refusal(s, status);
     shard_send_reply(s, to);
+}
+
+void shard_count_refusal(struct shard *s, int status)
+{
+    SHOAL_ASSERT(status < 0 && status > -(int)SHARD_REFUSALS);
+    s->counts.refused++;
+    s->counts.refused_as[-status]++;
 }
 
 void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id)

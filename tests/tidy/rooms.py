@@ -13,6 +13,8 @@ ROOMS = {
     "proto/base": "",
     "proto/job": "proto/base",
     "proto/metric": BELOW,
+    "proto/meter": "proto/base",
+    "proto/http": "proto/meter proto/base",
     "proto/wire": BELOW,
     "proto/net": "proto/base",
     "embedding/rows/optimizer": BELOW,
@@ -27,7 +29,7 @@ ROOMS = {
     "dense/model": f"dense/layer dense {BELOW}",
     "dense/cpu": "dense proto/base",
     "dense/cuda": "dense proto/base",
-    "server/shard": f"embedding/checkpoint embedding/engine embedding/rows proto/wire {BELOW}",
+    "server/shard": f"embedding/checkpoint embedding/engine embedding/rows proto/wire proto/meter {BELOW}",
     "server/coord/store": "proto/base",
     "server/coord/zookeeper": "server/coord/store proto/base",
     "server/coord/fleet": f"server/coord/store {COORD}",
@@ -37,11 +39,11 @@ ROOMS = {
     "server/coord/keep": f"server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
     "server/coord/job": f"server/coord/keep server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
     "server/coord": f"server/coord/job server/coord/keep server/coord/figures server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
-    "server": f"server/shard server/coord server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/wire proto/net {BELOW}",
+    "server": f"server/shard server/coord server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/wire proto/net proto/http proto/meter {BELOW}",
     "worker/data": f"dense/model dense proto/wire {BELOW}",
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric {BELOW}",
-    "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net {BELOW}",
-    "deploy/reference": f"proto/wire {BELOW}",
+    "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
+    "deploy/reference": f"proto/wire proto/meter {BELOW}",
     "deploy/cli": f"worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net {BELOW}",
 }
 OWNERS = {
@@ -63,6 +65,7 @@ DOORS = {
     r"zmq\.h|uv\.h": r"proto/net/",
     r"systemd/.*": r"proto/net/notify\.c|proto/base/log_journald\.c",
     r".*pb-c\.h|protobuf-c/.*": r"proto/wire/",
+    r"microhttpd\.h": r"proto/http/http\.c",
     r"rocksdb/c\.h": r"embedding/store/store_rocks\.c|server/coord/store/store_disk\.c",
     r"zookeeper/.*": r"server/coord/zookeeper/",
     r"cblas.*|openblas.*": r"dense/cpu/",
@@ -74,7 +77,7 @@ DOORS = {
     r"yaml\.h": r"proto/job/config\.c",
     r"check\.h": r"tests/",
     r"dlfcn\.h": r"(dense/(backend|library)|embedding/store/rocks_crc32c|proto/base/module|server/coord_stand)\.c",
-    r"pthread\.h": r"server/server_main\.c|proto/net/|server/coord/store/store_zookeeper\.c|proto/base/msg\.c|worker/data/(source|groups)\.c|dense/cuda/device_host_memory\.c",
+    r"pthread\.h": r"server/server_main\.c|proto/net/|proto/http/|server/coord/store/store_zookeeper\.c|proto/base/msg\.c|worker/data/(source|groups)\.c|dense/cuda/device_host_memory\.c",
 }
 # So has the disk: what makes, syncs, renames and removes is called there alone, so that a test can put a bad disk under it.
 DISK = re.compile(r"(?<![\w.>])(?:rename|renameat|link|symlink|unlink|unlinkat|remove|mkdir|rmdir|fsync|fdatasync|opendir|scandir|nftw)\("

@@ -1,0 +1,114 @@
+/* meter_table.h: every metric of the daemons, one row each: the contract with Prometheus, rules and
+ * dashboards. The exposition (meter_text.h), the manual's table and the tests are made from it.
+ *
+ * X(ID, TYPE, NAME, UNIT, LABELS, OF, HELP)
+ *     NAME    as in Prometheus, without _total and _info, which the exposition adds. It ends in the
+ *             UNIT, where there is one. A histogram has the bounds of meter_bound
+ *     LABELS  with commas, in the order of meter_put's values. Each has a bound that the fleet's
+ *             size sets: no key, no address, no text of a peer
+ *     OF      which daemons have it: s server, c coordinator, w worker
+ * Names are permanent: rules of other teams have them. */
+#ifndef PROTO_METER_METER_TABLE_H
+#define PROTO_METER_METER_TABLE_H
+
+/* clang-format off */
+#define METER_MAP(X) \
+    /* the process */ \
+    X(BUILD, INFO, "shoal_build", "", "program,version", "scw", \
+      "The program and its version") \
+    X(CPU, COUNTER, "process_cpu_seconds", "seconds", "", "scw", \
+      "Processor time of all threads, user and system") \
+    X(RSS, GAUGE, "process_resident_memory_bytes", "bytes", "", "scw", \
+      "Resident memory") \
+    X(MEMORY_LIMIT, GAUGE, "shoal_process_memory_limit_bytes", "bytes", "", "scw", \
+      "What the process may take: the machine's memory, or a lower limit of its control groups") \
+    X(START_TIME, GAUGE, "process_start_time_seconds", "seconds", "", "scw", \
+      "When the process started, in seconds since 1970") \
+    X(OPEN_FDS, GAUGE, "process_open_fds", "", "", "scw", \
+      "Open files and connections") \
+    X(MAX_FDS, GAUGE, "process_max_fds", "", "", "scw", \
+      "Files and connections that the process may open") \
+    X(LOOP_SILENT, GAUGE, "shoal_loop_silent_seconds", "seconds", "loop", "scw", \
+      "Since the loop last made progress; /healthz fails from 5 on") \
+    X(READY, GAUGE, "shoal_ready", "", "loop", "scw", \
+      "1 where /readyz would answer 200 for this loop alone") \
+    X(LEFT_OUT, GAUGE, "shoal_series_left_out", "", "", "scw", \
+      "Series that are not shown, since a daemon shows 5,000 at most") \
+    /* a shard: requests */ \
+    X(REQUESTS, COUNTER, "shoal_requests", "", "shard,op", "s", \
+      "Pulls and pushes answered, op: pull, push") \
+    X(KEYS, COUNTER, "shoal_keys", "", "shard,op", "s", \
+      "Keys of these; a push that was applied before counts none") \
+    X(VALUE_BYTES, COUNTER, "shoal_value_bytes", "bytes", "shard,op", "s", \
+      "Bytes of weights in answers to pulls, and of gradients in pushes") \
+    X(REQUEST_SECONDS, HISTOGRAM, "shoal_request_seconds", "seconds", "shard,op", "s", \
+      "From the arrival of a pull or a push to its answer, with what it waited for") \
+    X(WAIT_SECONDS, COUNTER, "shoal_pull_wait_seconds", "seconds", "shard", "s", \
+      "Time that lanes' pulls have waited for clocks and rows, summed") \
+    X(COLD_REQUESTS, COUNTER, "shoal_cold_requests", "", "shard,op", "s", \
+      "Requests that waited for rows from the store") \
+    X(REFUSALS, COUNTER, "shoal_refusals", "", "shard,reason", "s", \
+      "Requests refused, reason: the error's name, as BUSY, NO_SPACE, NOT_FINITE") \
+    X(SKIPPED, COUNTER, "shoal_pushes_skipped", "", "shard", "s", \
+      "Pushes answered without a change: they were applied before") \
+    X(MALFORMED, COUNTER, "shoal_malformed_messages", "", "shard", "s", \
+      "Messages that could not be decoded") \
+    X(UNSENT, COUNTER, "shoal_unsent_replies", "", "shard", "s", \
+      "Replies dropped, for the peer's queue was full or there was no memory") \
+    X(STALENESS, HISTOGRAM, "shoal_staleness_clocks", "clocks", "shard", "s", \
+      "Pulls of lanes by how many clocks their rows may lack") \
+    X(WAITING, GAUGE, "shoal_waiting_requests", "", "shard,queue", "s", \
+      "Requests that wait, queue: clock (pulls), bsp (pushes of a clock), parked (rows or room)") \
+    X(POOL_USED, GAUGE, "shoal_pool_requests", "", "shard,op", "s", \
+      "Requests in the shard's bounded pool") \
+    X(POOL_BYTES, GAUGE, "shoal_pool_bytes", "bytes", "shard,op", "s", \
+      "Bytes of these") \
+    X(POOL_LIMIT, GAUGE, "shoal_pool_limit_bytes", "bytes", "shard,op", "s", \
+      "Bytes that the pool takes before it refuses with BUSY") \
+    /* a shard: rows */ \
+    X(ROWS, GAUGE, "shoal_rows", "", "shard,space,table,tier", "s", \
+      "Rows, tier: memory, store") \
+    X(ROW_BYTES, GAUGE, "shoal_row_bytes", "bytes", "shard,space,table", "s", \
+      "Memory of the rows in memory") \
+    X(TABLE_KEYS, COUNTER, "shoal_table_keys", "", "shard,space,table,rule", "s", \
+      "Keys by rule: admitted, not_admitted, blocked, clipped, aged, expired, evicted") \
+    X(TABLETS, GAUGE, "shoal_tablets", "", "shard,state", "s", \
+      "Tablets, state: led, dirty (changed since written), away (not back after a start)") \
+    X(MAP_EPOCH, GAUGE, "shoal_map_epoch", "", "shard", "s", \
+      "The map that the shard goes by") \
+    X(FETCHED, COUNTER, "shoal_rows_fetched", "", "shard", "s", \
+      "Rows that came back from the store") \
+    X(EVICTED, COUNTER, "shoal_rows_evicted", "", "shard", "s", \
+      "Rows that moved to the store") \
+    /* a shard: budgets, journal, copies */ \
+    X(MEMORY, GAUGE, "shoal_memory_bytes", "bytes", "shard", "s", \
+      "What counts against the shard's part of `memory`") \
+    X(MEMORY_BUDGET, GAUGE, "shoal_memory_budget_bytes", "bytes", "shard", "s", \
+      "The shard's part of `memory`") \
+    X(MEMORY_SHORT, GAUGE, "shoal_memory_short", "", "shard", "s", \
+      "1: the last push was refused for lack of memory") \
+    X(DISK, GAUGE, "shoal_disk_bytes", "bytes", "shard", "s", \
+      "Bytes of the shard's folder and of parts of checkpoints beside it") \
+    X(DISK_BUDGET, GAUGE, "shoal_disk_budget_bytes", "bytes", "shard", "s", \
+      "The shard's part of `disk`; 0: no bound") \
+    X(DISK_SHORT, GAUGE, "shoal_disk_short", "", "shard", "s", \
+      "1: pushes are refused for lack of disk") \
+    X(JOURNAL, GAUGE, "shoal_journal_bytes", "bytes", "shard", "s", \
+      "Bytes of journal that a start would read") \
+    X(JOURNAL_WRITTEN, COUNTER, "shoal_journal_written_bytes", "bytes", "shard", "s", \
+      "Bytes written to the journal") \
+    X(IMAGES_WRITTEN, COUNTER, "shoal_images_written_bytes", "bytes", "shard", "s", \
+      "Bytes of rows written to the store") \
+    X(SEQUENCE, COUNTER, "shoal_journal_records", "", "shard", "s", \
+      "Records in the journal since the folder was made") \
+    X(UNFLUSHED, GAUGE, "shoal_journal_lag_records", "", "shard", "s", \
+      "Records whose rows are not in the store yet: what a start repeats") \
+    X(UNSYNCED, GAUGE, "shoal_journal_unsynced_records", "", "shard", "s", \
+      "Records that a loss of power could take") \
+    X(COPY_LAG, GAUGE, "shoal_replica_lag_records", "", "shard,place", "s", \
+      "Of a leader: records that the follower at this place does not have") \
+    X(IN_SYNC, GAUGE, "shoal_replicas_in_sync", "", "shard", "s", \
+      "Of a leader: copies in sync, itself counted")
+/* clang-format on */
+
+#endif

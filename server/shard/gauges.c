@@ -1,0 +1,154 @@
+/* gauges.c: figures for Prometheus. */
+#include "server/shard/gauges.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/minmax.h"
+#include "server/shard/shard.h"
+
+#include <stdio.h>
+
+/* Tables belong to one space until there are several. */
+#define SPACE "default"
+
+static const char *const refusal_name[SHARD_REFUSALS] = {
+#define X(name, wire, status, text) [wire] = #name,
+    SHOAL_ERR_MAP(X)
+#undef X
+};
+
+static void requests_put(const struct shard *s, struct meter_sheet *out)
+{
+    static const char *const op[] = {[HEAT_PULL] = "pull", [HEAT_PUSH] = "push"};
+    const struct shard_counts *c = &s->counts;
+    const struct {
+        uint64_t requests, keys, bytes, cold;
+    } of[] = {[HEAT_PULL] = {c->pulls, c->keys_pulled, c->bytes_pulled, c->cold_pulls},
+              [HEAT_PUSH] = {c->pushes, c->keys_pushed, c->bytes_pushed, c->cold_pushes}};
+    for (int k = 0; k < HEAT_KINDS; k++) {
+        const struct request_share *share =
+            &s->pool.share[k == HEAT_PULL ? REQUEST_PULL : REQUEST_PUSH];
+        meter_put(out, REQUESTS, (double)of[k].requests, s->name, op[k], NULL);
+        meter_put(out, KEYS, (double)of[k].keys, s->name, op[k], NULL);
+        meter_put(out, VALUE_BYTES, (double)of[k].bytes, s->name, op[k], NULL);
+        meter_put(out, COLD_REQUESTS, (double)of[k].cold, s->name, op[k], NULL);
+        meter_put(out, POOL_USED, share->used, s->name, op[k], NULL);
+        meter_put(out, POOL_BYTES, (double)share->bytes, s->name, op[k], NULL);
+        meter_put(out, POOL_LIMIT, (double)share->bytes_max, s->name, op[k], NULL);
+        meter_put_times(out, REQUEST_SECONDS, &c->times[k], s->name, op[k], NULL);
+    }
+    meter_put(out, WAIT_SECONDS, (double)c->waited_ns * 1e-9, s->name, NULL);
+    meter_put(out, SKIPPED, (double)c->skipped, s->name, NULL);
+    meter_put(out, MALFORMED, (double)c->malformed, s->name, NULL);
+    meter_put(out, UNSENT, (double)c->unsent, s->name, NULL);
+    meter_put(out, WAITING, s->clock.waiting, s->name, "clock", NULL);
+    meter_put(out, WAITING, bsp_held(&s->bsp), s->name, "bsp", NULL);
+    meter_put(out, WAITING, park_count(s), s->name, "parked", NULL);
+}
+
+/* A reason that never occurred has no series, but those that alerts ask for do. */
+static void refusals_put(const struct shard *s, struct meter_sheet *out)
+{
+    for (uint32_t i = 0; i < SHARD_REFUSALS; i++) {
+        const int status = -(int)i;
+        bool asked = status == SHOAL_E_BUSY || status == SHOAL_E_NO_SPACE ||
+                     status == SHOAL_E_NOT_FINITE || status == SHOAL_E_DENIED;
+        if (refusal_name[i] != NULL && (asked || s->counts.refused_as[i] > 0))
+            meter_put(out, REFUSALS, (double)s->counts.refused_as[i], s->name, refusal_name[i],
+                      NULL);
+    }
+}
+
+static void staleness_put(const struct shard *s, struct meter_sheet *out)
+{
+    struct meter_times t = {.sum_ns = 0}; /* sum_ns: of clocks here */
+    for (uint32_t i = 0; i < 64; i++) {
+        uint64_t clocks = i == 63 ? UINT64_MAX : i; /* the last cell has all beyond */
+        t.cell[meter_cell(clocks)] += s->counts.staleness[i];
+        t.sum_ns += i * s->counts.staleness[i];
+    }
+    meter_put_times(out, STALENESS, &t, s->name, NULL);
+}
+
+static void table_put(const struct shard *s, const struct table *t, struct meter_sheet *out)
+{
+    const char *name = table_schema_of(t)->name;
+    uint64_t rows = table_rows(t), cold = table_cold_rows(t);
+    struct table_counts c;
+    table_counts_get(t, &c);
+    const struct {
+        const char *name;
+        uint64_t count;
+    } rule[] = {{"admitted", c.admitted}, {"not_admitted", c.not_admitted},
+                {"blocked", c.blocked},   {"clipped", c.clipped},
+                {"aged", c.aged},         {"expired", c.expired},
+                {"evicted", c.evicted}};
+    meter_put(out, ROWS, (double)SAT_SUB(rows, cold), s->name, SPACE, name, "memory", NULL);
+    meter_put(out, ROWS, (double)cold, s->name, SPACE, name, "store", NULL);
+    meter_put(out, ROW_BYTES, (double)table_row_bytes(t), s->name, SPACE, name, NULL);
+    for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++)
+        meter_put(out, TABLE_KEYS, (double)rule[i].count, s->name, SPACE, name, rule[i].name, NULL);
+}
+
+static void rows_put(const struct shard *s, const struct engine_stats *g, struct meter_sheet *out)
+{
+    uint64_t led = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct table *t = engine_table(s->engine, i);
+        led += s->lead.range[i].count;
+        if (t != NULL)
+            table_put(s, t, out);
+    }
+    meter_put(out, TABLETS, (double)led, s->name, "led", NULL);
+    meter_put(out, TABLETS, g->tablets_dirty, s->name, "dirty", NULL);
+    meter_put(out, TABLETS, g->tablets_away, s->name, "away", NULL);
+    meter_put(out, MAP_EPOCH, (double)s->lead.epoch, s->name, NULL);
+    meter_put(out, FETCHED, (double)g->fetched, s->name, NULL);
+    meter_put(out, EVICTED, (double)g->evicted, s->name, NULL);
+}
+
+static void budgets_put(const struct shard *s, const struct engine_stats *g,
+                        struct meter_sheet *out)
+{
+    const struct engine_options *o = &s->options.engine;
+    uint64_t synced = engine_synced(s->engine);
+    meter_put(out, MEMORY, (double)g->memory_bytes, s->name, NULL);
+    meter_put(out, MEMORY_BUDGET, (double)o->memory, s->name, NULL);
+    meter_put(out, MEMORY_SHORT, g->memory_short, s->name, NULL);
+    meter_put(out, DISK, (double)g->disk_bytes, s->name, NULL);
+    meter_put(out, DISK_BUDGET, (double)o->disk, s->name, NULL);
+    meter_put(out, DISK_SHORT, g->disk_short, s->name, NULL);
+    meter_put(out, JOURNAL, (double)g->journal_bytes, s->name, NULL);
+    meter_put(out, JOURNAL_WRITTEN, (double)g->journal_written, s->name, NULL);
+    meter_put(out, IMAGES_WRITTEN, (double)g->image_bytes_written, s->name, NULL);
+    meter_put(out, SEQUENCE, (double)g->sequence, s->name, NULL);
+    meter_put(out, UNFLUSHED, (double)SAT_SUB(g->sequence, g->flushed_sequence), s->name, NULL);
+    meter_put(out, UNSYNCED, (double)SAT_SUB(g->sequence, synced), s->name, NULL);
+}
+
+static void copies_put(const struct shard *s, const struct engine_stats *g, struct meter_sheet *out)
+{
+    const struct copies *c = &s->copies;
+    char place[16];
+    if (c->role != COPIES_LEADS)
+        return;
+    meter_put(out, IN_SYNC, __builtin_popcount(c->in_sync), s->name, NULL);
+    for (uint32_t p = 0; p < c->count; p++) {
+        if (p == c->place || c->follower[p].peer == 0)
+            continue;
+        (void)snprintf(place, sizeof place, "%u", p);
+        meter_put(out, COPY_LAG, (double)SAT_SUB(g->sequence, c->follower[p].have), s->name, place,
+                  NULL);
+    }
+}
+
+void gauges_put(const struct shard *s, struct meter_sheet *out)
+{
+    struct engine_stats g;
+    engine_stats_get(s->engine, &g);
+    requests_put(s, out);
+    refusals_put(s, out);
+    staleness_put(s, out);
+    rows_put(s, &g, out);
+    budgets_put(s, &g, out);
+    copies_put(s, &g, out);
+}

@@ -1,0 +1,345 @@
+/* test_http.c: the HTTP server over real sockets: what it answers, what it refuses, and what peers
+ * that send garbage, read slowly or come in crowds can take. */
+#include "proto/base/file.h"
+#include "proto/base/rng.h"
+#include "proto/base/time.h"
+#include "proto/http/http.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static struct http *http;
+static char folder[] = "/tmp/shoal-http-XXXXXX", answer[1 << 20];
+static size_t large; /* bytes of /large */
+
+static void page_write(void *context, const struct http_ask *ask, struct http_reply *reply)
+{
+    reply->type = "text/html";
+    fprintf(reply->body, "%s: %s", (const char *)context, ask->accept);
+}
+
+static void away_write(void *context, const struct http_ask *ask, struct http_reply *reply)
+{
+    (void)context;
+    (void)ask;
+    reply->status = 503;
+    fputs("away", reply->body);
+}
+
+static void large_write(void *context, const struct http_ask *ask, struct http_reply *reply)
+{
+    (void)context;
+    (void)ask;
+    for (size_t i = 0; i < large; i++)
+        putc('x', reply->body);
+}
+
+static const struct http_route route[] = {{"/page", page_write, "page", false},
+                                          {"/open", page_write, "open", true},
+                                          {"/away", away_write, NULL, false},
+                                          {"/large", large_write, NULL, false}};
+
+static void setup(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    strcpy(folder, "/tmp/shoal-http-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    http = NULL;
+    large = 100000;
+}
+
+static void teardown(void)
+{
+    http_close(http);
+    (void)file_remove_tree(folder);
+}
+
+static int opened(const char *listen, const char *token)
+{
+    struct err e = {0};
+    const struct http_options o = {.listen = listen, .token = token, .route = route, .routes = 4};
+    return http_open(&o, &http, &e);
+}
+
+static int reach(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(http_port(http))};
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
+/* Reads until the other side closes, at most `ms`; returns the bytes. */
+static size_t read_all(int fd, int ms)
+{
+    size_t n = 0;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (n < sizeof answer - 1 && poll(&p, 1, ms) == 1) {
+        ssize_t got = read(fd, answer + n, sizeof answer - 1 - n);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+    }
+    answer[n] = '\0';
+    return n;
+}
+
+/* Returns the status of the answer; 0: none. */
+static int ask(const char *request)
+{
+    int fd = reach(), rc = 0;
+    size_t bytes = strlen(request);
+    if (send(fd, request, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
+        read_all(fd, 5000);
+    else
+        answer[0] = '\0'; /* refused: too many are open */
+    close(fd);
+    if (sscanf(answer, "HTTP/1.%*c %d", &rc) != 1)
+        return 0;
+    return rc;
+}
+
+static const char *body(void)
+{
+    const char *at = strstr(answer, "\r\n\r\n");
+    ck_assert_ptr_nonnull(at);
+    return at + 4;
+}
+
+#define HEAD " HTTP/1.1\r\nHost: h\r\n"
+
+START_TEST(http_answers_get_and_head)
+{
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    ck_assert_int_eq(ask("GET /page" HEAD "Accept: text/plain\r\n\r\n"), 200);
+    ck_assert_str_eq(body(), "page: text/plain");
+    ck_assert_ptr_nonnull(strstr(answer, "Content-Type: text/html"));
+    ck_assert_int_eq(ask("HEAD /page" HEAD "\r\n"), 200);
+    ck_assert_str_eq(body(), "");
+    ck_assert_ptr_nonnull(strstr(answer, "Content-Length: 6"));
+    ck_assert_int_eq(ask("GET /away" HEAD "\r\n"), 503);
+    ck_assert_int_eq(ask("GET /large" HEAD "\r\n"), 200);
+    ck_assert_uint_eq(strlen(body()), large);
+}
+END_TEST
+
+START_TEST(http_refuses)
+{
+    char request[20000];
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    ck_assert_int_eq(ask("GET /" HEAD "\r\n"), 404);
+    ck_assert_int_eq(ask("GET /page/" HEAD "\r\n"), 404);
+    ck_assert_int_eq(ask("POST /page" HEAD "Content-Length: 1\r\n\r\nx"), 405);
+    ck_assert_ptr_nonnull(strstr(answer, "Allow: GET, HEAD"));
+    ck_assert_int_eq(ask("DELETE /page" HEAD "\r\n"), 405);
+    ck_assert_int_eq(ask("GET /page" HEAD "Content-Length: 3\r\n\r\nabc"), 413);
+    ck_assert_int_eq(ask("GET /page" HEAD "Transfer-Encoding: chunked\r\n\r\n"), 413);
+    memset(request, 'a', sizeof request);
+    (void)memcpy(request, "GET /", 5);
+    (void)snprintf(request + 15000, 100, "%s", HEAD "\r\n");
+    ck_assert_int_ge(ask(request), 400);
+    ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+}
+END_TEST
+
+static void token_make(const char *path, const char *text, mode_t mode)
+{
+    (void)unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    ck_assert_int_eq(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+START_TEST(http_asks_for_the_token)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/token", folder);
+    token_make(path, "0123456789abcdef\n", 0400);
+    ck_assert_int_eq(opened("0.0.0.0:0", path), 0);
+    ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 401);
+    ck_assert_int_eq(ask("GET /nowhere" HEAD "\r\n"), 401);
+    ck_assert_int_eq(ask("GET /page" HEAD "Authorization: Bearer 0123456789abcdeF\r\n\r\n"), 401);
+    ck_assert_int_eq(ask("GET /page" HEAD "Authorization: Bearer 0123456789abcde\r\n\r\n"), 401);
+    ck_assert_int_eq(ask("GET /page" HEAD "Authorization: 0123456789abcdef\r\n\r\n"), 401);
+    ck_assert_int_eq(ask("GET /page" HEAD "Authorization: Bearer 0123456789abcdef\r\n\r\n"), 200);
+    ck_assert_int_eq(ask("GET /open" HEAD "\r\n"), 200); /* a probe */
+}
+END_TEST
+
+START_TEST(http_does_not_serve_other_machines_without_a_token)
+{
+    ck_assert_int_eq(opened("0.0.0.0:0", ""), SHOAL_E_CONFIG);
+    ck_assert_int_eq(opened("[::]:0", ""), SHOAL_E_CONFIG);
+    ck_assert_int_eq(opened("192.0.2.1:9464", ""), SHOAL_E_CONFIG);
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+}
+END_TEST
+
+START_TEST(http_refuses_a_token_that_is_none)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/token", folder);
+    ck_assert_int_eq(opened("127.0.0.1:0", path), SHOAL_E_NOINPUT);
+    token_make(path, "0123456789abcdef\n", 0444);
+    ck_assert_int_eq(opened("127.0.0.1:0", path), SHOAL_E_DENIED);
+    token_make(path, "short\n", 0400);
+    ck_assert_int_eq(opened("127.0.0.1:0", path), SHOAL_E_CONFIG);
+    token_make(path, "two words of some length\n", 0400);
+    ck_assert_int_eq(opened("127.0.0.1:0", path), SHOAL_E_CONFIG);
+}
+END_TEST
+
+START_TEST(http_addresses_have_a_form)
+{
+    static const char *const bad[] = {
+        "9464",    "127.0.0.1", "127.0.0.1:", "127.0.0.1:x",     "::1:9464",     "[::1:9464",
+        "[]:9464", ":9464",     "unix:run/x", "127.0.0.1:65536", "127.0.0.1:-1", "[::1]"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(opened(bad[i], "") == SHOAL_E_CONFIG, "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(http_an_address_in_use_is_unavailable)
+{
+    char listen[32];
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    struct http *first = http;
+    (void)snprintf(listen, sizeof listen, "127.0.0.1:%u", http_port(first));
+    ck_assert_int_eq(opened(listen, ""), SHOAL_E_UNAVAILABLE);
+    http = first;
+}
+END_TEST
+
+START_TEST(http_serves_a_unix_socket_and_replaces_a_stale_one)
+{
+    char listen[256];
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    (void)snprintf(a.sun_path, sizeof a.sun_path, "%s/socket", folder);
+    (void)snprintf(listen, sizeof listen, "unix:%s", a.sun_path);
+    for (int i = 0; i < 2; i++) { /* http_close leaves its name, as a kill does */
+        ck_assert_int_eq(opened(listen, ""), 0);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+        static const char request[] = "GET /page" HEAD "\r\n";
+        ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+        read_all(fd, 5000);
+        close(fd);
+        ck_assert_int_eq(strncmp(answer, "HTTP/1.1 200", 12), 0);
+        http_close(http);
+        http = NULL;
+    }
+}
+END_TEST
+
+/* A peer that sends nothing, one that sends a byte a second, and one that does not read: all are
+ * closed by their age. */
+START_TEST(http_slow_readers)
+{
+    large = 64 << 20;
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    int silent = reach(), slow = reach(), deaf = reach();
+    uint64_t begun_ns = time_monotonic_ns();
+    static const char request[] = "GET /large" HEAD "\r\n";
+    ck_assert_int_eq(write(deaf, request, strlen(request)), (ssize_t)strlen(request));
+    bool slow_open = true;
+    struct pollfd gone = {.fd = silent, .events = POLLIN};
+    while (slow_open || poll(&gone, 1, 0) == 0) {
+        ck_assert_uint_lt(time_monotonic_ns() - begun_ns, HTTP_PATIENCE_NS + UINT64_C(5000000000));
+        slow_open = slow_open && send(slow, "G", 1, MSG_NOSIGNAL) == 1;
+        (void)poll(NULL, 0, 500);
+    }
+    ck_assert_uint_gt(time_monotonic_ns() - begun_ns, HTTP_PATIENCE_NS);
+    ck_assert_uint_lt(read_all(deaf, 2000), large);
+    close(silent);
+    close(slow);
+    close(deaf);
+    large = 10;
+    ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+}
+END_TEST
+
+/* A crowd from one address takes half of the places; those that it leaves serve others. */
+START_TEST(http_connections_are_bounded)
+{
+    enum { CROWD = 200 };
+    int fd[CROWD], open_ones = 0;
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    for (int i = 0; i < CROWD; i++)
+        fd[i] = reach();
+    (void)poll(NULL, 0, 500);
+    for (int i = 0; i < CROWD; i++) {
+        struct pollfd p = {.fd = fd[i], .events = POLLIN};
+        open_ones += poll(&p, 1, 0) == 0; /* a refused one is at its end */
+    }
+    ck_assert_int_le(open_ones, (int)HTTP_CONNECTIONS);
+    for (int i = 0; i < CROWD; i++)
+        close(fd[i]);
+    (void)poll(NULL, 0, 200);
+    ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+}
+END_TEST
+
+/* Half requests keep their places until they are too old; then there is room again. */
+START_TEST(http_garbage)
+{
+    struct rng r = rng_of(48, 0, 0);
+    char request[600];
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    for (int i = 0; i < 300; i++) {
+        size_t bytes = 1 + rng_below(&r, sizeof request - 5);
+        for (size_t k = 0; k < bytes; k++)
+            request[k] = (char)rng_next(&r);
+        if (i % 2 == 0)
+            memcpy(request, "GET /", 5);
+        int fd = reach();
+        (void)send(fd, request, bytes, MSG_NOSIGNAL);
+        (void)shutdown(fd, SHUT_WR);
+        read_all(fd, 5);
+        close(fd);
+    }
+    uint64_t begun_ns = time_monotonic_ns();
+    while (ask("GET /page" HEAD "\r\n") != 200) {
+        ck_assert_uint_lt(time_monotonic_ns() - begun_ns, HTTP_PATIENCE_NS + UINT64_C(5000000000));
+        (void)poll(NULL, 0, 200);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("http");
+    TCase *c = tcase_create("http");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, http_answers_get_and_head);
+    tcase_add_test(c, http_refuses);
+    tcase_add_test(c, http_asks_for_the_token);
+    tcase_add_test(c, http_does_not_serve_other_machines_without_a_token);
+    tcase_add_test(c, http_refuses_a_token_that_is_none);
+    tcase_add_test(c, http_addresses_have_a_form);
+    tcase_add_test(c, http_an_address_in_use_is_unavailable);
+    tcase_add_test(c, http_serves_a_unix_socket_and_replaces_a_stale_one);
+    tcase_add_test(c, http_slow_readers);
+    tcase_add_test(c, http_connections_are_bounded);
+    tcase_add_test(c, http_garbage);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
