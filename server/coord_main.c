@@ -27,6 +27,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/figures/tensorboard.h"
 #include "server/coord/fleet/folder.h"
+#include "server/coord/gauges.h"
 #include "server/coord_stand.h"
 #include "server/server_config.h"
 #include "server/server_keys.h"
@@ -276,7 +277,11 @@ static void figures_fire(struct env_timer *timer)
     struct daemon *d = container_of(timer, struct daemon, figures);
     bool ready = d->coord != NULL || d->stand.leader[0] != 0;
     if (board_wants(d->board, 0, time_monotonic_ns())) {
-        meter_clear(board_sheet(d->board, 0));
+        struct meter_sheet *sheet = board_sheet(d->board, 0);
+        meter_clear(sheet);
+        meter_put(sheet, LEADS, d->coord != NULL, NULL);
+        if (d->coord != NULL)
+            coord_gauges_put(d->coord, sheet);
         board_publish(
             d->board, 0, ready,
             text_if(!ready, "it does not lead, and does not know which coordinator does"));

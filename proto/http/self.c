@@ -2,6 +2,7 @@
 #include "proto/http/self.h"
 
 #include "proto/base/file.h"
+#include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
 
@@ -68,6 +69,7 @@ void self_put(struct meter_sheet *s, const char *program, const char *version)
     meter_put(s, RSS, resident(), NULL);
     meter_put(s, MEMORY_LIMIT, (double)machine_memory(""), NULL);
     meter_put(s, START_TIME, started(), NULL);
+    meter_put(s, LOG_DROPPED, (double)log_dropped(), NULL);
     meter_put(s, OPEN_FDS, files_open(), NULL);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         meter_put(s, MAX_FDS, (double)files.rlim_cur, NULL);

@@ -28,6 +28,8 @@
       "Open files and connections") \
     X(MAX_FDS, GAUGE, "process_max_fds", "", "", "scw", \
       "Files and connections that the process may open") \
+    X(LOG_DROPPED, COUNTER, "shoal_log_lines_left_out", "", "", "scw", \
+      "Lines that the bounds of the log left out") \
     X(LOOP_SILENT, GAUGE, "shoal_loop_silent_seconds", "seconds", "loop", "scw", \
       "Since the loop last made progress; /healthz fails from 5 on") \
     X(READY, GAUGE, "shoal_ready", "", "loop", "scw", \
@@ -108,7 +110,102 @@
     X(COPY_LAG, GAUGE, "shoal_replica_lag_records", "", "shard,place", "s", \
       "Of a leader: records that the follower at this place does not have") \
     X(IN_SYNC, GAUGE, "shoal_replicas_in_sync", "", "shard", "s", \
-      "Of a leader: copies in sync, itself counted")
+      "Of a leader: copies in sync, itself counted") \
+    /* the coordinator: the fleet */ \
+    X(LEADS, GAUGE, "shoal_coordinator_leads", "", "", "c", \
+      "1: it leads; 0: it stands by") \
+    X(SHARDS_WANTED, GAUGE, "shoal_shards_wanted", "", "", "c", \
+      "Shards of the cluster") \
+    X(SHARD_READY, GAUGE, "shoal_shard_ready", "", "shard,server", "c", \
+      "1: the shard, by its number, was heard within the lease and has its rows") \
+    X(SHARD_SILENT, GAUGE, "shoal_shard_silent_seconds", "seconds", "shard,server", "c", \
+      "Since the shard was last heard") \
+    X(COPIES, GAUGE, "shoal_copies", "", "shard,state", "c", \
+      "With replicas: copies of a shard, state: wanted, in_sync") \
+    X(PROBLEMS, GAUGE, "shoal_problems", "", "", "c", \
+      "Sentences on what is wrong, as `shoal status` shows them") \
+    X(IDLE, GAUGE, "shoal_idle_workers", "", "", "c", \
+      "Workers that asked to join and are part of no job") \
+    X(MOVES_LEFT, GAUGE, "shoal_moves_left_tablets", "tablets", "", "c", \
+      "Tablets that the plan of moves has still to move") \
+    X(MOVED, COUNTER, "shoal_moves_done_tablets", "tablets", "", "c", \
+      "Tablets of the plan at hand that have moved; 0 when a plan begins") \
+    /* the coordinator: the job of each slot */ \
+    X(JOB_RUNNING, GAUGE, "shoal_job_running", "", "space,job", "c", \
+      "1: the job is submitted and not over") \
+    X(JOB_PHASE, GAUGE, "shoal_job_phase", "", "space,job,phase", "c", \
+      "1 for the job's phase, as `shoal status` names it") \
+    X(JOB_WAITS, GAUGE, "shoal_job_waits", "", "space,job", "c", \
+      "1: the job waits; `shoal status` says what for") \
+    X(JOB_STANDS, GAUGE, "shoal_job_stands_seconds", "seconds", "space,job", "c", \
+      "For how long no worker has made progress; 0: some do, or there is no work now") \
+    X(EPOCH, GAUGE, "shoal_job_epoch", "", "space,job", "c", \
+      "The epoch at hand") \
+    X(JOB_EXAMPLES, COUNTER, "shoal_job_examples", "", "space,job", "c", \
+      "Examples of finished tasks") \
+    X(JOB_RATE, GAUGE, "shoal_job_examples_per_second", "", "space,job", "c", \
+      "Examples a second, by the beats of the workers") \
+    X(AUC, GAUGE, "shoal_job_auc_ratio", "ratio", "space,job,of", "c", \
+      "AUC, of: train (of predictions before they were learnt, the newest tasks), valid") \
+    X(LOGLOSS, GAUGE, "shoal_job_logloss", "", "space,job,of", "c", \
+      "Logloss, of: train, valid") \
+    X(CALIBRATION, GAUGE, "shoal_job_calibration_ratio", "ratio", "space,job,of", "c", \
+      "Mean prediction by mean label, of: train, valid") \
+    X(LANES, GAUGE, "shoal_job_lanes", "", "space,job,state", "c", \
+      "Lanes, state: free, granting, held, closing") \
+    X(LANE_BATCHES, COUNTER, "shoal_lane_batches", "", "space,job,lane", "c", \
+      "Batches of a lane that are done, as far as the coordinator knows") \
+    X(LANE_BEHIND, GAUGE, "shoal_lane_behind_clocks", "clocks", "space,job,lane", "c", \
+      "Batches that a lane is behind the lane that is furthest on") \
+    X(TASKS, GAUGE, "shoal_job_tasks", "", "space,job,state", "c", \
+      "Tasks of the epoch, state: planned, given, done") \
+    X(WORKERS, GAUGE, "shoal_job_workers", "", "space,job", "c", \
+      "Workers of the job") \
+    X(WORKERS_WANTED, GAUGE, "shoal_job_workers_wanted", "", "space,job", "c", \
+      "Workers that the job asked for") \
+    X(WORKER_DEATHS, COUNTER, "shoal_job_worker_deaths", "", "space,job", "c", \
+      "Workers whose lease ran out") \
+    X(JOB_RESTARTS, COUNTER, "shoal_job_shard_restarts", "", "space,job", "c", \
+      "Shards that started again while the job ran") \
+    X(JOB_REFUSED, COUNTER, "shoal_job_refused_batches", "", "space,job", "c", \
+      "Batches with a push that was refused for its values") \
+    X(JOB_BAD_LINES, COUNTER, "shoal_job_bad_lines", "", "space,job", "c", \
+      "Malformed lines that workers have read, those of dead workers too") \
+    X(JOB_LANE_SECONDS, COUNTER, "shoal_job_lane_seconds", "seconds", "space,job,stage", "c", \
+      "Time of all lanes by what they waited for: read, pull, compute, push, wait") \
+    X(CHECKPOINTS, COUNTER, "shoal_checkpoints", "", "space,job,result", "c", \
+      "Checkpoints, result: made, failed") \
+    X(CHECKPOINT_AGE, GAUGE, "shoal_checkpoint_age_seconds", "seconds", "space,job", "c", \
+      "Age of the newest checkpoint") \
+    X(CHECKPOINT_EVERY, GAUGE, "shoal_checkpoint_every_seconds", "seconds", "space,job", "c", \
+      "checkpoint.every_minutes of the job; 0: not by time") \
+    X(CHECKPOINT_SECONDS, GAUGE, "shoal_checkpoint_duration_seconds", "seconds", "space,job,part", \
+      "c", "What the newest checkpoint took, part: all, held (while pushes waited)") \
+    X(CHECKPOINT_BYTES, GAUGE, "shoal_checkpoint_bytes", "bytes", "space,job", "c", \
+      "Bytes of the newest checkpoint") \
+    /* a worker */ \
+    X(EXAMPLES, COUNTER, "shoal_worker_examples", "", "space,job", "w", \
+      "Good lines computed for training since it joined") \
+    X(BATCHES, COUNTER, "shoal_worker_batches", "", "space,job", "w", \
+      "Training batches that all shards acknowledged") \
+    X(BATCHES_SKIPPED, COUNTER, "shoal_worker_skipped_batches", "", "space,job", "w", \
+      "Batches that some tablets had already") \
+    X(BAD_LINES, COUNTER, "shoal_worker_bad_lines", "", "space,job", "w", \
+      "Malformed lines") \
+    X(WORKER_KEYS, COUNTER, "shoal_worker_keys", "", "space,job,op", "w", \
+      "Keys pulled and pushed, op: pull, push") \
+    X(CACHE_KEYS, COUNTER, "shoal_worker_cache_keys", "", "space,job,result", "w", \
+      "Keys of training batches, result: hit, miss of the row cache; 0 without one") \
+    X(OVERFLOWS, COUNTER, "shoal_worker_skipped_steps", "", "space,job", "w", \
+      "Batches whose gradient overflowed (precision fp16)") \
+    X(LANES_HELD, GAUGE, "shoal_worker_lanes", "", "space,job", "w", \
+      "Lanes that it holds") \
+    X(LANE_SECONDS, COUNTER, "shoal_worker_lane_seconds", "seconds", "space,job,stage", "w", \
+      "Time of its lanes by what they waited for: read, pull, compute, push, wait") \
+    X(BUSY_SECONDS, COUNTER, "shoal_worker_busy_seconds", "seconds", "space,job,stage", "w", \
+      "Work on batches, which overlap, by stage: file, parse, pull, compute, push") \
+    X(WORKER_ABSENCE, GAUGE, "shoal_worker_unanswered_seconds", "seconds", "", "w", \
+      "Age of the oldest request that a server has not answered")
 /* clang-format on */
 
 #endif

@@ -136,9 +136,7 @@ static struct json *insecure_json(const struct coord_fleet *f)
     return NULL;
 }
 
-/* Sums the rates of the workers that are heard, each by its own beats; NaN: the job trains, and no
- * rate is known yet. */
-static double rate_of(const struct coord_job *j)
+double coord_status_rate(const struct coord_job *j)
 {
     bool trains = j->at.phase == PHASE_TRAIN, known = false;
     double rate = 0;
@@ -176,15 +174,12 @@ static struct json *days_json(const struct coord_job *j)
     return days;
 }
 
-/* Writes one sentence on what the job waits for; false, and an empty text: nothing. */
-static bool waiting(const struct coord_job *j, char *text, size_t bytes);
-
 char *coord_status_text(struct coord_job *j)
 {
     struct json *s = json_new_object();
     struct coord_losses sum = {.examples = 0};
     char missing[ERR_TEXT_MAX];
-    double rate = rate_of(j);
+    double rate = coord_status_rate(j);
     for (uint32_t i = 0; i < j->tasks->tasks; i++)
         coord_losses_add(&sum, &j->tasks->task[i].sum);
     uint64_t examples = coord_examples(j);
@@ -219,7 +214,7 @@ char *coord_status_text(struct coord_job *j)
     struct json *publish = coord_checkpoint_publish_json(j);
     if (publish != NULL)
         json_set(s, "publish", publish);
-    if (waiting(j, missing, sizeof missing))
+    if (coord_status_waits(j, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
@@ -258,13 +253,13 @@ void coord_status_line(struct coord_job *j, char *text, size_t bytes)
     const struct coord_members *m = &j->fleet->members;
     for (uint32_t i = 0; i < m->shards; i++)
         ready += m->shard[i].ready && !coord_awaited_silent(j, &m->shard[i]);
-    bool waits = waiting(j, missing, sizeof missing);
+    bool waits = coord_status_waits(j, missing, sizeof missing);
     char of[32] = "";
     if (!coord_grow_on(j))
         (void)snprintf(of, sizeof of, " of %u", j->spec.train.epochs);
     char rate[32] = "";
-    if (isfinite(rate_of(j)))
-        (void)snprintf(rate, sizeof rate, " %.0f/s,", rate_of(j));
+    if (isfinite(coord_status_rate(j)))
+        (void)snprintf(rate, sizeof rate, " %.0f/s,", coord_status_rate(j));
     if (coord_phase_running(j))
         (void)snprintf(text, bytes,
                        "job %s: %s, epoch %u%s, %" PRIu64 " examples,%s %u workers%s%s",
@@ -310,7 +305,7 @@ static void came_text(const struct coord_fleet *f, char *text, size_t bytes)
                    came, coord_copies_wanted(f), names);
 }
 
-static bool waiting(const struct coord_job *j, char *text, size_t bytes)
+bool coord_status_waits(const struct coord_job *j, char *text, size_t bytes)
 {
     uint64_t hangs;
     text[0] = 0;
@@ -417,7 +412,7 @@ void coord_watch_tick(struct coord_job *j)
     memory_look(j);
     short_look(j);
     SHOAL_ASSERT(j->watch.said_ns <= now);
-    if (now - j->watch.said_ns < SAY_NS || !waiting(j, text, sizeof text))
+    if (now - j->watch.said_ns < SAY_NS || !coord_status_waits(j, text, sizeof text))
         return;
     j->watch.said_ns = now;
     log_event(JOB_WAITS, j->spec.name, "job %s %s", j->spec.name, text);

@@ -12,6 +12,12 @@ struct coord_job;
 /* Returns the text, which the caller frees; NULL when out of memory. */
 char *coord_status_text(struct coord_job *j);
 
+/* Sums the rates of the workers that are heard, each by its own beats; NaN: the job trains, and no
+ * rate is known yet. */
+double coord_status_rate(const struct coord_job *j);
+/* Writes one sentence on what the job waits for; false, and an empty text: nothing. */
+bool coord_status_waits(const struct coord_job *j, char *text, size_t bytes);
+
 /* Missing servers and workers. A job waits for a server that is away as long as it takes, since the
  * server's rows are on its disk, and for a worker to come. The log says so once in 10 s, and the
  * status says it too. Under durability memory the rows are lost with the server: the job waits for

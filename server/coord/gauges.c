@@ -1,0 +1,179 @@
+/* gauges.c: figures for Prometheus: of the fleet, and of the job in each slot. */
+#include "server/coord/gauges.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/minmax.h"
+#include "proto/metric/metric.h"
+#include "server/coord/core/awaited.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/figures/guard.h"
+#include "server/coord/figures/judge.h"
+#include "server/coord/figures/progressive.h"
+#include "server/coord/job/sight.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/checkpoint_keep.h"
+#include "server/coord/work/amount.h"
+#include "server/coord/work/stall.h"
+#include "server/coord/work/task.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define NS 1e-9
+
+/* ---- the fleet ---- */
+
+static void shard_put(const struct coord_fleet *f, uint32_t shard, struct meter_sheet *out)
+{
+    const struct coord_shard *s = &f->members.shard[shard];
+    const struct coord_copies_of *copies = coord_copies_shard(f, shard);
+    uint64_t lease_ns = f->options.lease_ms * UINT64_C(1000000), silent_ns = 0;
+    char number[16];
+    (void)snprintf(number, sizeof number, "%u", shard);
+    if (s->seen)
+        silent_ns = SAT_SUB(env_now_ns(f->env), s->beat_ns);
+    bool there = s->seen && s->ready && silent_ns <= lease_ns;
+    meter_put(out, SHARD_READY, there, number, s->server, NULL);
+    if (s->seen)
+        meter_put(out, SHARD_SILENT, (double)silent_ns * NS, number, s->server, NULL);
+    if (copies != NULL && copies->term != 0) {
+        meter_put(out, COPIES, __builtin_popcount(copies->in_sync), number, "in_sync", NULL);
+        meter_put(out, COPIES, f->options.replicas, number, "wanted", NULL);
+    }
+}
+
+static void fleet_put(struct coord *c, struct meter_sheet *out)
+{
+    const struct coord_fleet *f = &c->fleet;
+    const struct coord_moves *m = &f->moves;
+    struct json *problems = coord_sight_problems(coord_slot_newest(c)), *idle = coord_sight_idle(f);
+    uint64_t left = 0;
+    COORD_EACH_SHARD (&f->members, s)
+        shard_put(f, s, out);
+    for (uint32_t t = 0; m->kind != MOVES_NONE && t < MIN(m->tablets, f->cluster.tablets); t++)
+        left += m->goal[t] != f->cluster.shard_of[t];
+    meter_put(out, SHARDS_WANTED, coord_member_count(&f->members), NULL);
+    meter_put(out, PROBLEMS, (double)json_count(problems), NULL);
+    meter_put(out, IDLE, (double)json_count(idle), NULL);
+    meter_put(out, MOVES_LEFT, (double)left, NULL);
+    meter_put(out, MOVED, m->moved, NULL);
+    json_free(problems);
+    json_free(idle);
+}
+
+/* ---- a job ---- */
+
+static const char *const lane_states[] = {"free", "granting", "held", "closing"};
+
+static void lanes_put(const struct coord_job *j, struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    const struct coord_tasks *t = j->tasks;
+    uint32_t count[4] = {0};
+    uint64_t newest = 0;
+    char lane[16];
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        SHOAL_ASSERT(t->lane[l].state < 4);
+        count[t->lane[l].state]++;
+        newest = MAX(newest, t->lane[l].mark);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        meter_put(out, LANES, count[i], space, name, lane_states[i], NULL);
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        (void)snprintf(lane, sizeof lane, "%u", l);
+        meter_put(out, LANE_BATCHES, (double)t->lane[l].mark, space, name, lane, NULL);
+        meter_put(out, LANE_BEHIND, (double)(newest - t->lane[l].mark), space, name, lane, NULL);
+    }
+    meter_put(out, TASKS, t->tasks, space, name, "planned", NULL);
+    meter_put(out, TASKS, t->frontier, space, name, "given", NULL);
+    meter_put(out, TASKS, t->pushed, space, name, "done", NULL);
+}
+
+static void quality_put(const struct coord_job *j, struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    struct metric of[LIMIT_TASKS], now;
+    if (j->parsed && coord_progressive_newest(j->windows, of)) {
+        metric_mean(of, j->spec.model.task_weight, j->windows->labels, &now);
+        meter_put(out, AUC, now.auc, space, name, "train", NULL);
+        meter_put(out, LOGLOSS, now.logloss, space, name, "train", NULL);
+        meter_put(out, CALIBRATION, now.calibration, space, name, "train", NULL);
+    }
+    if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &now)) {
+        meter_put(out, AUC, now.auc, space, name, "valid", NULL);
+        meter_put(out, LOGLOSS, now.logloss, space, name, "valid", NULL);
+        meter_put(out, CALIBRATION, now.calibration, space, name, "valid", NULL);
+    }
+}
+
+static void checkpoints_put(const struct coord_job *j, struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    const struct coord_checkpoint *k = j->checkpoint;
+    const struct coord_checkpoint_record *r = coord_checkpoint_record(j, 0);
+    uint64_t age_ns;
+    if (k->list == NULL)
+        return;
+    meter_put(out, CHECKPOINTS, k->list->made, space, name, "made", NULL);
+    meter_put(out, CHECKPOINTS, k->list->failed, space, name, "failed", NULL);
+    meter_put(out, CHECKPOINT_EVERY, j->spec.checkpoint.every_minutes * 60, space, name, NULL);
+    if (coord_checkpoint_age(j, &age_ns))
+        meter_put(out, CHECKPOINT_AGE, (double)age_ns * NS, space, name, NULL);
+    if (r == NULL)
+        return;
+    meter_put(out, CHECKPOINT_BYTES, (double)r->bytes, space, name, NULL);
+    meter_put(out, CHECKPOINT_SECONDS, r->seconds, space, name, "all", NULL);
+    meter_put(out, CHECKPOINT_SECONDS, r->held_seconds, space, name, "held", NULL);
+}
+
+static void workers_put(const struct coord_job *j, struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    struct wire_WORKER_BEAT w;
+    coord_worker_sums(&j->workers, &w);
+    const struct {
+        const char *stage;
+        double seconds;
+    } time[] = {{"read", w.read_s},
+                {"pull", w.pull_s},
+                {"compute", w.compute_s},
+                {"push", w.push_s},
+                {"wait", w.wait_s}};
+    for (size_t i = 0; i < sizeof time / sizeof time[0]; i++)
+        meter_put(out, JOB_LANE_SECONDS, time[i].seconds, space, name, time[i].stage, NULL);
+    meter_put(out, WORKERS, j->workers.count, space, name, NULL);
+    meter_put(out, WORKERS_WANTED, j->at.workers_wanted, space, name, NULL);
+    meter_put(out, WORKER_DEATHS, j->at.worker_deaths, space, name, NULL);
+    meter_put(out, JOB_BAD_LINES, (double)w.bad_lines, space, name, NULL);
+}
+
+static void job_put(const struct coord_job *j, struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    char text[ERR_TEXT_MAX];
+    uint64_t batches;
+    if (!j->parsed || j->at.number == 0)
+        return;
+    meter_put(out, JOB_PHASE, 1, space, name, coord_phase_name(j), NULL);
+    meter_put(out, JOB_RUNNING, coord_phase_running(j), space, name, NULL);
+    meter_put(out, JOB_WAITS, coord_status_waits(j, text, sizeof text), space, name, NULL);
+    meter_put(out, JOB_STANDS, (double)coord_stall_ns(j) * NS, space, name, NULL);
+    meter_put(out, EPOCH, j->at.epoch, space, name, NULL);
+    meter_put(out, JOB_EXAMPLES, (double)coord_examples(j), space, name, NULL);
+    meter_put(out, JOB_RATE, coord_status_rate(j), space, name, NULL);
+    meter_put(out, JOB_REFUSED, (double)coord_guard_refused(j, &batches), space, name, NULL);
+    meter_put(out, JOB_RESTARTS, j->at.restarts, space, name, NULL);
+    lanes_put(j, out);
+    quality_put(j, out);
+    checkpoints_put(j, out);
+    workers_put(j, out);
+}
+
+void coord_gauges_put(struct coord *c, struct meter_sheet *out)
+{
+    fleet_put(c, out);
+    COORD_EACH_JOB (c, j)
+        job_put(j, out);
+}
