@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""test_metrics: what the daemons tell Prometheus and probes: every metric of the table is told by some daemon in a job, and the values are those of status, of
+/proc and of counts made here; promtool has nothing to say; who may read, and what a crowd at the port can take."""
+import threading
+import urllib.error
+import urllib.request
+
+from fleet import *
+
+OPEN = {"Accept": "application/openmetrics-text;version=1.0.0"}
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "deploy/manual/metrics.md"
+BAD = 7  # malformed lines in the input
+
+
+def got(port, path, **headers):
+    """Returns (status, text)."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers), timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def parsed(text):
+    """{name: {labels: value}}, labels a tuple of pairs."""
+    samples = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line).groups()
+        key = tuple(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or ""))
+        assert key not in samples.setdefault(name, {}), f"twice: {line}"
+        samples[name][key] = float(value)
+    return samples
+
+
+def scraped(port):
+    status, text = got(port, "/metrics")
+    assert status == 200, (port, status, text)
+    return parsed(text)
+
+
+def of(samples, name, **labels):
+    """The sum of the samples that have these labels."""
+    found = [value for key, value in samples.get(name, {}).items() if set(labels.items()) <= set(key)]
+    assert found, (name, labels, sorted(samples))
+    return sum(found)
+
+
+def told_rows():
+    """{name without the suffix of a histogram: type} of the manual's table."""
+    return dict(re.findall(r"^`(\w+)`\|(counter|gauge|histogram|info)\|", TABLE.read_text(encoding="utf-8"), re.M))
+
+
+def near(a, b, share, least=0):
+    return abs(a - b) <= max(share * max(abs(a), abs(b)), least)
+
+
+class Watched(Fleet):
+    """Two servers with two shards each, two copies of each shard, a worker; all with metrics."""
+
+    def __init__(self, space):
+        super().__init__(space, "f", shards=2)
+        self.port = {who: free_port() for who in ("coordinator", "s0", "s1", "worker")}
+
+    def up(self):
+        self.coordinator("--set", f"metrics=127.0.0.1:{self.port['coordinator']}", "--set", "replicas=2")
+        for who in ("s0", "s1"):
+            self.server(who, "--set", f"metrics=127.0.0.1:{self.port[who]}", "--set", "shards=2", "--set", "memory=256MiB")
+        self.start("worker", "run", "--set", f"coordinator={self.endpoint}", "--set", f"metrics=127.0.0.1:{self.port['worker']}", program="shoal-worker")
+        return self
+
+    def scrape(self):
+        return {who: scraped(port) for who, port in self.port.items()}
+
+
+def input_of(space, rows):
+    """A log with BAD malformed lines in it."""
+    train = synth(space / "train.tsv", rows)
+    lines = train.read_text().splitlines(keepends=True)
+    for i in range(BAD):
+        lines.insert((i + 1) * len(lines) // (BAD + 1), "no line of a log\n")
+    train.write_text("".join(lines))
+    return train
+
+
+def process_values(fleet, all_):
+    for who, samples in all_.items():
+        proc = pathlib.Path(f"/proc/{fleet.running[who].pid}")
+        page = os.sysconf("SC_PAGESIZE")
+        ticks = (proc / "stat").read_text().rsplit(")", 1)[1].split()
+        cpu = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+        limit = int(re.search(r"Max open files +(\d+)", (proc / "limits").read_text())[1])
+        assert near(of(samples, "process_resident_memory_bytes"), int((proc / "statm").read_text().split()[1]) * page, 0.2), who
+        assert near(of(samples, "process_open_fds"), len(list((proc / "fd").iterdir())), 0, 8), who
+        assert near(of(samples, "process_cpu_seconds_total"), cpu, 0.2, 0.5), who
+        assert of(samples, "process_max_fds") == limit, who
+        begun = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(ticks[19]) / os.sysconf("SC_CLK_TCK")
+        assert near(of(samples, "process_start_time_seconds"), begun, 0, 1), who
+        assert of(samples, "shoal_series_left_out") == 0
+        series = sum(map(len, samples.values()))
+        assert series < 2000, (who, series)
+
+
+def fleet_values(fleet, all_, state):
+    c = all_["coordinator"]
+    assert of(c, "shoal_coordinator_leads") == 1 and of(c, "shoal_shards_wanted") == 2 == of(c, "shoal_shard_ready")
+    assert of(c, "shoal_copies", state="wanted") == 4 == of(c, "shoal_copies", state="in_sync")
+    assert of(c, "shoal_job_workers") == len(state["workers"]) == 1
+    assert of(c, "shoal_job_lanes") == len(state["lanes"]) == 2
+    assert of(c, "shoal_problems") == len(state["problems"]) == 0, state["problems"]
+    for server in state["servers"]:
+        name = f"{server['name']}/{server['index']}"
+        mine = all_[server["name"]]
+        assert of(mine, "shoal_memory_budget_bytes", shard=name) == server["memory_max"]
+        assert near(of(mine, "shoal_memory_bytes", shard=name), server["memory_bytes"], 0.2), server
+        assert of(mine, "shoal_replicas_in_sync", shard=name) == 2
+        assert of(mine, "shoal_tablets", shard=name, state="led") == server["tablets"]
+
+
+def job_values(fleet, all_, state, report):
+    """After the end: exact."""
+    c, servers = all_["coordinator"], (all_["s0"], all_["s1"])
+    led = {f"{s['name']}/{s['index']}" for s in state["servers"]}
+
+    def sums(name, **labels):
+        return sum(of(s, name, shard=shard, **labels) for s in servers for shard in {dict(k).get("shard") for k in s[name]} & led)
+
+    emb = report["tables"][0]
+    assert sums("shoal_rows", table="emb") == emb["rows"], (sums("shoal_rows", table="emb"), emb)
+    assert sums("shoal_rows") == sum(s["rows"] for s in state["servers"])
+    assert of(c, "shoal_job_examples_total") == report["examples"]
+    assert of(c, "shoal_job_epoch") == state["epoch"]
+    assert of(c, "shoal_job_bad_lines_total") == 2 * BAD, "two epochs"
+    assert near(of(c, "shoal_job_auc_ratio", of="train"), state["train_auc"], 1e-9) and near(of(c, "shoal_job_auc_ratio", of="valid"), state["valid_auc"], 1e-9)
+    assert near(of(c, "shoal_job_calibration_ratio", of="train"), state["train_calibration"], 1e-9)
+    assert of(c, "shoal_checkpoints_total", result="made") == state["checkpoints"] >= 1 and of(c, "shoal_checkpoints_total", result="failed") == 0
+    assert of(c, "shoal_checkpoint_bytes") == state["checkpoint"]["bytes"]
+    assert near(of(c, "shoal_checkpoint_age_seconds"), state["checkpoint"]["age_seconds"], 0, 3)
+    assert of(c, "shoal_job_running") == 0 and of(c, "shoal_job_phase", phase=state["state"]) == 1
+    for op in ("pull", "push"):
+        assert sums("shoal_requests_total", op=op) == sums("shoal_request_seconds_count", op=op) > 0, op
+    assert sums("shoal_staleness_clocks_count") > 0
+    journal = sum(s["journal_bytes"] for s in state["servers"])
+    assert near(sums("shoal_journal_bytes"), journal, 0.05, 65536), journal
+    folder = subprocess.run(["du", "-sB1", fleet.folder("s0")], capture_output=True, text=True, check=True).stdout.split()[0]
+    assert near(of(all_["s0"], "shoal_disk_bytes"), int(folder), 0.5, 1 << 24), folder
+
+
+def promtool_is_silent(port):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        print("      promtool is not asked: it is not here", flush=True)
+        return
+    said = subprocess.run([promtool, "check", "metrics"], input=got(port, "/metrics")[1], capture_output=True, text=True, check=False)
+    assert said.returncode == 0 and not said.stderr and not said.stdout, said
+
+
+def every_metric_is_told_and_true(space):
+    train, valid = input_of(space, longer(80000)), synth(space / "valid.tsv", 2000, 2)
+    (space / "keep").mkdir()
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "data.max_bad": 0.01, "train.epochs": 2, "checkpoint.dir": str(space / "keep"),
+                                                 "checkpoint.at_end": True, "durability": None})
+    with Watched(space).up() as fleet:
+        play(space, fleet, job)
+
+
+def play(space, fleet, job):
+    within(20, "the servers to be ready", lambda: all(got(fleet.port[s], "/readyz")[0] == 200 for s in ("s0", "s1", "coordinator")))
+    submission = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    seen = set()
+
+    def look():
+        all_ = fleet.scrape()
+        seen.update(name for samples in all_.values() for name in samples)
+        return all_
+
+    during = None
+    while submission.poll() is None:
+        all_, state = look(), fleet.state()
+        if state.get("state") == "train" and state["examples"] > 0 and during is None and 2 in all_["worker"].get("shoal_worker_lanes", {}).values():
+            time.sleep(1.5)
+            all_, state = look(), fleet.state()
+            if state.get("state") == "train":
+                during = state
+                process_values(fleet, all_)
+                fleet_values(fleet, all_, state)
+        time.sleep(0.3)
+    text = submission.communicate()[0]
+    assert submission.returncode == 0, text[-3000:]
+    if during is None:
+        raise TooShort("never seen while it trained")
+    time.sleep(2.5)  # two periods: all of the job is told
+    all_, state = look(), fleet.state()
+    job_values(fleet, all_, state, json.loads((space / "report.json").read_text()))
+    rows = told_rows()
+    assert len(rows) > 60, rows
+    missing = [name for name, kind in rows.items() if name + "_count" * (kind == "histogram") not in seen]
+    assert not missing, f"no daemon told: {missing}"
+    for who, port in fleet.port.items():
+        promtool_is_silent(port)
+        status, text = got(port, "/metrics", **OPEN)
+        assert status == 200 and text.endswith("# EOF\n") and "# UNIT process_cpu_seconds seconds\n" in text, who
+        assert got(port, "/healthz") == (200, "ok\n")
+    assert got(fleet.port["worker"], "/readyz")[0] == 200
+
+
+def a_server_says_why_it_is_not_ready(space):
+    with Fleet(space, "f", shards=1) as fleet:
+        port = free_port()
+        fleet.server("s0", "--set", f"metrics=127.0.0.1:{port}")
+        status, text = within(10, "the page", lambda: (lambda a: a[0] and a)(got(port, "/readyz")))
+        assert status == 503 and "shard is not ready: " in text, text
+        within(10, "the reason", lambda: "the coordinator has not answered yet" in got(port, "/readyz")[1])
+        assert got(port, "/healthz")[0] == 200
+        fleet.coordinator()
+        within(15, "the server to be ready", lambda: got(port, "/readyz") == (200, "ready\n"))
+
+
+def others_need_a_token(space):
+    """Nothing is served to other machines by accident, and a wrong setting is found by --check."""
+    base = ["--set", f"data_dir={space / 'd'}", "--set", f"listen=ipc://{space}/s.sock", "--set", "coordinator="]
+    port = free_port()
+    for words in ([], ["--check"]):
+        refused = subprocess.run([BIN / "shoal-server", *base, "--set", f"metrics=0.0.0.0:{port}", *words], capture_output=True, text=True, timeout=20, check=False)
+        assert refused.returncode == 78 and "without a token everybody there could read" in refused.stderr, refused
+    token = space / "token"
+    token.write_text("0123456789abcdef0123\n")
+    token.chmod(0o644)
+    refused = subprocess.run([BIN / "shoal-server", *base, "--set", f"metrics=0.0.0.0:{port}", "--set", f"metrics_token={token}"], capture_output=True, text=True,
+                             timeout=20, check=False)
+    assert refused.returncode == 77 and "lets others than its owner read it" in refused.stderr, refused
+    token.chmod(0o400)
+    with Fleet(space, "f") as fleet:
+        fleet.start("s", *base, "--set", f"metrics=0.0.0.0:{port}", "--set", f"metrics_token={token}")
+        within(10, "the server", lambda: got(port, "/healthz")[0] == 200)
+        assert got(port, "/metrics")[0] == 401 and got(port, "/metrics", Authorization="Bearer 0123456789abcdef0124")[0] == 401
+        assert got(port, "/metrics", Authorization="Bearer 0123456789abcdef0123")[0] == 200
+
+
+def a_crowd_at_the_port_is_bounded(space):
+    """Garbage and half requests from many threads: memory and files stay, the server works on."""
+    with Fleet(space, "f", shards=1) as fleet:
+        port = free_port()
+        fleet.coordinator()
+        server = fleet.server("s0", "--set", f"metrics=127.0.0.1:{port}", "--set", "memory=128MiB")
+        within(15, "the server to be ready", lambda: got(port, "/readyz")[0] == 200)
+        before = scraped(port)
+        files = len(os.listdir(f"/proc/{server.pid}/fd"))
+        most = [0]
+
+        def crowd(seed):
+            draw = random.Random(seed)
+            for i in range(250):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as s:
+                    s.sendall((b"GET /metrics HTTP/1.1\r\nX: " if i % 3 else b"") + draw.randbytes(draw.randrange(1, 3000)))
+                    most[0] = max(most[0], len(os.listdir(f"/proc/{server.pid}/fd")))
+
+        threads = [threading.Thread(target=crowd, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert most[0] <= files + 40, (files, most)
+        after = within(15, "room for a scrape", lambda: (lambda a: a[0] == 200 and parsed(a[1]))(got(port, "/metrics")))
+        grown = of(after, "process_resident_memory_bytes") - of(before, "process_resident_memory_bytes")
+        assert grown < 16 << 20, grown
+        assert got(port, "/healthz")[0] == 200 and fleet.state()["servers"][0]["ready"]
+
+
+if __name__ == "__main__":
+    main([every_metric_is_told_and_true, a_server_says_why_it_is_not_ready, others_need_a_token, a_crowd_at_the_port_is_bounded])
