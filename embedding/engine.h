@@ -465,6 +465,17 @@ struct engine_stats {
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 
+/* Figures of the disk's part: the journal's files, and the row store (struct store_space,
+ * store_load). All 0 without a folder. Cheap. */
+struct engine_disk_stats {
+    uint64_t syncs, sync_ns; /* syncs of the journal beside the loop, and their time, summed */
+    uint64_t segments;       /* files of the journal with records that are not trimmed */
+    uint64_t large, small, memory, readers;
+    uint64_t flushes, compactions, pending, slowed;
+    bool stopped;
+};
+void engine_disk_stats_get(const struct engine *g, struct engine_disk_stats *out);
+
 /* Writes images and trims as the journal grows; the shard calls it after each drained batch. Cheap
  * when there is nothing to do. */
 void engine_flush_step(struct engine *g);

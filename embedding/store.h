@@ -33,6 +33,13 @@ struct store_space { /* bytes; overwritten values count until they are deleted *
     uint64_t readers; /* memory for the files' indexes and filters */
 };
 
+struct store_load {                /* what the store is doing; all 0 in memory */
+    uint64_t flushes, compactions; /* that run now */
+    uint64_t pending;              /* estimate: bytes that compactions have still to rewrite */
+    uint64_t slowed; /* bytes a second to which writes are slowed down; 0: they are not */
+    bool stopped;    /* writes wait until compactions have caught up */
+};
+
 struct store;
 struct store_ops {
     /* Writes all items or none. They are visible at once and durable after the next flush. */
@@ -62,6 +69,8 @@ struct store_ops {
      * for every push; any thread. */
     void (*space)(struct store *s, struct store_space *out);
     uint64_t (*written)(struct store *s);
+    /* The store's own work. Cheap; any thread. */
+    void (*load)(struct store *s, struct store_load *out);
     /* Removes overwritten values of keys in [from, below) from the disk, as far as whole files have
      * no live value left. Costs little more than rewriting the small pairs among them. */
     int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below,
@@ -158,6 +167,12 @@ static inline int store_checkpoint(struct store *s, const char *dir, struct err 
 {
     SHOAL_ASSERT(dir[0] != '\0');
     return s->ops->checkpoint(s, dir, e);
+}
+static inline struct store_load store_load(struct store *s)
+{
+    struct store_load out;
+    s->ops->load(s, &out);
+    return out;
 }
 static inline struct store_space store_space(struct store *s)
 {

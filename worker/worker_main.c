@@ -40,11 +40,11 @@
 #include "worker/data/feature.h"
 #include "worker/data/values.h"
 #include "worker/train/evaluator.h"
-#include "worker/train/gauges.h"
 #include "worker/train/known_names.h"
 #include "worker/train/lane.h"
 #include "worker/train/score_file.h"
 #include "worker/train/trainer.h"
+#include "worker/train/worker_gauges.h"
 #include "worker/worker_config.h"
 #include "worker/worker_convert.h"
 
@@ -436,7 +436,7 @@ static void figures_fire(struct env_timer *timer)
     bool ready = trainer_taken(d->trainer, false);
     if (board_wants(d->board, 0, time_monotonic_ns())) {
         meter_clear(board_sheet(d->board, 0));
-        gauges_put(d->trainer, board_sheet(d->board, 0));
+        worker_gauges_put(d->trainer, board_sheet(d->board, 0));
         board_publish(d->board, 0, ready,
                       text_if(!ready, "the coordinator has not answered, or refuses this worker: "
                                       "the log tells"));

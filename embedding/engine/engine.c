@@ -185,6 +185,26 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
     }
 }
 
+void engine_disk_stats_get(const struct engine *g, struct engine_disk_stats *out)
+{
+    *out = (struct engine_disk_stats){.syncs = g->syncs, .sync_ns = g->sync_ns};
+    if (g->journal != NULL)
+        out->segments = journal_segment_count(g->journal);
+    if (g->store == NULL)
+        return;
+    const struct store_space space = store_space(g->store);
+    const struct store_load load = store_load(g->store);
+    out->large = space.large;
+    out->small = space.small;
+    out->memory = space.memory;
+    out->readers = space.readers;
+    out->flushes = load.flushes;
+    out->compactions = load.compactions;
+    out->pending = load.pending;
+    out->slowed = load.slowed;
+    out->stopped = load.stopped;
+}
+
 /* ---- opening and closing ---- */
 
 static int lock_dir(struct engine *g, struct err *e)

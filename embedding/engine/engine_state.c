@@ -289,6 +289,8 @@ static void sync_done(struct offload *w)
     int rc = journal_sync_end(g->journal, &s->sync, &e);
     if (w->cancelled)
         return;
+    g->syncs++;
+    g->sync_ns += w->env.ran_ns;
     if (rc != 0) {
         engine_fail(g, &e);
         return;

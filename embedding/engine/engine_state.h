@@ -260,6 +260,7 @@ struct engine {
     struct env_timer reload_timer; /* for a reload or a restore */
     uint32_t reload_rows;          /* approximate rows of a step */
     uint64_t replayed, recovered_ns;
+    uint64_t syncs, sync_ns; /* engine_disk_stats */
 };
 
 /* engine_state.c */

@@ -190,6 +190,12 @@ static void mem_space(struct store *base, struct store_space *out)
     *out = (struct store_space){0};
 }
 
+static void mem_load(struct store *base, struct store_load *out)
+{
+    (void)base;
+    *out = (struct store_load){0};
+}
+
 static uint64_t mem_written(struct store *base)
 {
     (void)base;
@@ -215,6 +221,7 @@ static const struct store_ops mem_ops = {.write = mem_write,
                                          .checkpoint = mem_checkpoint,
                                          .space = mem_space,
                                          .written = mem_written,
+                                         .load = mem_load,
                                          .tidy = mem_tidy,
                                          .compact = mem_flush,
                                          .compacted = mem_flush,

@@ -266,6 +266,18 @@ static void rocks_space(struct store *base, struct store_space *out)
     out->readers = property(s, "rocksdb.estimate-table-readers-mem");
 }
 
+static void rocks_load(struct store *base, struct store_load *out)
+{
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
+    *out = (struct store_load){
+        .flushes = property(s, "rocksdb.num-running-flushes"),
+        .compactions = property(s, "rocksdb.num-running-compactions"),
+        .pending = property(s, "rocksdb.estimate-pending-compaction-bytes"),
+        .slowed = property(s, "rocksdb.actual-delayed-write-rate"),
+        .stopped = property(s, "rocksdb.is-write-stopped") != 0,
+    };
+}
+
 static uint64_t rocks_written(struct store *base)
 {
     return atomic_load(&container_of(base, struct store_rocks, base)->written);
@@ -380,6 +392,7 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .checkpoint = rocks_checkpoint,
                                            .space = rocks_space,
                                            .written = rocks_written,
+                                           .load = rocks_load,
                                            .tidy = rocks_tidy,
                                            .compact = rocks_compact,
                                            .compacted = rocks_compacted,

@@ -107,6 +107,26 @@
       "Records whose rows are not in the store yet: what a start repeats") \
     X(UNSYNCED, GAUGE, "shoal_journal_unsynced_records", "", "shard", "s", \
       "Records that a loss of power could take") \
+    X(FLUSH_AGE, GAUGE, "shoal_flush_age_seconds", "seconds", "shard", "s", \
+      "For how long rows have waited for a write to the store; 0: none wait") \
+    X(SYNCS, COUNTER, "shoal_journal_syncs", "", "shard", "s", \
+      "Syncs of the journal beside the loop") \
+    X(SYNC_SECONDS, COUNTER, "shoal_journal_sync_seconds", "seconds", "shard", "s", \
+      "Their time, summed") \
+    X(SEGMENTS, GAUGE, "shoal_journal_segments", "", "shard", "s", \
+      "Files of the journal with records that a start may read") \
+    X(STORE_BYTES, GAUGE, "shoal_store_bytes", "bytes", "shard,part", "s", \
+      "The row store's files, part: values (written once), tables (merged at times)") \
+    X(STORE_MEMORY, GAUGE, "shoal_store_memory_bytes", "bytes", "shard,part", "s", \
+      "The row store's memory, part: unwritten, readers (indexes and filters of its files)") \
+    X(STORE_WORK, GAUGE, "shoal_store_work", "", "shard,kind", "s", \
+      "Work of the row store that runs now, kind: flush, compaction") \
+    X(STORE_PENDING, GAUGE, "shoal_store_pending_bytes", "bytes", "shard", "s", \
+      "Estimate of what compactions have still to rewrite") \
+    X(STORE_SLOWED, GAUGE, "shoal_store_slowed", "", "shard", "s", \
+      "1: the row store slows its writes down until compactions have caught up") \
+    X(STORE_STOPPED, GAUGE, "shoal_store_stopped", "", "shard", "s", \
+      "1: its writes wait for compactions") \
     X(COPY_LAG, GAUGE, "shoal_replica_lag_records", "", "shard,place", "s", \
       "Of a leader: records that the follower at this place does not have") \
     X(IN_SYNC, GAUGE, "shoal_replicas_in_sync", "", "shard", "s", \

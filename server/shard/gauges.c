@@ -141,7 +141,36 @@ static void copies_put(const struct shard *s, const struct engine_stats *g, stru
     }
 }
 
-void gauges_put(const struct shard *s, struct meter_sheet *out)
+/* Since when rows wait for their write; 0: none waits. */
+static uint64_t waits_ns(struct shard *s, const struct engine_stats *g)
+{
+    const uint64_t now_ns = env_now_ns(s->env);
+    if (s->gauges.flushed_ns == 0 || s->gauges.flushed != g->flushed_sequence ||
+        g->flushed_sequence == g->sequence)
+        s->gauges = (struct gauges){g->flushed_sequence, now_ns};
+    return now_ns - s->gauges.flushed_ns;
+}
+
+static void store_put(struct shard *s, const struct engine_stats *g, struct meter_sheet *out)
+{
+    struct engine_disk_stats d;
+    engine_disk_stats_get(s->engine, &d);
+    meter_put(out, FLUSH_AGE, (double)waits_ns(s, g) * 1e-9, s->name, NULL);
+    meter_put(out, SYNCS, (double)d.syncs, s->name, NULL);
+    meter_put(out, SYNC_SECONDS, (double)d.sync_ns * 1e-9, s->name, NULL);
+    meter_put(out, SEGMENTS, (double)d.segments, s->name, NULL);
+    meter_put(out, STORE_BYTES, (double)d.large, s->name, "values", NULL);
+    meter_put(out, STORE_BYTES, (double)d.small, s->name, "tables", NULL);
+    meter_put(out, STORE_MEMORY, (double)d.memory, s->name, "unwritten", NULL);
+    meter_put(out, STORE_MEMORY, (double)d.readers, s->name, "readers", NULL);
+    meter_put(out, STORE_WORK, (double)d.flushes, s->name, "flush", NULL);
+    meter_put(out, STORE_WORK, (double)d.compactions, s->name, "compaction", NULL);
+    meter_put(out, STORE_PENDING, (double)d.pending, s->name, NULL);
+    meter_put(out, STORE_SLOWED, d.slowed > 0, s->name, NULL);
+    meter_put(out, STORE_STOPPED, d.stopped, s->name, NULL);
+}
+
+void gauges_put(struct shard *s, struct meter_sheet *out)
 {
     struct engine_stats g;
     engine_stats_get(s->engine, &g);
@@ -150,5 +179,6 @@ void gauges_put(const struct shard *s, struct meter_sheet *out)
     staleness_put(s, out);
     rows_put(s, &g, out);
     budgets_put(s, &g, out);
+    store_put(s, &g, out);
     copies_put(s, &g, out);
 }

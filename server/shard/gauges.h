@@ -4,10 +4,16 @@
 
 #include "proto/meter/meter.h"
 
+#include <stdint.h>
+
 struct shard;
+
+struct gauges {
+    uint64_t flushed, flushed_ns; /* the flushed sequence, and when it was first seen */
+};
 
 /* Adds all rows of a shard (proto/meter/meter_table.h) to the sheet. On the shard's loop, about
  * once a second: it looks at all tablets. */
-void gauges_put(const struct shard *s, struct meter_sheet *out);
+void gauges_put(struct shard *s, struct meter_sheet *out);
 
 #endif

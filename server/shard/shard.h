@@ -124,6 +124,7 @@ struct shard {
     /* journal mode: starts the next sync, SHARD_SYNC_NS after a write or a sync */
     struct env_timer sync;
     struct shard_counts counts;
+    struct gauges gauges;
     struct dispatch_counts dispatched;
     struct err fatal;    /* code 0 while the shard works */
     struct wire in, out; /* scratch: the present request, the present reply */

@@ -120,7 +120,7 @@ def fleet_values(fleet, all_, state):
         assert of(mine, "shoal_tablets", shard=name, state="led") == server["tablets"]
 
 
-def job_values(fleet, all_, state, report):
+def job_values(space, fleet, all_, state, report):
     """After the end: exact."""
     c, servers = all_["coordinator"], (all_["s0"], all_["s1"])
     led = {f"{s['name']}/{s['index']}" for s in state["servers"]}
@@ -131,7 +131,9 @@ def job_values(fleet, all_, state, report):
     emb = report["tables"][0]
     assert sums("shoal_rows", table="emb") == emb["rows"], (sums("shoal_rows", table="emb"), emb)
     assert sums("shoal_rows") == sum(s["rows"] for s in state["servers"])
-    assert of(c, "shoal_job_examples_total") == report["examples"]
+    rows = sum(1 for _ in open(space / "train.tsv", encoding="utf-8"))
+    assert of(c, "shoal_job_examples_total") == state["examples"] and report["examples"] == 2 * (rows - BAD), (state["examples"], report["examples"], rows)
+    assert state["examples"] in (2 * rows, 2 * (rows - BAD)), (state["examples"], rows)
     assert of(c, "shoal_job_epoch") == state["epoch"]
     assert of(c, "shoal_job_bad_lines_total") == 2 * BAD, "two epochs"
     assert near(of(c, "shoal_job_auc_ratio", of="train"), state["train_auc"], 1e-9) and near(of(c, "shoal_job_auc_ratio", of="valid"), state["valid_auc"], 1e-9)
@@ -194,7 +196,7 @@ def play(space, fleet, job):
         raise TooShort("never seen while it trained")
     time.sleep(2.5)  # two periods: all of the job is told
     all_, state = look(), fleet.state()
-    job_values(fleet, all_, state, json.loads((space / "report.json").read_text()))
+    job_values(space, fleet, all_, state, json.loads((space / "report.json").read_text()))
     rows = told_rows()
     assert len(rows) > 60, rows
     missing = [name for name, kind in rows.items() if name + "_count" * (kind == "histogram") not in seen]

@@ -1,5 +1,5 @@
-/* gauges.c: figures for Prometheus. */
-#include "worker/train/gauges.h"
+/* worker_gauges.c: figures for Prometheus. */
+#include "worker/train/worker_gauges.h"
 
 #include "proto/base/assert.h"
 #include "worker/train/client.h"
@@ -47,7 +47,7 @@ static void work_put(const struct trainer *t, struct meter_sheet *out)
               name, NULL);
 }
 
-void gauges_put(const struct trainer *t, struct meter_sheet *out)
+void worker_gauges_put(const struct trainer *t, struct meter_sheet *out)
 {
     struct client_reach reach;
     client_reach(t->client, &reach);

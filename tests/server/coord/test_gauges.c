@@ -1,0 +1,154 @@
+/* test_gauges.c: a coordinator's figures for Prometheus, and how many series they are. */
+#include "server/coord/coord.h"
+#include "server/coord/gauges.h"
+#include "server/coord/job/slot.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+enum { ROWS = 4000, LANES = FAKE_LANES };
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard *shard[2];
+    struct fake_worker worker;
+    struct fake_client client;
+    struct meter_sheet sheet;
+} r;
+
+static const char yaml[] =
+    "job: many\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}"
+    "\ntables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\n"
+    "train: {batch: 10, task_batches: 4, epochs: 2, lanes: 8, consistency: async}\n";
+
+static void setup(void)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    const struct coord_options o = {.shards = 2, .lease_ms = 1000, .resend_ms = 200};
+    struct err e = {0};
+    memset(&r, 0, sizeof r);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+    for (uint32_t s = 0; s < 2; s++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "server-%u", s);
+        r.shard[s] = calloc(1, sizeof *r.shard[s]);
+        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
+    }
+}
+
+static void teardown(void)
+{
+    meter_free(&r.sheet);
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t s = 0; s < 2; s++) {
+        free(r.shard[s]->shard_of);
+        free(r.shard[s]);
+    }
+}
+
+/* The sum of the samples of a metric whose last label has this value; NULL: of all. */
+static double value(enum meter_id id, const char *last)
+{
+    double sum = 0;
+    bool found = false;
+    for (uint32_t i = 0; i < r.sheet.samples; i++) {
+        const struct meter_sample *s = &r.sheet.sample[i];
+        const char *label = r.sheet.text + s->text;
+        if (s->id != id)
+            continue;
+        for (const char *p = meter_rows[id].labels; (p = strchr(p, ',')) != NULL; p++)
+            label += strlen(label) + 1;
+        if (last != NULL && strcmp(label, last) != 0)
+            continue;
+        sum += r.sheet.number[s->number];
+        found = true;
+    }
+    ck_assert_msg(found, "%s is not told", meter_rows[id].name);
+    return sum;
+}
+
+static void put(void)
+{
+    meter_clear(&r.sheet);
+    coord_gauges_put(r.coord, &r.sheet);
+    ck_assert_uint_eq(r.sheet.left_out, 0);
+}
+
+static bool half(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.coord->slot[0].tasks->pushed > 20;
+}
+
+START_TEST(gauges_of_a_fleet_without_a_job)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    put();
+    ck_assert_double_eq(value(METER_ID_SHARDS_WANTED, NULL), 2);
+    ck_assert_double_eq(value(METER_ID_SHARD_READY, NULL), 2);
+    for (uint32_t i = 0; i < r.sheet.samples; i++)
+        ck_assert_uint_ne(r.sheet.sample[i].id, METER_ID_JOB_PHASE);
+}
+END_TEST
+
+START_TEST(gauges_of_a_job_are_bounded_and_true)
+{
+    struct fake_worker *w = &r.worker;
+    w->rows[0] = ROWS;
+    w->rows[1] = 300;
+    w->rows[2] = 200;
+    w->batch = 10;
+    w->seats = FAKE_SEATS;
+    w->step_ns = 5000000;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    fake_worker_start(w, r.sim, "worker-0", r.shard, 2);
+    fake_client_start(&r.client, r.sim, yaml, 1);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, half, NULL));
+    ck_assert_int_eq(r.client.submit_status, 0);
+    put();
+    const struct coord_tasks *t = r.coord->slot[0].tasks;
+    /* a lane more is two series more: those of the largest job fit */
+    uint32_t of_lanes = 0;
+    for (uint32_t i = 0; i < r.sheet.samples; i++)
+        of_lanes += strstr(meter_rows[r.sheet.sample[i].id].labels, ",lane") != NULL;
+    ck_assert_uint_eq(of_lanes, 2 * LANES);
+    ck_assert_uint_lt(r.sheet.series - of_lanes + 2 * LIMIT_LANES, METER_SERIES);
+    ck_assert_double_eq(value(METER_ID_LANES, NULL), LANES);
+    ck_assert_double_eq(value(METER_ID_TASKS, "done"), t->pushed);
+    ck_assert_double_eq(value(METER_ID_TASKS, "planned"), t->tasks);
+    ck_assert_double_eq(value(METER_ID_JOB_PHASE, "train"), 1);
+    ck_assert_double_eq(value(METER_ID_JOB_RUNNING, "many"), 1);
+    ck_assert_double_eq(value(METER_ID_WORKERS, "many"), 1);
+    ck_assert_double_eq(value(METER_ID_LANE_BATCHES, "0"), (double)t->lane[0].mark);
+    uint64_t newest = 0;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        newest = t->lane[l].mark > newest ? t->lane[l].mark : newest;
+    ck_assert_double_eq(value(METER_ID_LANE_BEHIND, "7"), (double)(newest - t->lane[7].mark));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("gauges");
+    TCase *c = suite_case(s, "gauges", 60, setup, teardown);
+    tcase_add_test(c, gauges_of_a_fleet_without_a_job);
+    tcase_add_test(c, gauges_of_a_job_are_bounded_and_true);
+    return suite_main(s);
+}
