@@ -149,10 +149,24 @@ static void checkpoints_print(const struct json *s)
                json_as_string(json_get(s, "publish.state"), "?"));
 }
 
-size_t cli_problems_print(const struct json *list, const char *before)
+/* " (found for 12 s)"; empty where it is not known, or has just begun. */
+static const char *since_text(const struct json *seconds, char out[48])
 {
+    double s = json_as_number(seconds, 0);
+    out[0] = 0;
+    if (s >= 1)
+        (void)snprintf(out, 48, " (found for %.0f s)", s);
+    return out;
+}
+
+size_t cli_problems_print(const struct json *status, const char *before)
+{
+    const struct json *list = json_get(status, "problems"),
+                      *seconds = json_get(status, "problem_seconds");
+    char since[48];
     for (size_t i = 0; i < json_count(list); i++)
-        printf("%sproblem: %s\n", before, json_as_string(json_array_at(list, i), "?"));
+        printf("%sproblem: %s%s\n", before, json_as_string(json_array_at(list, i), "?"),
+               since_text(json_array_at(seconds, i), since));
     return json_count(list);
 }
 
@@ -178,7 +192,7 @@ static void moves_print(const struct json *m)
 
 static void status_print(const struct json *status)
 {
-    char ready[64];
+    char ready[64], since[48];
     struct json *s = json_printable(status);
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
                       *workers = json_get(s, "workers");
@@ -192,8 +206,9 @@ static void status_print(const struct json *status)
     for (size_t i = 0; i < json_count(json_get(s, "input.notes")); i++)
         printf("  note: %s\n", json_as_string(json_array_at(json_get(s, "input.notes"), i), "?"));
     if (!json_absent(json_get(s, "waiting")))
-        printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
-    cli_problems_print(json_get(s, "problems"), "  ");
+        printf("  %s%s\n", json_as_string(json_get(s, "waiting"), "?"),
+               since_text(json_get(s, "waiting_seconds"), since));
+    cli_problems_print(s, "  ");
     objects_print(json_get(s, "objects"));
     checkpoints_print(s);
     moves_print(json_get(s, "cluster.moves"));

@@ -22,6 +22,7 @@ int cli_sweep(struct option_line *o, struct err *e);
 int cli_submit(struct option_line *o, struct err *e);
 int cli_stop(struct option_line *o, struct err *e);
 int cli_status(struct option_line *o, struct err *e);
+int cli_top(struct option_line *o, struct err *e);
 int cli_doctor(struct option_line *o, struct err *e);
 int cli_digest(struct option_line *o, struct err *e);
 int cli_inspect(struct option_line *o, struct err *e);
@@ -88,8 +89,9 @@ void cli_ask_silence(struct ask *a, uint32_t silent_ms);
 int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
             struct wire *reply, struct msg **reply_message, struct err *e);
 
-/* Prints the problems of a status, each on a line after `before`; returns their number. */
-size_t cli_problems_print(const struct json *list, const char *before);
+/* Prints the problems of a status, each on a line after `before`, and since when each is found;
+ * returns their number. */
+size_t cli_problems_print(const struct json *status, const char *before);
 /* copies.c: prints a line on a shard's copies (list: "cluster.copies" of the status); nothing when
  * it has no followers. */
 void cli_copies_print(const struct json *list, int64_t shard);

@@ -111,7 +111,7 @@ static uint32_t cluster_print(struct reader *c, const struct json *status)
     cli_copies_beside_print(json_get(cluster, "copies"));
     workers_print(status);
     /* silent and refused servers are among the problems too */
-    uint32_t problems = (uint32_t)cli_problems_print(json_get(status, "problems"), "");
+    uint32_t problems = (uint32_t)cli_problems_print(status, "");
     return wrong + problems + servers_dial(c, json_get(status, "servers")) + (id[0] == 0) + !named;
 }
 

@@ -6,7 +6,7 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 
-/* Made of report_page.html by report_page.cmake. */
+/* Made of report_page.html by proto/base/page.cmake. */
 extern const char report_page_template[];
 
 /* Writes the page of a report (as report.json has it) or of a sweep to path, whole or not at all.

@@ -635,6 +635,7 @@ void coord_free(struct coord *c)
     coord_look_end(c);
     coord_slot_close(c);
     coord_fleet_close(&c->fleet);
+    coord_picture_close(&c->picture);
     free(c->told.text);
     free(c);
 }

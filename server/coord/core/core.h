@@ -170,8 +170,8 @@ struct coord_job {
     uint64_t numbers; /* a bit for each number by which shards know a table of the slot; stored */
     struct {
         /* when the coordinator started; when a worker was last there; when the log last named the
-         * missing processes */
-        uint64_t begun_ns, worker_ns, said_ns;
+         * missing processes; when problems were last looked for */
+        uint64_t begun_ns, worker_ns, said_ns, looked_ns;
         /* the last tick if a server then took no pushes for lack of disk; else 0 */
         uint64_t short_ns;
         /* when a worker left that had not failed, and its name; or when this coordinator took over

@@ -32,7 +32,7 @@ struct coord_worker {
     uint64_t asked_id;         /* newest request for a lane: older ones are late copies */
     uint32_t asked_lane;       /* the lane granted for it; void without a generation */
     uint64_t asked_generation; /* 0: no lane was granted */
-    double rate;               /* examples a second */
+    double rate;               /* examples a second; 0 while it is not known */
     bool rated;                /* the rate is known, though it may be 0 */
     /* rate_ns: the last beat with more examples; before the first such beat, its first lane; 0:
      * none yet. rate_examples: how many. rate_span_ns: time since the beat before */

@@ -230,7 +230,7 @@ int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, s
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
+struct json *coord_jobs_list(const struct coord_job *j)
 {
     struct json *list = json_new_array();
     bool kept = !coord_phase_running(j) && j->fleet->jobs->newest == j->at.number;
@@ -238,6 +238,12 @@ int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
         json_append(list, json_hold(json_array_at(j->fleet->jobs->list, i)));
     if (j->at.phase != PHASE_NONE && !kept)
         json_append(list, line_make(j));
+    return list;
+}
+
+int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
+{
+    struct json *list = coord_jobs_list(j);
     char *text = json_text(list, 0);
     json_free(list);
     a->silent = true; /* without memory no answer is sent, and the client asks again */

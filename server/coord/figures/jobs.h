@@ -46,6 +46,9 @@ int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, s
 /* Returns "running", "finished", "failed" or "stopped"; a job in FINISH is finished. */
 const char *coord_jobs_state(const struct coord_job *j);
 
+/* [line]: the ended jobs, and the job at hand. The caller frees it. */
+struct json *coord_jobs_list(const struct coord_job *j);
+
 int coord_jobs_ask(struct coord_job *j, struct coord_ask *a);
 int coord_jobs_report(struct coord_job *j, struct coord_ask *a);
 

@@ -19,7 +19,9 @@
 
 #define SCALARS_NS UINT64_C(2000000000)
 
-uint32_t coord_trace_quantile(const uint64_t *histogram, double share)
+/* Returns the smallest staleness that at least `share` of the pulls did not exceed; histogram
+ * (COORD_HISTOGRAM). 0 without pulls. */
+static uint32_t quantile(const uint64_t *histogram, double share)
 {
     uint64_t sum = 0, seen = 0;
     SHOAL_ASSERT(share > 0 && share <= 1);
@@ -31,6 +33,26 @@ uint32_t coord_trace_quantile(const uint64_t *histogram, double share)
             return i;
     }
     return 0;
+}
+
+struct json *coord_trace_staleness_json(const struct coord_job *j)
+{
+    struct json *s = json_new_object();
+    json_set_int(s, "p50", quantile(j->at.staleness, 0.5));
+    json_set_int(s, "p99", quantile(j->at.staleness, 0.99));
+    json_set_int(s, "max", quantile(j->at.staleness, 1.0));
+    return s;
+}
+
+struct json *coord_trace_time_json(const struct wire_WORKER_BEAT *sum)
+{
+    struct json *t = json_new_object();
+    json_set_number(t, "read", sum->read_s);
+    json_set_number(t, "pull", sum->pull_s);
+    json_set_number(t, "compute", sum->compute_s);
+    json_set_number(t, "push", sum->push_s);
+    json_set_number(t, "wait", sum->wait_s);
+    return t;
 }
 
 /* ---- scalars --------------------------------------------------------------------------------- */
@@ -109,8 +131,8 @@ static void recent_write(struct coord_job *j)
     scalar_add(&s, rate_known(j, elapsed) ? (double)p->examples / elapsed : NAN,
                "rate/examples_per_second");
     if (p->pulls > 0) {
-        scalar_add(&s, coord_trace_quantile(t->staleness, 0.5), "staleness/p50");
-        scalar_add(&s, coord_trace_quantile(t->staleness, 0.99), "staleness/p99");
+        scalar_add(&s, quantile(t->staleness, 0.5), "staleness/p50");
+        scalar_add(&s, quantile(t->staleness, 0.99), "staleness/p99");
     }
     if (p->measured > 0) {
         scalar_add(&s, p->dense_norm / (double)p->measured, "norm/dense");

@@ -41,9 +41,10 @@ uint64_t coord_trace_trained(const struct coord_job *j);
 void coord_trace_eval(struct coord_job *j, uint32_t split, const struct metric *metric);
 /* Loads the stored curve after a restart. */
 int coord_trace_load(struct coord_job *j, struct err *e);
-/* Returns the smallest staleness that at least `share` of the pulls did not exceed; histogram
- * (COORD_HISTOGRAM). 0 without pulls. */
-uint32_t coord_trace_quantile(const uint64_t *histogram, double share);
+/* {"p50", "p99", "max"}: the staleness of all the job's pulls, in clocks. */
+struct json *coord_trace_staleness_json(const struct coord_job *j);
+/* {"read", "pull", "compute", "push", "wait"}: seconds of workers in each stage. */
+struct json *coord_trace_time_json(const struct wire_WORKER_BEAT *sum);
 
 /* The training curve: the reports of finished tasks in the order in which they came, as at most
  * COORD_CURVE_MAX points. A point sums `stride` reports. When all points are used, neighbours are

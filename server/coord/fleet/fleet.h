@@ -37,6 +37,7 @@
 #include "server/coord/fleet/names.h"
 #include "server/coord/fleet/options.h"
 #include "server/coord/fleet/replace.h"
+#include "server/coord/fleet/since.h"
 #include "server/coord/store/store.h"
 
 #include <stdbool.h>
@@ -72,6 +73,7 @@ struct coord_fleet {
     struct coord_replace replace;
     struct coord_calls calls;
     struct coord_errands errands;
+    struct coord_since since;
     /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have
      * learnt, the workers without a job, the rows that are to go */
     struct coord_jobs *jobs;

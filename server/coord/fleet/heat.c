@@ -14,7 +14,9 @@ static void end(struct coord_fleet *f, int status, const char *text)
     struct coord_heat *h = &f->heat;
     SHOAL_ASSERT(h->asked_ns != 0);
     h->asked_ns = 0;
-    h->done(h->context, status, text);
+    h->complete = status == 0;
+    if (h->done != NULL)
+        h->done(h->context, status, text);
 }
 
 /* Returns the global number of the first tablet of the table that is asked for. */
@@ -76,6 +78,11 @@ static void on_done(void *context, const struct coord_call *call, int status, co
 int coord_heat_ask(struct coord_fleet *f, coord_heat_done done, void *context, struct err *e)
 {
     const struct coord_cluster *cl = &f->cluster;
+    if (f->heat.asked_ns != 0 && f->heat.done == NULL) {
+        f->heat.done = done;
+        f->heat.context = context;
+        return 0;
+    }
     if (f->heat.asked_ns != 0)
         return err_set(e, SHOAL_E_BUSY, "the shards are being asked for their heat: ask again");
     if (!coord_cluster_ready(cl) || cl->tables == 0)

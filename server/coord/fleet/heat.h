@@ -32,12 +32,14 @@ struct coord_heat {
     uint64_t map_epoch;   /* the map that they are of */
     uint32_t table;       /* the table that is asked for */
     uint64_t asked_ns;    /* since when a collection runs; 0: none does */
-    coord_heat_done done; /* of the present collection */
+    bool complete;        /* `of` has the figures of all shards */
+    coord_heat_done done; /* of the present collection; NULL: nothing waits for it */
     void *context;
 };
 
-/* Asks all shards. done is called once, later. BUSY: a collection runs already. UNAVAILABLE: there
- * is no map yet. NOMEM. */
+/* Asks all shards. done is called once, later; NULL: nothing waits for the figures, and another one
+ * that asks meanwhile gets them. BUSY: a collection runs already. UNAVAILABLE: there is no map yet.
+ * NOMEM. */
 int coord_heat_ask(struct coord_fleet *f, coord_heat_done done, void *context, struct err *e);
 /* Ends a collection that takes too long. Cheap. */
 void coord_heat_tick(struct coord_fleet *f);

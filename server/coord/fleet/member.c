@@ -262,6 +262,20 @@ int coord_member_retire(struct coord_members *m, struct coord_store *store, uint
     return rc;
 }
 
+/* Notes the keys a second since the beat before; a process that has just started counts from 0. */
+static void rates_note(struct coord_shard *s, const struct wire_SHARD_BEAT *beat, uint64_t now_ns)
+{
+    double seconds = (double)(now_ns - s->beat_ns) * 1e-9;
+    if (!s->seen || s->incarnation != beat->incarnation) {
+        s->pull_rate = s->push_rate = 0;
+        return;
+    }
+    if (seconds <= 0)
+        return;
+    s->pull_rate = (double)SAT_SUB(beat->keys_pulled, s->figures.keys_pulled) / seconds;
+    s->push_rate = (double)SAT_SUB(beat->keys_pushed, s->figures.keys_pushed) / seconds;
+}
+
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
                             uint32_t *shard, enum coord_beat *what, struct err *e)
@@ -306,6 +320,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     s->synced = MAX(beat->synced, s->synced);
     memcpy(s->server, beat->server, LIMIT_NAME);
     s->index = beat->shard_index;
+    rates_note(s, beat, now_ns);
     s->seen = true;
     s->ready = beat->ready;
     s->incarnation = beat->incarnation;

@@ -46,15 +46,16 @@ struct coord_shard {
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
     peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
-    char holder[LIMIT_NAME]; /* name of the key that it came with; empty: it came with none
+    char holder[LIMIT_NAME];     /* name of the key that it came with; empty: it came with none
                               * (allowed.h) */
-    char key[48];            /* the public key that it has shown; empty: none */
-    uint64_t keys_version;   /* version of the allow-list that it applies */
-    uint64_t keys_sent_ns;   /* when another list was last sent to it; 0: send it at once */
-    uint64_t hang_ns;        /* when its server last said that its disk hangs; 0: it answers */
-    uint32_t hang_s;         /* for how long it had hung by then */
-    uint64_t short_ns;       /* the time from which it refuses pushes for lack of disk; 0: it
+    char key[48];                /* the public key that it has shown; empty: none */
+    uint64_t keys_version;       /* version of the allow-list that it applies */
+    uint64_t keys_sent_ns;       /* when another list was last sent to it; 0: send it at once */
+    uint64_t hang_ns;            /* when its server last said that its disk hangs; 0: it answers */
+    uint32_t hang_s;             /* for how long it had hung by then */
+    uint64_t short_ns;           /* the time from which it refuses pushes for lack of disk; 0: it
                               * accepts them */
+    double pull_rate, push_rate; /* keys a second between its last two beats */
     struct wire_SHARD_BEAT figures;
 };
 

@@ -156,8 +156,10 @@ static bool figures_ok(const struct wire_WORKER_BEAT *q)
     return good;
 }
 
-/* Examples may come in jumps. The rate is that between two jumps, and becomes 0 once the next jump
- * is later than twice that time. A repeated beat is no jump. */
+/* Examples may come in jumps. The rate is that between two jumps, the first one that since the
+ * worker's lane was granted; so the first beat with examples tells it. It becomes 0 once the next
+ * jump is later than twice that time, and unknown when the worker begins again. A repeated beat is
+ * no jump. */
 static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns)
 {
     uint64_t elapsed = now_ns - w->rate_ns, examples = w->figures.examples;
@@ -168,9 +170,11 @@ static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns
         }
         return;
     }
-    if (w->rate_ns != 0 && elapsed < lease_ns / 6)
+    if (elapsed == 0 || (w->rated && elapsed < lease_ns / 6))
         return;
-    if (w->rate_ns != 0) {
+    if (w->rate_ns == 0) {
+        w->rated = false;
+    } else {
         w->rated = true;
         w->rate = (double)(examples - w->rate_examples) / ((double)elapsed * 1e-9);
         w->rate_span_ns = elapsed;

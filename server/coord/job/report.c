@@ -203,26 +203,6 @@ static struct json *training_json(const struct coord_job *j)
     return list;
 }
 
-static struct json *staleness_json(const struct coord_job *j)
-{
-    struct json *s = json_new_object();
-    json_set_int(s, "p50", coord_trace_quantile(j->at.staleness, 0.5));
-    json_set_int(s, "p99", coord_trace_quantile(j->at.staleness, 0.99));
-    json_set_int(s, "max", coord_trace_quantile(j->at.staleness, 1.0));
-    return s;
-}
-
-static struct json *time_json(const struct wire_WORKER_BEAT *sum)
-{
-    struct json *t = json_new_object();
-    json_set_number(t, "read", sum->read_s);
-    json_set_number(t, "pull", sum->pull_s);
-    json_set_number(t, "compute", sum->compute_s);
-    json_set_number(t, "push", sum->push_s);
-    json_set_number(t, "wait", sum->wait_s);
-    return t;
-}
-
 /* How long each stage was busy; batches overlap. */
 static struct json *busy_json(const struct wire_WORKER_BEAT *sum)
 {
@@ -460,8 +440,8 @@ static struct json *report_json(const struct coord_job *j)
     train_set(r, j);
     days_set(r, j);
     json_set(r, "training", training_json(j));
-    json_set(r, "staleness", staleness_json(j));
-    json_set(r, "time", time_json(&sum));
+    json_set(r, "staleness", coord_trace_staleness_json(j));
+    json_set(r, "time", coord_trace_time_json(&sum));
     json_set(r, "busy", busy_json(&sum));
     bottleneck_set(r, &sum);
     cache_set(r, &sum);

@@ -291,3 +291,13 @@ struct json *coord_sight_problems(const struct coord_job *j)
     slow_workers_say(j, list);
     return list;
 }
+
+struct json *coord_sight_seconds(struct coord_fleet *f, const struct json *sentences)
+{
+    struct json *list = json_new_array();
+    for (size_t i = 0; i < json_count(sentences); i++)
+        json_append_number(
+            list, coord_since_seconds(&f->since, json_as_string(json_array_at(sentences, i), ""),
+                                      env_now_ns(f->env)));
+    return list;
+}

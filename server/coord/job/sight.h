@@ -39,5 +39,7 @@ int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a);
 uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard);
 /* Returns ["sentence"]; empty: nothing is wrong. */
 struct json *coord_sight_problems(const struct coord_job *j);
+/* Returns [seconds] for [sentence]: how long each has been found so far (since.h). */
+struct json *coord_sight_seconds(struct coord_fleet *f, const struct json *sentences);
 
 #endif

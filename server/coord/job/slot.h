@@ -12,6 +12,7 @@
 #include "server/coord/core/fresh.h"
 #include "server/coord/figures/jobs.h"
 #include "server/coord/job/parts.h"
+#include "server/coord/job/picture.h"
 #include "server/coord/job/replace.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/work/taken.h"
@@ -51,6 +52,7 @@ struct coord {
         bool ends;
     } stopped;
     struct allow_recent ordered;
+    struct coord_picture picture;
     uint64_t ticked_ns; /* time of the last tick */
 };
 

@@ -11,6 +11,7 @@
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/progressive.h"
+#include "server/coord/figures/trace.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/job/stop.h"
@@ -82,6 +83,8 @@ static struct json *servers_json(const struct coord_job *j)
         json_set_int(item, "rows", (int64_t)shard->figures.rows);
         json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
+        json_set_number(item, "pull_rate", shard->pull_rate);
+        json_set_number(item, "push_rate", shard->push_rate);
         tier_json(item, &shard->figures);
         json_set_bool(item, "ready", shard->ready && !coord_awaited_silent(j, shard));
         int64_t silent_ms = -1;
@@ -105,6 +108,7 @@ static struct json *workers_json(const struct coord_job *j)
         coord_compute_set(item, &w->by);
         json_set_int(item, "lanes", coord_lane_held(j->tasks, w->number));
         json_set_int(item, "examples", (int64_t)w->figures.examples);
+        json_set_number(item, "rate", w->rated ? w->rate : (double)NAN);
         json_set_int(item, "refused", (int64_t)w->refused);
         json_set_int(item, "stalls", w->stalls);
         if (wire_clock_apart(w->figures.clock_ahead_s))
@@ -174,11 +178,25 @@ static struct json *days_json(const struct coord_job *j)
     return days;
 }
 
-char *coord_status_text(struct coord_job *j)
+/* What is wrong, and since when; what the job waits for, and since when. */
+static void troubles_set(struct json *s, struct coord_job *j)
+{
+    char text[ERR_TEXT_MAX];
+    struct json *problems = coord_sight_problems(j);
+    if (coord_status_waits(j, text, sizeof text)) {
+        json_set_string(s, "waiting", text);
+        json_set_number(s, "waiting_seconds",
+                        coord_since_seconds(&j->fleet->since, text, env_now_ns(j->fleet->env)));
+    }
+    json_set(s, "problem_seconds", coord_sight_seconds(j->fleet, problems));
+    json_set(s, "problems", problems);
+}
+
+struct json *coord_status_json(struct coord_job *j)
 {
     struct json *s = json_new_object();
     struct coord_losses sum = {.examples = 0};
-    char missing[ERR_TEXT_MAX];
+    struct wire_WORKER_BEAT stages;
     double rate = coord_status_rate(j);
     for (uint32_t i = 0; i < j->tasks->tasks; i++)
         coord_losses_add(&sum, &j->tasks->task[i].sum);
@@ -214,8 +232,10 @@ char *coord_status_text(struct coord_job *j)
     struct json *publish = coord_checkpoint_publish_json(j);
     if (publish != NULL)
         json_set(s, "publish", publish);
-    if (coord_status_waits(j, missing, sizeof missing))
-        json_set_string(s, "waiting", missing);
+    coord_worker_sums(&j->workers, &stages);
+    json_set(s, "staleness", coord_trace_staleness_json(j));
+    json_set(s, "time", coord_trace_time_json(&stages));
+    troubles_set(s, j);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
     if (j->profile != NULL)
@@ -235,12 +255,17 @@ char *coord_status_text(struct coord_job *j)
     struct json *insecure = insecure_json(j->fleet);
     if (insecure != NULL)
         json_set(s, "insecure", insecure);
-    json_set(s, "problems", coord_sight_problems(j));
     json_set(s, "idle", coord_sight_idle(j->fleet));
     json_set(s, "cluster", coord_cluster_json(j->fleet));
     json_set(s, "lanes", lanes_json(j->tasks));
     json_set(s, "workers", workers_json(j));
     json_set(s, "servers", servers_json(j));
+    return s;
+}
+
+char *coord_status_text(struct coord_job *j)
+{
+    struct json *s = coord_status_json(j);
     char *text = json_text(s, 0);
     json_free(s);
     return text;
@@ -403,10 +428,24 @@ static void short_look(struct coord_job *j)
         j->short_ns += now - since;
 }
 
+/* Looks for problems also while no status is asked for, so that it is known since when they are. */
+static void problems_look(struct coord_job *j)
+{
+    uint64_t now = env_now_ns(j->fleet->env);
+    struct json *found;
+    if (now - j->watch.looked_ns < COORD_SINCE_LOOK_NS)
+        return;
+    j->watch.looked_ns = now;
+    found = json_new_object();
+    troubles_set(found, j);
+    json_free(found);
+}
+
 void coord_watch_tick(struct coord_job *j)
 {
     char text[ERR_TEXT_MAX];
     uint64_t now = env_now_ns(j->fleet->env);
+    problems_look(j);
     if (j->workers.count > 0)
         j->watch.worker_ns = now;
     memory_look(j);

@@ -1,7 +1,9 @@
-/* status.h: the status of a running job, as JSON text: phase, progress, lanes, workers,
- * servers. */
+/* status.h: the status of a running job, as JSON: phase, progress, lanes, workers, servers, what is
+ * wrong. */
 #ifndef SERVER_COORD_JOB_STATUS_H
 #define SERVER_COORD_JOB_STATUS_H
+
+#include "proto/base/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +11,9 @@
 
 struct coord_job;
 
-/* Returns the text, which the caller frees; NULL when out of memory. */
+/* The caller frees it; NULL when out of memory. */
+struct json *coord_status_json(struct coord_job *j);
+/* Returns its text, which the caller frees; NULL when out of memory. */
 char *coord_status_text(struct coord_job *j);
 
 /* Sums the rates of the workers that are heard, each by its own beats; NaN: the job trains, and no

@@ -428,6 +428,7 @@ static bool next_lane(struct coord_job *j, const struct coord_ask *a)
     coord_lane_grant(t, lane, w->number);
     coord_stall_moved(w, now);
     if (w->rate_ns == 0) { /* examples are counted from here on */
+        w->rated = false;
         w->rate_ns = now;
         w->rate_examples = w->figures.examples;
     }

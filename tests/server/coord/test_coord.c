@@ -480,6 +480,100 @@ START_TEST(coord_status_tells_the_rate_of_jumps)
 }
 END_TEST
 
+/* The first beat with examples tells the rate, also when it comes soon after the lane, and no beat
+ * before it tells a rate of 0. */
+START_TEST(coord_status_tells_the_rate_from_the_first_beat)
+{
+    uint32_t learnt = 0;
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.coord->fleet.options.lease_ms = 10000;
+    r.worker[0].step_ns = SECOND / 50;
+    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 20, job_over, NULL)) {
+        const struct coord_job *at = &r.coord->slot[0];
+        struct json *j = coord_status_json(&r.coord->slot[0]);
+        const struct json *rate = json_get(j, "rate");
+        bool learns = at->workers.count > 0 && at->workers.worker[0].figures.examples > 0;
+        if (at->at.phase == PHASE_TRAIN && at->workers.count > 0)
+            ck_assert_msg(learns ? json_as_number(rate, 0) > 0 : json_absent(rate),
+                          "%d: %g a second", learns, json_as_number(rate, -1));
+        learnt += learns;
+        json_free(j);
+    }
+    ck_assert_uint_gt(learnt, 20);
+    rig_stop();
+}
+END_TEST
+
+/* The figures of the status page are those of the status; the map's cells stand for all tablets,
+ * and the curves are of one length. */
+START_TEST(coord_picture_has_the_status_the_map_and_the_curves)
+{
+    struct json *p;
+    uint32_t tablets = 0;
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    run_job(120);
+    job_done(3);
+    r.coord->picture.load = calloc(1, sizeof *r.coord->picture.load);
+    r.coord->picture.tablets = 1; /* the load of one tablet is known */
+    r.coord->picture.load[0] = 5;
+    char *text = coord_picture_text(r.coord);
+    ck_assert_int_eq(json_parse(text, strlen(text), &p, NULL), 0);
+    free(text);
+    struct json *s = coord_status_json(&r.coord->slot[0]);
+    char *mine = json_text(s, 0), *its = json_text(json_get(p, "status"), 0);
+    ck_assert_str_eq(mine, its);
+    free(mine);
+    free(its);
+    json_free(s);
+    const struct json *shards = json_get(p, "map.shards"), *curve = json_get(p, "curve");
+    ck_assert_uint_eq(json_count(shards), 2);
+    for (size_t i = 0; i < json_count(shards); i++) {
+        const struct json *shard = json_array_at(shards, i);
+        const char *cells = json_as_string(json_get(shard, "cells"), "");
+        ck_assert_uint_eq(strlen(cells), (size_t)json_as_int(json_get(shard, "tablets"), 0));
+        ck_assert_uint_eq(strspn(cells, i == 0 ? "90" : "0"), strlen(cells));
+        ck_assert_double_eq(json_as_number(json_get(shard, "load"), -1), i == 0);
+        tablets += (uint32_t)strlen(cells);
+    }
+    ck_assert_int_eq(json_as_int(json_get(p, "map.tablets"), 0), tablets);
+    ck_assert_int_eq(json_as_int(json_get(p, "map.cell"), 0), 1);
+    ck_assert_uint_gt(tablets, 0);
+    ck_assert_uint_gt(json_count(json_get(curve, "examples")), 2);
+    ck_assert_uint_eq(json_count(json_get(curve, "examples")),
+                      json_count(json_get(curve, "logloss")));
+    ck_assert_uint_eq(json_count(json_get(curve, "examples")), json_count(json_get(curve, "rate")));
+    ck_assert_uint_gt(json_count(json_get(p, "auc.auc")), 2);
+    ck_assert_uint_eq(json_count(json_get(p, "auc.auc")), json_count(json_get(p, "auc.examples")));
+    ck_assert_str_eq(json_as_string(json_get(p, "jobs.0.state"), ""), "finished");
+    json_free(p);
+    rig_stop();
+}
+END_TEST
+
+/* A sentence is the same problem when only its numbers change, and a new one when it was away. */
+START_TEST(coord_problems_are_told_since_when)
+{
+    struct coord_since s = {.count = 0};
+    char text[64];
+    ck_assert_double_eq(coord_since_seconds(&s, "server a-1 (shard 0) for 2 s: see", 5 * SECOND),
+                        0);
+    ck_assert_double_eq(coord_since_seconds(&s, "server a-2 (shard 1) for 3 s: see", 6 * SECOND),
+                        0);
+    ck_assert_double_eq(coord_since_seconds(&s, "server a-1 (shard 0) for 4 s: see", 7 * SECOND),
+                        2);
+    ck_assert_double_eq(coord_since_seconds(&s, "server a-2 (shard 1) for 9 s: see", 9 * SECOND),
+                        3);
+    ck_assert_double_eq(coord_since_seconds(&s, "server a-1 (shard 0) for 8 s: see", 11 * SECOND),
+                        0); /* not found for longer than COORD_SINCE_GONE_NS */
+    for (uint32_t i = 0; i < 2 * COORD_SINCE_MAX; i++) {
+        (void)snprintf(text, sizeof text, "server s%u is away", i);
+        (void)coord_since_seconds(&s, text, 12 * SECOND + i);
+    }
+    ck_assert_uint_eq(s.count, COORD_SINCE_MAX);
+    ck_assert_double_eq(coord_since_seconds(&s, "server s255 is away", 13 * SECOND + 255), 1);
+}
+END_TEST
+
 START_TEST(coord_scalars_tell_training_and_evaluation)
 {
     r.scalars_fail = _i == 1;
@@ -2667,6 +2761,9 @@ int main(void)
     tcase_add_test(t, coord_restart_keeps_the_time_spent);
     tcase_add_loop_test(t, coord_scalars_have_no_rate_of_a_moment, 0, 3);
     tcase_add_loop_test(t, coord_status_tells_the_rate_of_jumps, 0, 2);
+    tcase_add_test(t, coord_status_tells_the_rate_from_the_first_beat);
+    tcase_add_test(t, coord_problems_are_told_since_when);
+    tcase_add_test(t, coord_picture_has_the_status_the_map_and_the_curves);
     tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);
     tcase_add_test(t, coord_best_epoch_by_group_auc);
     tcase_add_test(t, coord_predictions_of_another_job_are_refused);

@@ -87,6 +87,32 @@ static void told(uint32_t shard, uint32_t first, uint32_t count)
     r.asked.on_reply(r.asked.context, &r.asked, shard, &w, &m);
 }
 
+static void all_told(int status);
+
+/* What the status page asks for delays no order: one that comes meanwhile gets the figures. */
+START_TEST(an_order_takes_over_what_nothing_waits_for)
+{
+    struct err e = {0};
+    fleet_make();
+    ck_assert_int_eq(coord_heat_ask(&r.f, NULL, NULL, &e), 0);
+    told(0, 0, 16);
+    ask(0);
+    ck_assert_uint_eq(r.calls, 1);
+    all_told(0);
+    all_told(0);
+    ck_assert_uint_eq(r.ends, 1);
+    ck_assert_int_eq(r.status, 0);
+    ck_assert_uint_ne(r.f.heat.of[0].load, 0);
+    ck_assert_int_eq(coord_heat_ask(&r.f, NULL, NULL, &e), 0);
+    ck_assert(!r.f.heat.complete);
+    all_told(0);
+    all_told(0); /* with no one to tell */
+    ck_assert(r.f.heat.complete);
+    ck_assert_uint_eq(r.ends, 1);
+    fleet_free();
+}
+END_TEST
+
 static void all_told(int status)
 {
     struct coord_call call = r.asked;
@@ -210,6 +236,7 @@ int main(void)
     tcase_add_test(c, each_tablets_figures_are_those_of_its_leader);
     tcase_add_test(c, tablets_beyond_the_table_are_left_out);
     tcase_add_test(c, one_collection_runs_at_a_time);
+    tcase_add_test(c, an_order_takes_over_what_nothing_waits_for);
     tcase_add_test(c, a_refusal_ends_it);
     tcase_add_test(c, another_map_ends_it);
     tcase_add_test(c, a_shard_that_is_away_ends_it_in_ten_seconds);

@@ -1,6 +1,10 @@
-# report_page.cmake: report_page.html as a C string, with the hashes by which its Content-Security-Policy knows its style and script.
-#   cmake -DIN=report_page.html -DOUT=report_page_template.c -P report_page.cmake
+# page.cmake: an HTML page as a C string, with page.css (the look of all pages) in its style, and with the hashes by which its
+# Content-Security-Policy knows style and script.
+#   cmake -DIN=report_page.html -DOUT=report_page_template.c -DNAME=report_page_template -P page.cmake
 file(READ ${IN} page)
+file(READ ${CMAKE_CURRENT_LIST_DIR}/page.css look)
+string(STRIP "${look}" look)
+string(REPLACE "@LOOK@" "${look}" page "${page}")
 
 # sha256_of(VARIABLE BEGIN END): the hash, as a policy writes it, of what stands between the first BEGIN and the next END.
 function(sha256_of variable begin end)
@@ -31,5 +35,5 @@ string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 string(HEX "${page}" page)
 string(REGEX REPLACE "(..)" "0x\\1," page "${page}")
-file(WRITE ${OUT} "/* report_page.html, by report_page.cmake */\n#include \"deploy/cli/report_page.h\"\n\n"
-  "const char report_page_template[] = {${page}0};\n")
+get_filename_component(file ${IN} NAME)
+file(WRITE ${OUT} "/* ${file}, by page.cmake */\nextern const char ${NAME}[];\nconst char ${NAME}[] = {${page}0};\n")

@@ -1,0 +1,226 @@
+/* picture.c: the figures of the status page; picture.h. */
+#include "server/coord/job/picture.h"
+
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
+#include "server/coord/figures/jobs.h"
+#include "server/coord/figures/progressive.h"
+#include "server/coord/figures/trace.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- curves ---------------------------------------------------------------------------------- */
+
+/* Logloss and rate over the examples trained: every n-th point of the training curve, each rate
+ * between two of them. */
+static struct json *curve_json(const struct coord_curve *c)
+{
+    struct json *curve = json_new_object(), *examples = json_new_array(),
+                *logloss = json_new_array(), *rate = json_new_array();
+    uint32_t step = MAX((c->count + PICTURE_POINTS - 1) / PICTURE_POINTS, 1);
+    const struct coord_point *before = NULL;
+    for (uint32_t i = step - 1; i < c->count; i += step) {
+        const struct coord_point *p = &c->point[i];
+        double seen = (double)p->seen, seconds = p->seconds;
+        if (before != NULL) {
+            seen -= (double)before->seen;
+            seconds -= before->seconds;
+        }
+        json_append_number(examples, (double)p->seen);
+        json_append_number(logloss, p->weight > 0 ? p->loss / p->weight : (double)NAN);
+        json_append_number(rate, seconds > 0 && seen >= 0 ? seen / seconds : (double)NAN);
+        before = p;
+    }
+    json_set(curve, "examples", examples);
+    json_set(curve, "logloss", logloss);
+    json_set(curve, "rate", rate);
+    return curve;
+}
+
+/* AUC of examples before they were learnt, window by window. */
+static struct json *auc_json(const struct coord_job *j)
+{
+    struct json *curve = json_new_object(), *examples = json_new_array(), *auc = json_new_array();
+    struct metric of[LIMIT_TASKS], mean;
+    double seen = 0;
+    for (uint32_t n = 0; j->parsed && n < COORD_WINDOWS_MAX; n++) {
+        if (!coord_progressive_figures(j->windows, n, of))
+            continue;
+        metric_mean(of, j->spec.model.task_weight, j->windows->labels, &mean);
+        seen += (double)of[0].examples;
+        json_append_number(examples, seen);
+        json_append_number(auc, mean.auc);
+    }
+    json_set(curve, "examples", examples);
+    json_set(curve, "auc", auc);
+    return curve;
+}
+
+/* ---- the map --------------------------------------------------------------------------------- */
+
+/* Keeps the figures of a collection that is complete. */
+static void load_take(struct coord_picture *p, const struct coord_fleet *f)
+{
+    const struct coord_heat *h = &f->heat;
+    if (h->of == NULL || h->asked_ns != 0 || !h->complete)
+        return;
+    if (p->tablets != h->tablets) {
+        coord_picture_close(p);
+        p->load = calloc(MAX(h->tablets, 1), sizeof *p->load);
+        if (p->load == NULL)
+            return;
+        p->tablets = h->tablets;
+    }
+    for (uint32_t i = 0; i < h->tablets; i++)
+        p->load[i] = h->of[i].load;
+}
+
+static bool all_heard(const struct coord_fleet *f)
+{
+    COORD_EACH_SHARD (&f->members, s) {
+        const struct coord_shard *m = &f->members.shard[s];
+        if (!m->seen || !m->ready || env_now_ns(f->env) - m->beat_ns > coord_fleet_lease_ns(f))
+            return false;
+    }
+    return true;
+}
+
+static void load_ask(struct coord_picture *p, struct coord_fleet *f)
+{
+    struct err e;
+    uint64_t now = env_now_ns(f->env);
+    if (f->heat.asked_ns != 0 || (p->asked_ns != 0 && now - p->asked_ns < PICTURE_HEAT_NS) ||
+        f->moves.kind != MOVES_NONE || !coord_cluster_ready(&f->cluster) ||
+        f->cluster.tables == 0 || !all_heard(f))
+        return;
+    p->asked_ns = now;
+    (void)coord_heat_ask(f, NULL, NULL, &e); /* what fails is asked again */
+}
+
+static uint64_t load_of(const struct coord_picture *p, uint32_t tablet)
+{
+    if (tablet >= p->tablets)
+        return 0;
+    return p->load[tablet];
+}
+
+/* '0' for none, '9' for more than half of the most, one less for each half. */
+static char level_of(uint64_t load, uint64_t most)
+{
+    char level = '9';
+    if (load == 0)
+        return '0';
+    for (; level > '1' && load <= most / 2; level--)
+        most /= 2;
+    return level;
+}
+
+/* What one shard leads, while the map is walked. */
+struct led {
+    char *cells; /* owned; NULL: none yet */
+    uint32_t tablets, count, capacity;
+    uint64_t load, hottest; /* hottest: of the cell at hand */
+};
+
+static void cell_end(struct led *l, uint64_t most)
+{
+    if (l->count + 1 >= l->capacity) {
+        uint32_t capacity = MAX(2 * l->capacity, 32);
+        char *more = realloc(l->cells, capacity);
+        if (more == NULL)
+            return; /* the picture lacks a cell */
+        l->cells = more;
+        l->capacity = capacity;
+    }
+    l->cells[l->count++] = level_of(l->hottest, most);
+    l->cells[l->count] = 0;
+    l->hottest = 0;
+}
+
+static struct json *shards_json(struct led *led, const struct coord_members *m, double all)
+{
+    struct json *list = json_new_array();
+    COORD_EACH_SHARD (m, s) {
+        struct json *item = json_new_object();
+        json_set_int(item, "shard", s);
+        json_set_int(item, "tablets", led[s].tablets);
+        json_set_number(item, "load", all > 0 ? (double)led[s].load / all : 0);
+        json_set_string(item, "cells", text_or(led[s].cells, ""));
+        json_append(list, item);
+    }
+    return list;
+}
+
+static struct json *map_json(const struct coord_picture *p, const struct coord_fleet *f)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    uint32_t cell = MAX((cl->tablets + PICTURE_CELLS - 1) / PICTURE_CELLS, 1),
+             shards = f->members.shards;
+    struct led *led = calloc(MAX(shards, 1), sizeof *led);
+    struct json *map = json_new_object();
+    uint64_t most = 0;
+    double all = 0;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        most = MAX(most, load_of(p, i));
+    for (uint32_t i = 0; led != NULL && i < cl->tablets; i++) {
+        if (cl->shard_of[i] >= shards)
+            continue;
+        struct led *l = &led[cl->shard_of[i]];
+        l->hottest = MAX(l->hottest, load_of(p, i));
+        l->load += load_of(p, i);
+        all += (double)load_of(p, i);
+        if (++l->tablets % cell == 0)
+            cell_end(l, most);
+    }
+    for (uint32_t s = 0; led != NULL && s < shards; s++)
+        if (led[s].tablets % cell != 0)
+            cell_end(&led[s], most);
+    json_set_int(map, "tablets", cl->tablets);
+    json_set_int(map, "cell", cell);
+    if (led != NULL)
+        json_set(map, "shards", shards_json(led, &f->members, all));
+    for (uint32_t s = 0; led != NULL && s < shards; s++)
+        free(led[s].cells);
+    free(led);
+    return map;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static struct json *jobs_json(const struct coord_job *j)
+{
+    struct json *all = coord_jobs_list(j), *last = json_new_array();
+    size_t count = json_count(all);
+    for (size_t i = SAT_SUB(count, PICTURE_JOBS); i < count; i++)
+        json_append(last, json_hold(json_array_at(all, i)));
+    json_free(all);
+    return last;
+}
+
+char *coord_picture_text(struct coord *c)
+{
+    struct coord_job *j = coord_slot_newest(c);
+    struct json *s = json_new_object();
+    load_take(&c->picture, &c->fleet);
+    load_ask(&c->picture, &c->fleet);
+    json_set(s, "status", coord_status_json(j));
+    json_set_int(s, "now", env_wall_s(c->fleet.env));
+    json_set_string(s, "version", text_or(c->fleet.options.version, ""));
+    json_set(s, "curve", curve_json(&j->trace->curve));
+    json_set(s, "auc", auc_json(j));
+    json_set(s, "map", map_json(&c->picture, &c->fleet));
+    json_set(s, "jobs", jobs_json(j));
+    char *text = json_text(s, 0);
+    json_free(s);
+    return text;
+}
+
+void coord_picture_close(struct coord_picture *p)
+{
+    free(p->load);
+    *p = (struct coord_picture){.asked_ns = p->asked_ns};
+}

@@ -1,0 +1,42 @@
+/* picture.h: the figures of the status page (server/coord/page): the status, and beside it what
+ * only a picture shows: the curves of the job, the load of each tablet, the last jobs.
+ *
+ * The load of tablets is asked for when a picture is made, at most every PICTURE_HEAT_NS, while all
+ * shards answer and no tablet moves: so a picture nobody asks for costs nothing, and none delays an
+ * order. Until the first answer, and for tablets of which none is known, the load is 0.
+ *
+ *     {"status": coord_status_json, "now", "version",
+ *      "curve": {"examples", "logloss", "rate"}, "auc": {"examples", "auc"}   lists of one length
+ *      "map": {"tablets", "cell", "shards": [{"shard", "tablets", "load", "cells"}]},
+ *      "jobs": the last PICTURE_JOBS lines of `shoal jobs`, oldest first}
+ *
+ * A shard's `load` is its share of all, 0 to 1. Its `cells` stand for its tablets in order of the
+ * map, `cell` of them each, so that all shards together have about PICTURE_CELLS: a digit for the
+ * hottest tablet in it, 0 for none, 9 for more than half the load of the hottest tablet of all, 8
+ * for more than a quarter, and so on. Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_JOB_PICTURE_H
+#define SERVER_COORD_JOB_PICTURE_H
+
+#include "proto/base/json.h"
+
+#include <stdint.h>
+
+#define PICTURE_HEAT_NS UINT64_C(10000000000)
+#define PICTURE_CELLS 4096u
+#define PICTURE_POINTS 200u
+#define PICTURE_JOBS 12u
+
+struct coord;
+
+/* The last known load, kept in struct coord. */
+struct coord_picture {
+    uint64_t *load; /* owned, (tablets) by global number; NULL: none yet */
+    uint32_t tablets;
+    uint64_t asked_ns;
+};
+
+/* Returns the text, which the caller frees; NULL when out of memory. */
+char *coord_picture_text(struct coord *c);
+void coord_picture_close(struct coord_picture *p);
+
+#endif
