@@ -24,6 +24,7 @@ _shoal()
         'shoal predict') at=$word ;;
         'shoal eval') at=$word ;;
         'shoal status') at=$word ;;
+        'shoal top') at=$word ;;
         'shoal jobs') at=$word ;;
         'shoal doctor') at=$word ;;
         'shoal digest') at=$word ;;
@@ -45,7 +46,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status top jobs doctor digest tables inspect blame erase drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -64,6 +65,7 @@ _shoal()
     'shoal predict') words='--from --run-dir --coordinator --keys --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --run-dir --coordinator --keys --in --split --servers --set --help' ;;
     'shoal status') words='--from --run-dir --coordinator --keys --json --help' ;;
+    'shoal top') words='--batch --count --sort --from --run-dir --coordinator --keys --help' ;;
     'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal doctor') words='--cluster --from --run-dir --coordinator --keys --json --help' ;;
     'shoal digest') words='--from --run-dir --coordinator --keys --json --help' ;;
@@ -166,6 +168,12 @@ _shoal()
     'shoal status --run-dir') words=''; file=yes ;;
     'shoal status --coordinator') words=''; file=yes ;;
     'shoal status --keys') words=''; file=yes ;;
+    'shoal top --count') words=''; file=yes ;;
+    'shoal top --sort') words='load name memory rows'; file=yes ;;
+    'shoal top --from') words=''; file=yes ;;
+    'shoal top --run-dir') words=''; file=yes ;;
+    'shoal top --coordinator') words=''; file=yes ;;
+    'shoal top --keys') words=''; file=yes ;;
     'shoal jobs --coordinator') words=''; file=yes ;;
     'shoal jobs --keys') words=''; file=yes ;;
     'shoal doctor --from') words=''; file=yes ;;

@@ -110,7 +110,7 @@ def option_faults(options, helps):
     """The lines of a command's --help, layout aside, are its options."""
     faults = []
     for command, text in helps.items():
-        lines = [" ".join(part.split()) for part in re.split(r"^  (?=--)", text, flags=re.M)[1:]]
+        lines = [" ".join(part.split()) for part in re.split(r"^  (?=--|-\w, --)", text, flags=re.M)[1:]]
         rows = [row for row in options if row[0] == command]
         for line, (_, _, form, values) in zip(lines, rows):
             if not (line + " ").startswith(form + " ") or f"({values}" * bool(values) not in line:

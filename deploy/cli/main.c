@@ -25,6 +25,7 @@ static const struct {
     {"shoal predict", cli_predict},
     {"shoal eval", cli_eval},
     {"shoal status", cli_status},
+    {"shoal top", cli_top},
     {"shoal digest", cli_digest},
     {"shoal tables", cli_tables},
     {"shoal inspect", cli_inspect},

@@ -115,5 +115,9 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
 int reader_dial(struct reader *r, uint32_t shard, const char *endpoint, struct err *e);
 /* The STATUS of a live coordinator, as JSON. */
 int reader_status(struct reader *r, struct json **out, struct err *e);
+/* The same within a time; TIMEOUT. */
+int reader_status_within(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e);
+/* The lines of `shoal jobs`. DENIED: the key may not ask for them. */
+int reader_jobs(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e);
 
 #endif

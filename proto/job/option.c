@@ -42,15 +42,32 @@ static int index_of(const struct option_command *c, const char *name, size_t byt
     return -1;
 }
 
+static int index_of_letter(const struct option_command *c, char letter)
+{
+    for (int i = 0; c->option[i].path != NULL; i++)
+        if (c->option[i].letter == letter)
+            return i;
+    return -1;
+}
+
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-/* Takes an argument that begins with "--", and its value in the next argument, if there is one.
- * Returns the number of arguments taken, or an error. */
+/* True for "-b" where the command has an option of this letter. */
+static bool is_letter(const struct option_command *c, const char *argument)
+{
+    return argument[0] == '-' && argument[1] != '\0' && argument[1] != '-' && argument[2] == '\0' &&
+           index_of_letter(c, argument[1]) >= 0;
+}
+
+/* Takes an argument that begins with "--", or is a letter of an option, and its value in the next
+ * argument, if there is one. Returns the number of arguments taken, or an error. */
 static int argument_take(struct option_line *l, const char *argument, const char *next,
                          struct err *e)
 {
     size_t bytes = strcspn(argument + 2, "=");
     int i = index_of(l->command, argument + 2, bytes);
+    if (is_letter(l->command, argument))
+        i = index_of_letter(l->command, argument[1]);
     if (i < 0)
         return err_set(e, SHOAL_E_USAGE, "unknown option %s; see `%s --help`", argument,
                        l->command->name);
@@ -82,7 +99,7 @@ int option_parse(const char *command, int argc, char **argv, struct option_line 
     SHOAL_ASSERT(l->command->words <= OPTION_WORDS_MAX && options_of(l->command) <= OPTION_MAX);
     for (int i = 1; i < argc;) {
         int rc = 1;
-        if (strncmp(argv[i], "--", 2) == 0)
+        if (strncmp(argv[i], "--", 2) == 0 || is_letter(l->command, argv[i]))
             rc = argument_take(l, argv[i], i + 1 < argc ? argv[i + 1] : NULL, e);
         else if (l->words == l->command->words)
             return err_set(e, SHOAL_E_USAGE, "one word too many: %s; see `%s --help`", argv[i],
@@ -229,12 +246,14 @@ struct string_list *option_list(struct option_line *l, const char *name)
 const char *option_form(const struct config_key *k, char text[64])
 {
     const char *value = text_or(k->values, "N");
+    char letter[8] = "";
     if (k->type == CONFIG_ENUM)
         value = k->choices;
     if (k->type == CONFIG_BOOL)
-        (void)snprintf(text, 64, "--%s", k->path);
-    else
-        (void)snprintf(text, 64, "--%s %s", k->path, value);
+        value = "";
+    if (k->letter != 0)
+        (void)snprintf(letter, sizeof letter, "-%c, ", k->letter);
+    (void)snprintf(text, 64, "%s--%s%s%s", letter, k->path, text_if(value[0] != 0, " "), value);
     return text;
 }
 

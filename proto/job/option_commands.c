@@ -292,6 +292,20 @@ static const struct config_key options_export[] = {
 static const struct config_key options_look[] = {
     OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_KEYS, OPTION_JSON, OPTION_HELP, {0}};
 
+static const struct config_key options_top[] = {
+    {"batch", CONFIG_BOOL, .letter = 'b',
+     .text = "prints, without a screen: for scripts, and where output is no terminal"},
+    {"count", CONFIG_INT, 1, 1000000000, .letter = 'n',
+     .text = "ends after so many looks, one a second", .otherwise = "1 with --batch, else no end"},
+    {"sort", CONFIG_ENUM, .choices = "load|name|memory|rows", .fallback = "load",
+     .text = "the order of servers and workers; those with a fault come first"},
+    OPTION_FROM,
+    OPTION_FROM_RUN,
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_HELP,
+    {0}};
+
 static const struct config_key options_doctor[] = {
     {"cluster", CONFIG_BOOL, .text = "the shards, what each owns, and who was refused"},
     OPTION_FROM,
@@ -696,6 +710,15 @@ const struct option_command option_commands[] = {
     {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
      "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
      NULL, options_look, 0},
+    {"shoal top", "servers, workers and jobs on a screen that goes on", "[options]",
+     "What is wrong, the job, its servers and workers with their load, and the last jobs, read "
+     "from "
+     "the coordinator each second. Keys: q quits; l, n, m and r sort by load, name, memory and "
+     "rows; the arrows and the keys for pages scroll.",
+     "Colours are left out where NO_COLOR is set. Ends with 69 when the coordinator does not "
+     "answer "
+     "at the start.",
+     options_top, 0},
     {"shoal jobs", "the jobs of a cluster, and how they ended", "[options]",
      "The job that runs and the last hundred that ended, the newest last: number, name, state "
      "(running, finished, failed, stopped), begin and end in UTC, model, examples, newest figures, "
