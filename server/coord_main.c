@@ -16,6 +16,7 @@
 #include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/base/version.h"
+#include "proto/http/asked.h"
 #include "proto/http/board.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
@@ -28,6 +29,7 @@
 #include "server/coord/figures/tensorboard.h"
 #include "server/coord/fleet/folder.h"
 #include "server/coord/gauges.h"
+#include "server/coord/page/page.h"
 #include "server/coord_stand.h"
 #include "server/server_config.h"
 #include "server/server_keys.h"
@@ -70,6 +72,7 @@ struct daemon {
     struct env *env;
     struct env_timer status;
     struct board *board; /* borrowed; NULL: no metrics */
+    struct asked *page;  /* borrowed: the figures of the status page */
     struct env_timer figures;
     struct server_list list;
     char last[LIMIT_PATH + 16];      /* path of the copy of the last accepted list, in data_dir */
@@ -271,12 +274,41 @@ static void status_fire(struct env_timer *timer)
     env_timer_start(d->env, timer, UINT64_C(2000000000));
 }
 
-/* Publishes the figures for Prometheus. It is ready when it leads, or stands by. */
+/* The route of the status page, on the thread of HTTP. */
+static void page_serve(void *context, const struct http_ask *ask, struct http_reply *reply)
+{
+    struct page_figures f = {.bytes = 0};
+    char *text = asked_read(context, &f.age_s);
+    (void)ask;
+    f.text = text;
+    f.bytes = text == NULL ? 0 : strlen(text);
+    reply->type = "text/html; charset=utf-8";
+    page_write(&f, reply->body);
+    free(text);
+}
+
+/* The figures of the status page; page.h has their form. */
+static char *page_text(struct daemon *d)
+{
+    if (d->coord != NULL)
+        return coord_page(d->coord);
+    struct json *stands_by = json_new_object();
+    json_set_string(stands_by, "stands_by", d->stand.leader);
+    char *text = json_text(stands_by, 0);
+    json_free(stands_by);
+    return text;
+}
+
+/* Publishes the figures for Prometheus, and those of the status page if it is read. It is ready
+ * when it leads, or stands by. */
 static void figures_fire(struct env_timer *timer)
 {
     struct daemon *d = container_of(timer, struct daemon, figures);
     bool ready = d->coord != NULL || d->stand.leader[0] != 0;
-    if (board_wants(d->board, 0, time_monotonic_ns())) {
+    uint64_t now_ns = time_monotonic_ns();
+    if (asked_wants(d->page, now_ns))
+        asked_put(d->page, page_text(d), now_ns);
+    if (board_wants(d->board, 0, now_ns)) {
         struct meter_sheet *sheet = board_sheet(d->board, 0);
         meter_clear(sheet);
         meter_put(sheet, LEADS, d->coord != NULL, NULL);
@@ -441,10 +473,17 @@ static int serve_begin(struct daemon *d, struct err *e)
     return rc;
 }
 
-static int serve(const struct coord_config *config, struct live *live, struct board *board,
+/* What the thread of HTTP reads; it outlives a daemon that begins anew. */
+struct shown {
+    struct board *board; /* NULL: the file asks for none */
+    struct asked *page;
+};
+
+static int serve(const struct coord_config *config, struct live *live, const struct shown *shown,
                  struct err *e)
 {
-    struct daemon daemon = {.config = config, .live = live, .board = board};
+    struct daemon daemon = {
+        .config = config, .live = live, .board = shown->board, .page = shown->page};
     const struct server_keys_ask ask = ask_of(config);
     char text[ERR_TEXT_MAX];
     int rc = server_keys_open(&ask, &daemon.keys, e);
@@ -463,7 +502,7 @@ static int serve(const struct coord_config *config, struct live *live, struct bo
         daemon.figures.fire = figures_fire;
         notify_ready("serving");
         status_fire(&daemon.status);
-        if (board != NULL)
+        if (shown->board != NULL)
             figures_fire(&daemon.figures);
         net_run(daemon.net);
         env_timer_stop(daemon.env, &daemon.status);
@@ -500,15 +539,21 @@ static struct board_options board_of(const struct coord_config *c)
 /* Serves until the end, as often as it begins anew. */
 static int run(const struct coord_config *config, struct live *live, struct err *e)
 {
-    struct board *board;
-    const struct board_options bo = board_of(config);
-    int rc = board_open(&bo, &board, e);
+    struct shown shown = {.board = NULL};
+    struct board_options bo = board_of(config);
+    int rc = asked_open(&shown.page, e);
     if (rc != 0)
         return rc;
-    rc = serve(config, live, board, e);
+    const struct http_route page = {"/", page_serve, shown.page, false};
+    bo.route = &page;
+    bo.routes = 1;
+    rc = board_open(&bo, &shown.board, e);
+    if (rc == 0)
+        rc = serve(config, live, &shown, e);
     while (rc == SHOAL_E_FENCED)
-        rc = serve(config, live, board, e);
-    board_close(board);
+        rc = serve(config, live, &shown, e);
+    board_close(shown.board);
+    asked_close(shown.page);
     return rc;
 }
 

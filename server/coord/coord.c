@@ -612,6 +612,11 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
     return rc;
 }
 
+char *coord_page(struct coord *c)
+{
+    return coord_picture_text(c);
+}
+
 void coord_describe(struct coord *c, char *text, size_t bytes)
 {
     coord_status_line(coord_slot_newest(c), text, bytes);

@@ -29,6 +29,9 @@ void coord_free(struct coord *c); /* its env has stopped, or is gone; NULL is fi
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
 /* to be used with the coordinator as `core` */
 extern const struct env_handler coord_handler;
+/* Returns the figures of the status page (page/page.h), as JSON text that the caller frees; NULL
+ * when out of memory. */
+char *coord_page(struct coord *c);
 /* Writes the coordinator's current work, in one line for people (systemctl status). */
 void coord_describe(struct coord *c, char *text, size_t bytes);
 /* True when a folder of checkpoints does not answer, so that waiting for work begun there is

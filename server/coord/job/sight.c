@@ -235,6 +235,8 @@ static void slow_servers_say(const struct coord_job *j, struct json *list)
                 name = j->workers.worker[i].name;
             }
         }
+        if (coord_awaited_silent(j, &j->fleet->members.shard[s]))
+            continue; /* servers_say tells of it: it is not slow, but away */
         const char *see = ": see the network between the two";
         if (found > 1)
             see = "; more workers find it slow: see its machine and network";

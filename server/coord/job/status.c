@@ -83,10 +83,11 @@ static struct json *servers_json(const struct coord_job *j)
         json_set_int(item, "rows", (int64_t)shard->figures.rows);
         json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
-        json_set_number(item, "pull_rate", shard->pull_rate);
-        json_set_number(item, "push_rate", shard->push_rate);
+        bool ready = shard->ready && !coord_awaited_silent(j, shard);
+        json_set_number(item, "pull_rate", ready ? shard->pull_rate : (double)NAN);
+        json_set_number(item, "push_rate", ready ? shard->push_rate : (double)NAN);
         tier_json(item, &shard->figures);
-        json_set_bool(item, "ready", shard->ready && !coord_awaited_silent(j, shard));
+        json_set_bool(item, "ready", ready);
         int64_t silent_ms = -1;
         if (shard->seen)
             silent_ms = (int64_t)((env_now_ns(j->fleet->env) - shard->beat_ns) / 1000000);

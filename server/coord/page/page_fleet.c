@@ -1,4 +1,5 @@
 /* page_fleet.c: the map, the servers, the workers. */
+#include "proto/base/minmax.h"
 #include "proto/base/number.h"
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
@@ -24,8 +25,8 @@ static bool server_ready(const struct json *server)
 /* How many cells stand in one row. */
 static size_t cells_across(size_t cells)
 {
-    if (cells <= 4)
-        return 4;
+    if (cells <= 8)
+        return MAX(cells, 1);
     if (cells <= 16)
         return 8;
     if (cells <= 256)
