@@ -208,7 +208,7 @@ char *coord_picture_text(struct coord *c)
     load_take(&c->picture, &c->fleet);
     load_ask(&c->picture, &c->fleet);
     json_set(s, "status", coord_status_json(j));
-    json_set_int(s, "now", env_wall_s(c->fleet.env));
+    json_set_int(s, "now", (int64_t)env_wall_s(c->fleet.env));
     json_set_string(s, "version", text_or(c->fleet.options.version, ""));
     json_set(s, "curve", curve_json(&j->trace->curve));
     json_set(s, "auc", auc_json(j));
