@@ -65,7 +65,7 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
 }
 
 /* Loading cuBLAS takes 100 ms, so this check for a driver comes first. */
-static bool driver_present(void)
+bool backend_driver(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (driver != NULL)
@@ -133,7 +133,7 @@ static int load_cuda(struct backend **out, struct err *e)
     const char *instead = getenv("SHOAL_CUDA_MODULE");
     if (instead != NULL && *instead)
         return backend_load_module(instead, out, e);
-    if (!driver_present())
+    if (!backend_driver())
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "the NVIDIA driver (libcuda.so.1) is not on this machine; install it or set "
                        "train.backend to cpu "

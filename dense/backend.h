@@ -38,6 +38,8 @@ int backend_load_module(const char *file, struct backend **out, struct err *e);
 /* The OPENBLAS_CORETYPE for this processor; NULL: OpenBLAS chooses. backend_load sets it, and so
  * must be called before other threads read the environment. */
 const char *backend_core_type(void);
+/* True when a GPU's driver (libcuda.so.1) can be opened. */
+bool backend_driver(void);
 /* true: the processor has wider vectors than the kernels that b's BLAS has chosen. text: the cause
  * and the remedy. */
 bool backend_is_slow(const struct backend *b, char text[ERR_TEXT_MAX]);

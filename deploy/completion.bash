@@ -67,7 +67,7 @@ _shoal()
     'shoal status') words='--from --run-dir --coordinator --keys --json --help' ;;
     'shoal top') words='--batch --count --sort --from --run-dir --coordinator --keys --help' ;;
     'shoal jobs') words='--coordinator --keys --json --help' ;;
-    'shoal doctor') words='--cluster --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal doctor') words='--config --set --bundle --cluster --from --run-dir --coordinator --keys --json --help' ;;
     'shoal digest') words='--from --run-dir --coordinator --keys --json --help' ;;
     'shoal tables') words='--what-if --heat --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal inspect') words='--field --value --job --from --run-dir --coordinator --keys --json --help' ;;
@@ -176,6 +176,9 @@ _shoal()
     'shoal top --keys') words=''; file=yes ;;
     'shoal jobs --coordinator') words=''; file=yes ;;
     'shoal jobs --keys') words=''; file=yes ;;
+    'shoal doctor --config') words=''; file=yes ;;
+    'shoal doctor --set') words=''; file=yes ;;
+    'shoal doctor --bundle') words=''; file=yes ;;
     'shoal doctor --from') words=''; file=yes ;;
     'shoal doctor --run-dir') words=''; file=yes ;;
     'shoal doctor --coordinator') words=''; file=yes ;;

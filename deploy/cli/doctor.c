@@ -1,138 +1,239 @@
-/* doctor.c: `shoal doctor`: the owners in a cluster, its contradictions, and the servers that do
- * not answer this machine. */
-#include "deploy/cli/reader.h"
+/* doctor.c: `shoal doctor`: the table of checks, the settings that they look at, and their
+ * output. */
+#include "deploy/cli/doctor.h"
+
 #include "proto/base/text.h"
+#include "proto/job/keys.h"
 
-#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-/* The fault that a shard's own status shows, or "". */
-static const char *shard_wrong(const struct json *shard, const struct json *cluster)
-{
-    int64_t silent = json_as_int(json_get(shard, "silent_ms"), -1);
-    if (json_as_string(json_get(shard, "name"), "")[0] == 0)
-        return "has not come";
-    if (silent < 0)
-        return "not heard since the coordinator started";
-    if (silent > 10000)
-        return "silent";
-    if (!json_as_bool(json_get(shard, "ready"), false))
-        return "reads its rows back";
-    if (!json_as_bool(json_get(shard, "placed"), false))
-        return "does not know yet where it belongs";
-    if (json_as_int(json_get(shard, "map_epoch"), 0) <
-        json_as_int(json_get(cluster, "map_epoch"), 0))
-        return "has an older map";
-    if (json_as_bool(json_get(shard, "disk_short"), false))
-        return "takes no pushes: too little of its disk is free";
-    return "";
-}
+static const struct {
+    const char *name;
+    void (*run)(const struct doctor_host *h, struct doctor_report *r);
+} checks[] = {
+    {"libraries", doctor_check_libraries},
+    {"limits", doctor_check_limits},
+    {"ports", doctor_check_ports},
+    {"disk", doctor_check_disk},
+    {"space", doctor_check_space},
+    {"memory", doctor_check_memory},
+    {"pages", doctor_check_pages},
+    {"clock", doctor_check_clock},
+    {"keys", doctor_check_keys},
+    {"names", doctor_check_names},
+    {"gpu", doctor_check_gpu},
+    {"blas", doctor_check_blas},
+    {"crashes", doctor_check_crashes},
+};
 
-static uint32_t shards_print(const struct json *servers, const struct json *cluster)
+/* ---- findings -------------------------------------------------------------------------------- */
+
+static void note(struct doctor_report *r, bool problem, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+
+static void note(struct doctor_report *r, bool problem, const char *format, va_list arguments)
 {
-    uint32_t wrong = 0;
-    printf("%-5s  %-24s %-26s %8s %12s  %s\n", "shard", "server", "endpoint", "tablets", "rows",
-           "");
-    for (size_t i = 0; i < json_count(servers); i++) {
-        const struct json *s = json_array_at(servers, i);
-        const char *what = shard_wrong(s, cluster);
-        char name[LIMIT_NAME + 16];
-        (void)snprintf(name, sizeof name, "%s/%" PRId64, json_as_string(json_get(s, "name"), "?"),
-                       json_as_int(json_get(s, "index"), 0));
-        printf("%-5" PRId64 "  %-24s %-26s %8" PRId64 " %12" PRId64 "  %s\n",
-               json_as_int(json_get(s, "shard"), 0), name,
-               json_as_string(json_get(s, "endpoint"), "?"), json_as_int(json_get(s, "tablets"), 0),
-               json_as_int(json_get(s, "rows"), 0), text_unless_empty(what, "fits"));
-        cli_copies_print(json_get(cluster, "copies"), json_as_int(json_get(s, "shard"), 0));
-        wrong += what[0] != 0;
+    r->problems += problem;
+    if (r->count == DOCTOR_FINDINGS) {
+        r->left_out++;
+        return;
     }
-    return wrong;
+    struct doctor_finding *f = &r->finding[r->count++];
+    f->check = r->check;
+    f->problem = problem;
+    (void)vsnprintf(f->text, sizeof f->text, format, arguments);
 }
 
-static void come_print(const struct json *cluster)
+void doctor_wrong(struct doctor_report *r, const char *format, ...)
 {
-    const struct json *come = json_get(cluster, "come");
-    for (size_t i = 0; i < json_count(come); i++)
-        printf("waits for the others: server %s/%" PRId64 "\n",
-               json_as_string(json_get(json_array_at(come, i), "name"), "?"),
-               json_as_int(json_get(json_array_at(come, i), "index"), 0));
+    va_list arguments;
+    va_start(arguments, format);
+    note(r, true, format, arguments);
+    va_end(arguments);
 }
 
-/* Asks each server from here, as a worker on this machine would, and returns how many do not
- * answer. Servers that are silent to the coordinator too have been reported already. */
-static uint32_t servers_dial(struct reader *c, const struct json *servers)
+void doctor_fine(struct doctor_report *r, const char *format, ...)
 {
-    uint32_t wrong = 0;
-    for (size_t i = 0; i < json_count(servers); i++) {
-        const struct json *s = json_array_at(servers, i);
-        struct err e = {0};
-        if (!json_as_bool(json_get(s, "ready"), false) ||
-            reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
-                        json_as_string(json_get(s, "endpoint"), ""), &e) == 0)
-            continue;
-        printf("problem: server %s/%" PRId64 " does not answer this machine, though it beats to "
-               "the coordinator: %s\n",
-               json_as_string(json_get(s, "name"), "?"), json_as_int(json_get(s, "index"), 0),
-               text_clean(e.text));
-        wrong++;
+    va_list arguments;
+    va_start(arguments, format);
+    note(r, false, format, arguments);
+    va_end(arguments);
+}
+
+void doctor_run(const struct doctor_host *h, struct doctor_report *out)
+{
+    *out = (struct doctor_report){.count = 0};
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        out->check = checks[i].name;
+        checks[i].run(h, out);
     }
-    return wrong;
 }
 
-/* For information only: none of it counts as a problem. */
-static void workers_print(const struct json *status)
+struct json *doctor_json(const struct doctor_report *r)
 {
-    size_t members = json_count(json_get(status, "workers")),
-           idle = json_count(json_get(status, "idle"));
-    printf("workers: %zu of the job at hand, %zu without a job\n", members, idle);
-    if (!json_absent(json_get(status, "error")))
-        printf("the last job, %s, ended: %s\n", json_as_string(json_get(status, "job"), "?"),
-               json_as_string(json_get(status, "error"), "?"));
+    struct json *j = json_new_object(), *list = json_new_array();
+    json_set_int(j, "problems", r->problems);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct doctor_finding *f = &r->finding[i];
+        struct json *item = json_new_object();
+        json_set_string(item, "check", f->check);
+        json_set_bool(item, "problem", f->problem);
+        json_set_string(item, "text", f->text);
+        json_append(list, item);
+    }
+    json_set(j, "findings", list);
+    return j;
 }
 
-/* Prints the cluster; returns the number of faults. */
-static uint32_t cluster_print(struct reader *c, const struct json *status)
+static void report_print(const struct doctor_report *r)
 {
-    const struct json *cluster = json_get(status, "cluster");
-    const char *id = json_as_string(json_get(cluster, "id"), "");
-    if (id[0] == 0)
-        printf("no cluster yet: its %" PRId64 " shards have not all come, or do not agree\n",
-               json_as_int(json_get(cluster, "shards"), 0));
+    char text[ERR_TEXT_MAX];
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct doctor_finding *f = &r->finding[i];
+        (void)snprintf(text, sizeof text, "%s", f->text);
+        printf("%-8s %-9s  %s\n", f->problem ? "problem:" : "ok", f->check, text_clean(text));
+    }
+    if (r->left_out > 0)
+        printf("and %u findings more\n", r->left_out);
+}
+
+const char *doctor_join(char out[DOCTOR_PATH], const char *folder, const char *name)
+{
+    (void)snprintf(out, DOCTOR_PATH, "%s/%s", folder, name);
+    return out;
+}
+
+const char *doctor_below(const struct doctor_host *h, char out[DOCTOR_PATH], const char *path)
+{
+    (void)snprintf(out, DOCTOR_PATH, "%s%s", h->probe->root, path);
+    return out;
+}
+
+void doctor_text(const struct doctor_host *h, const char *path, char *out, size_t bytes)
+{
+    char whole[DOCTOR_PATH];
+    out[0] = '\0';
+    FILE *f = fopen(doctor_below(h, whole, path), "re");
+    if (f == NULL)
+        return;
+    size_t got = fread(out, 1, bytes - 1, f);
+    (void)fclose(f);
+    while (got > 0 && out[got - 1] == '\n')
+        got--;
+    out[got] = '\0';
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static enum doctor_kind kind_of(const char *path)
+{
+    static const char *const name[] = {[DOCTOR_SERVER] = "server",
+                                       [DOCTOR_COORDINATOR] = "coordinator",
+                                       [DOCTOR_WORKER] = "worker"};
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    for (int i = DOCTOR_SERVER; i <= DOCTOR_WORKER; i++)
+        if (strncmp(base, name[i], strlen(name[i])) == 0)
+            return (enum doctor_kind)i;
+    return DOCTOR_JOB;
+}
+
+static void take(const struct config *c, const char *key, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes, "%s", config_string_or(c, key, ""));
+}
+
+static void daemon_take(const struct config *c, struct doctor_settings *out)
+{
+    take(c, "keys", out->keys, sizeof out->keys);
+    if (out->kind == DOCTOR_WORKER) {
+        take(c, "cache", out->folder, sizeof out->folder);
+        out->cuda = config_enum(c, "backend") == 2;
+    } else {
+        take(c, "listen", out->listen, sizeof out->listen);
+        take(c, "advertise", out->advertise, sizeof out->advertise);
+        take(c, "data_dir", out->folder, sizeof out->folder);
+        take(c, "allow", out->allow, sizeof out->allow);
+    }
+    if (out->kind == DOCTOR_COORDINATOR)
+        take(c, "store", out->store, sizeof out->store);
     else
-        printf("cluster %s: %" PRId64 " shards, map of epoch %" PRId64 ", %" PRId64 " tablets\n",
-               id, json_as_int(json_get(cluster, "shards"), 0),
-               json_as_int(json_get(cluster, "map_epoch"), 0),
-               json_as_int(json_get(cluster, "tablets"), 0));
-    uint32_t wrong = shards_print(json_get(status, "servers"), cluster);
-    bool named = id[0] == 0 || json_as_bool(json_get(cluster, "names"), true);
-    if (!named)
-        printf("not all servers have said yet what the fields of their tables are called\n");
-    come_print(cluster);
-    cli_copies_beside_print(json_get(cluster, "copies"));
-    workers_print(status);
-    /* silent and refused servers are among the problems too */
-    uint32_t problems = (uint32_t)cli_problems_print(status, "");
-    return wrong + problems + servers_dial(c, json_get(status, "servers")) + (id[0] == 0) + !named;
+        take(c, "coordinator", out->coordinator, sizeof out->coordinator);
+    if (out->kind != DOCTOR_SERVER)
+        return;
+    out->shards = (uint32_t)config_int(c, "shards");
+    out->memory = config_size(c, "memory");
+    out->disk = config_size(c, "disk");
+    out->disk_free = config_size(c, "disk_free");
+}
+
+int doctor_settings_read(const char *path, const struct string_list *set,
+                         struct doctor_settings *out, struct err *e)
+{
+    static const struct config_key *const keys[] = {[DOCTOR_SERVER] = keys_server,
+                                                    [DOCTOR_COORDINATOR] = keys_coordinator,
+                                                    [DOCTOR_WORKER] = keys_worker,
+                                                    [DOCTOR_JOB] = keys_job};
+    struct config *c;
+    *out = (struct doctor_settings){.kind = kind_of(path), .shards = 1};
+    (void)snprintf(out->file, sizeof out->file, "%s", path);
+    int rc = config_load(path, set, keys[out->kind], &c, e);
+    if (rc != 0)
+        return rc;
+    if (out->kind != DOCTOR_JOB) {
+        daemon_take(c, out);
+    } else {
+        take(c, "checkpoint.dir", out->folder, sizeof out->folder);
+        out->cuda = config_enum(c, "train.backend") == 2;
+    }
+    config_free(c);
+    return 0;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static int host(struct option_line *o, struct err *e)
+{
+    static struct doctor_report report;
+    struct doctor_settings settings = {.kind = DOCTOR_MACHINE};
+    const char *file = option_text(o, "config"), *bundle = option_text(o, "bundle");
+    int rc = 0;
+    if (file != NULL)
+        rc = doctor_settings_read(file, option_list(o, "set"), &settings, e);
+    if (rc != 0)
+        return rc;
+    if (settings.coordinator[0] == '\0' && option_given(o, "coordinator"))
+        (void)snprintf(settings.coordinator, sizeof settings.coordinator, "%s",
+                       option_text(o, "coordinator"));
+    const struct doctor_host h = {&settings, &doctor_probe_host};
+    doctor_run(&h, &report);
+
+    if (option_given(o, "json")) {
+        struct json *j = doctor_json(&report);
+        cli_json_print(j);
+        json_free(j);
+    } else
+        report_print(&report);
+    if (bundle != NULL)
+        return doctor_bundle(o, bundle, &settings, &report, e);
+    size_t units = 0;
+    if (!option_given(o, "json"))
+        units = cli_units_print("");
+    if (report.problems + units > 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "problems found: %zu, see above",
+                       report.problems + units);
+    return 0;
 }
 
 int cli_doctor(struct option_line *o, struct err *e)
 {
-    struct reader *c = NULL;
-    struct json *status = NULL, *shown = NULL;
-    if (!option_given(o, "cluster"))
-        return err_set(e, SHOAL_E_USAGE, "say what to look at: --cluster");
-    int rc = reader_open_live(o, &c, e);
-    if (rc == 0)
-        rc = reader_status(c, &status, e);
-    if (rc == 0 && option_given(o, "json"))
-        cli_json_print(json_get(status, "cluster"));
-    else if (rc == 0 && cluster_print(c, shown = json_printable(status)) > 0)
-        rc = err_set(e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
-    if (option_given(o, "cluster") && !option_given(o, "json") && cli_units_print("") > 0 &&
-        rc == 0)
-        rc = err_set(e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
-    json_free(shown);
-    json_free(status);
-    reader_close(c);
-    return rc;
+    bool cluster = option_given(o, "cluster");
+    if (cluster && (option_given(o, "config") || option_given(o, "bundle")))
+        return err_set(e, SHOAL_E_USAGE,
+                       "--cluster looks at a cluster, --config and --bundle at this machine: give "
+                       "one of them");
+    if (cluster)
+        return doctor_cluster(o, e);
+    return host(o, e);
 }

@@ -353,10 +353,12 @@ static const char *hidden_of(const struct entry *n, const char *also)
 {
     static const char *const forms[] = {".cmd", ".object.list", ".object.open"};
     size_t bytes = strlen(n->path);
-    if (n->value == NULL || n->key->type != CONFIG_LIST)
+    if (n->value == NULL)
         return NULL;
     if (config_path_under(n->path, also))
         return "hidden";
+    if (n->key->type != CONFIG_LIST)
+        return NULL;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         size_t form = strlen(forms[i]);
         if (bytes > form && strcmp(n->path + bytes - form, forms[i]) == 0)

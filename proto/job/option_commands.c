@@ -307,7 +307,15 @@ static const struct config_key options_top[] = {
     {0}};
 
 static const struct config_key options_doctor[] = {
-    {"cluster", CONFIG_BOOL, .text = "the shards, what each owns, and who was refused"},
+    {"config", CONFIG_STRING, .values = "FILE",
+     .text = "the file of a daemon or a job, by its name: server*, coordinator*, worker*, else a "
+             "job's; what it asks for is checked against the machine"},
+    {"set", CONFIG_LIST, .values = "KEY=VALUE", .text = "over a key of that file"},
+    {"bundle", CONFIG_STRING, .values = "FILE.tar.zst",
+     .text = "pack findings, logs (journal, those of --run-dir), status, settings without commands "
+             "and tokens, the last report and crash reports; .tar.gz without the program zstd"},
+    {"cluster", CONFIG_BOOL,
+     .text = "instead: the shards of a cluster, what each owns, and who was refused"},
     OPTION_FROM,
     OPTION_FROM_RUN,
     OPTION_COORDINATOR,
@@ -725,9 +733,12 @@ const struct option_command option_commands[] = {
      "and why a job failed. `shoal report --coordinator EP NUMBER` shows the report of one that "
      "has ended.",
      NULL, options_jobs, 0},
-    {"shoal doctor", "who owns what in a cluster, and what does not fit", "--cluster [options]",
-     "The cluster, its map, each shard's server, tablets and rows, and who was refused, why. Ends "
-     "with 0 when all of it fits.",
+    {"shoal doctor", "what is wrong with this machine, a daemon's file or a cluster",
+     "[--config FILE] [--bundle FILE] [options]\n--cluster [options]",
+     "Checks libraries, limits, ports, disk, memory, pages, clock, keys, names, GPU, processor and "
+     "crash reports; each finding says what to do. With --cluster: the cluster, its map, each "
+     "shard's server, tablets and rows, and who was refused, why. Ends with 0 when nothing is "
+     "wrong, else with 69; --bundle ends with 0 when the file is made.",
      NULL, options_doctor, 0},
     {"shoal digest", "rows and digest of each table", "[TABLE] [options]",
      "Rows and digest of each table: XXH3 over the tablets in order, each over its rows (weights "

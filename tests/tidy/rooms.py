@@ -45,7 +45,7 @@ ROOMS = {
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric proto/meter {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
     "deploy/reference": f"proto/wire proto/meter {BELOW}",
-    "deploy/cli": f"worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net {BELOW}",
+    "deploy/cli": f"dense worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net {BELOW}",
 }
 OWNERS = {
     "embedding/engine.h": "embedding/engine",
@@ -59,6 +59,7 @@ OWNERS = {
     "embedding/row_json.h": "embedding/rows",
     "embedding/checkpoint.h": "embedding/checkpoint",
     "dense/model.h": "dense/model",
+    "dense/backend.h": "dense",
 }
 HOUSES = ("embedding", "dense")
 # Each third-party header has one door: files whose path matches.

@@ -1,0 +1,121 @@
+/* doctor.h: `shoal doctor`: checks of this machine, of the file of a daemon or job, and of a
+ * cluster.
+ *
+ *     doctor_settings_read(file) -> doctor_run: each check of the table -> findings -> text, JSON
+ *
+ * A check looks at the machine through struct doctor_probe alone, so that a test can plant a fault.
+ * Thread: main only. */
+#ifndef DEPLOY_CLI_DOCTOR_H
+#define DEPLOY_CLI_DOCTOR_H
+
+#include "deploy/cli/cli.h"
+#include "proto/wire/coordinators.h"
+
+/* ---- what is checked ---- */
+
+enum doctor_kind { DOCTOR_MACHINE, DOCTOR_SERVER, DOCTOR_COORDINATOR, DOCTOR_WORKER, DOCTOR_JOB };
+
+struct doctor_settings { /* of the file; empty and 0 where it has none */
+    enum doctor_kind kind;
+    char file[LIMIT_PATH];
+    char listen[256], advertise[256];
+    char coordinator[COORDINATORS_LIST], store[1024];
+    char folder[LIMIT_PATH]; /* data_dir, cache or checkpoint.dir */
+    char keys[LIMIT_PATH], allow[LIMIT_PATH];
+    uint32_t shards; /* of this server */
+    uint64_t memory, disk, disk_free;
+    bool cuda; /* backend: cuda */
+};
+
+struct doctor_disk {   /* a measurement */
+    double write_mb_s; /* 16 MiB written and synced */
+    double sync_ms;    /* the median of five synced writes of 4 KiB */
+};
+
+/* The doors to the machine. The functions of doctor_probe_host ask the machine itself. */
+struct doctor_probe {
+    const char *root; /* before /proc, /sys, /dev, /var, /run; "": the machine */
+    const char *(*environment)(const char *name);
+    const char *(*libraries)(void); /* "libzmq 4.3.4, libuv 1.44.2" */
+    /* the OPENBLAS_CORETYPE that fits this processor; NULL: any */
+    const char *(*core_type)(void);
+    bool (*opens)(const char *library); /* dlopen, or a module of Shoal ("libshoal_cuda.so") */
+    int (*resolve)(const char *endpoint, char numeric[256], struct err *e);
+    int (*space)(const char *folder, uint64_t *bytes, uint64_t *left); /* -1: errno */
+    int (*disk)(const char *folder, struct doctor_disk *out, struct err *e);
+    /* by how much the coordinator's calendar is ahead of ours */
+    int (*clock)(const char *coordinator, int64_t *ahead_s, struct err *e);
+};
+extern const struct doctor_probe doctor_probe_host;
+
+/* Reads a file of settings. Its kind is that of its name: server*, coordinator*, worker*, else a
+ * job's. CONFIG, NOINPUT. */
+int doctor_settings_read(const char *path, const struct string_list *set,
+                         struct doctor_settings *out, struct err *e);
+
+/* ---- findings ---- */
+
+enum { DOCTOR_FINDINGS = 96 };
+struct doctor_finding {
+    const char *check; /* its name in the table */
+    bool problem;
+    char text[ERR_TEXT_MAX];
+};
+struct doctor_report {
+    struct doctor_finding finding[DOCTOR_FINDINGS];
+    uint32_t count, problems, left_out; /* left_out: findings for which there was no room */
+    const char *check;                  /* the one that runs */
+};
+
+/* A sentence that says what is wrong and what to do. */
+void doctor_wrong(struct doctor_report *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void doctor_fine(struct doctor_report *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+struct doctor_host {
+    const struct doctor_settings *settings;
+    const struct doctor_probe *probe;
+};
+void doctor_run(const struct doctor_host *h, struct doctor_report *out);
+/* {"problems", "findings": [{"check", "problem", "text"}]} */
+struct json *doctor_json(const struct doctor_report *r);
+
+/* ---- the checks, by file ---- */
+
+/* doctor_machine.c */
+void doctor_check_libraries(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_limits(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_memory(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_pages(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_blas(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_gpu(const struct doctor_host *h, struct doctor_report *r);
+/* doctor_disk.c */
+void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_space(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r);
+/* doctor_net.c */
+void doctor_check_ports(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_names(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_clock(const struct doctor_host *h, struct doctor_report *r);
+void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r);
+
+enum { DOCTOR_PATH = 2 * LIMIT_PATH + 256 };
+/* FOLDER/NAME, and a path below the probe's root, cut to DOCTOR_PATH bytes. Both return out. */
+const char *doctor_join(char out[DOCTOR_PATH], const char *folder, const char *name);
+const char *doctor_below(const struct doctor_host *h, char out[DOCTOR_PATH], const char *path);
+/* The text of a small file below the root, without its last newline; "" where there is none. */
+void doctor_text(const struct doctor_host *h, const char *path, char *out, size_t bytes);
+
+/* ---- the rest of the verb ---- */
+
+/* doctor_cluster.c: --cluster. */
+int doctor_cluster(struct option_line *o, struct err *e);
+/* doctor_probe.c: the status of a coordinator, asked for three seconds. */
+int doctor_status(const char *coordinator, struct json **out, struct err *e);
+/* doctor_bundle.c: packs the findings, logs, status, settings and reports into `path`, which ends
+ * in .tar.zst or .tar.gz. settings: of the file that the line names, or of none. */
+int doctor_bundle(struct option_line *o, const char *path, const struct doctor_settings *settings,
+                  const struct doctor_report *findings, struct err *e);
+
+#endif

@@ -1,0 +1,271 @@
+/* doctor_bundle.c: `shoal doctor --bundle`: what is needed to look into a fault, in one file that
+ * may be sent. Key files are never read. A file of settings is written again from its checked
+ * values, without comments, and with commands and tokens hidden. tar(1) makes the archive. */
+#include "deploy/cli/doctor.h"
+#include "deploy/cli/run.h"
+#include "deploy/cli/scratch.h"
+#include "proto/base/crash.h"
+#include "proto/base/file.h"
+#include "proto/base/minmax.h"
+#include "proto/base/process.h"
+#include "proto/job/keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_MOST = 64 };           /* logs, and crash reports */
+#define TAIL_BYTES ((off_t)8 << 20) /* of each log, its end */
+#define JOURNAL_LINES "20000"
+
+struct bundle {
+    char dir[LIMIT_PATH]; /* what is packed */
+    uint32_t files;
+};
+
+/* ---- files ---- */
+
+static FILE *file_in(const struct bundle *b, const char *name)
+{
+    char path[LIMIT_PATH + 300];
+    (void)snprintf(path, sizeof path, "%s/%s", b->dir, name);
+    return file_stream(path, false);
+}
+
+static void text_put(const struct bundle *b, const char *name, const char *text)
+{
+    FILE *f = file_in(b, name);
+    if (f == NULL)
+        return;
+    fputs(text, f);
+    (void)fclose(f);
+}
+
+static void json_put(const struct bundle *b, const char *name, const struct json *j)
+{
+    char *text = json_text(j, 2);
+    if (text != NULL)
+        text_put(b, name, text);
+    free(text);
+}
+
+/* Copies the end of a plain file. A file that cannot be read is left out. */
+static void tail_put(struct bundle *b, const char *from, const char *name)
+{
+    char piece[1 << 16];
+    struct stat st;
+    int fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *f = NULL;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && b->files < FILES_MOST)
+        f = file_in(b, name);
+    if (f != NULL) {
+        off_t left = MIN(st.st_size, TAIL_BYTES);
+        (void)lseek(fd, -left, SEEK_END);
+        for (ssize_t n; left > 0 && (n = read(fd, piece, sizeof piece)) > 0; left -= n)
+            (void)fwrite(piece, 1, (size_t)MIN((off_t)n, left), f);
+        (void)fclose(f);
+        b->files++;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The files of a folder that `wanted` (NULL: all) takes, as BEFORE-NAME. */
+static void folder_put(struct bundle *b, const char *folder, bool (*wanted)(const char *name),
+                       const char *before)
+{
+    char from[DOCTOR_PATH], name_in[320];
+    struct file_walk w;
+    const char *name;
+    (void)file_walk_open(&w, folder);
+    while ((name = file_walk_next(&w)) != NULL) {
+        if (wanted != NULL && !wanted(name))
+            continue;
+        (void)snprintf(name_in, sizeof name_in, "%.32s%.255s", before, name);
+        tail_put(b, doctor_join(from, folder, name), name_in);
+    }
+    file_walk_close(&w);
+}
+
+/* ---- the parts ---- */
+
+static void settings_put(const struct bundle *b, struct option_line *o,
+                         const struct doctor_settings *s)
+{
+    static const struct config_key *const keys[] = {[DOCTOR_SERVER] = keys_server,
+                                                    [DOCTOR_COORDINATOR] = keys_coordinator,
+                                                    [DOCTOR_WORKER] = keys_worker,
+                                                    [DOCTOR_JOB] = keys_job};
+    struct config *c;
+    struct err e;
+    if (s->kind == DOCTOR_MACHINE ||
+        config_load(s->file, option_list(o, "set"), keys[s->kind], &c, &e))
+        return;
+    char *text = NULL;
+    if (config_commands_hide(c, "checkpoint.publish", &e) == 0 &&
+        config_commands_hide(c, "metrics_token", &e) == 0)
+        text = config_text(c);
+    if (text != NULL)
+        text_put(b, "settings.yaml", text);
+    free(text);
+    config_free(c);
+}
+
+/* The coordinator that the line, its run, the file or the environment names; a coordinator's own
+ * file names where it listens. NULL: none. */
+static const char *coordinator_of(const struct option_line *o, const struct doctor_settings *s)
+{
+    static char endpoint[256];
+    const char *run = option_text(o, "run-dir");
+    if (option_given(o, "coordinator"))
+        return option_text(o, "coordinator");
+    if (run != NULL && run_answers(run, endpoint))
+        return endpoint;
+    if (s->coordinator[0] != '\0')
+        return s->coordinator;
+    if (s->kind == DOCTOR_COORDINATOR && s->listen[0] != '\0')
+        return s->listen;
+    return getenv("SHOAL_COORDINATOR");
+}
+
+static void status_put(const struct bundle *b, const char *coordinator)
+{
+    struct json *status = NULL;
+    struct err e;
+    if (coordinator == NULL)
+        return;
+    if (doctor_status(coordinator, &status, &e) == 0)
+        json_put(b, "status.json", status);
+    else
+        text_put(b, "status.json", e.text);
+    json_free(status);
+}
+
+/* The output of a program; a program that is not there leaves an empty file. */
+static void program_put(const struct bundle *b, const char *name, const char *const argv[])
+{
+    struct process p;
+    struct err e;
+    FILE *f = file_in(b, name);
+    if (f == NULL)
+        return;
+    const struct process_options options = {.in = PROCESS_NULL, .out = fileno(f), .err = fileno(f)};
+    if (process_start(&p, argv, &options, &e) == 0)
+        (void)process_wait(&p);
+    else
+        fprintf(f, "%s\n", e.text);
+    (void)fclose(f);
+}
+
+static void machine_put(struct bundle *b)
+{
+    static const char *const journal[] = {
+        "journalctl", "--unit=shoal-*",         "--no-pager",
+        "--quiet",    "--lines=" JOURNAL_LINES, "--output=short-iso-precise",
+        NULL};
+    static const char *const kernel[] = {"uname", "-a", NULL};
+    program_put(b, "journal.txt", journal);
+    program_put(b, "uname.txt", kernel);
+    tail_put(b, "/etc/os-release", "os-release");
+}
+
+static void run_put(struct bundle *b, const char *run)
+{
+    char path[DOCTOR_PATH], shard[LIMIT_PATH];
+    if (run == NULL)
+        return;
+    folder_put(b, doctor_join(path, run, "log"), NULL, "log-");
+    tail_put(b, doctor_join(path, run, "report.json"), "report.json");
+    for (uint32_t i = 0; i < RUN_SHARDS; i += LIMIT_LOCAL_SHARDS) {
+        if (!run_shard(run, i, shard))
+            continue;
+        *strrchr(shard, '/') = '\0'; /* the server's folder has the reports */
+        folder_put(b, shard, crash_is_report, "");
+    }
+    folder_put(b, doctor_join(path, run, "coordinator"), crash_is_report, "");
+}
+
+static void crashes_put(struct bundle *b, const struct doctor_settings *s)
+{
+    static const char *const places[] = {"/var/lib/shoal", "/var/cache/shoal"};
+    char path[DOCTOR_PATH];
+    struct file_walk w;
+    const char *name;
+    if (s->folder[0] != '\0')
+        folder_put(b, s->folder, crash_is_report, "");
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)file_walk_open(&w, places[i]);
+        while ((name = file_walk_next(&w)) != NULL)
+            folder_put(b, doctor_join(path, places[i], name), crash_is_report, "");
+        file_walk_close(&w);
+    }
+}
+
+/* ---- the archive ---- */
+
+/* The option of tar for the name's ending; NULL: it has another. */
+static const char *packer_of(const char *path)
+{
+    static const char *const of[][2] = {{".tar.zst", "--zstd"}, {".tar.gz", "--gzip"}};
+    size_t bytes = strlen(path);
+    for (int i = 0; i < 2; i++) {
+        size_t end = strlen(of[i][0]);
+        if (bytes > end && strcmp(path + bytes - end, of[i][0]) == 0)
+            return of[i][1];
+    }
+    return NULL;
+}
+
+static int pack(const struct bundle *b, const char *path, struct err *e)
+{
+    const char *const argv[] = {
+        "tar",       packer_of(path),         "--create",    "--file", path, "--owner=0",
+        "--group=0", "--exclude=.shoal-lock", "--directory", b->dir,   ".",  NULL};
+    const struct process_options options = {.in = PROCESS_NULL};
+    struct process p;
+    mode_t before = umask(077); /* it tells of this machine */
+    int rc = process_start(&p, argv, &options, e);
+    umask(before);
+    if (rc != 0)
+        return rc;
+    const struct process_end end = process_wait(&p);
+    if (end.code != 0 || end.signal != 0)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "%s was not made: tar ended with status %d (above it says why); .tar.zst "
+                       "needs the program zstd, .tar.gz does not",
+                       path, process_exit_status(&end));
+    return 0;
+}
+
+int doctor_bundle(struct option_line *o, const char *path, const struct doctor_settings *settings,
+                  const struct doctor_report *findings, struct err *e)
+{
+    struct bundle b = {.files = 0};
+    const char *place = getenv("TMPDIR");
+    if (packer_of(path) == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--bundle %s: its name ends in .tar.zst or .tar.gz", path);
+    (void)snprintf(b.dir, sizeof b.dir, "%s/shoal-doctor-XXXXXX", place != NULL ? place : "/tmp");
+    if (scratch_make(b.dir) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", b.dir, strerror(errno));
+    struct json *j = doctor_json(findings);
+    json_put(&b, "doctor.json", j);
+    json_free(j);
+    settings_put(&b, o, settings);
+    status_put(&b, coordinator_of(o, settings));
+    machine_put(&b);
+    run_put(&b, option_text(o, "run-dir"));
+    crashes_put(&b, settings);
+    int rc = pack(&b, path, e);
+    (void)file_remove_tree(b.dir);
+    if (rc == 0)
+        fprintf(stderr,
+                "%s: look through it before you send it; it has no keys and no commands, "
+                "but names of hosts, jobs and paths\n",
+                path);
+    return rc;
+}

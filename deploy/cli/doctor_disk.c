@@ -1,0 +1,147 @@
+/* doctor_disk.c: checks of the folder of a daemon: writable, fast, large enough; crash reports. */
+#include "deploy/cli/doctor.h"
+#include "proto/base/crash.h"
+#include "proto/base/file.h"
+#include "proto/base/minmax.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GIB (1024.0 * 1024 * 1024)
+#define SLOW_MB_S 50.0
+#define SLOW_SYNC_MS 50.0
+
+/* The folder of the settings, or of its parents the innermost that is there; "": there is none to
+ * look at. */
+static void folder_there(const struct doctor_host *h, char out[LIMIT_PATH])
+{
+    (void)snprintf(out, LIMIT_PATH, "%s", h->settings->folder);
+    while (out[0] != '\0' && access(out, F_OK) != 0) {
+        char *slash = strrchr(out, '/');
+        if (slash == NULL)
+            (void)snprintf(out, LIMIT_PATH, ".");
+        else
+            slash[slash == out] = '\0';
+    }
+}
+
+void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r)
+{
+    char folder[LIMIT_PATH];
+    struct doctor_disk d;
+    struct err e;
+    folder_there(h, folder);
+    if (folder[0] == '\0')
+        return;
+    if (h->probe->disk(folder, &d, &e) != 0)
+        doctor_wrong(r,
+                     "%s cannot be written: %s; give it to the daemon's user, or run shoal doctor "
+                     "as that user",
+                     folder, e.text);
+    else if (d.sync_ms > SLOW_SYNC_MS)
+        doctor_wrong(r,
+                     "a synced write in %s takes %.0f ms, and with durability: fsync every group "
+                     "of pushes waits for one: use a local SSD, and look at the kernel's log for "
+                     "errors of the disk",
+                     folder, d.sync_ms);
+    else if (d.write_mb_s < SLOW_MB_S)
+        doctor_wrong(r,
+                     "%s takes %.0f MB/s, and journal, flushes and checkpoints want %.0f or more: "
+                     "use a local SSD, or end what else writes there",
+                     folder, d.write_mb_s, SLOW_MB_S);
+    else
+        doctor_fine(r, "%s: %.0f MB/s, a synced write in %.1f ms", folder, d.write_mb_s, d.sync_ms);
+}
+
+void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
+{
+    const struct doctor_settings *s = h->settings;
+    char folder[LIMIT_PATH];
+    uint64_t bytes, left, least = s->disk_free;
+    folder_there(h, folder);
+    if (folder[0] == '\0')
+        return;
+    if (h->probe->space(folder, &bytes, &left) != 0) {
+        doctor_wrong(r, "the file system of %s cannot be asked for its space: %s", folder,
+                     strerror(errno));
+        return;
+    }
+    if (least == 0)
+        least = MIN(bytes / 20, UINT64_C(8) << 30);
+    if (left < least)
+        doctor_wrong(r,
+                     "the file system of %s has %.1f GiB free, below the %.1f GiB of disk_free: "
+                     "pushes are refused until some of it is free; remove files, or use a larger "
+                     "disk",
+                     folder, (double)left / GIB, (double)least / GIB);
+    else if (s->disk > bytes)
+        doctor_wrong(r,
+                     "disk: %.1f GiB is more than the whole file system of %s, %.1f GiB: lower "
+                     "disk, or use a larger file system",
+                     (double)s->disk / GIB, folder, (double)bytes / GIB);
+    else
+        doctor_fine(r, "%.1f of %.1f GiB are free", (double)left / GIB, (double)bytes / GIB);
+}
+
+/* ---- crash reports ---- */
+
+/* The first line of a report. */
+static void report_line(const char *path, char out[256])
+{
+    FILE *f = fopen(path, "re");
+    out[0] = '\0';
+    if (f == NULL)
+        return;
+    if (fgets(out, 256, f) != NULL)
+        out[strcspn(out, "\n")] = '\0';
+    (void)fclose(f);
+}
+
+static void reports_look(struct doctor_report *r, const char *folder)
+{
+    char newest[256] = "", path[DOCTOR_PATH], line[256];
+    struct file_walk w;
+    const char *name;
+    uint32_t count = 0;
+    if (!file_walk_open(&w, folder))
+        return;
+    while ((name = file_walk_next(&w)) != NULL) {
+        if (!crash_is_report(name))
+            continue;
+        count++;
+        if (strcmp(name, newest) > 0)
+            (void)snprintf(newest, sizeof newest, "%s", name);
+    }
+    file_walk_close(&w);
+    if (count == 0)
+        return;
+    report_line(doctor_join(path, folder, newest), line);
+    doctor_wrong(r,
+                 "%u crash reports in %s, the newest %s: %s; pack what is needed to look into it "
+                 "with shoal doctor --bundle FILE.tar.gz, then remove the reports",
+                 count, folder, newest, line);
+}
+
+/* The folder of the settings, and those of the units. */
+void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r)
+{
+    static const char *const places[] = {"/var/lib/shoal", "/var/cache/shoal"};
+    char path[DOCTOR_PATH], below[DOCTOR_PATH];
+    struct file_walk w;
+    const char *name;
+    uint32_t wrong = r->problems;
+    if (h->settings->folder[0] != '\0')
+        reports_look(r, h->settings->folder);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)file_walk_open(&w, doctor_below(h, path, places[i]));
+        while ((name = file_walk_next(&w)) != NULL)
+            if (strcmp(doctor_join(below, path, name), h->settings->folder) != 0)
+                reports_look(r, below);
+        file_walk_close(&w);
+    }
+    if (r->problems == wrong)
+        doctor_fine(r, "no crash report");
+}

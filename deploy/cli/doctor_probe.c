@@ -1,0 +1,134 @@
+/* doctor_probe.c: the machine itself behind struct doctor_probe. */
+#include "dense/backend.h"
+#include "deploy/cli/doctor.h"
+#include "deploy/cli/reader_inner.h"
+#include "embedding/engine.h"
+#include "proto/base/file.h"
+#include "proto/base/hash.h"
+#include "proto/base/module.h"
+#include "proto/base/time.h"
+#include "proto/net/name.h"
+#include "proto/net/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 20, PIECES = 16, SYNCS = 5, SYNC_BYTES = 4096, ANSWER_MS = 3000 };
+
+static const char *libraries(void)
+{
+    static char text[512];
+    (void)snprintf(text, sizeof text, "%s, %s, %s, %s, %s, %s", net_libraries(), wire_library(),
+                   engine_library(), json_library(), config_library(), hash_library());
+    return text;
+}
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+static bool opens(const char *library)
+{
+    struct err e;
+    if (strcmp(library, "libcuda.so.1") == 0)
+        return backend_driver();
+    return module_open(library, &e) != NULL;
+}
+
+static int space(const char *folder, uint64_t *bytes, uint64_t *left)
+{
+    struct statvfs v;
+    if (statvfs(folder, &v) != 0)
+        return -1;
+    *bytes = (uint64_t)v.f_blocks * v.f_frsize;
+    *left = (uint64_t)v.f_bavail * v.f_frsize;
+    return 0;
+}
+
+static int failed(struct err *e)
+{
+    return err_set(e, SHOAL_E_IO, "%s", strerror(errno));
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int measure(int fd, struct doctor_disk *out, struct err *e)
+{
+    static char piece[PIECE];
+    double sync_ms[SYNCS];
+    memset(piece, 0x5a, sizeof piece);
+    uint64_t begin_ns = time_monotonic_ns();
+    for (int i = 0; i < PIECES; i++)
+        if (file_write_all(fd, piece, sizeof piece) != 0)
+            return failed(e);
+    if (file_sync(fd) != 0)
+        return failed(e);
+    out->write_mb_s = (double)PIECES * PIECE * 1e3 / (double)(time_monotonic_ns() - begin_ns);
+    for (int i = 0; i < SYNCS; i++) {
+        begin_ns = time_monotonic_ns();
+        if (file_write_all(fd, piece, SYNC_BYTES) != 0 || file_sync_data(fd) != 0)
+            return failed(e);
+        sync_ms[i] = (double)(time_monotonic_ns() - begin_ns) / 1e6;
+    }
+    qsort(sync_ms, SYNCS, sizeof sync_ms[0], compare);
+    out->sync_ms = sync_ms[SYNCS / 2];
+    return 0;
+}
+
+static int disk(const char *folder, struct doctor_disk *out, struct err *e)
+{
+    char path[LIMIT_PATH];
+    if ((size_t)snprintf(path, sizeof path, "%s/shoal-doctor-XXXXXX", folder) >= sizeof path)
+        return err_set(e, SHOAL_E_CONFIG, "its name is too long");
+    int fd = file_nameless(path, sizeof path);
+    if (fd < 0)
+        return failed(e);
+    int rc = measure(fd, out, e);
+    close(fd);
+    (void)file_unlink(path); /* where the file system has no files without a name */
+    return rc;
+}
+
+int doctor_status(const char *coordinator, struct json **out, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct ask *a;
+    int rc = cli_ask_open(coordinator, NULL, &a, e);
+    if (rc != 0)
+        return rc;
+    rc = reader_ask_json(a, &w, NULL, ANSWER_MS, &reply, out, e);
+    cli_ask_close(a);
+    return rc;
+}
+
+static int clock_ask(const char *coordinator, int64_t *ahead_s, struct err *e)
+{
+    struct json *status = NULL;
+    int rc = doctor_status(coordinator, &status, e);
+    if (rc != 0)
+        return rc;
+    int64_t here_s = (int64_t)(time_wall_ns() / UINT64_C(1000000000));
+    *ahead_s = json_as_int(json_get(status, "wall_s"), here_s) - here_s;
+    json_free(status);
+    return 0;
+}
+
+const struct doctor_probe doctor_probe_host = {.root = "",
+                                               .environment = environment,
+                                               .libraries = libraries,
+                                               .core_type = backend_core_type,
+                                               .opens = opens,
+                                               .resolve = name_resolve,
+                                               .space = space,
+                                               .disk = disk,
+                                               .clock = clock_ask};

@@ -1,0 +1,518 @@
+/* test_doctor.c: `shoal doctor` on a machine of files and functions: a machine without a fault has
+ * no problem, and each planted fault has its sentence, alone. */
+#include "deploy/cli/doctor.h"
+#include "proto/base/file.h"
+#include "proto/net/keyfile.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the machine ---- */
+
+static char root[64];
+static struct doctor_settings settings;
+static struct doctor_probe probe;
+static struct doctor_report report;
+
+static struct {
+    const char *core_told, *libraries, *driver, *no_name;
+    bool module;
+    uint64_t bytes, left;
+    struct doctor_disk disk;
+    const char *disk_wrong, *clock_wrong;
+    int64_t ahead_s;
+} machine;
+
+static const char *environment(const char *name)
+{
+    if (strcmp(name, "OPENBLAS_CORETYPE") == 0)
+        return machine.core_told;
+    return NULL;
+}
+
+static const char *libraries(void)
+{
+    return machine.libraries;
+}
+
+static const char *core_type(void)
+{
+    return "SkylakeX";
+}
+
+static bool opens(const char *library)
+{
+    if (strcmp(library, "libcuda.so.1") == 0)
+        return machine.driver != NULL;
+    return machine.module;
+}
+
+static int resolve(const char *endpoint, char numeric[256], struct err *e)
+{
+    if (machine.no_name != NULL && strstr(endpoint, machine.no_name) != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "the name %s has no address", machine.no_name);
+    (void)snprintf(numeric, 256, "tcp://10.0.0.1:1");
+    return 0;
+}
+
+static int space(const char *folder, uint64_t *bytes, uint64_t *left)
+{
+    (void)folder;
+    *bytes = machine.bytes;
+    *left = machine.left;
+    return 0;
+}
+
+static int disk(const char *folder, struct doctor_disk *out, struct err *e)
+{
+    (void)folder;
+    *out = machine.disk;
+    if (machine.disk_wrong != NULL)
+        return err_set(e, SHOAL_E_IO, "%s", machine.disk_wrong);
+    return 0;
+}
+
+static int clock_ask(const char *coordinator, int64_t *ahead_s, struct err *e)
+{
+    (void)coordinator;
+    *ahead_s = machine.ahead_s;
+    if (machine.clock_wrong != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s", machine.clock_wrong);
+    return 0;
+}
+
+/* Writes a file below the root, and makes its folders. */
+static void put(const char *path, const char *text)
+{
+    char whole[512], failed[LIMIT_PATH];
+    (void)snprintf(whole, sizeof whole, "%s%s", root, path);
+    char *slash = strrchr(whole, '/');
+    *slash = '\0';
+    ck_assert_int_eq(file_make_folders(whole, 0700, failed), 0);
+    *slash = '/';
+    FILE *f = fopen(whole, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void limits_put(const char *files, const char *locked, const char *processes)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "Limit                     Soft Limit           Hard Limit           Units\n"
+                   "Max processes             %-20s %-20s processes\n"
+                   "Max open files            1024                 %-20s files\n"
+                   "Max locked memory         65536                %-20s bytes\n",
+                   processes, processes, files, locked);
+    put("/proc/self/limits", text);
+}
+
+static void path_of(char *out, size_t bytes, const char *path)
+{
+    (void)snprintf(out, bytes, "%s%s", root, path);
+}
+
+static void setup(void)
+{
+    char pub[KEYFILE_KEY];
+    struct err e;
+    (void)snprintf(root, sizeof root, "/tmp/shoal-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    limits_put("65536", "8388608", "unlimited");
+    put("/proc/meminfo", "MemTotal:       16777216 kB\nMemAvailable:   12582912 kB\n");
+    put("/proc/self/cgroup", "0::/unit\n");
+    put("/sys/fs/cgroup/unit/memory.max", "max\n");
+    put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    put("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512bw\nbugs\t\t:\n");
+    put("/proc/net/tcp", "  sl  local_address rem_address   st\n");
+    put("/data/name", "s");
+    put("/allow", "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 worker w1\n");
+    memset(&machine, 0, sizeof machine);
+    machine.libraries = "libzmq 4.3.4, libuv 1.44.2, RocksDB 7.8.3";
+    machine.bytes = UINT64_C(1000) << 30;
+    machine.left = UINT64_C(500) << 30;
+    machine.disk = (struct doctor_disk){500, 1};
+    settings = (struct doctor_settings){.kind = DOCTOR_SERVER,
+                                        .listen = "tcp://0.0.0.0:7100",
+                                        .advertise = "a.example",
+                                        .coordinator = "tcp://c.example:7000",
+                                        .shards = 2,
+                                        .memory = UINT64_C(8) << 30};
+    path_of(settings.folder, sizeof settings.folder, "/data");
+    path_of(settings.keys, sizeof settings.keys, "/server.key");
+    path_of(settings.allow, sizeof settings.allow, "/allow");
+    ck_assert_int_eq(keyfile_make(settings.keys, NULL, pub, &e), 0);
+    ck_assert_int_eq(chmod(settings.allow, 0644), 0);
+    probe = (struct doctor_probe){root,    environment, libraries, core_type, opens,
+                                  resolve, space,       disk,      clock_ask};
+}
+
+static void teardown(void)
+{
+    ck_assert_int_eq(file_remove_tree(root), 0);
+}
+
+static const char *all(void)
+{
+    static char text[8192];
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < report.count; i++)
+        if (report.finding[i].problem)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s: %s\n",
+                                     report.finding[i].check, report.finding[i].text);
+    return text;
+}
+
+static void look(void)
+{
+    const struct doctor_host h = {&settings, &probe};
+    doctor_run(&h, &report);
+}
+
+/* The machine has this problem and no other. */
+static void has(const char *check, const char *sentence)
+{
+    char want[8192];
+    look();
+    (void)snprintf(want, sizeof want, "%s: %s\n", check, sentence);
+    ck_assert_str_eq(all(), want);
+}
+
+START_TEST(a_machine_without_a_fault_has_no_problem)
+{
+    look();
+    ck_assert_str_eq(all(), "");
+    ck_assert_uint_ge(report.count, 13);
+    ck_assert_uint_eq(report.problems, 0);
+}
+END_TEST
+
+/* ---- the faults ---- */
+
+START_TEST(libraries_that_are_too_old)
+{
+    machine.libraries = "libzmq 4.3.2, libuv 1.44.2";
+    has("libraries", "libzmq 4.3.2 is loaded, and Shoal needs 4.3.3 or later: upgrade that "
+                     "library's package, and look with ldd for another copy, such as in "
+                     "/usr/local/lib");
+    machine.libraries = "libzmq 4.10.0, RocksDB 6.11.4";
+    has("libraries", "RocksDB 6.11.4 is loaded, and Shoal needs 7.8 or later: upgrade that "
+                     "library's package, and look with ldd for another copy, such as in "
+                     "/usr/local/lib");
+}
+END_TEST
+
+START_TEST(limits_that_are_too_low)
+{
+    limits_put("1024", "8388608", "unlimited");
+    has("limits", "at most 1024 files may be open, and a daemon needs 4,096 or more for its "
+                  "connections and store: raise nofile in /etc/security/limits.conf, or "
+                  "LimitNOFILE= of the unit");
+    limits_put("65536", "0", "unlimited");
+    has("limits", "at most 0 bytes of memory may be locked, so secret keys could be swapped to a "
+                  "disk: raise memlock in /etc/security/limits.conf to 64 KiB, or LimitMEMLOCK= of "
+                  "the unit");
+    limits_put("65536", "unlimited", "64");
+    has("limits", "at most 64 processes and threads are allowed to this user, and this daemon may "
+                  "need 96: raise nproc in /etc/security/limits.conf, or TasksMax= of the unit");
+}
+END_TEST
+
+static void listener_put(unsigned port)
+{
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "  sl  local_address rem_address   st\n"
+                   "   0: 00000000:%04X 00000000:0000 0A 00000000:00000000 00:00000000 00000000  "
+                   "   0        0 4711 1 0 100 0 0 10 0\n",
+                   port);
+    put("/proc/net/tcp", text);
+}
+
+START_TEST(ports_that_are_taken)
+{
+    char link[512];
+    listener_put(7101);
+    has("ports", "port 7101 of listen is taken by a process that this user may not see: run shoal "
+                 "doctor as root for its name, then end it or set another port in listen");
+    put("/proc/77/comm", "nginx\n");
+    put("/proc/77/fd/x", "");
+    (void)snprintf(link, sizeof link, "%s/proc/77/fd/5", root);
+    ck_assert_int_eq(symlink("socket:[4711]", link), 0);
+    has("ports", "port 7101 of listen is taken by nginx (process 77): end it, or set another port "
+                 "in listen");
+    put("/proc/77/comm", "shoal-server\n"); /* its own daemon */
+    look();
+    ck_assert_str_eq(all(), "");
+    listener_put(7102); /* another port */
+    put("/proc/77/comm", "nginx\n");
+    look();
+    ck_assert_str_eq(all(), "");
+    (void)snprintf(settings.listen, sizeof settings.listen, "ipc:///nowhere/s/socket");
+    has("ports", "the folder /nowhere/s of listen is not there: make it (mkdir -p /nowhere/s) for "
+                 "the daemon's user, or set another path");
+}
+END_TEST
+
+START_TEST(a_disk_that_is_slow_or_cannot_be_written)
+{
+    char want[512];
+    machine.disk = (struct doctor_disk){500, 80};
+    (void)snprintf(want, sizeof want,
+                   "a synced write in %s/data takes 80 ms, and with durability: fsync every group "
+                   "of pushes waits for one: use a local SSD, and look at the kernel's log for "
+                   "errors of the disk",
+                   root);
+    has("disk", want);
+    machine.disk = (struct doctor_disk){12, 1};
+    (void)snprintf(want, sizeof want,
+                   "%s/data takes 12 MB/s, and journal, flushes and checkpoints want 50 or more: "
+                   "use a local SSD, or end what else writes there",
+                   root);
+    has("disk", want);
+    machine.disk_wrong = "Read-only file system";
+    (void)snprintf(want, sizeof want,
+                   "%s/data cannot be written: Read-only file system; give it to the daemon's "
+                   "user, or run shoal doctor as that user",
+                   root);
+    has("disk", want);
+}
+END_TEST
+
+START_TEST(a_disk_that_is_too_small)
+{
+    char want[512];
+    machine.left = UINT64_C(2) << 30;
+    (void)snprintf(want, sizeof want,
+                   "the file system of %s/data has 2.0 GiB free, below the 8.0 GiB of disk_free: "
+                   "pushes are refused until some of it is free; remove files, or use a larger "
+                   "disk",
+                   root);
+    has("space", want);
+    settings.disk_free = UINT64_C(1) << 30;
+    look();
+    ck_assert_str_eq(all(), "");
+    settings.disk = UINT64_C(2000) << 30;
+    (void)snprintf(want, sizeof want,
+                   "disk: 2000.0 GiB is more than the whole file system of %s/data, 1000.0 GiB: "
+                   "lower disk, or use a larger file system",
+                   root);
+    has("space", want);
+}
+END_TEST
+
+START_TEST(memory_that_is_not_there)
+{
+    put("/sys/fs/cgroup/unit/memory.max", "4294967296\n");
+    has("memory", "memory: 8.0 GiB, which takes 8.5 GiB with messages and the store, is more than "
+                  "the 4.0 GiB that this machine or its control group allows: lower memory, or "
+                  "raise MemoryMax= of the unit");
+    put("/sys/fs/cgroup/unit/memory.max", "max\n");
+    put("/proc/meminfo", "MemTotal:       16777216 kB\nMemAvailable:    3145728 kB\n");
+    has("memory", "memory: 8.0 GiB, and other programs leave 3.0 GiB (this is no fault while the "
+                  "server itself runs): lower memory, or end the others");
+}
+END_TEST
+
+START_TEST(pages_that_cost)
+{
+    put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    has("pages", "transparent huge pages are off, so every row costs more page faults: echo "
+                 "madvise > /sys/kernel/mm/transparent_hugepage/enabled, and at each start "
+                 "transparent_hugepage=madvise on the kernel's command line");
+    put("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
+    put("/sys/bus/virtio/drivers/virtio_balloon/virtio3/features", "1100100000000000\n");
+    look();
+    ck_assert_str_eq(all(), "");
+    put("/sys/bus/virtio/drivers/virtio_balloon/virtio3/features", "1100110000000000\n");
+    has("pages", "this virtual machine gives free pages back to its host while it runs (free page "
+                 "reporting), which stops shards for tens of milliseconds: start it with "
+                 "free-page-reporting=off of its balloon device");
+}
+END_TEST
+
+START_TEST(calendars_that_differ)
+{
+    machine.ahead_s = 3600;
+    has("clock", "this machine's calendar is 3600 s behind that of the coordinator at "
+                 "tcp://c.example:7000: run a time service (chrony) on both; event times and the "
+                 "times in logs would differ");
+    machine.ahead_s = -40;
+    has("clock", "this machine's calendar is 40 s ahead of that of the coordinator at "
+                 "tcp://c.example:7000: run a time service (chrony) on both; event times and the "
+                 "times in logs would differ");
+    machine.clock_wrong = "no answer to STATUS within 3 s";
+    has("clock", "the coordinator at tcp://c.example:7000 cannot be asked for its time: no answer "
+                 "to STATUS within 3 s");
+}
+END_TEST
+
+START_TEST(keys_that_others_may_read_and_lists_that_others_may_write)
+{
+    char want[4096];
+    ck_assert_int_eq(chmod(settings.keys, 0644), 0);
+    (void)snprintf(want, sizeof want,
+                   "keys: %s: mode 0644 lets others than its owner at the key: chmod 0400 %s, and "
+                   "make a new one (shoal keygen) if somebody may have read it",
+                   settings.keys, settings.keys);
+    has("keys", want);
+    ck_assert_int_eq(chmod(settings.keys, 0400), 0);
+    ck_assert_int_eq(chmod(settings.allow, 0666), 0);
+    (void)snprintf(want, sizeof want,
+                   "allow: %s has mode 0666, so any user can let keys in: chmod 0644 %s, and look "
+                   "through its lines",
+                   settings.allow, settings.allow);
+    has("keys", want);
+    ck_assert_int_eq(unlink(settings.allow), 0);
+    (void)snprintf(want, sizeof want,
+                   "allow: %s cannot be read: No such file or directory; make it (a line of shoal "
+                   "keygen for each daemon and person), or correct allow",
+                   settings.allow);
+    has("keys", want);
+}
+END_TEST
+
+START_TEST(names_without_an_address)
+{
+    machine.no_name = "c.example";
+    has("names", "coordinator: tcp://c.example:7000: the name c.example has no address");
+    machine.no_name = "a.example";
+    has("names", "advertise: tcp://a.example:1: the name a.example has no address");
+    machine.no_name = "z2.example";
+    (void)snprintf(settings.store, sizeof settings.store,
+                   "zookeeper://z1.example:2181,z2.example:2181/shoal");
+    has("names", "store: tcp://z2.example:2181: the name z2.example has no address");
+}
+END_TEST
+
+START_TEST(gpus_that_cannot_be_used)
+{
+    put("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+    put("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+    put("/sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n"); /* its sound */
+    put("/sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n");
+    has("gpu", "there are 1 GPUs, and no driver has been loaded: install nvidia-driver (Debian "
+               "non-free) and load it with modprobe nvidia; workers compute on the CPU");
+    put("/proc/driver/nvidia/version", "NVRM version: 580.65\nGCC version: 14\n");
+    has("gpu", "the GPU's driver is loaded, but its library libcuda.so.1 does not open: install "
+               "libcuda1 of the driver's version; workers compute on the CPU");
+    machine.driver = "580.65";
+    has("gpu", "there is a driver, and Shoal's module libshoal_cuda.so or a library that it needs "
+               "does not open: install shoal-worker-cuda and cuBLAS (shoal-worker train --backend "
+               "cuda says which); workers compute on the CPU");
+    machine.module = true;
+    look();
+    ck_assert_str_eq(all(), "");
+}
+END_TEST
+
+START_TEST(a_gpu_that_is_asked_for_and_absent)
+{
+    settings.cuda = true;
+    has("gpu", "backend: cuda is asked for, and this machine has no driver of a GPU: install one, "
+               "or set backend: auto");
+}
+END_TEST
+
+START_TEST(blas_kernels_that_do_not_fit_the_processor)
+{
+    machine.core_told = "Haswell";
+    has("blas", "OPENBLAS_CORETYPE=Haswell pins kernels without AVX-512, which this processor has: "
+                "products of matrices take up to twice as long; unset OPENBLAS_CORETYPE");
+    put("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2 avx512fx\n");
+    look();
+    ck_assert_str_eq(all(), "");
+    machine.core_told = "SkylakeX";
+    has("blas", "OPENBLAS_CORETYPE=SkylakeX asks for kernels with AVX-512, which this processor "
+                "lacks: a worker would end by SIGILL; unset OPENBLAS_CORETYPE");
+}
+END_TEST
+
+START_TEST(crash_reports_are_found)
+{
+    char want[4096];
+    put("/data/crash-1796000001-shoal-server-7.txt", "an older one\n");
+    put("/data/crash-1796000002-shoal-server-8.txt",
+        "shoal-server has crashed: signal 11\nversion: 0.2.0\n");
+    (void)snprintf(want, sizeof want,
+                   "2 crash reports in %s/data, the newest crash-1796000002-shoal-server-8.txt: "
+                   "shoal-server has crashed: signal 11; pack what is needed to look into it with "
+                   "shoal doctor --bundle FILE.tar.gz, then remove the reports",
+                   root);
+    has("crashes", want);
+    ck_assert_int_eq(file_remove_tree(settings.folder), 0);
+    put("/data/name", "s");
+    put("/var/cache/shoal/worker-1/crash-1796000003-shoal-worker-9.txt",
+        "shoal-worker has crashed: signal 6\n");
+    (void)snprintf(want, sizeof want,
+                   "1 crash reports in %s/var/cache/shoal/worker-1, the newest "
+                   "crash-1796000003-shoal-worker-9.txt: shoal-worker has crashed: signal 6; pack "
+                   "what is needed to look into it with shoal doctor --bundle FILE.tar.gz, then "
+                   "remove the reports",
+                   root);
+    has("crashes", want);
+}
+END_TEST
+
+/* ---- the rest ---- */
+
+START_TEST(the_kind_of_a_file_is_that_of_its_name)
+{
+    static const struct string_list none;
+    struct doctor_settings s;
+    struct err e;
+    char path[128];
+    put("/server-1.yaml", "listen: tcp://h:7100\nmemory: 1GiB\nshards: 3\n");
+    put("/coordinator.yaml", "store: zookeeper://h:1/p\n");
+    put("/worker.yaml", "backend: cuda\n");
+    put("/any.yaml", "listen: tcp://h:7100\n");
+    path_of(path, sizeof path, "/server-1.yaml");
+    ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
+    ck_assert(s.kind == DOCTOR_SERVER && s.shards == 3 && s.memory == 1u << 30);
+    ck_assert_str_eq(s.listen, "tcp://h:7100");
+    path_of(path, sizeof path, "/coordinator.yaml");
+    ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
+    ck_assert(s.kind == DOCTOR_COORDINATOR && strcmp(s.store, "zookeeper://h:1/p") == 0);
+    path_of(path, sizeof path, "/worker.yaml");
+    ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
+    ck_assert(s.kind == DOCTOR_WORKER && s.cuda);
+    path_of(path, sizeof path, "/any.yaml"); /* a job's, which has no such key */
+    ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), SHOAL_E_CONFIG);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("doctor");
+    TCase *t = tcase_create("doctor");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_machine_without_a_fault_has_no_problem);
+    tcase_add_test(t, libraries_that_are_too_old);
+    tcase_add_test(t, limits_that_are_too_low);
+    tcase_add_test(t, ports_that_are_taken);
+    tcase_add_test(t, a_disk_that_is_slow_or_cannot_be_written);
+    tcase_add_test(t, a_disk_that_is_too_small);
+    tcase_add_test(t, memory_that_is_not_there);
+    tcase_add_test(t, pages_that_cost);
+    tcase_add_test(t, calendars_that_differ);
+    tcase_add_test(t, keys_that_others_may_read_and_lists_that_others_may_write);
+    tcase_add_test(t, names_without_an_address);
+    tcase_add_test(t, gpus_that_cannot_be_used);
+    tcase_add_test(t, a_gpu_that_is_asked_for_and_absent);
+    tcase_add_test(t, blas_kernels_that_do_not_fit_the_processor);
+    tcase_add_test(t, crash_reports_are_found);
+    tcase_add_test(t, the_kind_of_a_file_is_that_of_its_name);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
