@@ -155,6 +155,7 @@ static void daemon_take(const struct config *c, struct doctor_settings *out)
         take(c, "advertise", out->advertise, sizeof out->advertise);
         take(c, "data_dir", out->folder, sizeof out->folder);
         take(c, "allow", out->allow, sizeof out->allow);
+        take(c, "checkpoint_signers", out->signers, sizeof out->signers);
     }
     if (out->kind == DOCTOR_COORDINATOR)
         take(c, "store", out->store, sizeof out->store);

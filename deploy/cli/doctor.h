@@ -21,7 +21,7 @@ struct doctor_settings { /* of the file; empty and 0 where it has none */
     char listen[256], advertise[256];
     char coordinator[COORDINATORS_LIST], store[1024];
     char folder[LIMIT_PATH]; /* data_dir, cache or checkpoint.dir */
-    char keys[LIMIT_PATH], allow[LIMIT_PATH];
+    char keys[LIMIT_PATH], allow[LIMIT_PATH], signers[LIMIT_PATH];
     uint32_t shards; /* of this server */
     uint64_t memory, disk, disk_free;
     bool cuda; /* backend: cuda */

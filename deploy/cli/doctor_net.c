@@ -2,6 +2,7 @@
  * calendar; and of its keys. */
 #include "deploy/cli/doctor.h"
 #include "proto/base/file.h"
+#include "proto/job/signature.h"
 #include "proto/net/keyfile.h"
 #include "proto/net/keylist.h"
 #include "proto/net/name.h"
@@ -230,6 +231,17 @@ static void list_look(struct doctor_report *r, const char *path)
     keylist_free(list);
 }
 
+static void signers_look(struct doctor_report *r, const char *path)
+{
+    struct signature_signers *signers = NULL;
+    struct err e;
+    if (signature_signers_read(path, &signers, &e) != 0)
+        doctor_wrong(r, "checkpoint_signers: %s", e.text);
+    else
+        doctor_fine(r, "checkpoint_signers: %s can be read", path);
+    signature_signers_free(signers);
+}
+
 void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r)
 {
     const struct doctor_settings *s = h->settings;
@@ -244,4 +256,6 @@ void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r)
     }
     if (s->allow[0] != '\0')
         list_look(r, s->allow);
+    if (s->signers[0] != '\0')
+        signers_look(r, s->signers);
 }

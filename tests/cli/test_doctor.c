@@ -379,6 +379,14 @@ START_TEST(keys_that_others_may_read_and_lists_that_others_may_write)
 }
 END_TEST
 
+START_TEST(signers_that_cannot_be_read)
+{
+    (void)snprintf(settings.signers, sizeof settings.signers, "/nowhere/signers");
+    has("keys", "checkpoint_signers: cannot read the list of signers /nowhere/signers: No such "
+                "file or directory");
+}
+END_TEST
+
 START_TEST(names_without_an_address)
 {
     machine.no_name = "c.example";
@@ -503,6 +511,7 @@ int main(void)
     tcase_add_test(t, pages_that_cost);
     tcase_add_test(t, calendars_that_differ);
     tcase_add_test(t, keys_that_others_may_read_and_lists_that_others_may_write);
+    tcase_add_test(t, signers_that_cannot_be_read);
     tcase_add_test(t, names_without_an_address);
     tcase_add_test(t, gpus_that_cannot_be_used);
     tcase_add_test(t, a_gpu_that_is_asked_for_and_absent);
