@@ -11,14 +11,20 @@
 #include <unistd.h>
 
 #define GIB (1024.0 * 1024 * 1024)
+#define UNITS_DATA "/var/lib/shoal"
 #define SLOW_MB_S 50.0
 #define SLOW_SYNC_MS 50.0
 
-/* The folder of the settings, or of its parents the innermost that is there; "": there is none to
- * look at. */
+/* The folder of the settings, or of its parents the innermost that is there; of a server or
+ * coordinator without one that of the units; "": there is none to look at. */
 static void folder_there(const struct doctor_host *h, char out[LIMIT_PATH])
 {
-    (void)snprintf(out, LIMIT_PATH, "%s", h->settings->folder);
+    const struct doctor_settings *s = h->settings;
+    char units[DOCTOR_PATH];
+    (void)snprintf(out, LIMIT_PATH, "%s", s->folder);
+    if (out[0] == '\0' && (s->kind == DOCTOR_SERVER || s->kind == DOCTOR_COORDINATOR) &&
+        access(doctor_below(h, units, UNITS_DATA), F_OK) == 0)
+        (void)snprintf(out, LIMIT_PATH, "%.*s", LIMIT_PATH - 1, units);
     while (out[0] != '\0' && access(out, F_OK) != 0) {
         char *slash = strrchr(out, '/');
         if (slash == NULL)
@@ -38,8 +44,8 @@ void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r)
         return;
     if (h->probe->disk(folder, &d, &e) != 0)
         doctor_wrong(r,
-                     "%s cannot be written: %s; give it to the daemon's user, or run shoal doctor "
-                     "as that user",
+                     "%s cannot be written: %s; free some of it where it is full, else give it to "
+                     "the daemon's user, or run shoal doctor as that user",
                      folder, e.text);
     else if (d.sync_ms > SLOW_SYNC_MS)
         doctor_wrong(r,
@@ -128,7 +134,7 @@ static void reports_look(struct doctor_report *r, const char *folder)
 /* The folder of the settings, and those of the units. */
 void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r)
 {
-    static const char *const places[] = {"/var/lib/shoal", "/var/cache/shoal"};
+    static const char *const places[] = {UNITS_DATA, "/var/cache/shoal"};
     char path[DOCTOR_PATH], below[DOCTOR_PATH];
     struct file_walk w;
     const char *name;

@@ -242,6 +242,30 @@ static void signers_look(struct doctor_report *r, const char *path)
     signature_signers_free(signers);
 }
 
+/* The keys that units are handed. A user that may not look into their folder sees none. */
+static void unit_keys_look(const struct doctor_host *h, struct doctor_report *r)
+{
+    char folder[DOCTOR_PATH], path[DOCTOR_PATH];
+    struct file_walk w;
+    const char *name;
+    uint32_t wrong = r->problems, count = 0;
+    (void)file_walk_open(&w, doctor_below(h, folder, "/etc/shoal/keys"));
+    while ((name = file_walk_next(&w)) != NULL) {
+        struct keyfile *keys = NULL;
+        struct err e;
+        size_t bytes = strlen(name);
+        if (bytes < 5 || strcmp(name + bytes - 4, ".key") != 0)
+            continue;
+        count++;
+        if (keyfile_load(doctor_join(path, folder, name), &keys, &e) == SHOAL_E_DENIED)
+            doctor_wrong(r, "%s", e.text);
+        keyfile_free(keys);
+    }
+    file_walk_close(&w);
+    if (count > 0 && r->problems == wrong)
+        doctor_fine(r, "%u keys in %s are their owners' alone", count, folder);
+}
+
 void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r)
 {
     const struct doctor_settings *s = h->settings;
@@ -253,7 +277,8 @@ void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r)
         else
             doctor_fine(r, "keys: %s is this user's alone", s->keys);
         keyfile_free(keys);
-    }
+    } else
+        unit_keys_look(h, r);
     if (s->allow[0] != '\0')
         list_look(r, s->allow);
     if (s->signers[0] != '\0')

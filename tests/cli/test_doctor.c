@@ -279,8 +279,8 @@ START_TEST(a_disk_that_is_slow_or_cannot_be_written)
     has("disk", want);
     machine.disk_wrong = "Read-only file system";
     (void)snprintf(want, sizeof want,
-                   "%s/data cannot be written: Read-only file system; give it to the daemon's "
-                   "user, or run shoal doctor as that user",
+                   "%s/data cannot be written: Read-only file system; free some of it where it is "
+                   "full, else give it to the daemon's user, or run shoal doctor as that user",
                    root);
     has("disk", want);
 }
@@ -376,6 +376,37 @@ START_TEST(keys_that_others_may_read_and_lists_that_others_may_write)
                    "keygen for each daemon and person), or correct allow",
                    settings.allow);
     has("keys", want);
+}
+END_TEST
+
+/* A file of a unit names neither: systemd hands them over. */
+START_TEST(the_folder_and_the_keys_of_units_are_looked_at)
+{
+    char want[4096], key[256], pub[KEYFILE_KEY];
+    struct err e;
+    settings.folder[0] = settings.keys[0] = '\0';
+    look();
+    ck_assert_str_eq(all(), "");
+    put("/etc/shoal/keys/readme", "");
+    path_of(key, sizeof key, "/etc/shoal/keys/server-1.key");
+    ck_assert_int_eq(keyfile_make(key, NULL, pub, &e), 0);
+    put("/var/lib/shoal/server-1/name", "s");
+    look();
+    ck_assert_str_eq(all(), "");
+    ck_assert_int_eq(chmod(key, 0440), 0);
+    (void)snprintf(want, sizeof want,
+                   "%s: mode 0440 lets others than its owner at the key: chmod 0400 %s, and make a "
+                   "new one (shoal keygen) if somebody may have read it",
+                   key, key);
+    has("keys", want);
+    ck_assert_int_eq(chmod(key, 0400), 0);
+    machine.disk_wrong = "No space left on device";
+    (void)snprintf(want, sizeof want,
+                   "%s/var/lib/shoal cannot be written: No space left on device; free some of it "
+                   "where it is full, else give it to the daemon's user, or run shoal doctor as "
+                   "that user",
+                   root);
+    has("disk", want);
 }
 END_TEST
 
@@ -511,6 +542,7 @@ int main(void)
     tcase_add_test(t, pages_that_cost);
     tcase_add_test(t, calendars_that_differ);
     tcase_add_test(t, keys_that_others_may_read_and_lists_that_others_may_write);
+    tcase_add_test(t, the_folder_and_the_keys_of_units_are_looked_at);
     tcase_add_test(t, signers_that_cannot_be_read);
     tcase_add_test(t, names_without_an_address);
     tcase_add_test(t, gpus_that_cannot_be_used);
