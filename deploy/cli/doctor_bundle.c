@@ -224,8 +224,9 @@ static const char *packer_of(const char *path)
 static int pack(const struct bundle *b, const char *path, struct err *e)
 {
     const char *const argv[] = {
-        "tar",       packer_of(path),         "--create",    "--file", path, "--owner=0",
-        "--group=0", "--exclude=.shoal-lock", "--directory", b->dir,   ".",  NULL};
+        "tar",       packer_of(path),         "--create",      "--file",      path,   "--owner=0",
+        "--group=0", "--exclude=.shoal-lock", "--force-local", "--directory", b->dir, ".",
+        NULL};
     const struct process_options options = {.in = PROCESS_NULL};
     struct process p;
     mode_t before = umask(077); /* it tells of this machine */

@@ -87,6 +87,8 @@ def a_bundle_has_what_is_needed_and_no_secret(space):
         for word in (secret, "COMMAND-SECRET", "COMMENT-SECRET"):
             assert word.encode() not in whole, word
         assert b"data_dir" in whole or config == job
+    got = subprocess.run([SHOAL, "doctor", "--bundle", "host:1.tar.gz"], cwd=space.path, capture_output=True, text=True, check=False)
+    assert got.returncode == 0 and "doctor.json" in " ".join(subprocess.run(["tar", "--force-local", "-tf", space / "host:1.tar.gz"], capture_output=True, text=True, check=True).stdout.split()), got
     got = shoal("doctor", "--bundle", space / "b.zip")
     assert got.returncode == 64 and "ends in .tar.zst or .tar.gz" in got.stderr, got
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("shoal-doctor-*"))
