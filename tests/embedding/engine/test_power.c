@@ -347,11 +347,14 @@ static int do_out(struct rig *s, const struct entry *o, struct err *e)
     int rc = engine_give(s->g, tablet, on_given, h, e);
     while (rc == 0 && h->status == 1 && embedding_env_step(&s->env))
         ;
-    if (rc == 0 && (h->status != 0 || s->fatal > 0))
-        rc = SHOAL_E_AGAIN;
-    if (rc != 0) {
+    bool given = rc == 0 && h->status == 0;
+    if (rc != 0 || !given || s->fatal > 0) {
+        if (given) { /* it has replaced the image of another tablet */
+            free(h->image);
+            *h = (struct held){0};
+        }
         h->status = 0;
-        return rc;
+        return rc != 0 ? rc : SHOAL_E_AGAIN;
     }
     h->number = o->cut;
     h->tablet = tablet;
