@@ -260,8 +260,11 @@ static bool greet(struct coord_job *j, uint32_t shard)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
-    /* one job at a time uses these tables, and runs are drawn rising */
-    w.u.CUT_KEEP.runs = j->at.run;
+    /* one job at a time uses these tables, and runs are drawn rising; RUN_DROP of a run that is
+     * over goes only to shards that are set up, and no other shard takes a tablet with its marks */
+    bool over = !coord_phase_running(j) && !coord_checkpoint_opening(j) &&
+                !coord_from_loading(&j->at); /* taking a load back needs its run */
+    w.u.CUT_KEEP.runs = j->at.run + over;
     w.u.CUT_KEEP.tables = j->numbers; /* 0 when no slot has tables: all */
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }

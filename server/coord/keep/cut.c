@@ -407,6 +407,9 @@ void coord_cut_run_drop(struct coord_job *j)
                                                 .set_up = loading ? NULL : &j->setup,
                                                 .owner = j->at.run,
                                                 .on_done = run_dropped});
+    for (uint32_t i = 0; i < LIMIT_SHARDS; i++)
+        if (!j->setup.shard[i].done)
+            j->setup.shard[i].greeted = false; /* the greeting drops the run (setup.c) */
     if (j->at.best_cut != 0)
         coord_cut_drop(j, j->at.best_cut);
 }

@@ -6,6 +6,7 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
 #include "server/coord/keep/checkpoint_keep.h"
+#include "server/coord/keep/cut.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -159,6 +160,24 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
         ck_assert(m->map_epoch == 3 && m->tablet_count == TABLETS && m->cluster_high == 1);
         ck_assert_uint_eq(asked[0].frame_bytes, TABLETS * sizeof shard_of[0]);
     }
+}
+END_TEST
+
+/* A shard that comes when the job is over may have missed RUN_DROP, which goes only to shards that
+ * are set up: its tablets would have marks of a run that no other shard opens, and no shard would
+ * take them. A shard that was greeted before, and is not set up, is greeted again. */
+START_TEST(shard_that_comes_after_the_job_drops_its_run)
+{
+    job_make("ssp");
+    struct coord_job *j = &c->slot[0];
+    j->at.from = _i == 2 ? FROM_TO_START : FROM_NOTHING;
+    if (_i != 1)
+        j->at.phase = PHASE_DONE;
+    coord_setup_greet(j);
+    ck_assert_uint_eq(nth(count - 1, WIRE_TYPE_CUT_KEEP)->u.CUT_KEEP.runs, RUN + (_i == 0));
+    ck_assert(j->setup.shard[0].greeted && j->setup.shard[1].greeted);
+    coord_cut_run_drop(j);
+    ck_assert(j->setup.shard[0].greeted && !j->setup.shard[1].greeted);
 }
 END_TEST
 
@@ -410,6 +429,7 @@ int main(void)
     Suite *s = suite_create("setup");
     TCase *t = suite_case(s, "setup", 60, setup, NULL);
     tcase_add_loop_test(t, shard_that_comes_is_told_map_names_and_cuts, 0, 5);
+    tcase_add_loop_test(t, shard_that_comes_after_the_job_drops_its_run, 0, 3);
     tcase_add_loop_test(t, shard_that_is_not_ready_has_the_map_once, 0, 3);
     tcase_add_test(t, shard_whose_early_map_is_dropped_is_sent_it_again);
     tcase_add_loop_test(t, shard_is_set_up_in_order, 0, 3);
