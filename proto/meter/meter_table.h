@@ -139,7 +139,7 @@
     X(SHARD_READY, GAUGE, "shoal_shard_ready", "", "shard,server", "c", \
       "1: the shard, by its number, was heard within the lease and has its rows") \
     X(SHARD_SILENT, GAUGE, "shoal_shard_silent_seconds", "seconds", "shard,server", "c", \
-      "Since the shard was last heard") \
+      "Since the shard's copy on that server was last heard") \
     X(COPIES, GAUGE, "shoal_copies", "", "shard,state", "c", \
       "With replicas: copies of a shard, state: wanted, in_sync") \
     X(PROBLEMS, GAUGE, "shoal_problems", "", "", "c", \

@@ -25,22 +25,37 @@
 
 /* ---- the fleet ---- */
 
+static uint64_t silent_ns(const struct coord_fleet *f, const struct coord_shard *s)
+{
+    return SAT_SUB(env_now_ns(f->env), s->beat_ns);
+}
+
 static void shard_put(const struct coord_fleet *f, uint32_t shard, struct meter_sheet *out)
 {
     const struct coord_shard *s = &f->members.shard[shard];
     const struct coord_copies_of *copies = coord_copies_shard(f, shard);
-    uint64_t lease_ns = f->options.lease_ms * UINT64_C(1000000), silent_ns = 0;
+    uint64_t lease_ns = f->options.lease_ms * UINT64_C(1000000);
     char number[16];
     (void)snprintf(number, sizeof number, "%u", shard);
-    if (s->seen)
-        silent_ns = SAT_SUB(env_now_ns(f->env), s->beat_ns);
-    bool there = s->seen && s->ready && silent_ns <= lease_ns;
+    bool there = s->seen && s->ready && silent_ns(f, s) <= lease_ns;
     meter_put(out, SHARD_READY, there, number, s->server, NULL);
     if (s->seen)
-        meter_put(out, SHARD_SILENT, (double)silent_ns * NS, number, s->server, NULL);
+        meter_put(out, SHARD_SILENT, (double)silent_ns(f, s) * NS, number, s->server, NULL);
     if (copies != NULL && copies->term != 0) {
         meter_put(out, COPIES, __builtin_popcount(copies->in_sync), number, "in_sync", NULL);
         meter_put(out, COPIES, f->options.replicas, number, "wanted", NULL);
+    }
+}
+
+static void followers_put(const struct coord_fleet *f, struct meter_sheet *out)
+{
+    char number[16];
+    COORD_EACH_FOLLOWER(f, s, p, follower)
+    {
+        (void)snprintf(number, sizeof number, "%u", s);
+        if (follower->seen)
+            meter_put(out, SHARD_SILENT, (double)silent_ns(f, follower) * NS, number,
+                      follower->server, NULL);
     }
 }
 
@@ -52,6 +67,7 @@ static void fleet_put(struct coord *c, struct meter_sheet *out)
     uint64_t left = 0;
     COORD_EACH_SHARD (&f->members, s)
         shard_put(f, s, out);
+    followers_put(f, out);
     for (uint32_t t = 0; m->kind != MOVES_NONE && t < MIN(m->tablets, f->cluster.tablets); t++)
         left += m->goal[t] != f->cluster.shard_of[t];
     meter_put(out, SHARDS_WANTED, coord_member_count(&f->members), NULL);

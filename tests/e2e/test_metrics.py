@@ -272,5 +272,38 @@ def a_crowd_at_the_port_is_bounded(space):
         assert got(port, "/healthz")[0] == 200 and fleet.state()["servers"][0]["ready"]
 
 
+def a_killed_server_raises_its_alert(space):
+    """A real Prometheus with the rules that ship: the alert comes when a server is killed, and goes when it is back."""
+    program = shutil.which("prometheus")
+    if program is None:
+        raise Skip("needs prometheus")
+    rules = TABLE.parents[1] / "monitoring/shoal.rules.yml"
+    with Watched(space).up() as fleet:
+        port = free_port()
+        (space / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{rules}]\nscrape_configs:\n  - job_name: shoal\n    static_configs:\n"
+            f"      - targets: {json.dumps([f'127.0.0.1:{p}' for p in fleet.port.values()])}\n", encoding="utf-8")
+        fleet.start("prometheus", f"--config.file={space / 'prometheus.yml'}", f"--storage.tsdb.path={space / 'tsdb'}", "--log.level=error",
+                    f"--web.listen-address=127.0.0.1:{port}", program=program)
+
+        def asked(path):
+            status, text = got(port, path)
+            return json.loads(text)["data"] if status == 200 else {}
+
+        def up():
+            return {r["metric"]["instance"]: r["value"][1] for r in asked("/api/v1/query?query=up").get("result", [])}
+
+        def firing():
+            return {(a["labels"]["alertname"], a["labels"].get("server")) for a in asked("/api/v1/alerts").get("alerts", []) if a["state"] == "firing"}
+
+        within(60, "all daemons to be scraped", lambda: len(up()) == 4 and set(up().values()) == {"1"})
+        within(20, "the servers to be ready", lambda: got(fleet.port["s1"], "/readyz")[0] == 200)
+        assert not firing(), firing()
+        fleet.kill("s1")
+        within(60, "the alert", lambda: ("ShoalServerAway", "s1") in firing())
+        fleet.server("s1", "--set", f"metrics=127.0.0.1:{fleet.port['s1']}", "--set", "shards=2", "--set", "memory=256MiB")
+        within(60, "the alert to clear", lambda: not firing())
+
+
 if __name__ == "__main__":
-    main([every_metric_is_told_and_true, a_server_says_why_it_is_not_ready, others_need_a_token, a_crowd_at_the_port_is_bounded])
+    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_server_says_why_it_is_not_ready, others_need_a_token, a_crowd_at_the_port_is_bounded])
