@@ -92,6 +92,11 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
         int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
         if (rc == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
             continue; /* a coordinator that was killed is restarted and goes on */
+        if (rc == SHOAL_E_UNAVAILABLE)
+            err_wrap(e, rc,
+                     "run %" PRIu64 " was taken and does not need this command, which has "
+                     "waited for the coordinator for %d s",
+                     run, SILENCE_MAX_MS / 1000);
         if (rc != 0)
             return rc;
         silent_ms = 0;

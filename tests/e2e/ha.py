@@ -113,6 +113,7 @@ def killed_coordinators_leave_the_undisturbed_digest(space):
         rng = random.Random(47)
         while len(took) < KILLS and submission.poll() is None:
             time.sleep(rng.uniform(0.5, 1.5))
+            within(15, "one to lead", fleet.leader)
             who = fleet.leader()
             took.append(fleet.kill(who))
             fleet.coordinate(who)
