@@ -73,7 +73,7 @@ def main():
     copy(tree, touched)
     # The house's own rules, with the program of the walk in the place of all others.
     text = re.sub(r"^shoal_room\([^)]*\)", lambda m: " ".join(m[0].split()), (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"), flags=re.M)
-    rooms = ("shoal_base", "shoal_job", "shoal_metric", "shoal_net", r"shoal_coord\w*")
+    rooms = ("shoal_base", "shoal_job", "shoal_metric", "shoal_meter", "shoal_net", r"shoal_coord\w*")
     keep = [line for line in text.split("\n") if not re.match(r"shoal_room\(|shoal_program\(|add_subdirectory\(dense|target_link_libraries\(shoal_worker|add_library\(shoal_worker", line)
             or re.match(rf"shoal_room\(({'|'.join(rooms)}) ", line)]
     text = "\n".join(keep).split("if(SHOAL_TESTS)")[0]
