@@ -14,6 +14,7 @@
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/rng.h"
+#include "server/coord/core/phase.h"
 #include "server/coord/fleet/add.h"
 #include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
@@ -257,6 +258,15 @@ static void leave_and_join(struct rng *r, bool may_leave)
     coord_fleet_end(f);
 }
 
+/* Marks count until the job is over, which its client learns later. RUN_DROP reaches one shard
+ * after the other: a tablet that moves from a shard that has dropped the run to one that has not
+ * yet has no marks there. */
+static void marks_check(void)
+{
+    if (cluster.coord != NULL && coord_phase_running(&cluster.coord->slot[0]))
+        oracle_marks();
+}
+
 /* Runs until an instant or the job's end, with plans all the time. True: the job is over. */
 static bool run(struct rng *r, uint64_t until)
 {
@@ -267,6 +277,7 @@ static bool run(struct rng *r, uint64_t until)
         plan(r);
         uint32_t before = cluster.coord != NULL ? cluster.coord->fleet.moves.moved : 0;
         over = cluster_run(&cluster, step);
+        marks_check();
         if (cluster.coord == NULL || cluster.coord->fleet.moves.moved <= before)
             continue;
         tally->moved += cluster.coord->fleet.moves.moved - before;
@@ -370,7 +381,6 @@ static void job_suffers(struct rng *r, const struct kind *k, bool faults)
         over = run_to_fault(r, k, i);
         if (over || (cluster.options.replicas > 1 && !in_sync(NULL)))
             continue;
-        oracle_marks();
         tally->struck += goes_back();
         uint64_t until = strike(r);
         over = run(r, in((5 + rng_below(r, rng_below(r, 2) == 0 ? 200 : 4000)) * MS));
@@ -472,8 +482,6 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     bool settled = cluster_settle(&cluster, in(BOUND));
     ck_assert_msg(settled, "%s: the shards do not come back", who);
     struct oracle_rows rows;
-    /* marks are not checked: the job is over, and a tablet may move from a shard that has dropped
-     * the run to one that has not yet */
     oracle_rows_take(&rows);
     if (sim_one_job_counts(k->model))
         oracle_rows_count(&rows, counts, SIM_ONE_JOB_VALUES, EPOCHS);
