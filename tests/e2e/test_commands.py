@@ -127,7 +127,7 @@ AS = {
         "shoal status ...": f"shoal status {RUN} --json",
         "shoal digest ... [TABLE]": f"shoal digest {RUN} emb",
         "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",
-        "shoal top ... [-b] [-n N] [--sort KEY]": f"shoal top {RUN} -b -n 2 --sort rows",
+        "shoal top ... [-b] [-n N] [--sort KEY]": "shoal top --coordinator tcp://GOING -b -n 2 --sort rows",
         "shoal tables ... [TABLE] [--what-if RULE=VALUE]": f"shoal tables {RUN} emb --what-if memory=1M",
         "shoal tables ... [TABLE] --heat": "shoal tables --coordinator tcp://GOING emb --heat",
         "shoal tables --sample JOB.yaml [--share P]": "shoal tables --sample job.yaml --share 0.5",
