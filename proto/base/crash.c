@@ -10,7 +10,6 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -245,6 +244,12 @@ void crash_thread(void)
     if (!has)
         has = sigaltstack(&s, NULL) == 0;
 #endif
+}
+
+void crash_unblock(sigset_t *set)
+{
+    for (int i = 0; i < SIGNALS; i++)
+        (void)sigdelset(set, signals[i].signo);
 }
 
 bool crash_is_report(const char *name)

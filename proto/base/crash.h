@@ -11,6 +11,7 @@
 #ifndef PROTO_BASE_CRASH_H
 #define PROTO_BASE_CRASH_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -34,6 +35,9 @@ void crash_folder(const char *folder);
 /* Gives the calling thread a stack for the handler, so that the overflow of its own stack is
  * reported, too. crash_begin does it for the main thread. Costs nothing when called again. */
 void crash_thread(void);
+/* Takes the signals above out of a set that a thread will block: the kernel ends a process whose
+ * fault is blocked without any report. */
+void crash_unblock(sigset_t *set);
 
 /* True for the name of a report. */
 bool crash_is_report(const char *name);

@@ -8,6 +8,7 @@
 #include "proto/http/http.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/crash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/secret.h"
@@ -177,6 +178,7 @@ static void *http_thread(void *argument)
     struct pollfd at[2] = {{.fd = info->epoll_fd, .events = POLLIN},
                            {.fd = h->wake, .events = POLLIN}};
     (void)pthread_setname_np(pthread_self(), "http");
+    crash_thread();
     while (at[1].revents == 0) {
         MHD_UNSIGNED_LONG_LONG ms = 1000;
         if (MHD_get_timeout(h->daemon, &ms) != MHD_YES)
@@ -239,11 +241,12 @@ static int daemon_start(struct http *h, int fd, struct err *e)
     return 0;
 }
 
-/* The signals of the daemon are for its other threads. */
+/* The signals of the daemon are for its other threads; a fault of this one is reported. */
 static int thread_start(struct http *h, struct err *e)
 {
     sigset_t all, before;
     sigfillset(&all);
+    crash_unblock(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&h->thread, NULL, http_thread, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

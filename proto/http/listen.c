@@ -2,6 +2,7 @@
 #include "proto/http/listen.h"
 
 #include "proto/base/file.h"
+#include "proto/base/secret.h"
 #include "proto/http/http.h"
 
 #include <arpa/inet.h>
@@ -82,36 +83,29 @@ int listen_parse(const char *text, struct listen_place *out, struct err *e)
     return 0;
 }
 
-/* A credential of a systemd unit is in a folder of root, who gives the group the right to read. */
-static bool is_credential(const char *path)
-{
-    const char *folder = getenv("CREDENTIALS_DIRECTORY");
-    return folder != NULL && strncmp(path, folder, strlen(folder)) == 0;
-}
-
 int listen_token(const char *path, char out[LISTEN_TOKEN_MAX], struct err *e)
 {
-    struct stat st;
-    char *text;
-    size_t bytes;
-    if (stat(path, &st) != 0)
-        return err_set(e, SHOAL_E_NOINPUT, "metrics_token: %s: %s", path, strerror(errno));
-    if ((st.st_mode & (is_credential(path) ? 037 : 077)) != 0)
+    struct stat st = {.st_mode = 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
+    ssize_t bytes = -1;
+    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & secret_file_forbids(path)) == 0)
+        bytes = read(fd, out, LISTEN_TOKEN_MAX - 1);
+    saved = errno;
+    if (fd >= 0)
+        close(fd);
+    if ((st.st_mode & secret_file_forbids(path)) != 0)
         return err_set(e, SHOAL_E_DENIED,
                        "metrics_token: %s: mode %04o lets others than its owner read it: chmod "
                        "0400 %s, and make another token",
                        path, (unsigned)(st.st_mode & 07777), path);
-    if (file_read_whole(path, LISTEN_TOKEN_MAX - 1, &text, &bytes) != 0)
-        return err_set(e, SHOAL_E_NOINPUT, "metrics_token: %s: %s", path, strerror(errno));
-    while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r'))
-        text[--bytes] = '\0';
-    bool good = bytes >= HTTP_TOKEN_LEAST && strlen(text) == bytes;
-    for (size_t i = 0; good && i < bytes; i++)
-        good = text[i] > ' ' && text[i] < 127;
-    if (good)
-        memcpy(out, text, bytes + 1);
-    memset(text, 0, bytes);
-    free(text);
+    if (bytes < 0)
+        return err_set(e, SHOAL_E_NOINPUT, "metrics_token: %s: %s", path, strerror(saved));
+    while (bytes > 0 && (out[bytes - 1] == '\n' || out[bytes - 1] == '\r'))
+        bytes--;
+    out[bytes] = '\0';
+    bool good = st.st_size < (off_t)LISTEN_TOKEN_MAX && bytes >= (ssize_t)HTTP_TOKEN_LEAST;
+    for (ssize_t i = 0; good && i < bytes; i++)
+        good = out[i] > ' ' && out[i] < 127;
     if (good)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
@@ -120,13 +114,19 @@ int listen_token(const char *path, char out[LISTEN_TOKEN_MAX], struct err *e)
                    path, HTTP_TOKEN_LEAST, LISTEN_TOKEN_MAX - 2);
 }
 
-/* The socket that a daemon which was killed has left. */
+/* Removes the socket that a daemon has left: one at which no process listens. */
 static void stale_remove(const struct listen_place *place)
 {
     const char *path = ((const struct sockaddr_un *)&place->address)->sun_path;
     struct stat st;
-    if (place->address.ss_family == AF_UNIX && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+    if (place->address.ss_family != AF_UNIX || lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&place->address, place->bytes) != 0 &&
+        errno == ECONNREFUSED)
         (void)file_unlink(path);
+    if (fd >= 0)
+        close(fd);
 }
 
 int listen_open(const char *text, const struct listen_place *place, int *out, struct err *e)
@@ -145,6 +145,6 @@ int listen_open(const char *text, const struct listen_place *place, int *out, st
         close(fd);
     const char *advice = "";
     if (saved == EADDRINUSE)
-        advice = ": another daemon serves there: give each on this machine a port of its own";
+        advice = ": another daemon serves there: give each on this machine an address of its own";
     return err_set(e, SHOAL_E_UNAVAILABLE, "metrics: %s: %s%s", text, strerror(saved), advice);
 }

@@ -19,9 +19,11 @@ struct listen_place {
 /* "HOST:PORT", "[ADDRESS]:PORT" or "unix:/PATH". CONFIG. */
 int listen_parse(const char *text, struct listen_place *out, struct err *e);
 /* Reads the token of a file that only its owner, or for a systemd credential its group, may read:
- * one word of HTTP_TOKEN_LEAST characters at least. NOINPUT, DENIED, CONFIG. */
+ * one word of HTTP_TOKEN_LEAST characters at least. out: memory of secret.h. NOINPUT, DENIED,
+ * CONFIG. */
 int listen_token(const char *path, char out[LISTEN_TOKEN_MAX], struct err *e);
-/* Binds and listens. A stale unix socket of the same name is replaced. UNAVAILABLE. */
+/* Binds and listens. A unix socket of the same name is replaced when no process listens at it.
+ * UNAVAILABLE. */
 int listen_open(const char *text, const struct listen_place *place, int *fd, struct err *e);
 
 #endif

@@ -27,13 +27,6 @@ bool keyfile_key_ok(const char *text)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool is_credential(const char *path)
-{
-    const char *folder = text_or(getenv("CREDENTIALS_DIRECTORY"), "");
-    size_t n = strlen(folder);
-    return n > 0 && strncmp(path, folder, n) == 0 && path[n] == '/';
-}
-
 /* Checks the open descriptor, because another file could take the name after a check by name. */
 static int modes_check(const char *path, int fd, struct err *e)
 {
@@ -42,7 +35,7 @@ static int modes_check(const char *path, int fd, struct err *e)
         return err_set(e, SHOAL_E_NOINPUT, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return err_set(e, SHOAL_E_DENIED, "%s is no plain file: a key lies in one", path);
-    if ((st.st_mode & (is_credential(path) ? 037 : 077)) != 0)
+    if ((st.st_mode & secret_file_forbids(path)) != 0)
         return err_set(
             e, SHOAL_E_DENIED,
             "%s: mode %04o lets others than its owner at the key: chmod 0400 %s, and make "

@@ -1,5 +1,6 @@
 /* test_http.c: the HTTP server over real sockets: what it answers, what it refuses, and what peers
  * that send garbage, read slowly or come in crowds can take. */
+#include "proto/base/crash.h"
 #include "proto/base/file.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -17,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct http *http;
@@ -45,10 +47,19 @@ static void large_write(void *context, const struct http_ask *ask, struct http_r
         putc('x', reply->body);
 }
 
+static void fault_write(void *context, const struct http_ask *ask, struct http_reply *reply)
+{
+    static const char *volatile nowhere;
+    (void)context;
+    (void)ask;
+    fputs(nowhere, reply->body);
+}
+
 static const struct http_route route[] = {{"/page", page_write, "page", false},
                                           {"/open", page_write, "open", true},
                                           {"/away", away_write, NULL, false},
-                                          {"/large", large_write, NULL, false}};
+                                          {"/large", large_write, NULL, false},
+                                          {"/fault", fault_write, NULL, false}};
 
 static void setup(void)
 {
@@ -68,7 +79,7 @@ static void teardown(void)
 static int opened(const char *listen, const char *token)
 {
     struct err e = {0};
-    const struct http_options o = {.listen = listen, .token = token, .route = route, .routes = 4};
+    const struct http_options o = {.listen = listen, .token = token, .route = route, .routes = 5};
     return http_open(&o, &http, &e);
 }
 
@@ -246,6 +257,49 @@ START_TEST(http_serves_a_unix_socket_and_replaces_a_stale_one)
 }
 END_TEST
 
+/* Two daemons must not take each other's socket: the first would serve at no name. */
+START_TEST(http_a_unix_socket_that_is_served_is_in_use)
+{
+    char listen[256];
+    (void)snprintf(listen, sizeof listen, "unix:%s/socket", folder);
+    ck_assert_int_eq(opened(listen, ""), 0);
+    struct http *first = http;
+    ck_assert_int_eq(opened(listen, ""), SHOAL_E_UNAVAILABLE);
+    http = first;
+}
+END_TEST
+
+/* The thread of HTTP blocks the signals of the daemon, but not those of faults. */
+START_TEST(http_a_fault_of_its_thread_is_reported)
+{
+    char oldest[512] = "", report[4096] = "";
+    struct file_walk all;
+    int status;
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        (void)dup2(nowhere, STDERR_FILENO);
+        crash_begin("shoal-test");
+        crash_folder(folder);
+        if (opened("127.0.0.1:0", "") == 0)
+            (void)ask("GET /fault" HEAD "\r\n");
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    ck_assert(file_walk_open(&all, folder));
+    for (const char *name; (name = file_walk_next(&all)) != NULL;)
+        (void)snprintf(oldest, sizeof oldest, "%s/%s", folder, name);
+    file_walk_close(&all);
+    FILE *f = fopen(oldest, "re");
+    ck_assert_msg(f != NULL, "there is no report");
+    (void)fread(report, 1, sizeof report - 1, f);
+    fclose(f);
+    ck_assert_msg(strstr(report, ", thread: http\n") != NULL, "%s", report);
+}
+END_TEST
+
 /* A peer that sends nothing, one that sends a byte a second, and one that does not read: all are
  * closed by their age. */
 START_TEST(http_slow_readers)
@@ -333,6 +387,9 @@ int main(void)
     tcase_add_test(c, http_addresses_have_a_form);
     tcase_add_test(c, http_an_address_in_use_is_unavailable);
     tcase_add_test(c, http_serves_a_unix_socket_and_replaces_a_stale_one);
+    tcase_add_test(c, http_a_unix_socket_that_is_served_is_in_use);
+    if (!CRASH_OFF)
+        tcase_add_test(c, http_a_fault_of_its_thread_is_reported);
     tcase_add_test(c, http_slow_readers);
     tcase_add_test(c, http_connections_are_bounded);
     tcase_add_test(c, http_garbage);
