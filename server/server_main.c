@@ -143,7 +143,7 @@ static void pulse_cb(void *context, uint64_t done, uint64_t of)
     p->done = done;
     p->of = of;
     m->pulses++;
-    board_pulse(m->server->board, m->index);
+    board_pulse(m->server->board, m->index, time_monotonic_ns());
 }
 
 static void figures_note(struct member *m)
@@ -285,7 +285,7 @@ static void shown_find(struct member *m, const char *bound, char shown[64])
                      "coordinator at %s is reached is not known: %s; asked again each second, or "
                      "set `advertise`",
                      bound, c->coordinator, e.text);
-        m->pulses++; /* waiting here is progress for systemd */
+        pulse_cb(m, 0, 0); /* waiting here is progress */
         (void)nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     }
     log_info("workers are told %s for %s: the address by which the coordinator is reached; "

@@ -22,7 +22,7 @@ struct loop {
     uint64_t published_ns;          /* the loop's own; 0: not yet */
     /* under the mutex */
     struct meter_sheet shown;
-    bool ready;
+    bool ready, turns; /* turns: it has published */
     char why[BOARD_WHY];
 };
 
@@ -51,22 +51,37 @@ static uint64_t silent_ns(const struct board *b, uint32_t loop)
     return now_ns > pulse_ns ? now_ns - pulse_ns : 0;
 }
 
+/* Whether the loop is ready, and the reason if not. */
+static bool ready_is(struct board *b, uint32_t loop, char why[BOARD_WHY])
+{
+    const struct loop *l = &b->loop[loop];
+    uint64_t ns = silent_ns(b, loop);
+    pthread_mutex_lock(&b->mutex);
+    bool ready = l->ready;
+    memcpy(why, l->why, BOARD_WHY); // 1
+    pthread_mutex_unlock(&b->mutex);
+    if (!ready || ns < BOARD_SILENT_NS)
+        return ready;
+    (void)snprintf(why, BOARD_WHY, "it has made no progress for %" PRIu64 " s",
+                   ns / UINT64_C(1000000000));
+    return false;
+}
+
 static void metrics_write(void *context, const struct http_ask *ask, struct http_reply *reply)
 {
     struct board *b = context;
     const enum meter_format format = meter_text_format(ask->accept);
     struct meter_sheet *own = &b->sheet[b->options.loops];
-    char name[METER_LABEL];
+    char name[METER_LABEL], why[BOARD_WHY];
     meter_clear(own);
     self_put(own, b->options.program, b->options.version);
     for (uint32_t i = 0; i < b->options.loops; i++) {
         name_of(b, i, name);
         pthread_mutex_lock(&b->mutex);
         meter_copy(&b->sheet[i], &b->loop[i].shown); // 1
-        bool ready = b->loop[i].ready;
         pthread_mutex_unlock(&b->mutex);
         meter_put(own, LOOP_SILENT, (double)silent_ns(b, i) * 1e-9, name, NULL);
-        meter_put(own, READY, ready, name, NULL);
+        meter_put(own, READY, ready_is(b, i, why), name, NULL);
     }
     reply->type = meter_text_type(format);
     meter_text_write(reply->body, format, b->sheet, b->options.loops + 1);
@@ -74,12 +89,16 @@ static void metrics_write(void *context, const struct http_ask *ask, struct http
 
 static void health_write(void *context, const struct http_ask *ask, struct http_reply *reply)
 {
-    const struct board *b = context;
+    struct board *b = context;
     char name[METER_LABEL];
     (void)ask;
     for (uint32_t i = 0; i < b->options.loops; i++) {
-        uint64_t ns = silent_ns(b, i);
-        if (ns < BOARD_SILENT_NS)
+        uint64_t ns = silent_ns(b, i), most_ns = BOARD_START_NS;
+        pthread_mutex_lock(&b->mutex);
+        if (b->loop[i].turns)
+            most_ns = BOARD_HANGS_NS;
+        pthread_mutex_unlock(&b->mutex);
+        if (ns < most_ns)
             continue;
         name_of(b, i, name);
         reply->status = 503;
@@ -99,11 +118,7 @@ static void ready_write(void *context, const struct http_ask *ask, struct http_r
     char name[METER_LABEL], why[BOARD_WHY];
     (void)ask;
     for (uint32_t i = 0; i < b->options.loops; i++) {
-        pthread_mutex_lock(&b->mutex);
-        bool ready = b->loop[i].ready;
-        memcpy(why, b->loop[i].why, sizeof why); // 1
-        pthread_mutex_unlock(&b->mutex);
-        if (ready)
+        if (ready_is(b, i, why))
             continue;
         name_of(b, i, name);
         reply->status = 503;
@@ -115,12 +130,12 @@ static void ready_write(void *context, const struct http_ask *ask, struct http_r
 
 /* ---- the loops ---- */
 
-void board_pulse(struct board *b, uint32_t loop)
+void board_pulse(struct board *b, uint32_t loop, uint64_t now_ns)
 {
     if (b == NULL)
         return;
     SHOAL_ASSERT(loop < b->options.loops);
-    atomic_store_explicit(&b->loop[loop].pulse_ns, time_monotonic_ns(), memory_order_relaxed);
+    atomic_store_explicit(&b->loop[loop].pulse_ns, now_ns, memory_order_relaxed);
 }
 
 bool board_wants(struct board *b, uint32_t loop, uint64_t now_ns)
@@ -140,13 +155,14 @@ struct meter_sheet *board_sheet(struct board *b, uint32_t loop)
 void board_publish(struct board *b, uint32_t loop, bool ready, const char *why)
 {
     struct loop *l = &b->loop[loop];
-    board_pulse(b, loop);
     l->published_ns = time_monotonic_ns();
+    board_pulse(b, loop, l->published_ns);
     pthread_mutex_lock(&b->mutex);
     struct meter_sheet before = l->shown;
     l->shown = l->fills;
     l->fills = before;
     l->ready = ready;
+    l->turns = true;
     (void)snprintf(l->why, sizeof l->why, "%s", why);
     pthread_mutex_unlock(&b->mutex);
 }

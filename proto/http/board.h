@@ -3,8 +3,13 @@
  *     loop:  board_pulse while it makes progress; about once a second, when board_wants:
  *            meter_clear(sheet = board_sheet(b, loop)); ..; board_publish(b, loop, ready, why)
  *     http:  /metrics   the newest sheets and the process's own figures
- *            /healthz   200, or 503 and a sentence: a loop made no progress for BOARD_SILENT_NS
- *            /readyz    200, or 503 and a sentence: a loop is not ready, and why
+ *            /healthz   200, or 503 and a sentence: a loop made no progress for BOARD_HANGS_NS
+ *            /readyz    200, or 503 and a sentence: a loop is not ready, and why, or made no
+ *                       progress for BOARD_SILENT_NS
+ *
+ * An orchestrator may kill a daemon by /healthz, so its bounds are those of the units' WatchdogSec
+ * and, until a loop has published for the first time, TimeoutStartSec: one step of a start, such as
+ * the opening of a large row store, takes longer than a step of a loop.
  *
  * A loop never waits for HTTP but for the copy of a sheet, some microseconds. A daemon without
  * `metrics` in its file has no board: NULL, which every function takes. */
@@ -18,6 +23,8 @@
 #include <stdint.h>
 
 #define BOARD_SILENT_NS UINT64_C(5000000000)
+#define BOARD_HANGS_NS UINT64_C(30000000000)
+#define BOARD_START_NS UINT64_C(120000000000)
 #define BOARD_PERIOD_NS UINT64_C(1000000000)
 #define BOARD_WHY 256u
 
@@ -41,7 +48,7 @@ int board_open(const struct board_options *o, struct board **out, struct err *e)
 void board_close(struct board *b);
 
 /* The rest: by the loop's own thread. */
-void board_pulse(struct board *b, uint32_t loop);
+void board_pulse(struct board *b, uint32_t loop, uint64_t now_ns);
 /* True when a sheet is due; false without a board. */
 bool board_wants(struct board *b, uint32_t loop, uint64_t now_ns);
 struct meter_sheet *board_sheet(struct board *b, uint32_t loop);

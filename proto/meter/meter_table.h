@@ -31,7 +31,7 @@
     X(LOG_DROPPED, COUNTER, "shoal_log_lines_left_out", "", "", "scw", \
       "Lines that the bounds of the log left out") \
     X(LOOP_SILENT, GAUGE, "shoal_loop_silent_seconds", "seconds", "loop", "scw", \
-      "Since the loop last made progress; /healthz fails from 5 on") \
+      "Since the loop last made progress; from 5 on it is not ready") \
     X(READY, GAUGE, "shoal_ready", "", "loop", "scw", \
       "1 where /readyz would answer 200 for this loop alone") \
     X(LEFT_OUT, GAUGE, "shoal_series_left_out", "", "", "scw", \

@@ -221,6 +221,19 @@ def a_server_says_why_it_is_not_ready(space):
         within(15, "the server to be ready", lambda: got(port, "/readyz") == (200, "ready\n"))
 
 
+def a_server_that_waits_for_a_name_makes_progress(space):
+    """A start that waits for the coordinator's name hangs in nothing: a probe must not kill it."""
+    with Fleet(space, "f", shards=1) as fleet:
+        port = free_port()
+        fleet.start("s", "--set", f"data_dir={space / 'd'}", "--set", f"listen=tcp://0.0.0.0:{free_port()}", "--set", "insecure_plaintext=true",
+                    "--set", "coordinator=tcp://nothere.invalid:7000", "--set", f"metrics=127.0.0.1:{port}")
+        within(30, "the wait", lambda: "asked again each second" in fleet.said("s"))
+        time.sleep(4)  # three more tries
+        silent = of(scraped(port), "shoal_loop_silent_seconds")
+        assert silent < 3, silent
+        assert got(port, "/healthz")[0] == 200 and got(port, "/readyz")[0] == 503
+
+
 def others_need_a_token(space):
     """Nothing is served to other machines by accident, and a wrong setting is found by --check."""
     base = ["--set", f"data_dir={space / 'd'}", "--set", f"listen=ipc://{space}/s.sock", "--set", "coordinator="]
@@ -306,4 +319,5 @@ def a_killed_server_raises_its_alert(space):
 
 
 if __name__ == "__main__":
-    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_server_says_why_it_is_not_ready, others_need_a_token, a_crowd_at_the_port_is_bounded])
+    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_server_says_why_it_is_not_ready, a_server_that_waits_for_a_name_makes_progress,
+          others_need_a_token, a_crowd_at_the_port_is_bounded])

@@ -1,10 +1,11 @@
 /* test_board.c: what HTTP tells of loops that start, work, are not ready, and hang. */
 #include "proto/http/board.h"
 
+#include "proto/base/time.h"
+
 #include <arpa/inet.h>
 #include <check.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,6 +56,11 @@ static int ask(const char *path)
     return rc;
 }
 
+static uint64_t ago(uint64_t seconds)
+{
+    return time_monotonic_ns() - seconds * UINT64_C(1000000000);
+}
+
 static void publish(uint32_t loop, bool ready, const char *why)
 {
     ck_assert(board_wants(board, loop, UINT64_MAX));
@@ -69,7 +75,7 @@ START_TEST(board_of_none_is_null)
     ck_assert_int_eq(board_open(&o, &board, &e), 0);
     ck_assert_ptr_null(board);
     ck_assert(!board_wants(board, 0, 1));
-    board_pulse(board, 0);
+    board_pulse(board, 0, 1);
     board_close(board);
 }
 END_TEST
@@ -98,17 +104,46 @@ START_TEST(board_tells_a_loop_that_hangs)
     publish(0, true, "");
     publish(1, true, "");
     ck_assert_int_eq(ask("/healthz"), 200);
-    for (int i = 0; i < 11; i++) {
-        board_pulse(board, 0);
-        (void)poll(NULL, 0, 500);
-    }
+    board_pulse(board, 1, ago(31));
     ck_assert_int_eq(ask("/healthz"), 503);
     ck_assert_ptr_null(strstr(answer, "shard-0"));
-    ck_assert_ptr_nonnull(strstr(answer, "shard-1 has made no progress for 5 s"));
+    ck_assert_ptr_nonnull(strstr(answer, "shard-1 has made no progress for 31 s"));
     ck_assert_int_eq(ask("/metrics"), 200);
-    ck_assert_ptr_nonnull(strstr(answer, "shoal_loop_silent_seconds{loop=\"shard-1\"} 5."));
-    board_pulse(board, 1);
+    ck_assert_ptr_nonnull(strstr(answer, "shoal_loop_silent_seconds{loop=\"shard-1\"} 31."));
+    board_pulse(board, 1, ago(0));
     ck_assert_int_eq(ask("/healthz"), 200);
+    board_close(board);
+}
+END_TEST
+
+/* A loop that hangs is no longer ready; a probe does not kill its daemon for one long step. */
+START_TEST(board_a_silent_loop_is_not_ready_and_healthy_for_a_while)
+{
+    ck_assert_int_eq(opened(1), 0);
+    publish(0, true, "");
+    board_pulse(board, 0, ago(6));
+    ck_assert_int_eq(ask("/readyz"), 503);
+    ck_assert_ptr_nonnull(strstr(answer, "shard is not ready: it has made no progress for 6 s\n"));
+    ck_assert_int_eq(ask("/metrics"), 200);
+    ck_assert_ptr_nonnull(strstr(answer, "\nshoal_ready{loop=\"shard\"} 0\n"));
+    ck_assert_int_eq(ask("/healthz"), 200);
+    board_pulse(board, 0, ago(0));
+    ck_assert_int_eq(ask("/readyz"), 200);
+    board_close(board);
+}
+END_TEST
+
+/* A start has steps without a pulse that take longer than those of a loop that turns. */
+START_TEST(board_a_start_may_take_longer)
+{
+    ck_assert_int_eq(opened(1), 0);
+    board_pulse(board, 0, ago(100));
+    ck_assert_int_eq(ask("/healthz"), 200);
+    board_pulse(board, 0, ago(121));
+    ck_assert_int_eq(ask("/healthz"), 503);
+    publish(0, true, "");
+    board_pulse(board, 0, ago(100));
+    ck_assert_int_eq(ask("/healthz"), 503);
     board_close(board);
 }
 END_TEST
@@ -169,6 +204,8 @@ int main(void)
     tcase_add_test(c, board_of_none_is_null);
     tcase_add_test(c, board_is_ready_when_all_loops_are);
     tcase_add_test(c, board_tells_a_loop_that_hangs);
+    tcase_add_test(c, board_a_silent_loop_is_not_ready_and_healthy_for_a_while);
+    tcase_add_test(c, board_a_start_may_take_longer);
     tcase_add_test(c, board_shows_the_newest_sheet_and_the_process);
     tcase_add_test(c, board_of_a_taken_address_is_none);
     tcase_add_test(c, board_settings_are_checked);
