@@ -161,8 +161,8 @@
       "For how long no worker has made progress; 0: some do, or there is no work now") \
     X(EPOCH, GAUGE, "shoal_job_epoch", "", "space,job", "c", \
       "The epoch at hand") \
-    X(JOB_EXAMPLES, COUNTER, "shoal_job_examples", "", "space,job", "c", \
-      "Examples of finished tasks") \
+    X(JOB_EXAMPLES, GAUGE, "shoal_job_examples", "", "space,job", "c", \
+      "Examples of finished tasks; fewer after the job has gone back to a cut") \
     X(JOB_RATE, GAUGE, "shoal_job_examples_per_second", "", "space,job", "c", \
       "Examples a second, by the beats of the workers") \
     X(AUC, GAUGE, "shoal_job_auc_ratio", "ratio", "space,job,of", "c", \
@@ -173,8 +173,8 @@
       "Mean prediction by mean label, of: train, valid") \
     X(LANES, GAUGE, "shoal_job_lanes", "", "space,job,state", "c", \
       "Lanes, state: free, granting, held, closing") \
-    X(LANE_BATCHES, COUNTER, "shoal_lane_batches", "", "space,job,lane", "c", \
-      "Batches of a lane that are done, as far as the coordinator knows") \
+    X(LANE_BATCHES, GAUGE, "shoal_lane_batches", "", "space,job,lane", "c", \
+      "Batches of a lane that are done, as far as the coordinator knows; fewer after going back") \
     X(LANE_BEHIND, GAUGE, "shoal_lane_behind_clocks", "clocks", "space,job,lane", "c", \
       "Batches that a lane is behind the lane that is furthest on") \
     X(TASKS, GAUGE, "shoal_job_tasks", "", "space,job,state", "c", \
@@ -187,8 +187,8 @@
       "Workers whose lease ran out") \
     X(JOB_RESTARTS, COUNTER, "shoal_job_shard_restarts", "", "space,job", "c", \
       "Shards that started again while the job ran") \
-    X(JOB_REFUSED, COUNTER, "shoal_job_refused_batches", "", "space,job", "c", \
-      "Batches with a push that was refused for its values") \
+    X(JOB_REFUSED, GAUGE, "shoal_job_refused_batches", "", "space,job", "c", \
+      "Batches with a push that was refused for its values; fewer after going back") \
     X(JOB_BAD_LINES, COUNTER, "shoal_job_bad_lines", "", "space,job", "c", \
       "Malformed lines that workers have read, those of dead workers too") \
     X(JOB_LANE_SECONDS, COUNTER, "shoal_job_lane_seconds", "seconds", "space,job,stage", "c", \

@@ -132,7 +132,7 @@ def job_values(space, fleet, all_, state, report):
     assert sums("shoal_rows", table="emb") == emb["rows"], (sums("shoal_rows", table="emb"), emb)
     assert sums("shoal_rows") == sum(s["rows"] for s in state["servers"])
     rows = sum(1 for _ in open(space / "train.tsv", encoding="utf-8"))
-    assert of(c, "shoal_job_examples_total") == state["examples"] and report["examples"] == 2 * (rows - BAD), (state["examples"], report["examples"], rows)
+    assert of(c, "shoal_job_examples") == state["examples"] and report["examples"] == 2 * (rows - BAD), (state["examples"], report["examples"], rows)
     assert state["examples"] in (2 * rows, 2 * (rows - BAD)), (state["examples"], rows)
     assert of(c, "shoal_job_epoch") == state["epoch"]
     assert of(c, "shoal_job_bad_lines_total") == 2 * BAD, "two epochs"

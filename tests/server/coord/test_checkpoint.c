@@ -6,6 +6,7 @@
 #include "proto/job/manifest.h"
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/gauges.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
@@ -16,6 +17,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1771,6 +1773,48 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_again)
 }
 END_TEST
 
+/* The value of the sample with this metric and these labels; NAN: there is none. */
+static double sample_of(const struct meter_sheet *s, const struct meter_sheet *of, uint32_t n)
+{
+    const struct meter_sample *want = &of->sample[n];
+    uint32_t end = n + 1 < of->samples ? of->sample[n + 1].text : of->texts;
+    size_t bytes = end - want->text;
+    for (uint32_t i = 0; i < s->samples; i++)
+        if (s->sample[i].id == want->id && s->texts - s->sample[i].text >= bytes &&
+            memcmp(s->text + s->sample[i].text, of->text + want->text, bytes) == 0)
+            return s->number[s->sample[i].number];
+    return NAN;
+}
+
+/* Prometheus takes a fall for a restart, and adds all of the new value to its rates. */
+START_TEST(checkpoint_gone_back_to_lets_no_counter_fall)
+{
+    struct meter_sheet before = {.samples = 0}, after = {.samples = 0};
+    uint32_t compared = 0;
+    rig_start("epochs: 2, consistency: bsp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    run_batches(batches_all() + 30);
+    coord_gauges_put(r.coord, &before);
+    lose(1, SECOND);
+    while (r.coord->slot[0].went_back == 0 || r.coord->slot[0].at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    coord_gauges_put(r.coord, &after);
+    for (uint32_t i = 0; i < before.samples; i++) {
+        double now = sample_of(&after, &before, i), then = before.number[before.sample[i].number];
+        const struct meter_row *row = &meter_rows[before.sample[i].id];
+        if (row->type != METER_COUNTER || isnan(now))
+            continue;
+        ck_assert_msg(now >= then, "%s fell from %g to %g", row->name, then, now);
+        compared++;
+    }
+    ck_assert_uint_ge(compared, 10);
+    meter_free(&before);
+    meter_free(&after);
+    rig_stop();
+}
+END_TEST
+
 /* Runs the job until all lanes are at batch `batches`, then kills a shard. */
 static void lose_at(uint32_t batches)
 {
@@ -2757,6 +2801,7 @@ int main(void)
     tcase_add_test(t, checkpoint_newest_and_last_failure_are_told);
     tcase_add_loop_test(t, checkpoint_that_is_late_is_a_problem, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
+    tcase_add_test(t, checkpoint_gone_back_to_lets_no_counter_fall);
     tcase_add_loop_test(t, checkpoint_gone_back_to_in_vain_ends_the_job, 0, 2);
     tcase_add_test(t, checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
