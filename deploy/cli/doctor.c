@@ -5,9 +5,12 @@
 #include "proto/base/text.h"
 #include "proto/job/keys.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -109,6 +112,17 @@ const char *doctor_below(const struct doctor_host *h, char out[DOCTOR_PATH], con
 {
     (void)snprintf(out, DOCTOR_PATH, "%s%s", h->probe->root, path);
     return out;
+}
+
+int doctor_open(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
 }
 
 void doctor_text(const struct doctor_host *h, const char *path, char *out, size_t bytes)

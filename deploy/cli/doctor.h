@@ -104,6 +104,9 @@ enum { DOCTOR_PATH = 2 * LIMIT_PATH + 256 };
 /* FOLDER/NAME, and a path below the probe's root, cut to DOCTOR_PATH bytes. Both return out. */
 const char *doctor_join(char out[DOCTOR_PATH], const char *folder, const char *name);
 const char *doctor_below(const struct doctor_host *h, char out[DOCTOR_PATH], const char *path);
+/* Opens a plain file of another user's folder for reading. -1: it is none, or a link: root looks
+ * there, and a link could name a file that root alone may read. */
+int doctor_open(const char *path);
 /* The text of a small file below the root, without its last newline; "" where there is none. */
 void doctor_text(const struct doctor_host *h, const char *path, char *out, size_t bytes);
 

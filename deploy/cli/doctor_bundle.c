@@ -11,7 +11,6 @@
 #include "proto/job/keys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +58,9 @@ static void tail_put(struct bundle *b, const char *from, const char *name)
 {
     char piece[1 << 16];
     struct stat st;
-    int fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = doctor_open(from);
     FILE *f = NULL;
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && b->files < FILES_MOST)
+    if (fd >= 0 && fstat(fd, &st) == 0 && b->files < FILES_MOST)
         f = file_in(b, name);
     if (f != NULL) {
         off_t left = MIN(st.st_size, TAIL_BYTES);
@@ -171,7 +170,7 @@ static void machine_put(struct bundle *b)
     static const char *const kernel[] = {"uname", "-a", NULL};
     program_put(b, "journal.txt", journal);
     program_put(b, "uname.txt", kernel);
-    tail_put(b, "/etc/os-release", "os-release");
+    tail_put(b, "/usr/lib/os-release", "os-release"); /* /etc has a link to it */
 }
 
 static void run_put(struct bundle *b, const char *run)

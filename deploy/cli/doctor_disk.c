@@ -3,6 +3,7 @@
 #include "proto/base/crash.h"
 #include "proto/base/file.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -94,16 +95,17 @@ void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
 
 /* ---- crash reports ---- */
 
-/* The first line of a report. */
+/* The first line of a report; "": it cannot be read. */
 static void report_line(const char *path, char out[256])
 {
-    FILE *f = fopen(path, "re");
-    out[0] = '\0';
-    if (f == NULL)
-        return;
-    if (fgets(out, 256, f) != NULL)
-        out[strcspn(out, "\n")] = '\0';
-    (void)fclose(f);
+    int fd = doctor_open(path);
+    ssize_t n = -1;
+    if (fd >= 0) {
+        n = read(fd, out, 255);
+        close(fd);
+    }
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
 }
 
 static void reports_look(struct doctor_report *r, const char *folder)
@@ -128,7 +130,7 @@ static void reports_look(struct doctor_report *r, const char *folder)
     doctor_wrong(r,
                  "%u crash reports in %s, the newest %s: %s; pack what is needed to look into it "
                  "with shoal doctor --bundle FILE.tar.gz, then remove the reports",
-                 count, folder, newest, line);
+                 count, folder, newest, text_unless_empty(line, "it cannot be read"));
 }
 
 /* The folder of the settings, and those of the units. */

@@ -500,6 +500,23 @@ START_TEST(crash_reports_are_found)
 }
 END_TEST
 
+/* Root runs doctor, and another user may name any file a report. */
+START_TEST(a_crash_report_that_is_a_link_is_not_read)
+{
+    char named[200], report_path[200], want[512];
+    put("/data/name", "LINKED-SECRET\n");
+    path_of(named, sizeof named, "/data/name");
+    path_of(report_path, sizeof report_path, "/data/crash-1796000001-shoal-server-7.txt");
+    ck_assert_int_eq(symlink(named, report_path), 0);
+    (void)snprintf(want, sizeof want,
+                   "1 crash reports in %s/data, the newest crash-1796000001-shoal-server-7.txt: "
+                   "it cannot be read; pack what is needed to look into it with shoal doctor "
+                   "--bundle FILE.tar.gz, then remove the reports",
+                   root);
+    has("crashes", want);
+}
+END_TEST
+
 /* ---- the rest ---- */
 
 START_TEST(the_kind_of_a_file_is_that_of_its_name)
@@ -549,6 +566,7 @@ int main(void)
     tcase_add_test(t, a_gpu_that_is_asked_for_and_absent);
     tcase_add_test(t, blas_kernels_that_do_not_fit_the_processor);
     tcase_add_test(t, crash_reports_are_found);
+    tcase_add_test(t, a_crash_report_that_is_a_link_is_not_read);
     tcase_add_test(t, the_kind_of_a_file_is_that_of_its_name);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

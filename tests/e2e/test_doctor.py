@@ -69,6 +69,8 @@ def a_bundle_has_what_is_needed_and_no_secret(space):
     job.write_text(job.read_text().replace(json.dumps(f"cat {train}"), json.dumps({"cmd": f"PASSWORD=COMMAND-SECRET cat {train}"})), encoding="utf-8")
     run_job(job, space / "run")
     (space / "run/server-0/crash-1796000001-shoal-server-1.txt").write_text("shoal-server has crashed: signal 11\n")
+    (space / "shadow").write_text("LINKED-SECRET\n")
+    (space / "run/server-0/crash-1796000002-shoal-server-1.txt").symlink_to(space / "shadow")
     file, _ = server_file(space, keys=str(space / "c.key"), listen=f"ipc://{space}/s.sock", insecure_plaintext=None)
     for config, ending in ((file, "tar.gz"), (job, "tar.gz"), *([(file, "tar.zst")] if shutil.which("zstd") else [])):
         out = space / f"b.{ending}"
@@ -80,11 +82,11 @@ def a_bundle_has_what_is_needed_and_no_secret(space):
         unpacked.mkdir()
         subprocess.run(["tar", "-xf", out, "-C", unpacked], check=True)
         names = {p.name for p in unpacked.iterdir()}
-        assert {"doctor.json", "settings.yaml", "journal.txt", "uname.txt", "log-coordinator.log", "log-server-0.log", "report.json",
+        assert {"doctor.json", "settings.yaml", "journal.txt", "uname.txt", "os-release", "log-coordinator.log", "log-server-0.log", "report.json",
                 "crash-1796000001-shoal-server-1.txt"} <= names and ".shoal-lock" not in names, names
         assert json.loads((unpacked / "doctor.json").read_text())["findings"]
         whole = b"".join(p.read_bytes() for p in unpacked.iterdir())
-        for word in (secret, "COMMAND-SECRET", "COMMENT-SECRET"):
+        for word in (secret, "COMMAND-SECRET", "COMMENT-SECRET", "LINKED-SECRET"):
             assert word.encode() not in whole, word
         assert b"data_dir" in whole or config == job
     got = subprocess.run([SHOAL, "doctor", "--bundle", "host:1.tar.gz"], cwd=space.path, capture_output=True, text=True, check=False)
