@@ -147,14 +147,17 @@ static void ring_say(int fd)
     }
 }
 
-/* The lines of the log come before the backtrace, which may fail where memory is damaged: the
- * kernel then ends the process by the second signal, which is blocked here. */
+/* Standard error comes first, for the disk of the file may hang: then the watchdog's signal is what
+ * is reported. The lines of the log come before the backtrace, which may fail where memory is
+ * damaged: the kernel then ends the process by the second signal, which is blocked here. */
 static void report(int signo, const siginfo_t *info)
 {
     char path[LIMIT_PATH + 128];
     uint64_t seconds = time_wall_ns() / UINT64_C(1000000000);
-    struct out o = {.fd = {file_of(path, seconds), STDERR_FILENO}};
+    struct out o = {.fd = {-1, STDERR_FILENO}};
     head(&o, signo, info, seconds);
+    o.fd[0] = file_of(path, seconds);
+    head(&(struct out){.fd = {o.fd[0], -1}}, signo, info, seconds);
     ring_say(o.fd[0]);
     if (o.fd[0] >= 0) {
         o.first = 1;

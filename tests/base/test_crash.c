@@ -164,6 +164,41 @@ START_TEST(an_overflow_of_a_threads_stack_is_reported)
 }
 END_TEST
 
+static int open_hanging(const char *path, int flags, mode_t mode)
+{
+    (void)path;
+    (void)flags;
+    (void)mode;
+    (void)kill(getpid(), SIGKILL); /* what the service manager does after a while */
+    return -1;
+}
+
+static void on_a_disk_that_hangs(void)
+{
+    static const struct file_ops ops = {.open = open_hanging};
+    file_ops_set(&ops);
+    abort();
+}
+
+/* The watchdog ends a server whose disk hangs, and its folder is on that disk. */
+START_TEST(a_disk_that_hangs_does_not_keep_the_crash_from_the_journal)
+{
+    char err_path[100], *said;
+    size_t bytes;
+    int status;
+    snprintf(err_path, sizeof err_path, "%s/err", dir);
+    pid_t pid = fork();
+    if (pid == 0)
+        child(on_a_disk_that_hangs, err_path);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    ck_assert_int_eq(file_read_whole(err_path, 1u << 20, &said, &bytes), 0);
+    holds(said, "crasher has crashed: signal 6 (SIGABRT, a failed assertion or the watchdog)");
+    holds(said, "thread: base_test_crash\n");
+    free(said);
+}
+END_TEST
+
 START_TEST(the_oldest_reports_are_removed)
 {
     char path[400];
@@ -199,6 +234,7 @@ int main(void)
     tcase_add_test(t, a_signal_from_outside_is_reported_with_its_sender);
     tcase_add_test(t, an_abort_is_reported);
     tcase_add_test(t, an_overflow_of_a_threads_stack_is_reported);
+    tcase_add_test(t, a_disk_that_hangs_does_not_keep_the_crash_from_the_journal);
     tcase_add_test(t, the_oldest_reports_are_removed);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
