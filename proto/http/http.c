@@ -4,7 +4,9 @@
  *
  *  1. A connection is open for HTTP_PATIENCE_NS and a second at most. [test: http_slow_readers]
  *  2. A route is called only for a GET or a HEAD of its path, with the token where one is set.
- *     [test: http_refuses] */
+ *     [test: http_refuses]
+ *  3. A process without a free descriptor cannot accept, and epoll tells of the peer at once again:
+ *     the thread pauses. [test: http_without_a_descriptor_waits] */
 #include "proto/http/http.h"
 
 #include "proto/base/assert.h"
@@ -29,6 +31,7 @@
 
 #define PLAIN "text/plain; charset=utf-8"
 #define BEARER "Bearer "
+#define PAUSE_MS 50
 
 struct connection {
     int fd; /* -1: the place is free */
@@ -170,6 +173,14 @@ static void expire(struct http *h)
             (void)shutdown(h->open[i].fd, SHUT_RDWR); // 1
 }
 
+static bool none_open(const struct http *h)
+{
+    for (uint32_t i = 0; i < HTTP_CONNECTIONS; i++)
+        if (h->open[i].fd >= 0)
+            return false;
+    return true;
+}
+
 static void *http_thread(void *argument)
 {
     struct http *h = argument;
@@ -183,9 +194,11 @@ static void *http_thread(void *argument)
         MHD_UNSIGNED_LONG_LONG ms = 1000;
         if (MHD_get_timeout(h->daemon, &ms) != MHD_YES)
             ms = 1000;
-        (void)poll(at, 2, (int)MIN(ms, 1000));
+        bool none = none_open(h), told = poll(at, 2, (int)MIN(ms, 1000)) > 0;
         (void)MHD_run(h->daemon);
         expire(h);
+        if (told && at[1].revents == 0 && none && none_open(h))
+            (void)poll(&at[1], 1, PAUSE_MS); // 3
     }
     return NULL;
 }

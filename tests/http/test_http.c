@@ -15,10 +15,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct http *http;
@@ -300,6 +302,35 @@ START_TEST(http_a_fault_of_its_thread_is_reported)
 }
 END_TEST
 
+/* A peer that cannot be accepted costs no processor, and is answered once a descriptor is free. */
+START_TEST(http_without_a_descriptor_waits)
+{
+    struct rlimit before, few;
+    struct timespec begun, ended;
+    struct sockaddr_in a = {.sin_family = AF_INET};
+    static const char request[] = "GET /page" HEAD "\r\n";
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    a.sin_port = htons(http_port(http));
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){(rlim_t)fd + 1, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begun), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+    ck_assert_uint_eq(read_all(fd, 1500), 0);
+    ck_assert_int_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended), 0);
+    double took_s =
+        (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) * 1e-9;
+    ck_assert_msg(took_s < 0.2, "%g s of the processor", took_s);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    read_all(fd, 5000);
+    close(fd);
+    ck_assert_int_eq(strncmp(answer, "HTTP/1.1 200", 12), 0);
+}
+END_TEST
+
 /* A peer that sends nothing, one that sends a byte a second, and one that does not read: all are
  * closed by their age. */
 START_TEST(http_slow_readers)
@@ -390,6 +421,7 @@ int main(void)
     tcase_add_test(c, http_a_unix_socket_that_is_served_is_in_use);
     if (!CRASH_OFF)
         tcase_add_test(c, http_a_fault_of_its_thread_is_reported);
+    tcase_add_test(c, http_without_a_descriptor_waits);
     tcase_add_test(c, http_slow_readers);
     tcase_add_test(c, http_connections_are_bounded);
     tcase_add_test(c, http_garbage);
