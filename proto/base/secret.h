@@ -15,7 +15,7 @@ void secret_wipe(void *bytes, size_t count);
 /* True when both are equal; takes as long wherever they differ. */
 bool secret_same(const void *a, const void *b, size_t count);
 /* The bits of the mode that a file with a secret may not have: all of others and of the group. A
- * credential of a systemd unit lies in a folder of root, who gives the group the right to read. */
+ * credential of a systemd unit lies in a folder of root, and its group may read it. */
 mode_t secret_file_forbids(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* asked.c: one text under a mutex, and who waits for it; asked.h. */
+/* asked.c: one text under a mutex, and the readers that wait for it; asked.h. */
 #include "proto/http/asked.h"
 
 #include "proto/base/time.h"

@@ -3,9 +3,9 @@
  *     http:  asked_read: the newest text, and that it is asked for
  *     loop:  about once a second, when asked_wants: asked_put
  *
- * The first reader after a while waits for the text, ASKED_WAIT_NS at most. A reader who has waited
- * in vain is the last one until the loop puts a text again: a loop that hangs delays no further
- * answer, and its old text is told with its age. */
+ * When the loop has not been asked for a while, a reader waits for the new text, ASKED_WAIT_NS at
+ * most. If none comes, later readers do not wait until the loop puts a text again: they get the old
+ * text with its age. So a loop that hangs delays one answer. */
 #ifndef PROTO_HTTP_ASKED_H
 #define PROTO_HTTP_ASKED_H
 

@@ -275,7 +275,7 @@ static int take_over(struct coord_fleet *f, const struct numbers *n, struct err 
     if (!coord_cluster_found(f, id, true))
         return store_failed(e);
     log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
-             " is taken over from its %u shards, who all agree",
+             " is taken over from its %u shards, which all agree",
              id[0], id[1], f->cluster.claims.count);
     coord_lost_look(f);
     return 0;

@@ -153,9 +153,9 @@ int coord_copies_promote(struct coord_fleet *f, struct coord_ask *a);
  * sync is there. */
 int coord_copies_replace(struct coord_fleet *f, struct coord_ask *a);
 
-/* Of a shard with two copies in one zone: a server that waits in another zone gets a copy too. Once
- * that is in sync, one of the two gives its place up (coord_copies_order_tick). Returns who gets
- * one: [{"shard", "server", "zone"}]. */
+/* Where two copies of a shard lie in one zone, a server that waits in another zone gets a copy too.
+ * Once that copy is in sync, one of the two gives its place up (coord_copies_order_tick). Returns
+ * the new copies: [{"shard", "server", "zone"}]. */
 struct json *coord_copies_spread(struct coord_fleet *f, bool dry_run);
 
 /* Does without an order what `replicas` and `replace_after` say. */

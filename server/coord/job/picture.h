@@ -1,9 +1,9 @@
 /* picture.h: the figures of the status page (server/coord/page): the status, and beside it what
  * only a picture shows: the curves of the job, the load of each tablet, the last jobs.
  *
- * The load of tablets is asked for when a picture is made, at most every PICTURE_HEAT_NS, while all
- * shards answer and no tablet moves: so a picture nobody asks for costs nothing, and none delays an
- * order. Until the first answer, and for tablets of which none is known, the load is 0.
+ * Making a picture asks the shards for the load of their tablets, at most every PICTURE_HEAT_NS,
+ * and only while all shards answer and no tablet moves. So a page that is not read costs nothing,
+ * and no picture delays an order. A load that is not known yet is 0.
  *
  *     {"status": coord_status_json, "now", "version",
  *      "curve": {"examples", "logloss", "rate"}, "auc": {"examples", "auc"}   lists of one length
