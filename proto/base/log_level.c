@@ -107,12 +107,14 @@ const char *log_levels_set(const char *levels)
     return wrong;
 }
 
-/* The path from the root of the sources on: __FILE__ is relative to the folder of the build. */
+/* The path from the root of the sources on. Builds differ in what __FILE__ begins with: nothing, a
+ * way up from the build's folder, an absolute path, or what a packager maps it to. This file's own
+ * begins with the same. */
 static const char *path_inside(const char *file)
 {
-    while (strncmp(file, "../", 3) == 0)
-        file += 3;
-    return file;
+    static const char own[] = __FILE__, inside[] = "proto/base/log_level.c";
+    const size_t before = sizeof own - sizeof inside;
+    return strncmp(file, own, before) == 0 ? file + before : file;
 }
 
 bool log_level_shown(const char *file, enum log_level level)

@@ -210,14 +210,24 @@ END_TEST
 
 /* ---- levels by room ---- */
 
+/* __FILE__ of a source as this build would have it: with what this file's own begins with. */
+static const char *source(const char *path)
+{
+    static char full[512];
+    int before = (int)(strlen(__FILE__) - strlen("tests/base/test_log.c"));
+    ck_assert_str_eq(__FILE__ + before, "tests/base/test_log.c");
+    (void)snprintf(full, sizeof full, "%.*s%s", before, __FILE__, path);
+    return full;
+}
+
 static void say_rooms(void)
 {
-    static const char *const file[] = {"../../server/shard/push.c", "../../server/coord/job/flow.c",
-                                       "../../server/server_main.c", "../../worker/train/lane.c"};
+    static const char *const file[] = {"server/shard/push.c", "server/coord/job/flow.c",
+                                       "server/server_main.c", "worker/train/lane.c"};
     for (int i = 0; i < 4; i++) {
-        struct log_place place = {.file = file[i], .function = "f", .line = 1};
-        log_line(&place, LOG_LEVEL_DEBUG, "%s debug", file[i] + 6);
-        log_line(&place, LOG_LEVEL_INFO, "%s info", file[i] + 6);
+        struct log_place place = {.file = source(file[i]), .function = "f", .line = 1};
+        log_line(&place, LOG_LEVEL_DEBUG, "%s debug", file[i]);
+        log_line(&place, LOG_LEVEL_INFO, "%s info", file[i]);
     }
 }
 
@@ -292,7 +302,7 @@ END_TEST
 static void say_json(void)
 {
     struct log_place place = {
-        .file = "../../server/shard/push.c", .function = "push_tick", .line = 7};
+        .file = source("server/shard/push.c"), .function = "push_tick", .line = 7};
     log_json_set(true);
     log_line(&place, LOG_LEVEL_WARN, "a \"quoted\" word\nof %s", "\xff peer");
     log_event_line(&place, LOG_EVENT_JOB_DONE, "demo", "job %s is done", "demo");
