@@ -1,5 +1,5 @@
-/* cluster.h: the cluster's identity, and its map of which shard owns which tablet. Both are stored
- * before a shard or worker is told.
+/* cluster.h: the cluster's identity, and which servers belong to it. Both are stored before a shard
+ * or worker is told. cluster_map.h has its map of tablets.
  *
  * A cluster is founded once, or taken over from its servers when the coordinator's store was lost
  * (claims.h). Servers that join later are added by an order (add.h). In all other cases the shard
@@ -7,16 +7,11 @@
  *
  *     shard beats -> coord_cluster_claim -> [unknown: claims.h] -> founded, or taken over
  *                                        -> [known: fits, or is refused] -> member.c
- *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
  *
  * Invariants:
- *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
- *     are distributed over the shards, the others stay. A job that first drops all rows (fresh.h)
- *     may put other tables in their place. [assert: map_alone]
- *     [test: coord_map_of_more_tables_keeps_the_owners]
- *  2. No shard is told of a cluster or a map that is not in the store. [test:
+ *  1. No shard is told of a cluster or a map that is not in the store. [test:
  *     coord_nobody_is_told_what_is_not_stored]
- *  3. A shard that held rows is taken with these rows or not at all. [test:
+ *  2. A shard that held rows is taken with these rows or not at all. [test:
  *     coord_empty_folder_under_an_old_name_is_refused, coord_older_folder_is_refused] */
 #ifndef SERVER_COORD_FLEET_CLUSTER_H
 #define SERVER_COORD_FLEET_CLUSTER_H
@@ -24,7 +19,7 @@
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/json.h"
-#include "proto/job/schema.h"
+#include "proto/base/limits.h"
 #include "proto/wire/wire.h"
 #include "server/coord/fleet/claims.h"
 
@@ -32,6 +27,11 @@
 #include <stdint.h>
 
 struct coord_fleet;
+
+/* Ends the error where a stored value of the cluster cannot be. */
+#define COORD_CLUSTER_ADVICE                                                                       \
+    "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
+    "servers"
 
 #define COORD_STRANGERS 256u /* servers that were refused, in the list at a time */
 
@@ -63,9 +63,10 @@ struct coord_cluster {
 /* Reads the stored identity and map. CORRUPT, IO. */
 int coord_cluster_open(struct coord_fleet *f, struct err *e);
 void coord_cluster_close(struct coord_cluster *cl);
-bool coord_cluster_known(const struct coord_cluster *cl);
-/* True when the cluster is known and no shard has a newer map: a job may begin. */
-bool coord_cluster_ready(const struct coord_cluster *cl);
+static inline bool coord_cluster_known(const struct coord_cluster *cl)
+{
+    return (cl->id[0] | cl->id[1]) != 0;
+}
 
 /* Stores the identity of a cluster that has just become known, its numbers, and its copies by the
  * claims. False: the store failed, or out of memory. */
@@ -81,25 +82,7 @@ void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *bea
  * that belongs here. True: there were newer runs or cuts; their numbers are not used again
  * (coord_older_run). */
 bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
-/* Asks for the newer map, if a shard has one. Cheap. */
-void coord_cluster_step(struct coord_fleet *f);
 
-/* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
- * others are distributed. *numbers: a bit for each number by which the shards know one of the
- * slot's tables, before the call and after it; the numbers rise with the job's own
- * (wire_table_number), and no other slot has them. An error leaves them as they were. fresh: the
- * shards' rows are dropped first, so the tables need not fit. CONFIG, BUSY, NOMEM, IO. */
-int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, uint64_t *numbers, struct err *e);
-
-/* Stores a map of the next epoch, in which these tablets (count, possibly 0) belong to the shard.
- * False: the store failed, or out of memory, and nothing has changed. */
-bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
-                        uint32_t shard);
-/* Fills in MAP_SET and returns the bytes of its frame, shard_of. */
-size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
-/* Returns the number of the map's tablets that a shard leads. */
-uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
 /* Checks that the rows in memory are all there, or none are; a shard without tablets has none.
  * UNAVAILABLE: some servers have lost their rows and others have not; the error names one of each.
  * NOINPUT: a job begins with these tables (`begins`), and all servers have lost them. */

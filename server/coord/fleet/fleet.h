@@ -26,6 +26,7 @@
 #include "server/coord/fleet/allowed.h"
 #include "server/coord/fleet/call.h"
 #include "server/coord/fleet/cluster.h"
+#include "server/coord/fleet/cluster_map.h"
 #include "server/coord/fleet/copies.h"
 #include "server/coord/fleet/drop.h"
 #include "server/coord/fleet/errand.h"

@@ -41,6 +41,7 @@ int coord_setup_map(struct coord_job *j, struct err *e)
                            e);
     if (rc != 0)
         return rc;
+    coord_moves_map_changed(j->fleet);
     j->at.tables = j->declared_total;
     rc = tablets_take(j, e);
     if (rc != 0)

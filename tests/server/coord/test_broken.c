@@ -152,7 +152,7 @@ static void a_shard_number_changes_its_owner(void)
                                   &e);
 }
 
-/* ---- cluster.c ---- */
+/* ---- cluster_map.h ---- */
 
 static void a_map_is_shorter_than_its_tables(void)
 {
@@ -178,7 +178,8 @@ static const struct broken list[] = {
     {"server/coord/work/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
     {"server/coord/job/handle.c", 1, a_worker_is_told_a_number_that_is_not_stored,
      "w->number < j->fleet->members.next_worker"},
-    {"server/coord/fleet/cluster.c", 1, a_map_is_shorter_than_its_tables, "same <= cl->tablets"},
+    {"server/coord/fleet/cluster_map.c", 1, a_map_is_shorter_than_its_tables,
+     "same <= cl->tablets"},
     {"server/coord/fleet/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
 };
 

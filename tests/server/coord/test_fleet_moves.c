@@ -792,6 +792,7 @@ START_TEST(coord_drain_ends_when_the_tables_change)
         go(1);
     ck_assert_uint_gt(fleet()->moves.at, 0);
     ck_assert_msg(coord_cluster_map(fleet(), schema, 2, true, &numbers, &e) == 0, "%s", e.text);
+    coord_moves_map_changed(fleet());
     ck_assert_uint_eq(fleet()->cluster.tablets, TABLETS);
     ck_assert_uint_gt(owned(0), 2);
     go(20000);

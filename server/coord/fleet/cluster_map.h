@@ -1,0 +1,53 @@
+/* cluster_map.h: the cluster's map, which shard leads which tablet: stored before a shard or worker
+ * is told. map.h computes one, without the store.
+ *
+ *     a job's tables, or tablets that have moved -> a map of the next epoch -> stored -> MAP_SET
+ *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
+ *
+ * The map has a place for each table number. The numbers of one job's tables are its own: they are
+ * the first ones for the only job, those of a second job come behind. A map that was taken from
+ * shards names no tables, because shards know none of their sizes.
+ *
+ * Invariants:
+ *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
+ *     are distributed over the shards, the others stay. A job that first drops all rows (fresh.h)
+ *     may put other tables in their place. [assert: map_alone]
+ *     [test: coord_map_of_more_tables_keeps_the_owners] */
+#ifndef SERVER_COORD_FLEET_CLUSTER_MAP_H
+#define SERVER_COORD_FLEET_CLUSTER_MAP_H
+
+#include "proto/base/err.h"
+#include "proto/job/schema.h"
+#include "proto/wire/wire.h"
+#include "server/coord/fleet/cluster.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads the stored map, if there is one. CORRUPT, IO. */
+int coord_cluster_map_open(struct coord_fleet *f, struct err *e);
+/* True when the cluster is known and no shard has a newer map: a job may begin. */
+bool coord_cluster_ready(const struct coord_cluster *cl);
+/* Asks for the newer map, if a shard has one. Cheap. */
+void coord_cluster_step(struct coord_fleet *f);
+
+/* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
+ * others are distributed. *numbers: a bit for each number by which the shards know one of the
+ * slot's tables, before the call and after it; the numbers rise with the job's own
+ * (wire_table_number), and no other slot has them. An error leaves them as they were. fresh: the
+ * shards' rows are dropped first, so the tables need not fit. The moves are told afterwards
+ * (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
+int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                      bool fresh, uint64_t *numbers, struct err *e);
+
+/* Stores a map of the next epoch, in which these tablets (count, possibly 0) belong to the shard.
+ * False: the store failed, or out of memory, and nothing has changed. */
+bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
+                        uint32_t shard);
+/* Fills in MAP_SET and returns the bytes of its frame, shard_of. */
+size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
+/* Returns the number of the map's tablets that a shard leads. */
+uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
+
+#endif
