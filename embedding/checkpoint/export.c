@@ -5,7 +5,7 @@
  *     killed. [test: an_export_is_whole_or_not_there]
  *  2. The part shares no file that is still written: row files and full journal segments never
  *     change and are linked; the segment that the shard was writing is copied up to the end of the
- *     cut. A linked segment is never used again (journal.c, 5).
+ *     cut. A linked segment is never used again (segment.h, 2).
  *     [test: a_linked_segment_is_never_written_again,
  *     the_loaded_run_goes_on_where_the_saved_one_would_have]
  *  3. The cut stays while it is exported: dropping it waits (cut_keep.c), making another one under

@@ -5,6 +5,7 @@
  * `judge` decides once, at the gap, whether it is damage; no record behind it is ever returned. */
 #include "embedding/journal/cursor.h"
 
+#include "embedding/journal/journal_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
 
@@ -20,6 +21,42 @@
 #define WINDOW_BYTES (1u << 20)
 
 /* ---- files ---- */
+
+int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
+                  struct err *e)
+{
+    uint32_t archived = 0, own = 0;
+    if (a != NULL)
+        archived = archive_count(a);
+    if (j != NULL)
+        own = j->count;
+    *out = (struct journal_files){.file = calloc(archived + own + 1, sizeof *out->file)};
+    if (out->file == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to list the journal");
+    for (; out->count < archived; out->count++) {
+        struct journal_file *f = &out->file[out->count];
+        f->fd = -1;
+        archive_path(a, out->count, f->path, &f->generation);
+    }
+    for (uint32_t i = 0; i < own; i++) {
+        struct journal_file *f = &out->file[out->count];
+        f->generation = j->segment[i].generation;
+        f->bytes = j->segment[i].bytes;
+        segment_path(j, f->generation, f->path);
+        if (j->next == 0)
+            f->fd = -1;
+        else
+            f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+        if (f->fd < 0 && j->next != 0) {
+            err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path, strerror(errno));
+            cursor_files_free(out);
+            return SHOAL_E_IO;
+        }
+        out->count++;
+    }
+    SHOAL_ASSERT(out->count == archived + own);
+    return 0;
+}
 
 void cursor_files_free(struct journal_files *f)
 {

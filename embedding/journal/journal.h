@@ -42,7 +42,7 @@ int journal_take_until(struct journal *j, const struct journal_cursor *c, struct
 int journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e);
 /* The next record gets sequence `next`. Called after journal_take_end and before the first append;
  * appends go to a new segment. On return all records are on disk: records that the last process may
- * have failed to sync are written again (journal.c, 6). */
+ * have failed to sync are written again (journal_start.c, 1). */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
 
 /* Most payload bytes of a record that fits a segment. */

@@ -1,7 +1,7 @@
 /* test_broken.c: breaks the invariants of the journal on purpose: each breach must be caught by its
  * own assert. */
 #include "embedding/journal/cursor.h"
-#include "embedding/journal/journal.c"
+#include "embedding/journal/journal_inner.h"
 #include "tests/lib/broken.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/lib/suite.h"
@@ -63,8 +63,8 @@ static void a_spare_ends_that_nobody_began(void)
 static void a_file_is_used_whose_name_may_come_back(void)
 {
     struct journal *j = started();
-    ck_assert_int_eq(free_add(j, 1), 0);
-    free_take(j);
+    ck_assert_int_eq(segment_free_add(j, 1), 0);
+    segment_free_take(j);
 }
 
 static void a_record_has_pieces_that_it_is_not_read_in(void)
@@ -74,15 +74,15 @@ static void a_record_has_pieces_that_it_is_not_read_in(void)
 }
 
 static const struct broken list[] = {
-    {"embedding/journal/journal.c", 2, a_record_is_written_where_no_head_was,
+    {"embedding/journal/journal.c", 1, a_record_is_written_where_no_head_was,
      "j->started && s->bytes >= SEGMENT_HEADER_BYTES"},
     {"embedding/journal/journal.c", 3, a_record_says_that_itself_is_synced, "j->synced < j->next"},
-    {"embedding/journal/journal.c", 4, more_is_synced_than_was_written, "s->sequence <= "},
-    {"embedding/journal/journal.c", 7, a_file_is_used_whose_name_may_come_back,
+    {"embedding/journal/journal_sync.c", 1, more_is_synced_than_was_written, "s->sequence <= "},
+    {"embedding/journal/segment.c", 3, a_file_is_used_whose_name_may_come_back,
      "usable > 0 && usable <= j->free_count"},
     {"embedding/journal/journal.c", 0, a_record_comes_before_the_journal_has_begun,
      "payload_bytes <= journal_payload_max(j) && "},
-    {"embedding/journal/journal.c", 0, a_spare_ends_that_nobody_began, "j->making"},
+    {"embedding/journal/journal_sync.c", 0, a_spare_ends_that_nobody_began, "j->making"},
     {"embedding/journal/record.c", 0, a_record_has_pieces_that_it_is_not_read_in,
      "h->kind == RECORD_PUSH || "},
 };
