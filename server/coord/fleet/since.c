@@ -3,16 +3,25 @@
 
 #include "proto/base/hash.h"
 
+#include <stdbool.h>
 #include <string.h>
 
-/* The hash of the words that are no numbers. */
+static bool ends_in(const char *word, size_t bytes, const char *end)
+{
+    size_t of = strlen(end);
+    return bytes >= of && memcmp(word + bytes - of, end, of) == 0;
+}
+
+/* The hash of the words that name: all but numbers, and the number of a shard. */
 static uint64_t words_of(const char *text)
 {
     uint64_t words = 0;
+    bool names = false; /* the next word is the number of a shard */
     while (*text != 0) {
         size_t bytes = strcspn(text, " "), digits = strspn(text, "0123456789.,:;()");
-        if (digits < bytes)
+        if (digits < bytes || names)
             words = hash_bytes(text, bytes, words);
+        names = ends_in(text, bytes, "shard");
         text += bytes;
         text += strspn(text, " ");
     }

@@ -1,7 +1,8 @@
 /* since.h: for how long something has been wrong. A sentence on a problem is made anew at each
  * look, and its numbers change ("not heard for 12 s", "for 13 s"). So a sentence is known by its
- * words other than numbers, and the first look that found it is its beginning. A sentence that is
- * not found for COORD_SINCE_GONE_NS is over: the next time it begins anew.
+ * words other than numbers, with the number of a shard, which is a name. The first look that found
+ * it is its beginning. A sentence that is not found for COORD_SINCE_GONE_NS is over: the next time
+ * it begins anew.
  *
  * At most COORD_SINCE_MAX sentences are known; one more takes the place of the one that was found
  * longest ago. Nothing is stored: a coordinator that starts counts from its own first look. Pure:
