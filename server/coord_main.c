@@ -255,6 +255,7 @@ static void on_signal(void *context, int signo)
         return;
     }
     d->ends = true;
+    board_stops(d->board);
     log_info("stops on signal %d; its state stays in %s", signo,
              text_unless_empty(d->config->store, "data_dir"));
     notify_stopping();

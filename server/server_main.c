@@ -708,6 +708,7 @@ static int serve(struct server *sv, struct err *e)
             serve_until(sv);
             server_word_disk(&sv->word, 0);
         }
+        board_stops(sv->board);
         log_event(SERVER_STOPS, sv->name, "server %s stops: every changed tablet is written first",
                   sv->name);
         notify_stopping();

@@ -403,6 +403,7 @@ static void daemon_signal(void *context, int signo)
         reload(d);
         return;
     }
+    board_stops(d->board);
     log_info("%s: leaving", strsignal(signo));
     notify_stopping();
     if (d->trainer != NULL)

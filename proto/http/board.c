@@ -31,6 +31,7 @@ struct board {
     struct http *http; /* owned */
     struct http_route route[3 + BOARD_ROUTES];
     pthread_mutex_t mutex;
+    atomic_bool stops;
     struct loop *loop;         /* owned, (options.loops) */
     struct meter_sheet *sheet; /* owned, (options.loops + 1): the HTTP thread's own */
 };
@@ -56,6 +57,10 @@ static bool ready_is(struct board *b, uint32_t loop, char why[BOARD_WHY])
 {
     const struct loop *l = &b->loop[loop];
     uint64_t ns = silent_ns(b, loop);
+    if (atomic_load(&b->stops)) {
+        (void)snprintf(why, BOARD_WHY, "it stops");
+        return false;
+    }
     pthread_mutex_lock(&b->mutex);
     bool ready = l->ready;
     memcpy(why, l->why, BOARD_WHY); // 1
@@ -129,6 +134,12 @@ static void ready_write(void *context, const struct http_ask *ask, struct http_r
 }
 
 /* ---- the loops ---- */
+
+void board_stops(struct board *b)
+{
+    if (b != NULL)
+        atomic_store(&b->stops, true);
+}
 
 void board_pulse(struct board *b, uint32_t loop, uint64_t now_ns)
 {

@@ -5,7 +5,7 @@
  *     http:  /metrics   the newest sheets and the process's own figures
  *            /healthz   200, or 503 and a sentence: a loop made no progress for BOARD_HANGS_NS
  *            /readyz    200, or 503 and a sentence: a loop is not ready, and why, or made no
- *                       progress for BOARD_SILENT_NS
+ *                       progress for BOARD_SILENT_NS; or the daemon stops
  *
  * An orchestrator may kill a daemon by /healthz, so its bounds are those of the units' WatchdogSec
  * and, until a loop has published for the first time, TimeoutStartSec: one step of a start, such as
@@ -46,6 +46,10 @@ int board_check(const struct board_options *o, struct err *e);
  * without. Else the errors of http_check. */
 int board_open(const struct board_options *o, struct board **out, struct err *e);
 void board_close(struct board *b);
+
+/* A stop has begun: the daemon is not ready any more, whatever its loops publish. Any thread; a
+ * signal's handler, too. */
+void board_stops(struct board *b);
 
 /* The rest: by the loop's own thread. */
 void board_pulse(struct board *b, uint32_t loop, uint64_t now_ns);

@@ -234,6 +234,32 @@ def a_server_that_waits_for_a_name_makes_progress(space):
         assert got(port, "/healthz")[0] == 200 and got(port, "/readyz")[0] == 503
 
 
+def a_daemon_that_stops_is_not_ready(space):
+    """From the signal on, so that a balancer or a rolling restart goes on elsewhere; a probe of its health does not kill it meanwhile."""
+    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 20000), 50)
+    with Fleet(space, "f", shards=1) as fleet:
+        port = {who: free_port() for who in ("s0", "worker")}
+        coordinator = fleet.coordinator()
+        server = fleet.server("s0", "--set", f"metrics=127.0.0.1:{port['s0']}")
+        worker = fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", "--set", f"metrics=127.0.0.1:{port['worker']}", program="shoal-worker")
+        with subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as submission:
+            within(30, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
+            within(10, "both to be ready", lambda: got(port["worker"], "/readyz") == (200, "ready\n") == got(port["s0"], "/readyz"))
+            coordinator.send_signal(signal.SIGSTOP)  # so that the worker's lanes are not taken back yet
+            worker.terminate()
+            within(4, "the worker not to be ready", lambda: got(port["worker"], "/readyz") == (503, "worker is not ready: it stops\n"))
+            assert got(port["worker"], "/healthz") == (200, "ok\n")
+            coordinator.send_signal(signal.SIGCONT)
+            assert worker.wait(30) == 0
+            submission.kill()
+        seen = []
+        server.terminate()
+        while server.poll() is None:
+            seen.append((got(port["s0"], "/readyz"), got(port["s0"], "/healthz")))
+        assert server.returncode == 0
+        assert ((503, "shard is not ready: it stops\n"), (200, "ok\n")) in seen, seen
+
+
 def others_need_a_token(space):
     """Nothing is served to other machines by accident, and a wrong setting is found by --check."""
     base = ["--set", f"data_dir={space / 'd'}", "--set", f"listen=ipc://{space}/s.sock", "--set", "coordinator="]
@@ -319,5 +345,5 @@ def a_killed_server_raises_its_alert(space):
 
 
 if __name__ == "__main__":
-    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_server_says_why_it_is_not_ready, a_server_that_waits_for_a_name_makes_progress,
+    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_server_says_why_it_is_not_ready, a_server_that_waits_for_a_name_makes_progress, a_daemon_that_stops_is_not_ready,
           others_need_a_token, a_crowd_at_the_port_is_bounded])

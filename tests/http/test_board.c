@@ -133,6 +133,27 @@ START_TEST(board_a_silent_loop_is_not_ready_and_healthy_for_a_while)
 }
 END_TEST
 
+/* Balancers send nothing more as soon as a stop begins, and a probe does not kill the daemon that
+ * writes its last rows. */
+START_TEST(board_a_daemon_that_stops_is_not_ready_and_healthy)
+{
+    ck_assert_int_eq(opened(2), 0);
+    publish(0, true, "");
+    publish(1, true, "");
+    ck_assert_int_eq(ask("/readyz"), 200);
+    board_stops(board);
+    ck_assert_int_eq(ask("/readyz"), 503);
+    ck_assert_ptr_nonnull(strstr(answer, "shard-1 is not ready: it stops\n"));
+    publish(0, true, ""); /* a loop that turns on */
+    ck_assert_int_eq(ask("/readyz"), 503);
+    ck_assert_int_eq(ask("/healthz"), 200);
+    ck_assert_int_eq(ask("/metrics"), 200);
+    ck_assert_ptr_nonnull(strstr(answer, "\nshoal_ready{loop=\"shard-0\"} 0\n"));
+    board_stops(NULL);
+    board_close(board);
+}
+END_TEST
+
 /* A start has steps without a pulse that take longer than those of a loop that turns. */
 START_TEST(board_a_start_may_take_longer)
 {
@@ -205,6 +226,7 @@ int main(void)
     tcase_add_test(c, board_is_ready_when_all_loops_are);
     tcase_add_test(c, board_tells_a_loop_that_hangs);
     tcase_add_test(c, board_a_silent_loop_is_not_ready_and_healthy_for_a_while);
+    tcase_add_test(c, board_a_daemon_that_stops_is_not_ready_and_healthy);
     tcase_add_test(c, board_a_start_may_take_longer);
     tcase_add_test(c, board_shows_the_newest_sheet_and_the_process);
     tcase_add_test(c, board_of_a_taken_address_is_none);
