@@ -86,7 +86,7 @@ _shoal()
     'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --check --log-format --help --version' ;;
     'shoal-coordinator') words='--config --set --check --tensorboard --log-format --help --version' ;;
-    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --insecure-plaintext --allow-commands --log-format --help --version' ;;
+    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -287,6 +287,7 @@ _shoal()
     'shoal-worker --value') words=''; file=yes ;;
     'shoal-worker --made-by') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;
+    'shoal-worker --metrics') words=''; file=yes ;;
     'shoal-worker --log-format') words='text json'; file=yes ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}

@@ -485,6 +485,7 @@ case $at in
             '--share=[count: share of the input]:P:'
             '--check[read files and keys, say the first fault or ok, and start nothing; convert: read an event file through and say what is in it]'
             '--json[convert: one JSON object]'
+            '--metrics=[train, replay: where /metrics, /healthz and /readyz are served; run has it in its file]:127.0.0.1\:PORT|unix\:PATH:_files'
             '--insecure-plaintext[talk over tcp without keys]'
             '--allow-commands[train: run the commands of a job'\''s input ({cmd: ...}), whoever submitted it]'
             '--log-format=[of the log on standard error; json: an object a line]:log-format:(text json)'

@@ -76,7 +76,7 @@ struct arguments {
     bool backend_given, insecure, commands;
     bool stay;                           /* run */
     struct live *live;                   /* the file of run */
-    const char *metrics, *metrics_token; /* of the same file; "": none */
+    const char *metrics, *metrics_token; /* where figures are served; NULL or "": nowhere */
 };
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -141,6 +141,7 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
                             .io_threads = number(o, "io-threads", 0),
                             .device = -1,
                             .backend_given = option_given(o, "backend"),
+                            .metrics = option_text(o, "metrics"),
                             .check = o->word[1],
                             .check_only = option_given(o, "check"),
                             .as_json = option_given(o, "json"),
@@ -170,10 +171,10 @@ static bool trains(const struct arguments *a)
 static int run_alone(const struct option_line *o, struct err *e)
 {
     static const char *const others[] = {
-        "coordinator",    "keys",   "lanes", "name",  "backend", "device", "cores",
-        "io-threads",     "wait",   "split", "in",    "out",     "format", "column",
-        "part",           "report", "field", "value", "made-by", "share",  "insecure-plaintext",
-        "allow-commands", "json"};
+        "coordinator",    "keys",   "lanes",  "name",  "backend", "device", "cores",
+        "io-threads",     "wait",   "split",  "in",    "out",     "format", "column",
+        "part",           "report", "field",  "value", "made-by", "share",  "insecure-plaintext",
+        "allow-commands", "json",   "metrics"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
@@ -232,6 +233,11 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (!train && !looks && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");
+    if (!train && a->metrics != NULL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "--metrics is of train and replay: %s ends by itself and tells its figures "
+                       "then",
+                       a->verb);
     if ((a->field == NULL) != (a->value == NULL))
         return err_set(e, SHOAL_E_USAGE,
                        "--field and --value belong together: which column, and which value in it");
@@ -288,6 +294,17 @@ static int made_by_take(const struct arguments *a, struct job *job, struct err *
     return rc;
 }
 
+/* The settings that concern metrics. */
+static struct board_options board_of(const struct arguments *a)
+{
+    return (struct board_options){.program = "shoal-worker",
+                                  .version = SHOAL_VERSION,
+                                  .listen = text_or(a->metrics, ""),
+                                  .token = text_or(a->metrics_token, ""),
+                                  .loop = "worker",
+                                  .loops = 1};
+}
+
 /* Takes lanes, cores and backend from the command line, else from the job file, else the
  * defaults. */
 static int settings_take(struct arguments *a, struct job *job, bool *have_job, struct err *e)
@@ -314,18 +331,8 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
         a->lanes = 2;
     if (a->cores == 0)
         a->cores = machine_cores("");
-    return 0;
-}
-
-/* The settings of the file that concern metrics. */
-static struct board_options board_of(const struct arguments *a)
-{
-    return (struct board_options){.program = "shoal-worker",
-                                  .version = SHOAL_VERSION,
-                                  .listen = text_or(a->metrics, ""),
-                                  .token = text_or(a->metrics_token, ""),
-                                  .loop = "worker",
-                                  .loops = 1};
+    const struct board_options bo = board_of(a);
+    return board_check(&bo, e);
 }
 
 /* run: takes all settings from the worker's file, which outlives the arguments. */

@@ -596,6 +596,9 @@ static const struct config_key options_worker[] = {
      .text = "read files and keys, say the first fault or ok, and start nothing; convert: read an "
              "event file through and say what is in it"},
     {"json", CONFIG_BOOL, .text = "convert: one JSON object"},
+    {"metrics", CONFIG_STRING, .values = "127.0.0.1:PORT|unix:PATH",
+     .text = "train, replay: where /metrics, /healthz and /readyz are served; run has it in its "
+             "file"},
     {"insecure-plaintext", CONFIG_BOOL, .text = "talk over tcp without keys"},
     {"allow-commands", CONFIG_BOOL,
      .text = "train: run the commands of a job's input ({cmd: ...}), whoever submitted it"},
