@@ -2,34 +2,49 @@
  * output. */
 #include "deploy/cli/doctor.h"
 
+#include "proto/base/minmax.h"
+#include "proto/base/process.h"
 #include "proto/base/text.h"
+#include "proto/base/time.h"
 #include "proto/job/keys.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define A_DISK                                                                                     \
+    "a disk or a file system of the network does not answer: see the kernel's log (dmesg) and "    \
+    "what "                                                                                        \
+    "is mounted there; a daemon would hang as well"
+#define A_NAME                                                                                     \
+    "a name server does not answer: see /etc/resolv.conf, or give addresses in place of names"
+#define ELSE "see the kernel's log (dmesg), and `top` for what keeps this machine busy"
 
 static const struct {
     const char *name;
     void (*run)(const struct doctor_host *h, struct doctor_report *r);
+    const char *hangs; /* why it may not end, and what to do then */
 } checks[] = {
-    {"libraries", doctor_check_libraries},
-    {"limits", doctor_check_limits},
-    {"ports", doctor_check_ports},
-    {"disk", doctor_check_disk},
-    {"space", doctor_check_space},
-    {"memory", doctor_check_memory},
-    {"pages", doctor_check_pages},
-    {"clock", doctor_check_clock},
-    {"keys", doctor_check_keys},
-    {"names", doctor_check_names},
-    {"gpu", doctor_check_gpu},
-    {"blas", doctor_check_blas},
-    {"crashes", doctor_check_crashes},
+    {"libraries", doctor_check_libraries, ELSE},
+    {"limits", doctor_check_limits, ELSE},
+    {"ports", doctor_check_ports, A_NAME},
+    {"disk", doctor_check_disk, A_DISK},
+    {"space", doctor_check_space, A_DISK},
+    {"memory", doctor_check_memory, ELSE},
+    {"pages", doctor_check_pages, ELSE},
+    {"clock", doctor_check_clock, A_NAME},
+    {"keys", doctor_check_keys, A_DISK},
+    {"names", doctor_check_names, A_NAME},
+    {"gpu", doctor_check_gpu, "the GPU's driver does not answer: see the kernel's log (dmesg)"},
+    {"blas", doctor_check_blas, ELSE},
+    {"crashes", doctor_check_crashes, A_DISK},
 };
+enum { CHECKS = sizeof checks / sizeof checks[0] };
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
@@ -65,13 +80,72 @@ void doctor_fine(struct doctor_report *r, const char *format, ...)
     va_end(arguments);
 }
 
-void doctor_run(const struct doctor_host *h, struct doctor_report *out)
+struct run { /* of one check, in memory that its process shares with this one */
+    const struct doctor_host *host;
+    size_t check;
+    struct doctor_report report;
+};
+
+static void run_check(void *context)
 {
-    *out = (struct doctor_report){.count = 0};
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        out->check = checks[i].name;
-        checks[i].run(h, out);
+    struct run *r = context;
+    r->report.check = checks[r->check].name;
+    checks[r->check].run(r->host, &r->report);
+}
+
+/* Adds what a check has found, so far where it goes on. */
+static void report_add(struct doctor_report *to, const struct doctor_report *from)
+{
+    for (uint32_t i = 0; i < MIN(from->count, DOCTOR_FINDINGS); i++) {
+        const struct doctor_finding *f = &from->finding[i];
+        if (f->problem)
+            doctor_wrong(to, "%.*s", ERR_TEXT_MAX - 1, f->text);
+        else
+            doctor_fine(to, "%.*s", ERR_TEXT_MAX - 1, f->text);
     }
+    to->left_out += from->left_out;
+}
+
+/* Waits for a check. A process that a disk holds in the kernel cannot be killed: it is left. */
+static void check_end(struct process *p, uint64_t deadline_ns, const struct run *run,
+                      uint32_t patience_ms, struct doctor_report *out)
+{
+    struct process_end end;
+    bool ended = process_wait_until(p, deadline_ns, &end);
+    if (!ended)
+        process_signal(p, SIGKILL);
+    out->check = checks[run->check].name;
+    report_add(out, &run->report);
+    if (!ended)
+        doctor_wrong(out, "this check has not ended after %u s: %s", patience_ms / 1000,
+                     checks[run->check].hangs);
+    else if (end.signal != 0)
+        doctor_wrong(out,
+                     "this check was ended by signal %d: see the kernel's log (dmesg); if it is no "
+                     "lack of memory, report it with shoal doctor --bundle FILE.tar.gz",
+                     end.signal);
+}
+
+int doctor_run(const struct doctor_host *h, struct doctor_report *out, struct err *e)
+{
+    struct process process[CHECKS] = {{0}};
+    uint64_t deadline_ns =
+        time_monotonic_ns() + (uint64_t)h->probe->patience_ms * UINT64_C(1000000);
+    int rc = 0;
+    *out = (struct doctor_report){.count = 0};
+    struct run *run =
+        mmap(NULL, CHECKS * sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (run == MAP_FAILED)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the checks");
+    for (size_t i = 0; i < CHECKS && rc == 0; i++) {
+        run[i].host = h;
+        run[i].check = i;
+        rc = process_branch(&process[i], run_check, &run[i], e);
+    }
+    for (size_t i = 0; i < CHECKS && rc == 0; i++)
+        check_end(&process[i], deadline_ns, &run[i], h->probe->patience_ms, out);
+    (void)munmap(run, CHECKS * sizeof *run);
+    return rc;
 }
 
 struct json *doctor_json(const struct doctor_report *r)
@@ -161,6 +235,8 @@ static void take(const struct config *c, const char *key, char *out, size_t byte
 static void daemon_take(const struct config *c, struct doctor_settings *out)
 {
     take(c, "keys", out->keys, sizeof out->keys);
+    take(c, "metrics", out->metrics, sizeof out->metrics);
+    take(c, "metrics_token", out->token, sizeof out->token);
     if (out->kind == DOCTOR_WORKER) {
         take(c, "cache", out->folder, sizeof out->folder);
         out->cuda = config_enum(c, "backend") == 2;
@@ -181,6 +257,7 @@ static void daemon_take(const struct config *c, struct doctor_settings *out)
     out->memory = config_size(c, "memory");
     out->disk = config_size(c, "disk");
     out->disk_free = config_size(c, "disk_free");
+    out->journal = config_size(c, "journal.max") + config_size(c, "journal.keep");
 }
 
 int doctor_settings_read(const char *path, const struct string_list *set,
@@ -222,7 +299,9 @@ static int host(struct option_line *o, struct err *e)
         (void)snprintf(settings.coordinator, sizeof settings.coordinator, "%s",
                        option_text(o, "coordinator"));
     const struct doctor_host h = {&settings, &doctor_probe_host};
-    doctor_run(&h, &report);
+    rc = doctor_run(&h, &report, e);
+    if (rc != 0)
+        return rc;
 
     if (option_given(o, "json")) {
         struct json *j = doctor_json(&report);

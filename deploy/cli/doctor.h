@@ -4,6 +4,8 @@
  *     doctor_settings_read(file) -> doctor_run: each check of the table -> findings -> text, JSON
  *
  * A check looks at the machine through struct doctor_probe alone, so that a test can plant a fault.
+ * Each runs in a process of its own, all at once: one that a disk or a name server keeps waiting is
+ * left behind after `patience_ms`, and the report says so.
  * Thread: main only. */
 #ifndef DEPLOY_CLI_DOCTOR_H
 #define DEPLOY_CLI_DOCTOR_H
@@ -22,13 +24,14 @@ struct doctor_settings { /* of the file; empty and 0 where it has none */
     char coordinator[COORDINATORS_LIST], store[1024];
     char folder[LIMIT_PATH]; /* data_dir, cache or checkpoint.dir */
     char keys[LIMIT_PATH], allow[LIMIT_PATH], signers[LIMIT_PATH];
-    uint32_t shards; /* of this server */
-    uint64_t memory, disk, disk_free;
-    bool cuda; /* backend: cuda */
+    char metrics[256], token[LIMIT_PATH];      /* metrics, metrics_token */
+    uint32_t shards;                           /* of this server */
+    uint64_t memory, disk, disk_free, journal; /* journal: journal.max and journal.keep */
+    bool cuda;                                 /* backend: cuda */
 };
 
 struct doctor_disk {   /* a measurement */
-    double write_mb_s; /* 16 MiB written and synced */
+    double write_mb_s; /* 16 MiB written and synced; less on a slow disk */
     double sync_ms;    /* the median of five synced writes of 4 KiB */
 };
 
@@ -41,10 +44,12 @@ struct doctor_probe {
     const char *(*core_type)(void);
     bool (*opens)(const char *library); /* dlopen, or a module of Shoal ("libshoal_cuda.so") */
     int (*resolve)(const char *endpoint, char numeric[256], struct err *e);
+    bool (*own)(const char *endpoint); /* false: its address is none of this machine */
     int (*space)(const char *folder, uint64_t *bytes, uint64_t *left); /* -1: errno */
     int (*disk)(const char *folder, struct doctor_disk *out, struct err *e);
     /* by how much the coordinator's calendar is ahead of ours */
     int (*clock)(const char *coordinator, int64_t *ahead_s, struct err *e);
+    uint32_t patience_ms; /* for all checks together */
 };
 extern const struct doctor_probe doctor_probe_host;
 
@@ -77,7 +82,8 @@ struct doctor_host {
     const struct doctor_settings *settings;
     const struct doctor_probe *probe;
 };
-void doctor_run(const struct doctor_host *h, struct doctor_report *out);
+/* NOMEM. */
+int doctor_run(const struct doctor_host *h, struct doctor_report *out, struct err *e);
 /* {"problems", "findings": [{"check", "problem", "text"}]} */
 struct json *doctor_json(const struct doctor_report *r);
 
@@ -94,10 +100,12 @@ void doctor_check_gpu(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_space(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r);
-/* doctor_net.c */
+/* doctor_ports.c */
 void doctor_check_ports(const struct doctor_host *h, struct doctor_report *r);
+/* doctor_net.c */
 void doctor_check_names(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_clock(const struct doctor_host *h, struct doctor_report *r);
+/* doctor_keys.c */
 void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r);
 
 enum { DOCTOR_PATH = 2 * LIMIT_PATH + 256 };

@@ -78,6 +78,9 @@ void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
     }
     if (least == 0)
         least = MIN(bytes / 20, UINT64_C(8) << 30);
+    uint64_t journal_most = bytes;
+    if (s->disk > 0)
+        journal_most = MIN(bytes, s->disk / 2); /* as the server demands */
     if (left < least)
         doctor_wrong(r,
                      "the file system of %s has %.1f GiB free, below the %.1f GiB of disk_free: "
@@ -89,6 +92,11 @@ void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
                      "disk: %.1f GiB is more than the whole file system of %s, %.1f GiB: lower "
                      "disk, or use a larger file system",
                      (double)s->disk / GIB, folder, (double)bytes / GIB);
+    else if (s->journal > journal_most)
+        doctor_wrong(r,
+                     "journal.max and journal.keep may take %.1f GiB together, and the rows leave "
+                     "them %.1f GiB at most in %s: lower journal.keep or journal.max",
+                     (double)s->journal / GIB, (double)journal_most / GIB, folder);
     else
         doctor_fine(r, "%.1f of %.1f GiB are free", (double)left / GIB, (double)bytes / GIB);
 }

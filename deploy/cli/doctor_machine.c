@@ -14,8 +14,9 @@
 
 static const struct {
     const char *name, *least;
-} wanted[] = {{"libzmq", "4.3.3"}, {"libuv", "1.44"},    {"protobuf-c", "1.4"}, {"RocksDB", "7.8"},
-              {"jansson", "2.14"}, {"libyaml", "0.2.5"}, {"xxHash", "0.8"}};
+} wanted[] = {{"libzmq", "4.3.3"}, {"libuv", "1.44"},          {"protobuf-c", "1.4"},
+              {"RocksDB", "7.8"},  {"jansson", "2.14"},        {"libyaml", "0.2.5"},
+              {"xxHash", "0.8"},   {"libmicrohttpd", "0.9.75"}};
 
 /* -1, 0 or 1 as version a is below, equal to or above b, number by number. */
 static int version_compare(const char *a, const char *b)

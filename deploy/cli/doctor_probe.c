@@ -7,6 +7,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/module.h"
 #include "proto/base/time.h"
+#include "proto/http/http.h"
 #include "proto/net/name.h"
 #include "proto/net/net.h"
 
@@ -15,16 +16,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20, PIECES = 16, SYNCS = 5, SYNC_BYTES = 4096, ANSWER_MS = 3000 };
+enum { PIECE = 1 << 20, PIECES = 16, SYNCED = 4, SYNCS = 5, SYNC_BYTES = 4096 };
+enum { ANSWER_MS = 3000, PATIENCE_MS = 10000 };
+#define WRITE_NS UINT64_C(2000000000) /* a slow disk gets fewer pieces */
 
 static const char *libraries(void)
 {
     static char text[512];
-    (void)snprintf(text, sizeof text, "%s, %s, %s, %s, %s, %s", net_libraries(), wire_library(),
-                   engine_library(), json_library(), config_library(), hash_library());
+    (void)snprintf(text, sizeof text, "%s, %s, %s, %s, %s, %s, %s", net_libraries(), wire_library(),
+                   engine_library(), json_library(), config_library(), hash_library(),
+                   http_library());
     return text;
 }
 
@@ -39,6 +44,27 @@ static bool opens(const char *library)
     if (strcmp(library, "libcuda.so.1") == 0)
         return backend_driver();
     return module_open(library, &e) != NULL;
+}
+
+/* Asks for a port of the endpoint's address, so that one that is in use does not count. Where the
+ * name has no address, another check says so. */
+static bool own(const char *endpoint)
+{
+    char numeric[256], any[300];
+    struct sockaddr_storage a;
+    socklen_t bytes;
+    struct err e;
+    if (name_resolve(endpoint, numeric, &e) != 0)
+        return true;
+    (void)snprintf(any, sizeof any, "%.*s:0", (int)(strrchr(numeric, ':') - numeric), numeric);
+    if (name_address(any, &a, &bytes) != 0)
+        return true; /* "*", or an interface */
+    int fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool other =
+        fd >= 0 && bind(fd, (const struct sockaddr *)&a, bytes) != 0 && errno == EADDRNOTAVAIL;
+    if (fd >= 0)
+        close(fd);
+    return !other;
 }
 
 static int space(const char *folder, uint64_t *bytes, uint64_t *left)
@@ -68,12 +94,16 @@ static int measure(int fd, struct doctor_disk *out, struct err *e)
     double sync_ms[SYNCS];
     memset(piece, 0x5a, sizeof piece);
     uint64_t begin_ns = time_monotonic_ns();
-    for (int i = 0; i < PIECES; i++)
-        if (file_write_all(fd, piece, sizeof piece) != 0)
+    int pieces = 0;
+    while (pieces < PIECES && (pieces == 0 || time_monotonic_ns() - begin_ns < WRITE_NS)) {
+        for (int i = 0; i < SYNCED; i++)
+            if (file_write_all(fd, piece, sizeof piece) != 0)
+                return failed(e);
+        if (file_sync(fd) != 0)
             return failed(e);
-    if (file_sync(fd) != 0)
-        return failed(e);
-    out->write_mb_s = (double)PIECES * PIECE * 1e3 / (double)(time_monotonic_ns() - begin_ns);
+        pieces += SYNCED;
+    }
+    out->write_mb_s = (double)pieces * PIECE * 1e3 / (double)(time_monotonic_ns() - begin_ns);
     for (int i = 0; i < SYNCS; i++) {
         begin_ns = time_monotonic_ns();
         if (file_write_all(fd, piece, SYNC_BYTES) != 0 || file_sync_data(fd) != 0)
@@ -129,6 +159,8 @@ const struct doctor_probe doctor_probe_host = {.root = "",
                                                .core_type = backend_core_type,
                                                .opens = opens,
                                                .resolve = name_resolve,
+                                               .own = own,
                                                .space = space,
                                                .disk = disk,
-                                               .clock = clock_ask};
+                                               .clock = clock_ask,
+                                               .patience_ms = PATIENCE_MS};

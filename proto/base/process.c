@@ -1,11 +1,13 @@
-/* process.c: vfork, exec, and waiting. */
+/* process.c: vfork and exec, fork, and waiting. */
 #include "proto/base/process.h"
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/base/text.h"
+#include "proto/base/time.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -207,6 +209,22 @@ int process_start(struct process *p, const char *const argv[], const struct proc
     return 0;
 }
 
+int process_branch(struct process *p, void (*work)(void *context), void *context, struct err *e)
+{
+    pid_t parent = getpid(), pid = fork();
+    *p = (struct process){.out = -1};
+    if (pid < 0)
+        return err_set(e, SHOAL_E_NOMEM, "cannot start a process: %s", strerror(errno));
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            work(context);
+        _exit(0);
+    }
+    p->pid = pid;
+    return 0;
+}
+
 static bool reap(struct process *p, int flags, struct process_end *end)
 {
     int state = 0;
@@ -248,6 +266,18 @@ struct process_end process_wait(struct process *p)
     while (p->pid != 0 && !reap(p, 0, &end))
         ;
     return end;
+}
+
+bool process_wait_until(struct process *p, uint64_t deadline_ns, struct process_end *end)
+{
+    enum { LOOK_MS = 2 };
+    *end = (struct process_end){.code = -1};
+    while (p->pid != 0 && !reap(p, WNOHANG, end)) {
+        if (time_monotonic_ns() >= deadline_ns)
+            return false;
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return true;
 }
 
 int process_exit_status(const struct process_end *end)

@@ -16,6 +16,7 @@
 #include "proto/base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* A standard stream of the child: a descriptor above 0 (which the caller keeps), or one of
@@ -52,10 +53,17 @@ struct process_end {
 int process_start(struct process *p, const char *const argv[], const struct process_options *o,
                   struct err *e);
 
+/* Calls `work` in a copy of this process (fork), which then ends with status 0 and flushes nothing:
+ * what it says lies in memory that both share (mmap). The copy is killed when the caller's thread
+ * ends. For work that may hang in the kernel, on behalf of a small program of one thread. NOMEM. */
+int process_branch(struct process *p, void (*work)(void *context), void *context, struct err *e);
+
 /* True when the process has ended, once per end; never blocks. */
 bool process_poll(struct process *p, struct process_end *end);
 /* Waits for the end of the process. */
 struct process_end process_wait(struct process *p);
+/* The same until deadline_ns (time_monotonic_ns). False: the process still runs. */
+bool process_wait_until(struct process *p, uint64_t deadline_ns, struct process_end *end);
 /* The exit status as a shell reports it; after a signal, 128 + the signal. */
 int process_exit_status(const struct process_end *end);
 

@@ -241,15 +241,21 @@ int http_check(const struct http_options *o, struct err *e)
 
 static int daemon_start(struct http *h, int fd, struct err *e)
 {
+    errno = 0;
     h->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         HTTP_CONNECTIONS / 2, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_BYTES,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_END);
     if (h->daemon == NULL) {
+        int saved = errno;
         close(fd);
-        return err_set(e, SHOAL_E_UNAVAILABLE, "metrics: %s: libmicrohttpd does not start",
-                       h->options.listen);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "metrics: %s: %s does not start: %s; where descriptors are short, raise "
+                       "LimitNOFILE= of the unit; where memory is, lower the budget or end other "
+                       "programs; then restart the daemon",
+                       h->options.listen, http_library(),
+                       saved != 0 ? strerror(saved) : "it gives no reason");
     }
     return 0;
 }

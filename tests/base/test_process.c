@@ -2,6 +2,7 @@
  * outlives another. */
 #include "proto/base/file.h"
 #include "proto/base/process.h"
+#include "proto/base/time.h"
 
 #include <check.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -271,6 +273,42 @@ START_TEST(it_dies_with_its_parent_where_asked)
 }
 END_TEST
 
+static void branch_work(void *context)
+{
+    static int own = 1;
+    int *shared = context;
+    own++;
+    shared[0] += own; /* 2: of this copy alone */
+    while (shared[1])
+        pause();
+}
+
+/* What the copy writes reaches the caller through shared memory alone. */
+START_TEST(a_branch_works_in_a_copy_and_is_not_waited_for_too_long)
+{
+    struct process p;
+    struct process_end end;
+    struct err e;
+    int *shared =
+        mmap(NULL, 2 * sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    for (int i = 1; i <= 2; i++) {
+        ck_assert_int_eq(process_branch(&p, branch_work, shared, &e), 0);
+        ck_assert(process_wait_until(&p, time_monotonic_ns() + UINT64_C(10000000000), &end));
+        ck_assert(end.code == 0 && end.signal == 0 && p.pid == 0);
+        ck_assert_int_eq(shared[0], 2 * i);
+    }
+    shared[1] = 1;
+    ck_assert_int_eq(process_branch(&p, branch_work, shared, &e), 0);
+    uint64_t begun_ns = time_monotonic_ns();
+    ck_assert(!process_wait_until(&p, begun_ns + UINT64_C(50000000), &end));
+    ck_assert_uint_lt(time_monotonic_ns() - begun_ns, UINT64_C(5000000000));
+    process_signal(&p, SIGKILL);
+    ck_assert_int_eq(process_wait(&p).signal, SIGKILL);
+    munmap(shared, 2 * sizeof *shared);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("process");
@@ -286,6 +324,7 @@ int main(void)
     tcase_add_test(t, what_systemd_tells_us_is_not_handed_on);
     tcase_add_test(t, the_group_goes_with_it);
     tcase_add_test(t, it_dies_with_its_parent_where_asked);
+    tcase_add_test(t, a_branch_works_in_a_copy_and_is_not_waited_for_too_long);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@ static struct doctor_probe probe;
 static struct doctor_report report;
 
 static struct {
-    const char *core_told, *libraries, *driver, *no_name;
-    bool module;
+    const char *core_told, *libraries, *driver, *no_name, *not_here;
+    bool module, disk_hangs, name_ends; /* name_ends: a lookup ends its process */
     uint64_t bytes, left;
     struct doctor_disk disk;
     const char *disk_wrong, *clock_wrong;
@@ -54,10 +55,17 @@ static bool opens(const char *library)
 
 static int resolve(const char *endpoint, char numeric[256], struct err *e)
 {
+    if (machine.name_ends)
+        raise(SIGKILL);
     if (machine.no_name != NULL && strstr(endpoint, machine.no_name) != NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "the name %s has no address", machine.no_name);
     (void)snprintf(numeric, 256, "tcp://10.0.0.1:1");
     return 0;
+}
+
+static bool own(const char *endpoint)
+{
+    return machine.not_here == NULL || strstr(endpoint, machine.not_here) == NULL;
 }
 
 static int space(const char *folder, uint64_t *bytes, uint64_t *left)
@@ -71,6 +79,8 @@ static int space(const char *folder, uint64_t *bytes, uint64_t *left)
 static int disk(const char *folder, struct doctor_disk *out, struct err *e)
 {
     (void)folder;
+    while (machine.disk_hangs)
+        pause();
     *out = machine.disk;
     if (machine.disk_wrong != NULL)
         return err_set(e, SHOAL_E_IO, "%s", machine.disk_wrong);
@@ -149,8 +159,17 @@ static void setup(void)
     path_of(settings.allow, sizeof settings.allow, "/allow");
     ck_assert_int_eq(keyfile_make(settings.keys, NULL, pub, &e), 0);
     ck_assert_int_eq(chmod(settings.allow, 0644), 0);
-    probe = (struct doctor_probe){root,    environment, libraries, core_type, opens,
-                                  resolve, space,       disk,      clock_ask};
+    probe = (struct doctor_probe){.root = root,
+                                  .environment = environment,
+                                  .libraries = libraries,
+                                  .core_type = core_type,
+                                  .opens = opens,
+                                  .resolve = resolve,
+                                  .own = own,
+                                  .space = space,
+                                  .disk = disk,
+                                  .clock = clock_ask,
+                                  .patience_ms = 20000};
 }
 
 static void teardown(void)
@@ -173,7 +192,8 @@ static const char *all(void)
 static void look(void)
 {
     const struct doctor_host h = {&settings, &probe};
-    doctor_run(&h, &report);
+    struct err e;
+    ck_assert_int_eq(doctor_run(&h, &report, &e), 0);
 }
 
 /* The machine has this problem and no other. */
@@ -255,9 +275,89 @@ START_TEST(ports_that_are_taken)
     put("/proc/77/comm", "nginx\n");
     look();
     ck_assert_str_eq(all(), "");
+    machine.not_here = "0.0.0.0";
+    has("ports", "listen: 0.0.0.0:7100 is no address of this machine, so the daemon cannot listen "
+                 "there: set one that `ip address` shows");
     (void)snprintf(settings.listen, sizeof settings.listen, "ipc:///nowhere/s/socket");
     has("ports", "the folder /nowhere/s of listen is not there: make it (mkdir -p /nowhere/s) for "
                  "the daemon's user, or set another path");
+}
+END_TEST
+
+/* The daemon works without metrics then, so its own log alone says it. */
+START_TEST(metrics_that_cannot_be_served)
+{
+    char link[512], want[4096];
+    settings.kind = DOCTOR_WORKER;
+    settings.listen[0] = '\0';
+    (void)snprintf(settings.metrics, sizeof settings.metrics, "127.0.0.1:9464");
+    look();
+    ck_assert_str_eq(all(), "");
+    put("/proc/77/comm", "nginx\n");
+    put("/proc/77/fd/x", "");
+    (void)snprintf(link, sizeof link, "%s/proc/77/fd/5", root);
+    ck_assert_int_eq(symlink("socket:[4711]", link), 0);
+    listener_put(9464);
+    has("ports", "port 9464 of metrics is taken by nginx (process 77): end it, or set another port "
+                 "in metrics");
+    put("/proc/77/comm", "shoal-worker\n");
+    look();
+    ck_assert_str_eq(all(), "");
+    machine.not_here = "127.0.0.1";
+    has("ports", "metrics: 127.0.0.1:9464 is no address of this machine, so the daemon cannot "
+                 "listen there: set one that `ip address` shows");
+    (void)snprintf(settings.metrics, sizeof settings.metrics, "0.0.0.0:9464");
+    has("ports", "metrics: 0.0.0.0:9464: other machines reach this address, and without a token "
+                 "everybody there could read: set metrics_token: FILE, or listen at 127.0.0.1 "
+                 "behind a proxy that asks for a password");
+    path_of(settings.token, sizeof settings.token, "/token");
+    put("/token", "abcdefghijklmnopqrst\n");
+    ck_assert_int_eq(chmod(settings.token, 0644), 0);
+    (void)snprintf(want, sizeof want,
+                   "metrics_token: %s: mode 0644 lets others than its owner read it: chmod 0400 "
+                   "%s, and make another token",
+                   settings.token, settings.token);
+    has("ports", want);
+    ck_assert_int_eq(chmod(settings.token, 0400), 0);
+    look();
+    ck_assert_str_eq(all(), "");
+    (void)snprintf(settings.metrics, sizeof settings.metrics, "unix:/nowhere/m/socket");
+    has("ports", "the folder /nowhere/m of metrics is not there: make it (mkdir -p /nowhere/m) for "
+                 "the daemon's user, or set another path");
+}
+END_TEST
+
+/* Two servers on one machine, whose files name one address. */
+START_TEST(metrics_that_another_server_serves)
+{
+    char link[512];
+    FILE *f;
+    (void)snprintf(settings.metrics, sizeof settings.metrics, "127.0.0.1:9464");
+    listener_put(7100);
+    path_of(link, sizeof link, "/proc/net/tcp");
+    ck_assert_ptr_nonnull(f = fopen(link, "a"));
+    fputs("   1: 0100007F:24F8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0     "
+          "   0 4712 1 0 100 0 0 10 0\n",
+          f);
+    fclose(f);
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/%d/comm", 77 + i);
+        put(path, "shoal-server\n");
+        (void)snprintf(path, sizeof path, "/proc/%d/fd/x", 77 + i);
+        put(path, "");
+        (void)snprintf(link, sizeof link, "%s/proc/%d/fd/5", root, 77 + i);
+        ck_assert_int_eq(symlink(i == 0 ? "socket:[4711]" : "socket:[4712]", link), 0);
+    }
+    has("ports", "metrics: 127.0.0.1:9464 is served by process 78, and the daemon of this file is "
+                 "process 77, which works without metrics: give each daemon on this machine an "
+                 "address of its own");
+    (void)snprintf(link, sizeof link, "%s/proc/77/fd/6", root);
+    ck_assert_int_eq(symlink("socket:[4712]", link), 0); /* its own */
+    (void)snprintf(link, sizeof link, "%s/proc/78/fd/5", root);
+    ck_assert_int_eq(unlink(link), 0);
+    look();
+    ck_assert_str_eq(all(), "");
 }
 END_TEST
 
@@ -305,6 +405,19 @@ START_TEST(a_disk_that_is_too_small)
                    "lower disk, or use a larger file system",
                    root);
     has("space", want);
+    settings.disk = UINT64_C(100) << 30;
+    settings.journal = UINT64_C(50) << 30;
+    look();
+    ck_assert_str_eq(all(), "");
+    settings.journal = UINT64_C(60) << 30;
+    (void)snprintf(want, sizeof want,
+                   "journal.max and journal.keep may take 60.0 GiB together, and the rows leave "
+                   "them 50.0 GiB at most in %s/data: lower journal.keep or journal.max",
+                   root);
+    has("space", want);
+    settings.disk = 0;
+    look();
+    ck_assert_str_eq(all(), "");
 }
 END_TEST
 
@@ -517,6 +630,27 @@ START_TEST(a_crash_report_that_is_a_link_is_not_read)
 }
 END_TEST
 
+/* ---- checks that do not end ---- */
+
+START_TEST(a_check_that_hangs_is_left_and_told)
+{
+    machine.disk_hangs = true;
+    probe.patience_ms = 1000;
+    has("disk", "this check has not ended after 1 s: a disk or a file system of the network does "
+                "not answer: see the kernel's log (dmesg) and what is mounted there; a daemon "
+                "would hang as well");
+    ck_assert_uint_ge(report.count, 13); /* all others have ended */
+}
+END_TEST
+
+START_TEST(a_check_that_is_killed_is_told)
+{
+    machine.name_ends = true;
+    has("names", "this check was ended by signal 9: see the kernel's log (dmesg); if it is no lack "
+                 "of memory, report it with shoal doctor --bundle FILE.tar.gz");
+}
+END_TEST
+
 /* ---- the rest ---- */
 
 START_TEST(the_kind_of_a_file_is_that_of_its_name)
@@ -553,6 +687,8 @@ int main(void)
     tcase_add_test(t, libraries_that_are_too_old);
     tcase_add_test(t, limits_that_are_too_low);
     tcase_add_test(t, ports_that_are_taken);
+    tcase_add_test(t, metrics_that_cannot_be_served);
+    tcase_add_test(t, metrics_that_another_server_serves);
     tcase_add_test(t, a_disk_that_is_slow_or_cannot_be_written);
     tcase_add_test(t, a_disk_that_is_too_small);
     tcase_add_test(t, memory_that_is_not_there);
@@ -567,6 +703,8 @@ int main(void)
     tcase_add_test(t, blas_kernels_that_do_not_fit_the_processor);
     tcase_add_test(t, crash_reports_are_found);
     tcase_add_test(t, a_crash_report_that_is_a_link_is_not_read);
+    tcase_add_test(t, a_check_that_hangs_is_left_and_told);
+    tcase_add_test(t, a_check_that_is_killed_is_told);
     tcase_add_test(t, the_kind_of_a_file_is_that_of_its_name);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -31,7 +31,7 @@ def a_daemon_is_seen_beside_its_file(space):
     fleet = Fleet(space, "f", shards=1)
     before = findings("--config", file)
     port = keys["listen"].rsplit(":", 1)[1]
-    one(before["ports"], False, f"port {port} is free")
+    one(before["ports"], False, f"port {port} of listen is free")
     one(before["clock"], True, f"the coordinator at ipc://{space}/c.sock cannot be asked for its time: ")
     one(before["crashes"], False, "no crash report")
     assert not before["disk"][0]["problem"] or "MB/s" in before["disk"][0]["text"], before
@@ -46,7 +46,7 @@ def a_daemon_is_seen_beside_its_file(space):
             within(20, "the server", lambda: "1 shards ready" in fleet.said("server"))
         within(10, "the coordinator", lambda: (space / "c.sock").exists())
         now = findings("--config", file)
-        one(now["ports"], False, f"port {port} is open: shoal-server runs as process {fleet.running['server'].pid}")
+        one(now["ports"], False, f"port {port} of listen is open: shoal-server runs as process {fleet.running['server'].pid}")
         one(now["clock"], by != "0", "agree within 3 s" if by == "0" else "s behind that of the coordinator")
         fleet.kill("coordinator")
     fleet.running["server"].send_signal(signal.SIGSEGV)

@@ -302,6 +302,28 @@ START_TEST(http_a_fault_of_its_thread_is_reported)
 }
 END_TEST
 
+/* The socket and the eventfd take the last descriptors; the library wants one for epoll. */
+START_TEST(http_that_cannot_start_says_why_and_what_to_do)
+{
+    const struct http_options o = {
+        .listen = "127.0.0.1:0", .token = "", .route = route, .routes = 5};
+    struct rlimit before, few;
+    struct err e = {0};
+    int fd = dup(STDIN_FILENO);
+    close(fd);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){(rlim_t)fd + 2, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int rc = http_open(&o, &http, &e);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(rc, SHOAL_E_UNAVAILABLE);
+    ck_assert_msg(strstr(e.text, "metrics: 127.0.0.1:0: libmicrohttpd ") == e.text &&
+                      strstr(e.text, " does not start: Too many open files; where descriptors are "
+                                     "short, raise LimitNOFILE= of the unit") != NULL,
+                  "%s", e.text);
+}
+END_TEST
+
 /* A peer that cannot be accepted costs no processor, and is answered once a descriptor is free. */
 START_TEST(http_without_a_descriptor_waits)
 {
@@ -421,6 +443,7 @@ int main(void)
     tcase_add_test(c, http_a_unix_socket_that_is_served_is_in_use);
     if (!CRASH_OFF)
         tcase_add_test(c, http_a_fault_of_its_thread_is_reported);
+    tcase_add_test(c, http_that_cannot_start_says_why_and_what_to_do);
     tcase_add_test(c, http_without_a_descriptor_waits);
     tcase_add_test(c, http_slow_readers);
     tcase_add_test(c, http_connections_are_bounded);

@@ -45,7 +45,7 @@ ROOMS = {
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric proto/meter {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
     "deploy/reference": f"proto/wire proto/meter {BELOW}",
-    "deploy/cli": f"dense worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net {BELOW}",
+    "deploy/cli": f"dense worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net proto/http {BELOW}",
 }
 OWNERS = {
     "embedding/engine.h": "embedding/engine",
