@@ -216,7 +216,10 @@ int process_branch(struct process *p, void (*work)(void *context), void *context
     if (pid < 0)
         return err_set(e, SHOAL_E_NOMEM, "cannot start a process: %s", strerror(errno));
     if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+            (void)(null >= 0 ? dup2(null, fd) : close(fd));
         if (getppid() == parent)
             work(context);
         _exit(0);

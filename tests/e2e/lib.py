@@ -242,6 +242,25 @@ def small_disk(space, size):
         subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
+@contextlib.contextmanager
+def frozen_disk(space):
+    """An ext4 of its own in a loop device; gives its folder. Skips where there is no root, no loop device or no fsfreeze."""
+    image, at = space / "disk.img", space / "disk"
+    if os.geteuid() != 0 or shutil.which("fsfreeze") is None or shutil.which("mkfs.ext4") is None:
+        raise Skip("needs root, fsfreeze and mkfs.ext4 for a disk that hangs")
+    with open(image, "wb") as f:
+        f.truncate(512 << 20)
+    at.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
+        raise Skip("no loop device can be mounted here")
+    try:
+        yield at
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", at], check=False, capture_output=True)
+        subprocess.run(["umount", "-l", at], check=False)
+
+
 def long_enough(case, space):
     """Plays a case, on a machine where its job is over too soon again with a longer one."""
     try:

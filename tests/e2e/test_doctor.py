@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """test_doctor: `shoal doctor` beside real daemons: ports, the coordinator's calendar, crash reports; and a bundle without secrets."""
 
+import shlex
+
 from fleet import *
 
 MOVED = BIN / "libmoved_clock.so"
 
 
-def findings(*words):
+def findings(*words, under=(), **env):
     """Check -> its findings, of a line with --json; the status is 69 exactly when there is a problem."""
-    got = shoal("doctor", "--json", *words)
+    got = subprocess.run([*under, SHOAL, "doctor", "--json", *words], capture_output=True, text=True, check=False, env={**os.environ, **env})
+    assert got.returncode in (0, 69), got
     found = json.loads(got.stdout)
     assert got.returncode == (69 if found["problems"] else 0), got
     assert found["problems"] == sum(f["problem"] for f in found["findings"]), found
@@ -59,6 +62,118 @@ def a_daemon_is_seen_beside_its_file(space):
         one(findings("--config", file)["ports"], True, f"is taken by python3 (process {os.getpid()})")
 
 
+def beneath(*mounts):
+    """A command line before another, in a mount namespace of its own: (file or "", place) is mounted there; "" is an empty folder."""
+    steps = [f"mount --bind {shlex.quote(str(what))} {at}" if what else f"mount -t tmpfs tmpfs {at}" for what, at in mounts]
+    return ["unshare", "--mount", "sh", "-ec", " && ".join([*steps, 'exec "$@"']), "sh"]
+
+
+# Per fault: the check, its sentence (or the part of it that this machine does not decide), keys of server.yaml, what runs before the command, its
+# environment. {space}: the test's folder. The faults that no real machine can be given are in tests/cli/test_doctor.c, with all sentences.
+FAULTS = [
+    ("limits", "at most 512 files may be open, and a daemon needs 4,096 or more", {}, ["prlimit", "--nofile=512:512"], {}),
+    ("limits", "at most 0 bytes of memory may be locked, so secret keys could be swapped to a disk", {}, ["prlimit", "--memlock=0:0"], {}),
+    ("ports", "listen: 192.0.2.1:7100 is no address of this machine, so the daemon cannot listen there", {"listen": "tcp://192.0.2.1:7100"}, [], {}),
+    ("ports", "the folder {space}/nowhere of listen is not there: make it (mkdir -p {space}/nowhere)", {"listen": "ipc://{space}/nowhere/s"}, [], {}),
+    ("ports", "metrics: 192.0.2.1:9464: other machines reach this address, and without a token everybody there could read", {"metrics": "192.0.2.1:9464"}, [], {}),
+    ("ports", "metrics: 192.0.2.1:9464 is no address of this machine", {"metrics": "192.0.2.1:9464", "metrics_token": "{space}/token"}, [], {}),
+    ("ports", "the folder {space}/nowhere of metrics is not there", {"metrics": "unix:{space}/nowhere/m"}, [], {}),
+    ("space", "disk: 1024000.0 GiB is more than the whole file system of {space}", {"disk": "1000TiB"}, [], {}),
+    ("space", "GiB free, below the 1024000.0 GiB of disk_free: pushes are refused", {"disk_free": "1000TiB"}, [], {}),
+    ("space", "journal.max and journal.keep may take 1024001.0 GiB together", {"journal.max": "1GiB", "journal.keep": "1000TiB"}, [], {}),
+    ("memory", "memory: 1024000.0 GiB, which takes 1075200.1 GiB with messages and the store, is more than the", {"memory": "1000TiB"}, [], {}),
+    ("keys", "keys: {space}/open.key: mode 0644 lets others than its owner at the key: chmod 0400 {space}/open.key", {"keys": "{space}/open.key"}, [], {}),
+    ("keys", "allow: {space}/allow:1: ", {"allow": "{space}/allow"}, [], {}),
+    ("keys", "allow: {space}/no-list cannot be read: No such file or directory; make it", {"allow": "{space}/no-list"}, [], {}),
+    ("names", "advertise: tcp://no-such-host.invalid:1: the name no-such-host.invalid has no address", {"advertise": "no-such-host.invalid"}, [], {}),
+    ("blas", "OPENBLAS_CORETYPE=Haswell pins kernels without AVX-512", {}, [], {"OPENBLAS_CORETYPE": "Haswell", "CPUINFO": "fpu avx2 avx512f"}),
+    ("blas", "OPENBLAS_CORETYPE=SkylakeX asks for kernels with AVX-512", {}, [], {"OPENBLAS_CORETYPE": "SkylakeX", "CPUINFO": "fpu avx2"}),
+    ("pages", "transparent huge pages are off, so every row costs more page faults", {}, "never", {}),
+    ("gpu", "the GPU's driver is loaded, but its library libcuda.so.1 does not open: install libcuda1", {}, "driver", {}),
+]
+
+
+def before_line(space, under, env):
+    """What the table names by a word needs a mount namespace; None: it cannot be had here."""
+    if "CPUINFO" in env:
+        (space / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {env.pop('CPUINFO')}\n")
+        under = beneath((space / "cpuinfo", "/proc/cpuinfo"))
+    elif under == "never":
+        (space / "never").write_text("always madvise [never]\n")
+        under = beneath((space / "never", "/sys/kernel/mm/transparent_hugepage/enabled"))
+    elif under == "driver" and pathlib.Path("/proc/driver/nvidia").exists():
+        return None
+    elif under == "driver":
+        under = beneath(("", "/proc/driver"))
+        under[4] = under[4].replace("exec", "mkdir /proc/driver/nvidia && echo NVRM > /proc/driver/nvidia/version && exec")
+    if list(under[:1]) == ["unshare"] and subprocess.run([*under, "true"], check=False, capture_output=True).returncode != 0:
+        return None
+    return under
+
+
+def planted_faults_are_told_and_no_other(space):
+    """Each fault of the table brings its sentence, and no check but its own says more than before."""
+    (space / "token").write_text("abcdefghijklmnopqrst\n")
+    (space / "token").chmod(0o400)
+    (space / "allow").write_text("nonsense\n")
+    assert shoal("keygen", space / "open.key").returncode == 0
+    (space / "open.key").chmod(0o644)
+    file, _ = server_file(space, coordinator=None)
+    plain = {(n, f["text"]) for n, of in findings("--config", file).items() for f in of if f["problem"]}
+    skipped = 0
+    for check, sentence, keys, under, env in FAULTS:
+        sentence, env = sentence.replace("{space}", str(space)), dict(env)
+        under = before_line(space, under, env)
+        if under is None:
+            skipped += 1
+            continue
+        file, _ = server_file(space, coordinator=None, **{k: v.replace("{space}", str(space)) for k, v in keys.items()})
+        of = {(n, f["text"]) for n, of in findings("--config", file, under=under, **env).items() for f in of if f["problem"]} - plain
+        assert len(of) == 1 and next(iter(of))[0] == check and sentence in next(iter(of))[1], (check, sentence, of)
+    if skipped:
+        raise Skip(f"{skipped} faults need a mount namespace; the others are told")
+
+
+def what_hangs_is_left_after_ten_seconds(space):
+    """A folder on a disk that hangs, and a name server that does not answer: the report comes, and names both. All other checks have ended."""
+    with frozen_disk(space) as disk, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
+        file, _ = server_file(space, data_dir=str(disk), coordinator="tcp://a-name.example:7100", advertise="another.example")
+        (space / "resolv.conf").write_text("nameserver 127.0.0.9\noptions timeout:30\n")
+        under = beneath((space / "resolv.conf", os.path.realpath("/etc/resolv.conf")))
+        try:
+            deaf.bind(("127.0.0.9", 53))
+        except OSError:
+            raise Skip("port 53 of 127.0.0.9 cannot be had here") from None
+        subprocess.run(["fsfreeze", "--freeze", disk], check=True)
+        begun = time.monotonic()
+        try:
+            found = findings("--config", file, under=under)
+        finally:
+            subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
+        assert time.monotonic() - begun < 13
+        one(found["disk"], True, "this check has not ended after 10 s: a disk or a file system of the network does not answer: see the kernel's log (dmesg)")
+        for name in ("names", "clock"):
+            one(found[name], True, "this check has not ended after 10 s: a name server does not answer: see /etc/resolv.conf, or give addresses in place")
+        assert {"limits", "memory", "ports", "crashes", "blas"} <= found.keys(), found
+
+
+def any_machine_gets_a_report(space):
+    """An ordinary user, no /proc/sys, no /sys, no /run (a container without systemd), not even /proc: what cannot be seen is not called a fault."""
+    plain = {n: [f["problem"] for f in of] for n, of in findings().items()}
+    lives = [["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]] if os.geteuid() == 0 else []
+    lives += [beneath(("", at)) for at in ("/proc/sys", "/sys", "/run", "/proc")]
+    ran = 0
+    for under in lives:
+        if subprocess.run([*under, SHOAL, "--version"], check=False, capture_output=True).returncode != 0:
+            continue
+        found = {n: [f["problem"] for f in of] for n, of in findings(under=under).items()}
+        more = {n for n, of in found.items() if any(of) and not any(plain.get(n, []))}
+        assert not more, (under, more)
+        ran += 1
+    if not ran:
+        raise Skip("no mount namespace here")
+
+
 def a_bundle_has_what_is_needed_and_no_secret(space):
     """Findings, settings, status, log, report, crash report; no key, no command, no comment."""
     made = shoal("keygen", space / "c.key", "--role", "admin")
@@ -106,4 +221,5 @@ def lines_that_contradict(space):
 
 
 if __name__ == "__main__":
-    main([a_daemon_is_seen_beside_its_file, a_bundle_has_what_is_needed_and_no_secret, lines_that_contradict])
+    main([a_daemon_is_seen_beside_its_file, planted_faults_are_told_and_no_other, what_hangs_is_left_after_ten_seconds,
+          any_machine_gets_a_report, a_bundle_has_what_is_needed_and_no_secret, lines_that_contradict])

@@ -118,25 +118,6 @@ def a_full_disk_is_named(space):
             goes_on(fleet)
 
 
-@contextlib.contextmanager
-def frozen_disk(space):
-    """An ext4 of its own in a loop device; gives its folder. Skips where there is no root, no loop device or no fsfreeze."""
-    image, at = space / "disk.img", space / "disk"
-    if os.geteuid() != 0 or shutil.which("fsfreeze") is None or shutil.which("mkfs.ext4") is None:
-        raise Skip("needs root, fsfreeze and mkfs.ext4 for a disk that hangs")
-    with open(image, "wb") as f:
-        f.truncate(512 << 20)
-    at.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", image], check=True)
-    if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
-        raise Skip("no loop device can be mounted here")
-    try:
-        yield at
-    finally:
-        subprocess.run(["fsfreeze", "--unfreeze", at], check=False, capture_output=True)
-        subprocess.run(["umount", "-l", at], check=False)
-
-
 def a_disk_that_hangs_is_told_as_that(space):
     """It looked like a dead server; the server's one line blamed the coordinator."""
     with frozen_disk(space) as disk:
