@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """kustomize.py: deploy/kustomize/base fits itself and the daemons: names that refer to each other, ports, users, shards, options that the programs have;
-probes that ask no other process, a key a pod, checkpoints that coordinator and servers share, a job that begins. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
+probes that ask the daemon's own port, a key a pod, checkpoints that coordinator and servers share, a job that begins. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
 planted is found."""
 import pathlib
 import re
@@ -127,16 +127,23 @@ def store_group():
     return int(re.search(r"^g shoal-store (\d+)$", (ROOT / "deploy/systemd/shoal.sysusers").read_text(encoding="utf-8"), re.M)[1])
 
 
-def probe_faults(d, c):
-    """Probes look at the daemon's own work and ask no other process (deploy/healthy); a start may take an hour."""
-    name = d["metadata"]["name"]
-    for probe in ("startupProbe", "livenessProbe", *(["readinessProbe"] if d["kind"] == "StatefulSet" else [])):
-        if c.get(probe, {}).get("exec", {}).get("command") != ["/usr/lib/shoal/healthy"]:
-            yield f"{name}: {probe} does not look at the pulse"
-    if c.get("startupProbe", {}).get("failureThreshold", 0) * c.get("startupProbe", {}).get("periodSeconds", 0) < 3600:
-        yield f"{name}: a start has less than an hour"
-    if "WATCHDOG_USEC=" not in (ROOT / "deploy/image").read_text(encoding="utf-8") or "RUNTIME_DIRECTORY=" not in (ROOT / "deploy/image").read_text(encoding="utf-8"):
-        yield "the image has no pulse"
+def metrics_port(settings):
+    found = re.search(r"^metrics: 0\.0\.0\.0:(\d+)\nmetrics_token: /etc/shoal/keys/metrics$", settings, re.M)
+    return int(found[1]) if found else 0
+
+
+def probe_faults(d, c, settings):
+    """A daemon that hangs is killed, by /healthz alone: a start that moves, and one without a coordinator, may take as long as they do. An hour goes by
+    before a container that does not even listen is. /readyz says when its rows are back."""
+    name, port = d["metadata"]["name"], metrics_port(settings)
+    if {"name": "metrics", "containerPort": port} not in c["ports"]:
+        yield f"{name}: the file has metrics at {port}, the container shows {c['ports']}"
+    for probe, path in (("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        if c.get(probe, {}).get("httpGet") != {"path": path, "port": "metrics"}:
+            yield f"{name}: {probe} does not ask {path}"
+    seconds = {probe: c.get(probe, {}).get("failureThreshold", 0) * c.get(probe, {}).get("periodSeconds", 0) for probe in ("startupProbe", "livenessProbe")}
+    if seconds["startupProbe"] < 3600 or seconds["livenessProbe"] < 60:
+        yield f"{name}: it is killed too early: {seconds}"
 
 
 def key_faults(d, c, all_):
@@ -144,9 +151,10 @@ def key_faults(d, c, all_):
     name, pod = d["metadata"]["name"], d["spec"]["template"]["spec"]
     secret = next((v["secret"] for v in pod["volumes"] if "secret" in v), {})
     folder = next((v.get("value") for v in c["env"] if v["name"] == "CREDENTIALS_DIRECTORY"), None)
-    own = {"shoal-server": "$(POD_NAME).key", "shoal-worker": "$(INDEX).key"}.get(name)
-    wanted = {"mountPath": f"{folder}/shoal.key", "subPathExpr": own} if own else {"mountPath": folder}
-    if folder != "/etc/shoal/keys" or mounted(c, "keys") != {"name": "keys", **wanted, "readOnly": True} or secret.get("defaultMode") != 0o440 \
+    own = "$(POD_NAME).key" if name in ("shoal-server", "shoal-worker") else None
+    wanted = [{"mountPath": f"{folder}/shoal.key", "subPathExpr": own}, {"mountPath": f"{folder}/metrics", "subPath": "metrics"}] if own else [{"mountPath": folder}]
+    if folder != "/etc/shoal/keys" or [m for m in c["volumeMounts"] if m["name"] == "keys"] != [{"name": "keys", **w, "readOnly": True} for w in wanted] \
+            or secret.get("defaultMode") != 0o440 \
             or secret.get("secretName") != name or len([s for s in all_ if s["kind"] == "Secret"]) != 4:
         yield f"{name}: it finds no key of its own, or sees those of others"
     if own and own[2:-5] not in [v["name"] for v in c["env"]]:
@@ -190,22 +198,35 @@ def set_faults(d, c, all_):
     if service is None or service["spec"]["clusterIP"] != "None" or service["spec"]["selector"] != d["spec"]["selector"]["matchLabels"]:
         yield f"{name}: no headless service has its pods"
         return
-    port = c["ports"][0]["containerPort"]
-    settings = named(all_, "ConfigMap", "shoal")["data"][words(c)[2].rsplit("/", 1)[-1]]
+    settings = settings_of(c, all_)
+    if d["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] != d["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"]:
+        yield f"{name}: it does not select its pods"
+    if "insecure" in settings:
+        yield f"{name}: who may come is not said"
+    if program_of(c) != "shoal-worker":
+        yield from listener_faults(name, c, all_, service)
+
+
+def settings_of(c, all_):
+    file = next(w for w in words(c) if str(w).endswith(".yaml"))
+    return named(all_, "ConfigMap", "shoal")["data"][file.rsplit("/", 1)[-1]]
+
+
+def listener_faults(name, c, all_, service):
+    """Checks what has a port and a folder."""
+    port, settings = c["ports"][0]["containerPort"], settings_of(c, all_)
     listens = int(re.search(r"^listen: tcp://[\d.]+:(\d+)$", settings, re.M)[1])
     if not port == listens == service["spec"]["ports"][0]["port"]:
         yield f"{name}: listens at {listens}, shows {port}, its service {service['spec']['ports'][0]['port']}"
     if port not in [p["port"] for p in named(all_, "NetworkPolicy", "shoal")["spec"]["ingress"][0]["ports"]]:
         yield f"{name}: the network's rule shuts {port}"
     allow = re.search(r"^allow: /etc/shoal/keys/allow$", settings, re.M)
-    if "insecure" in settings or (program_of(c) == "shoal-coordinator") != bool(allow):
+    if (program_of(c) == "shoal-coordinator") != bool(allow):
         yield f"{name}: who may come is not said"
     folder = re.search(r"^data_dir: (\S+)$", settings, re.M)[1]
     state = next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == "state")
     if not folder.startswith(state + "/"):
         yield f"{name}: data_dir {folder} is not on its volume {state}"
-    if d["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] != d["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"]:
-        yield f"{name}: it does not select its pods"
 
 
 def faults(texts):
@@ -221,9 +242,11 @@ def faults(texts):
     has = options()
     sets = containers(all_, "StatefulSet")
     for d, c in sets + containers(all_, "Job"):
-        found += [*pod_faults(d, c, all_, has), *key_faults(d, c, all_), *(probe_faults(d, c) if program_of(c) != "shoal" else [])]
+        found += [*pod_faults(d, c, all_, has), *key_faults(d, c, all_)]
     for d, c in sets:
-        found += [*set_faults(d, c, all_), *shared_faults(d, c, all_, named(all_, "ConfigMap", "shoal")["data"])]
+        found += [*set_faults(d, c, all_), *probe_faults(d, c, settings_of(c, all_))]
+        if program_of(c) != "shoal-worker":
+            found += shared_faults(d, c, all_, named(all_, "ConfigMap", "shoal")["data"])
     users = [d["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for d in all_ if d["kind"] in ("StatefulSet", "Job")]
     if len(set(users)) != 4 or any(f" {user} " not in (ROOT / "deploy/image").read_text(encoding="utf-8") for user in set(users) - {65534}):
         found.append(f"users {users} are not those of deploy/image")
@@ -235,10 +258,10 @@ def faults(texts):
     budget = next((d for d in all_ if d["kind"] == "PodDisruptionBudget"), None)
     if budget is None or budget["spec"]["selector"] != server["spec"]["selector"] or budget["spec"]["maxUnavailable"] != 1:
         found.append("no budget holds the servers")
-    workers, submit = named(all_, "Job", "shoal-worker"), named(all_, "Job", "shoal-submit")
-    if workers is None or workers["spec"]["completionMode"] != "Indexed" or workers["spec"]["completions"] != workers["spec"]["parallelism"]:
-        found.append("workers are no indexed job")
-    elif submit is None or f"--workers {workers['spec']['completions']}" not in " ".join(map(str, words(containers([submit], "Job")[0][1]))):
+    workers, submit = named(all_, "StatefulSet", "shoal-worker"), named(all_, "Job", "shoal-submit")
+    if workers is None or words(containers([workers], "StatefulSet")[0][1])[1] != "run":
+        found.append("no workers take part in one job after another")
+    elif submit is None or f"--workers {workers['spec']['replicas']}" not in " ".join(map(str, words(containers([submit], "Job")[0][1]))):
         found.append("nobody submits a job for so many workers")
     elif submit["spec"]["template"]["spec"]["restartPolicy"] != "Never" or [r["onExitCodes"] for r in submit["spec"]["podFailurePolicy"]["rules"]] \
             != [{"operator": "NotIn", "values": [69]}]:
@@ -268,13 +291,14 @@ def rendered(texts):
 
 
 PLANTED = [("coordinator.yaml", "containerPort: 7000", "containerPort: 7001"), ("server.yaml", "serviceName: shoal-server", "serviceName: shoal-servers"),
-           ("server.yaml", "replicas: 2", "replicas: 3"), ("worker.yaml", "--wait", "--waits"), ("server.yaml", "secretName: shoal-server", "secretName: shoal"),
+           ("server.yaml", "replicas: 2", "replicas: 3"), ("worker.yaml", "--set", "--sets"), ("server.yaml", "secretName: shoal-server", "secretName: shoal"),
            ("network.yaml", "port: 7070", "port: 7071"), ("server.yaml", "maxUnavailable: 1", "maxUnavailable: 2"), ("worker.yaml", "runAsUser: 4713", "runAsUser: 4712"),
            ("settings.yaml", "data_dir: /var/lib/shoal/server/data", "data_dir: /srv"), ("kustomization.yaml", "newTag: 0", "newTag: 9"),
-           ("coordinator.yaml", "[/usr/lib/shoal/healthy]", "[/bin/true]"), ("worker.yaml", "Indexed", "NonIndexed"),
-           ("server.yaml", "command: [/usr/lib/shoal/healthy]", "command: [/usr/bin/shoal, status]"), ("server.yaml", "failureThreshold: 720", "failureThreshold: 7"),
+           ("coordinator.yaml", "path: /healthz", "path: /"), ("worker.yaml", "[/usr/bin/shoal-worker, run,", "[/usr/bin/shoal-worker, train,"),
+           ("server.yaml", "path: /readyz", "path: /healthz"), ("server.yaml", "failureThreshold: 720", "failureThreshold: 7"),
+           ("worker.yaml", "containerPort: 9464", "containerPort: 9466"), ("settings.yaml", "    metrics_token: /etc/shoal/keys/metrics\n", ""), ("worker.yaml", "subPath: metrics", "subPath: allow"),
            ("coordinator.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"), ("kustomization.yaml", "  - keys.yaml\n", ""),
-           ("worker.yaml", "subPathExpr: $(INDEX).key", "subPathExpr: $(NAME).key"), ("server.yaml", "subPathExpr: $(POD_NAME).key", "subPath: server.key"),
+           ("worker.yaml", "subPathExpr: $(POD_NAME).key", "subPathExpr: $(NAME).key"), ("server.yaml", "subPathExpr: $(POD_NAME).key", "subPath: server.key"),
            ("server.yaml", "secretName: shoal-server", "secretName: shoal-coordinator"), ("server.yaml", "defaultMode: 288", "defaultMode: 420"),
            ("settings.yaml", "allow: /etc/shoal/keys/allow", "insecure_plaintext: true"), ("checkpoints.yaml", "ReadWriteMany", "ReadWriteOnce"),
            ("coordinator.yaml", "mountPath: /var/lib/shoal/checkpoints", "mountPath: /srv/checkpoints"), ("server.yaml", "umask 0007", "umask 0077"),
