@@ -545,7 +545,7 @@ static int run(const struct coord_config *config, struct live *live, struct err 
     int rc = asked_open(&shown.page, e);
     if (rc != 0)
         return rc;
-    const struct http_route page = {"/", page_serve, shown.page, false};
+    const struct http_route page = {"/", page_serve, shown.page, false, NULL};
     bo.route = &page;
     bo.routes = 1;
     rc = board_open(&bo, &shown.board, e);

@@ -75,7 +75,7 @@ static bool ready_is(struct board *b, uint32_t loop, char why[BOARD_WHY])
 static void metrics_write(void *context, const struct http_ask *ask, struct http_reply *reply)
 {
     struct board *b = context;
-    const enum meter_format format = meter_text_format(ask->accept);
+    const enum meter_format format = ask->other ? METER_OPEN : METER_PLAIN;
     struct meter_sheet *own = &b->sheet[b->options.loops];
     char name[METER_LABEL], why[BOARD_WHY];
     meter_clear(own);
@@ -211,9 +211,9 @@ static int board_make(const struct board_options *o, struct board **out, struct 
         atomic_store(&b->loop[i].pulse_ns, time_monotonic_ns());
         (void)snprintf(b->loop[i].why, BOARD_WHY, "it starts");
     }
-    const struct http_route own[] = {{"/metrics", metrics_write, b, false},
-                                     {"/healthz", health_write, b, true},
-                                     {"/readyz", ready_write, b, true}};
+    const struct http_route own[] = {{"/metrics", metrics_write, b, false, METER_OPEN_TYPE},
+                                     {"/healthz", health_write, b, true, NULL},
+                                     {"/readyz", ready_write, b, true, NULL}};
     memcpy(b->route, own, sizeof own);
     if (o->routes > 0)
         memcpy(b->route + 3, o->route, o->routes * sizeof *o->route);

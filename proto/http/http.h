@@ -8,12 +8,15 @@
  * Thread: it has one of its own. A route is called there, so it reads snapshots (board.h) and never
  * the state of a loop: it answers while a loop hangs.
  *
- * Whatever peers do, the server takes bounded memory and time: HTTP_CONNECTIONS connections, half
- * of them for one address, HTTP_REQUEST_BYTES for the head of a request, one answer at a time, and
+ * Whatever peers do, the server takes bounded memory and time: HTTP_CONNECTIONS connections, of
+ * which the oldest gives way to a newcomer, HTTP_REQUEST_BYTES for the head of a request, and
  * HTTP_PATIENCE_NS for each connection, after which it is closed, however slowly its peer reads or
- * writes. Each answer ends its connection.
+ * writes. Each answer ends its connection. A page is made again after HTTP_FRESH_NS at the
+ * earliest; all else takes a part of one processor, one in HTTP_SHARE, over time. Under a flood
+ * that would take more, some connections are closed as soon as they are made.
  *
- * Access: beyond the loopback addresses and unix sockets a token is required. */
+ * Access: beyond the loopback addresses and unix sockets a token is required. At a loopback address
+ * without a token, the name in the header Host must be one that no web site can have (host.h). */
 #ifndef PROTO_HTTP_HTTP_H
 #define PROTO_HTTP_HTTP_H
 
@@ -26,10 +29,13 @@
 #define HTTP_CONNECTIONS 32u
 #define HTTP_REQUEST_BYTES (8u << 10)
 #define HTTP_PATIENCE_NS UINT64_C(10000000000)
+#define HTTP_FRESH_NS UINT64_C(500000000)
+#define HTTP_SHARE 100                   /* one part in so many of a processor */
+#define HTTP_SAVED_NS INT64_C(200000000) /* processor time that may be used at once */
 #define HTTP_TOKEN_LEAST 16u
 
 struct http_ask {
-    const char *accept; /* the header Accept; "": none */
+    bool other; /* the peer accepts the other type of the route */
 };
 
 struct http_reply {
@@ -42,7 +48,8 @@ struct http_route {
     const char *path; /* all constants */
     void (*write)(void *context, const struct http_ask *ask, struct http_reply *reply);
     void *context;
-    bool open; /* answered without the token: probes cannot show one */
+    bool open;         /* answered without the token, and made for each: a probe's page */
+    const char *other; /* a type that it also has, for peers that accept it; NULL: none */
 };
 
 struct http_options {

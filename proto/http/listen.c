@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define UNIX "unix:"
+#define WAITING 512 /* connections that wait to be accepted */
 
 static int unix_parse(const char *text, struct listen_place *out, struct err *e)
 {
@@ -61,7 +62,7 @@ static bool divide(const char *text, char host[256], char port[8])
 
 int listen_parse(const char *text, struct listen_place *out, struct err *e)
 {
-    char host[256], port[8];
+    char port[8], *host = out->host;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     *out = (struct listen_place){.local = false};
@@ -136,7 +137,7 @@ int listen_open(const char *text, const struct listen_place *place, int *out, st
     int fd = socket(place->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
         bind(fd, (const struct sockaddr *)&place->address, place->bytes) == 0 &&
-        listen(fd, 64) == 0) {
+        listen(fd, WAITING) == 0) {
         *out = fd;
         return 0;
     }

@@ -13,7 +13,8 @@
 struct listen_place {
     struct sockaddr_storage address;
     socklen_t bytes;
-    bool local; /* no other machine reaches it */
+    bool local;     /* no other machine reaches it */
+    char host[256]; /* as written, without brackets; "": a unix socket */
 };
 
 /* "HOST:PORT", "[ADDRESS]:PORT" or "unix:/PATH". CONFIG. */

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define OPEN_TYPE "application/openmetrics-text"
-
 static const char *const type_text[] = {[METER_COUNTER] = "counter",
                                         [METER_GAUGE] = "gauge",
                                         [METER_HISTOGRAM] = "histogram",
@@ -21,15 +19,10 @@ struct out {
     uint32_t series, left_out;
 };
 
-enum meter_format meter_text_format(const char *accept)
-{
-    return strstr(accept, OPEN_TYPE) != NULL ? METER_OPEN : METER_PLAIN;
-}
-
 const char *meter_text_type(enum meter_format format)
 {
     if (format == METER_OPEN)
-        return OPEN_TYPE "; version=1.0.0; charset=utf-8";
+        return METER_OPEN_TYPE "; version=1.0.0; charset=utf-8";
     return "text/plain; version=0.0.4; charset=utf-8";
 }
 

@@ -9,8 +9,10 @@
 
 enum meter_format { METER_PLAIN, METER_OPEN };
 
-/* The format that a scraper asks for by its header Accept, and its Content-Type. */
-enum meter_format meter_text_format(const char *accept);
+/* A scraper that wants METER_OPEN has this in its header Accept. */
+#define METER_OPEN_TYPE "application/openmetrics-text"
+
+/* The Content-Type. */
 const char *meter_text_type(enum meter_format format);
 
 /* Writes the samples of all sheets, those of a metric together. All sheets have METER_SERIES series

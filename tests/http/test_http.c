@@ -25,12 +25,13 @@
 
 static struct http *http;
 static char folder[] = "/tmp/shoal-http-XXXXXX", answer[1 << 20];
-static size_t large; /* bytes of /large */
+static size_t large;  /* bytes of /large */
+static unsigned made; /* how often a page was made */
 
 static void page_write(void *context, const struct http_ask *ask, struct http_reply *reply)
 {
     reply->type = "text/html";
-    fprintf(reply->body, "%s: %s", (const char *)context, ask->accept);
+    fprintf(reply->body, "%s: %d of %u", (const char *)context, ask->other, ++made);
 }
 
 static void away_write(void *context, const struct http_ask *ask, struct http_reply *reply)
@@ -57,11 +58,11 @@ static void fault_write(void *context, const struct http_ask *ask, struct http_r
     fputs(nowhere, reply->body);
 }
 
-static const struct http_route route[] = {{"/page", page_write, "page", false},
-                                          {"/open", page_write, "open", true},
-                                          {"/away", away_write, NULL, false},
-                                          {"/large", large_write, NULL, false},
-                                          {"/fault", fault_write, NULL, false}};
+static const struct http_route route[] = {{"/page", page_write, "page", false, "text/plain"},
+                                          {"/open", page_write, "open", true, NULL},
+                                          {"/away", away_write, NULL, false, NULL},
+                                          {"/large", large_write, NULL, false, NULL},
+                                          {"/fault", fault_write, NULL, false, NULL}};
 
 static void setup(void)
 {
@@ -70,6 +71,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     http = NULL;
     large = 100000;
+    made = 0;
 }
 
 static void teardown(void)
@@ -132,17 +134,17 @@ static const char *body(void)
     return at + 4;
 }
 
-#define HEAD " HTTP/1.1\r\nHost: h\r\n"
+#define HEAD " HTTP/1.1\r\nHost: localhost\r\n"
 
 START_TEST(http_answers_get_and_head)
 {
     ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
     ck_assert_int_eq(ask("GET /page" HEAD "Accept: text/plain\r\n\r\n"), 200);
-    ck_assert_str_eq(body(), "page: text/plain");
+    ck_assert_str_eq(body(), "page: 1 of 1");
     ck_assert_ptr_nonnull(strstr(answer, "Content-Type: text/html"));
     ck_assert_int_eq(ask("HEAD /page" HEAD "\r\n"), 200);
     ck_assert_str_eq(body(), "");
-    ck_assert_ptr_nonnull(strstr(answer, "Content-Length: 6"));
+    ck_assert_ptr_nonnull(strstr(answer, "Content-Length: 12"));
     ck_assert_int_eq(ask("GET /away" HEAD "\r\n"), 503);
     ck_assert_int_eq(ask("GET /large" HEAD "\r\n"), 200);
     ck_assert_uint_eq(strlen(body()), large);
@@ -165,6 +167,48 @@ START_TEST(http_refuses)
     (void)snprintf(request + 15000, 100, "%s", HEAD "\r\n");
     ck_assert_int_ge(ask(request), 400);
     ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+}
+END_TEST
+
+/* Within HTTP_FRESH_NS all get the same page; those that accept its other type another one. */
+START_TEST(http_makes_a_page_once_in_a_while)
+{
+    const struct timespec fresh = {.tv_nsec = HTTP_FRESH_NS};
+    static const char other[] = "GET /page" HEAD "Accept: a/b, text/plain;q=0.5\r\n\r\n";
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+        ck_assert_str_eq(body(), "page: 0 of 1");
+    }
+    ck_assert_int_eq(ask(other), 200);
+    ck_assert_str_eq(body(), "page: 1 of 2");
+    ck_assert_int_eq(nanosleep(&fresh, NULL), 0);
+    ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+    ck_assert_str_eq(body(), "page: 0 of 3");
+    for (unsigned i = 4; i < 7; i++) {
+        ck_assert_int_eq(ask("GET /open" HEAD "\r\n"), 200);
+        ck_assert_uint_eq(made, i);
+    }
+}
+END_TEST
+
+/* What keeps a browser from showing, embedding or storing a page for others. */
+START_TEST(http_headers_of_an_answer)
+{
+    static const char *const headers[] = {"\r\nContent-Security-Policy: frame-ancestors 'none'\r\n",
+                                          "\r\nCross-Origin-Resource-Policy: same-origin\r\n",
+                                          "\r\nReferrer-Policy: no-referrer\r\n",
+                                          "\r\nX-Content-Type-Options: nosniff\r\n",
+                                          "\r\nCache-Control: no-store\r\n",
+                                          "\r\nConnection: close\r\n"};
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    for (int known = 0; known < 2; known++) {
+        ck_assert_int_eq(ask(known ? "GET /page" HEAD "\r\n" : "GET /x" HEAD "\r\n"),
+                         known ? 200 : 404);
+        for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+            ck_assert_msg(strstr(answer, headers[i]) != NULL, "%s", headers[i]);
+        ck_assert_ptr_null(strstr(answer, "Access-Control"));
+    }
 }
 END_TEST
 
@@ -191,6 +235,35 @@ START_TEST(http_asks_for_the_token)
     ck_assert_int_eq(ask("GET /page" HEAD "Authorization: 0123456789abcdef\r\n\r\n"), 401);
     ck_assert_int_eq(ask("GET /page" HEAD "Authorization: Bearer 0123456789abcdef\r\n\r\n"), 200);
     ck_assert_int_eq(ask("GET /open" HEAD "\r\n"), 200); /* a probe */
+}
+END_TEST
+
+/* A site whose name leads to 127.0.0.1 has a browser ask with that name. With a token it cannot. */
+START_TEST(http_answers_no_request_for_a_site)
+{
+    char path[256];
+    static const char *const page[] = {"/page", "/open", "/nowhere"};
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    for (size_t i = 0; i < 3; i++) {
+        char request[200];
+        (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: evil.example:1\r\n\r\n",
+                       page[i]);
+        ck_assert_int_eq(ask(request), 421);
+        ck_assert_ptr_nonnull(strstr(body(), "open http://127.0.0.1:PORT/"));
+    }
+    ck_assert_uint_eq(made, 0);
+    ck_assert_int_eq(ask("GET /page HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n"), 200);
+    ck_assert_int_eq(ask("GET /page HTTP/1.0\r\n\r\n"), 200);
+    http_close(http);
+    ck_assert_int_eq(opened("localhost:0", ""), 0);
+    ck_assert_int_eq(ask("GET /page HTTP/1.1\r\nHost: localhost:1\r\n\r\n"), 200);
+    http_close(http);
+    (void)snprintf(path, sizeof path, "%s/token", folder);
+    token_make(path, "0123456789abcdef\n", 0400);
+    ck_assert_int_eq(opened("127.0.0.1:0", path), 0);
+    ck_assert_int_eq(ask("GET /page HTTP/1.1\r\nHost: db.lan\r\n"
+                         "Authorization: Bearer 0123456789abcdef\r\n\r\n"),
+                     200);
 }
 END_TEST
 
@@ -380,7 +453,73 @@ START_TEST(http_slow_readers)
 }
 END_TEST
 
-/* A crowd from one address takes half of the places; those that it leaves serve others. */
+/* A crowd that stays takes all places; the oldest of it gives way. */
+START_TEST(http_a_crowd_leaves_room_for_a_newcomer)
+{
+    enum { CROWD = 200 };
+    int fd[CROWD];
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    for (int i = 0; i < CROWD; i++)
+        fd[i] = reach();
+    uint64_t begun_ns = time_monotonic_ns();
+    for (int i = 0; i < 20; i++)
+        ck_assert_int_eq(ask("GET /page" HEAD "\r\n"), 200);
+    ck_assert_uint_lt(time_monotonic_ns() - begun_ns, UINT64_C(2000000000));
+    for (int i = 0; i < CROWD; i++)
+        close(fd[i]);
+}
+END_TEST
+
+/* Processor time of the HTTP thread. */
+static double thread_s(void)
+{
+    char path[512], name[32] = "";
+    unsigned long user = 0, system = 0;
+    struct file_walk all;
+    ck_assert(file_walk_open(&all, "/proc/self/task"));
+    for (const char *task; (task = file_walk_next(&all)) != NULL && strcmp(name, "http") != 0;) {
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/stat", task);
+        FILE *f = fopen(path, "re");
+        ck_assert_ptr_nonnull(f);
+        ck_assert_int_eq(fscanf(f,
+                                "%*d (%31[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                                name, &user, &system),
+                         3);
+        fclose(f);
+    }
+    file_walk_close(&all);
+    ck_assert_str_eq(name, "http");
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Beyond what it has saved the thread takes its share alone, and serves again when the flood is
+ * over. */
+START_TEST(http_a_flood_takes_little_of_the_processor)
+{
+    const double most_s = HTTP_SAVED_NS * 1e-9 + 5.0 / HTTP_SHARE + 0.1;
+    static const char request[] = "GET /nowhere" HEAD "\r\n";
+    struct linger reset = {.l_onoff = 1};
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(http_port(http))};
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (uint64_t until = time_monotonic_ns() + UINT64_C(5000000000);
+         time_monotonic_ns() < until;) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        ck_assert_int_ge(fd, 0);
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        (void)connect(fd, (struct sockaddr *)&a, sizeof a);
+        (void)send(fd, request, strlen(request), MSG_NOSIGNAL);
+        close(fd);
+    }
+    ck_assert_msg(thread_s() <= most_s, "%g s", thread_s());
+    uint64_t over_ns = time_monotonic_ns();
+    while (ask("GET /page" HEAD "\r\n") != 200) {
+        ck_assert_uint_lt(time_monotonic_ns() - over_ns, UINT64_C(3000000000));
+        (void)poll(NULL, 0, 100);
+    }
+}
+END_TEST
+
 START_TEST(http_connections_are_bounded)
 {
     enum { CROWD = 200 };
@@ -434,7 +573,10 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, http_answers_get_and_head);
     tcase_add_test(c, http_refuses);
+    tcase_add_test(c, http_makes_a_page_once_in_a_while);
+    tcase_add_test(c, http_headers_of_an_answer);
     tcase_add_test(c, http_asks_for_the_token);
+    tcase_add_test(c, http_answers_no_request_for_a_site);
     tcase_add_test(c, http_does_not_serve_other_machines_without_a_token);
     tcase_add_test(c, http_refuses_a_token_that_is_none);
     tcase_add_test(c, http_addresses_have_a_form);
@@ -447,6 +589,8 @@ int main(void)
     tcase_add_test(c, http_without_a_descriptor_waits);
     tcase_add_test(c, http_slow_readers);
     tcase_add_test(c, http_connections_are_bounded);
+    tcase_add_test(c, http_a_crowd_leaves_room_for_a_newcomer);
+    tcase_add_test(c, http_a_flood_takes_little_of_the_processor);
     tcase_add_test(c, http_garbage);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

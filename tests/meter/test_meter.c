@@ -213,16 +213,6 @@ START_TEST(meter_copy_is_equal_and_keeps_its_memory)
 }
 END_TEST
 
-START_TEST(meter_format_is_what_the_scraper_asks_for)
-{
-    ck_assert_int_eq(meter_text_format(""), METER_PLAIN);
-    ck_assert_int_eq(meter_text_format("*/*"), METER_PLAIN);
-    ck_assert_int_eq(meter_text_format("application/openmetrics-text;version=1.0.0,application/"
-                                       "openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5"),
-                     METER_OPEN);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("meter");
@@ -239,7 +229,6 @@ int main(void)
     tcase_add_test(c, meter_a_long_value_of_a_label_is_cut);
     tcase_add_test(c, meter_series_are_bounded);
     tcase_add_test(c, meter_copy_is_equal_and_keeps_its_memory);
-    tcase_add_test(c, meter_format_is_what_the_scraper_asks_for);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
