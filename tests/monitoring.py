@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """monitoring.py: deploy/monitoring fits the table of metrics: every query of rules and dashboard names metrics, and labels of them, that a daemon tells;
-each alert has a case that fires it, one that does not, and a paragraph in the manual; promtool, where it is, checks rules and cases. Control: a metric,
-a label, a case and a paragraph that are missing are found."""
+each alert has a case that fires it, one that does not, and a paragraph in the manual; the scrape job asks the ports of the packages' files; promtool, where
+it is, checks rules, cases and scrape job. Control: a metric, a label, a case, a paragraph and a port that are missing are found."""
 import json
 import pathlib
 import re
@@ -37,8 +37,15 @@ def query_faults(where, query, metrics):
     return faults + [f"{where}: {query!r} names no metric"] * (not named and "up{" not in query)
 
 
-def faults_of(rules, cases, dashboard, page):
-    metrics, faults = table(), []
+def scrape_faults(scrape):
+    ports = {re.search(r"^metrics: (\S+)", (ROOT / f"deploy/systemd/{role}.yaml").read_text(encoding="utf-8"), re.M)[1] for role in ("coordinator", "server", "worker")}
+    asked = set(re.findall(r"targets: \[(.*?)\]", scrape))
+    return [f"the scrape job asks {sorted(asked)}, the packages' files have {sorted(ports)}"] * (asked != ports) + \
+        ["the scrape job is not called shoal"] * ("job_name: shoal\n" not in scrape)
+
+
+def faults_of(rules, cases, dashboard, page, scrape):
+    metrics, faults = table(), scrape_faults(scrape)
     alerts = re.findall(r"- alert: (\w+)\n +expr: (.*)", rules)
     for alert, query in alerts:
         faults += query_faults(alert, query, metrics)
@@ -59,26 +66,28 @@ def promtool_faults():
     if promtool is None:
         print("promtool is not here: rules and cases are read alone")
         return []
-    return [text for words in (("check", "rules", "shoal.rules.yml"), ("test", "rules", "shoal.rules.test.yml"))
+    return [text for words in (("check", "rules", "shoal.rules.yml"), ("test", "rules", "shoal.rules.test.yml"),
+                          ("check", "config", "prometheus.yml"))
             for done in [subprocess.run([promtool, *words], cwd=MONITORING, capture_output=True, text=True, check=False)] if done.returncode
             for text in [done.stdout + done.stderr]]
 
 
 PLANTED = [(0, "shoal_loop_silent_seconds", "shoal_loops_silent_seconds"), (0, 'reason="NOT_FINITE"', 'why="NOT_FINITE"'),
            (1, "- name: ShoalDiskShort fires\n", "- name: ShoalDisk fires\n"), (1, "- name: ShoalDiskShort does not fire\n", "- name: none\n"),
-           (2, "shoal_job_logloss", "shoal_job_loss"), (2, "{{stage}}", "{{step}}"), (3, "**ShoalNoProgress.**", "**ShoalProgress.**")]
+           (2, "shoal_job_logloss", "shoal_job_loss"), (2, "{{stage}}", "{{step}}"), (3, "**ShoalNoProgress.**", "**ShoalProgress.**"), (4, ":9466", ":9467"), (4, "job_name: shoal", "job_name: all")]
 
 
 def main():
     texts = [(MONITORING / name).read_text(encoding="utf-8") for name in ("shoal.rules.yml", "shoal.rules.test.yml", "dashboard.json")]
     texts.append((ROOT / "deploy/manual/metrics.md").read_text(encoding="utf-8"))
+    texts.append((MONITORING / "prometheus.yml").read_text(encoding="utf-8"))
     faults = faults_of(*texts) + promtool_faults()
     for which, old, new in PLANTED:
         spoilt = list(texts)
         spoilt[which] = spoilt[which].replace(old, new, 1)
         if spoilt == texts or not faults_of(*spoilt):
             faults.append(f"control: {old} -> {new} is not found")
-    print("\n".join(faults) or "rules, cases, dashboard and manual fit the table of metrics")
+    print("\n".join(faults) or "rules, cases, scrape job, dashboard and manual fit the table of metrics")
     return 1 if faults else 0
 
 
