@@ -159,15 +159,15 @@ static const char *since_text(const struct json *seconds, char out[48])
     return out;
 }
 
-size_t cli_problems_print(const struct json *status, const char *before)
+bool cli_problem_text(const struct json *status, size_t i, char *out, size_t bytes)
 {
-    const struct json *list = json_get(status, "problems"),
-                      *seconds = json_get(status, "problem_seconds");
+    const struct json *list = json_get(status, "problems");
     char since[48];
-    for (size_t i = 0; i < json_count(list); i++)
-        printf("%sproblem: %s%s\n", before, json_as_string(json_array_at(list, i), "?"),
-               since_text(json_array_at(seconds, i), since));
-    return json_count(list);
+    if (i >= json_count(list))
+        return false;
+    (void)snprintf(out, bytes, "%s%s", json_as_string(json_array_at(list, i), "?"),
+                   since_text(json_array_at(json_get(status, "problem_seconds"), i), since));
+    return true;
 }
 
 /* "  moves: drain, 12 of 64 tablets left, 3.1 MB so far, about 4 s" */
@@ -192,7 +192,7 @@ static void moves_print(const struct json *m)
 
 static void status_print(const struct json *status)
 {
-    char ready[64], since[48];
+    char ready[64], since[48], problem[2 * ERR_TEXT_MAX];
     struct json *s = json_printable(status);
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
                       *workers = json_get(s, "workers");
@@ -208,7 +208,8 @@ static void status_print(const struct json *status)
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s%s\n", json_as_string(json_get(s, "waiting"), "?"),
                since_text(json_get(s, "waiting_seconds"), since));
-    cli_problems_print(s, "  ");
+    for (size_t i = 0; cli_problem_text(s, i, problem, sizeof problem); i++)
+        printf("  problem: %s\n", problem);
     objects_print(json_get(s, "objects"));
     checkpoints_print(s);
     moves_print(json_get(s, "cluster.moves"));
@@ -258,6 +259,14 @@ static int live_status(const struct option_line *o, struct json **out, struct er
     return rc;
 }
 
+static void units_print(void)
+{
+    struct json *units = cli_units();
+    for (size_t i = 0; i < json_count(units); i++)
+        printf("  problem: %s\n", json_as_string(json_array_at(units, i), "?"));
+    json_free(units);
+}
+
 int cli_status(struct option_line *o, struct err *e)
 {
     struct json *j = NULL;
@@ -273,7 +282,7 @@ int cli_status(struct option_line *o, struct err *e)
     else if (rc == 0)
         status_print(j);
     if (run_dir == NULL && !option_given(o, "json"))
-        (void)cli_units_print("  ");
+        units_print();
     json_free(report);
     json_free(j);
     return rc;

@@ -89,16 +89,15 @@ void cli_ask_silence(struct ask *a, uint32_t silent_ms);
 int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
             struct wire *reply, struct msg **reply_message, struct err *e);
 
-/* Prints the problems of a status, each on a line after `before`, and since when each is found;
- * returns their number. */
-size_t cli_problems_print(const struct json *status, const char *before);
+/* Problem i of a status, and since when it is found. False: there is none of that number. */
+bool cli_problem_text(const struct json *status, size_t i, char *out, size_t bytes);
 /* copies.c: prints a line on a shard's copies (list: "cluster.copies" of the status); nothing when
  * it has no followers. */
 void cli_copies_print(const struct json *list, int64_t shard);
 /* Prints a line for copies of one shard that are on one machine. */
 void cli_copies_beside_print(const struct json *list);
-/* Prints the units of this machine that fail to start, in the same way. */
-size_t cli_units_print(const char *before);
+/* The units of this machine that fail to start, a sentence each; the caller owns the list. */
+struct json *cli_units(void);
 /* The number at a path of a report; NaN where there is none. */
 double cli_number(const struct json *r, const char *path);
 /* 1234567 -> "1,234,567"; NaN, where a report has no figure -> "-". */

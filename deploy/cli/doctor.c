@@ -43,24 +43,23 @@ static const struct {
     {"gpu", doctor_check_gpu, "the GPU's driver does not answer: see the kernel's log (dmesg)"},
     {"blas", doctor_check_blas, ELSE},
     {"crashes", doctor_check_crashes, A_DISK},
+    {"units", doctor_check_units, A_DISK},
 };
 enum { CHECKS = sizeof checks / sizeof checks[0] };
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-static void note(struct doctor_report *r, bool problem, const char *format, va_list arguments)
-    __attribute__((format(printf, 3, 0)));
-
-static void note(struct doctor_report *r, bool problem, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void
+say(struct doctor_report *r, enum doctor_rank rank, const char *format, va_list arguments)
 {
-    r->problems += problem;
+    r->problems += rank == DOCTOR_PROBLEM;
     if (r->count == DOCTOR_FINDINGS) {
         r->left_out++;
         return;
     }
     struct doctor_finding *f = &r->finding[r->count++];
     f->check = r->check;
-    f->problem = problem;
+    f->rank = rank;
     (void)vsnprintf(f->text, sizeof f->text, format, arguments);
 }
 
@@ -68,7 +67,15 @@ void doctor_wrong(struct doctor_report *r, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    note(r, true, format, arguments);
+    say(r, DOCTOR_PROBLEM, format, arguments);
+    va_end(arguments);
+}
+
+void doctor_note(struct doctor_report *r, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(r, DOCTOR_NOTE, format, arguments);
     va_end(arguments);
 }
 
@@ -76,7 +83,7 @@ void doctor_fine(struct doctor_report *r, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    note(r, false, format, arguments);
+    say(r, DOCTOR_FINE, format, arguments);
     va_end(arguments);
 }
 
@@ -96,13 +103,12 @@ static void run_check(void *context)
 /* Adds what a check has found, so far where it goes on. */
 static void report_add(struct doctor_report *to, const struct doctor_report *from)
 {
-    for (uint32_t i = 0; i < MIN(from->count, DOCTOR_FINDINGS); i++) {
-        const struct doctor_finding *f = &from->finding[i];
-        if (f->problem)
-            doctor_wrong(to, "%.*s", ERR_TEXT_MAX - 1, f->text);
+    for (uint32_t i = 0; i < MIN(from->count, DOCTOR_FINDINGS); i++)
+        if (to->count == DOCTOR_FINDINGS)
+            to->left_out++;
         else
-            doctor_fine(to, "%.*s", ERR_TEXT_MAX - 1, f->text);
-    }
+            to->finding[to->count++] = from->finding[i];
+    to->problems += from->problems;
     to->left_out += from->left_out;
 }
 
@@ -156,7 +162,8 @@ struct json *doctor_json(const struct doctor_report *r)
         const struct doctor_finding *f = &r->finding[i];
         struct json *item = json_new_object();
         json_set_string(item, "check", f->check);
-        json_set_bool(item, "problem", f->problem);
+        json_set_bool(item, "problem", f->rank == DOCTOR_PROBLEM);
+        json_set_bool(item, "note", f->rank == DOCTOR_NOTE);
         json_set_string(item, "text", f->text);
         json_append(list, item);
     }
@@ -164,16 +171,36 @@ struct json *doctor_json(const struct doctor_report *r)
     return j;
 }
 
-static void report_print(const struct doctor_report *r)
+void doctor_print(const struct doctor_report *r)
 {
-    char text[ERR_TEXT_MAX];
+    static const char *const before[] = {
+        [DOCTOR_FINE] = "ok", [DOCTOR_NOTE] = "note:", [DOCTOR_PROBLEM] = "problem:"};
+    char text[DOCTOR_TEXT];
     for (uint32_t i = 0; i < r->count; i++) {
         const struct doctor_finding *f = &r->finding[i];
         (void)snprintf(text, sizeof text, "%s", f->text);
-        printf("%-8s %-9s  %s\n", f->problem ? "problem:" : "ok", f->check, text_clean(text));
+        printf("%-8s %-9s  %s\n", before[f->rank], f->check, text_clean(text));
     }
     if (r->left_out > 0)
         printf("and %u findings more\n", r->left_out);
+}
+
+int doctor_end(const struct doctor_report *r, struct err *e)
+{
+    if (r->problems == 0)
+        return 0;
+    return err_set(e, SHOAL_E_UNAVAILABLE, "problems found: %u, see above", r->problems);
+}
+
+void doctor_check_units(const struct doctor_host *h, struct doctor_report *r)
+{
+    (void)h;
+    struct json *units = cli_units();
+    for (size_t i = 0; i < json_count(units); i++)
+        doctor_wrong(r, "%s", json_as_string(json_array_at(units, i), "?"));
+    if (json_count(units) == 0)
+        doctor_fine(r, "all of this machine start");
+    json_free(units);
 }
 
 const char *doctor_join(char out[DOCTOR_PATH], const char *folder, const char *name)
@@ -308,16 +335,10 @@ static int host(struct option_line *o, struct err *e)
         cli_json_print(j);
         json_free(j);
     } else
-        report_print(&report);
+        doctor_print(&report);
     if (bundle != NULL)
         return doctor_bundle(o, bundle, &settings, &report, e);
-    size_t units = 0;
-    if (!option_given(o, "json"))
-        units = cli_units_print("");
-    if (report.problems + units > 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "problems found: %zu, see above",
-                       report.problems + units);
-    return 0;
+    return doctor_end(&report, e);
 }
 
 int cli_doctor(struct option_line *o, struct err *e)

@@ -60,11 +60,13 @@ int doctor_settings_read(const char *path, const struct string_list *set,
 
 /* ---- findings ---- */
 
-enum { DOCTOR_FINDINGS = 96 };
+enum { DOCTOR_FINDINGS = 96, DOCTOR_TEXT = 2 * ERR_TEXT_MAX };
+/* A note has advice, and nothing is wrong. */
+enum doctor_rank { DOCTOR_FINE, DOCTOR_NOTE, DOCTOR_PROBLEM };
 struct doctor_finding {
     const char *check; /* its name in the table */
-    bool problem;
-    char text[ERR_TEXT_MAX];
+    enum doctor_rank rank;
+    char text[DOCTOR_TEXT];
 };
 struct doctor_report {
     struct doctor_finding finding[DOCTOR_FINDINGS];
@@ -75,6 +77,8 @@ struct doctor_report {
 /* A sentence that says what is wrong and what to do. */
 void doctor_wrong(struct doctor_report *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void doctor_note(struct doctor_report *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void doctor_fine(struct doctor_report *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -84,8 +88,11 @@ struct doctor_host {
 };
 /* NOMEM. */
 int doctor_run(const struct doctor_host *h, struct doctor_report *out, struct err *e);
-/* {"problems", "findings": [{"check", "problem", "text"}]} */
+/* {"problems", "findings": [{"check", "problem", "note", "text"}]} */
 struct json *doctor_json(const struct doctor_report *r);
+/* For people; UNAVAILABLE when there is a problem. */
+void doctor_print(const struct doctor_report *r);
+int doctor_end(const struct doctor_report *r, struct err *e);
 
 /* ---- the checks, by file ---- */
 
@@ -100,6 +107,8 @@ void doctor_check_gpu(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_space(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r);
+/* doctor.c: units that fail to start; h is not looked at. */
+void doctor_check_units(const struct doctor_host *h, struct doctor_report *r);
 /* doctor_ports.c */
 void doctor_check_ports(const struct doctor_host *h, struct doctor_report *r);
 /* doctor_net.c */
@@ -122,6 +131,10 @@ void doctor_text(const struct doctor_host *h, const char *path, char *out, size_
 
 /* doctor_cluster.c: --cluster. */
 int doctor_cluster(struct option_line *o, struct err *e);
+/* By how much two calendars may differ, in seconds, and what to do above it. */
+#define DOCTOR_CLOCK_S 3
+#define DOCTOR_CLOCK_ADVICE                                                                        \
+    "run a time service (chrony) on both; event times and the times in logs would differ"
 /* doctor_probe.c: the status of a coordinator, asked for three seconds. */
 int doctor_status(const char *coordinator, struct json **out, struct err *e);
 /* doctor_bundle.c: packs the findings, logs, status, settings and reports into `path`, which ends

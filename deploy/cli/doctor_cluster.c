@@ -1,53 +1,44 @@
-/* doctor_cluster.c: `shoal doctor --cluster`: the owners in a cluster, its contradictions, and the
- * servers that do not answer this machine. */
+/* doctor_cluster.c: `shoal doctor --cluster`: the owners in a cluster, and what does not fit. What
+ * the coordinator knows to be wrong is its own list (`problems` of the status). The checks here add
+ * what shows only from outside, or when all daemons are compared. */
+#include "deploy/cli/doctor_cluster.h"
 #include "deploy/cli/doctor.h"
-#include "deploy/cli/reader.h"
 #include "proto/base/text.h"
+#include "proto/base/time.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The fault that a shard's own status shows, or "". */
-static const char *shard_wrong(const struct json *shard, const struct json *cluster)
-{
-    int64_t silent = json_as_int(json_get(shard, "silent_ms"), -1);
-    if (json_as_string(json_get(shard, "name"), "")[0] == 0)
-        return "has not come";
-    if (silent < 0)
-        return "not heard since the coordinator started";
-    if (silent > 10000)
-        return "silent";
-    if (!json_as_bool(json_get(shard, "ready"), false))
-        return "reads its rows back";
-    if (!json_as_bool(json_get(shard, "placed"), false))
-        return "does not know yet where it belongs";
-    if (json_as_int(json_get(shard, "map_epoch"), 0) <
-        json_as_int(json_get(cluster, "map_epoch"), 0))
-        return "has an older map";
-    if (json_as_bool(json_get(shard, "disk_short"), false))
-        return "takes no pushes: too little of its disk is free";
-    return "";
-}
+static const struct {
+    const char *name;
+    void (*run)(const struct doctor_view *v, struct doctor_report *r);
+} checks[] = {
+    {"cluster", doctor_cluster_known},   {"problems", doctor_cluster_problems},
+    {"shards", doctor_cluster_shards},   {"answers", doctor_cluster_answers},
+    {"builds", doctor_cluster_builds},   {"clocks", doctor_cluster_clocks},
+    {"budgets", doctor_cluster_budgets}, {"room", doctor_cluster_room},
+    {"map", doctor_cluster_map},
+};
 
-static uint32_t shards_print(const struct json *servers, const struct json *cluster)
+/* ---- for people: who owns what --------------------------------------------------------------- */
+
+static void shards_print(const struct doctor_view *v)
 {
-    uint32_t wrong = 0;
     printf("%-5s  %-24s %-26s %8s %12s  %s\n", "shard", "server", "endpoint", "tablets", "rows",
            "");
-    for (size_t i = 0; i < json_count(servers); i++) {
-        const struct json *s = json_array_at(servers, i);
-        const char *what = shard_wrong(s, cluster);
-        char name[LIMIT_NAME + 16];
-        (void)snprintf(name, sizeof name, "%s/%" PRId64, json_as_string(json_get(s, "name"), "?"),
-                       json_as_int(json_get(s, "index"), 0));
+    for (size_t i = 0; i < json_count(v->servers); i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        char name[DOCTOR_NAME];
+        const struct doctor_state *state = doctor_cluster_state(s, v->cluster);
         printf("%-5" PRId64 "  %-24s %-26s %8" PRId64 " %12" PRId64 "  %s\n",
-               json_as_int(json_get(s, "shard"), 0), name,
+               json_as_int(json_get(s, "shard"), 0), doctor_cluster_name(s, name),
                json_as_string(json_get(s, "endpoint"), "?"), json_as_int(json_get(s, "tablets"), 0),
-               json_as_int(json_get(s, "rows"), 0), text_unless_empty(what, "fits"));
-        cli_copies_print(json_get(cluster, "copies"), json_as_int(json_get(s, "shard"), 0));
-        wrong += what[0] != 0;
+               json_as_int(json_get(s, "rows"), 0), state != NULL ? state->text : "fits");
+        cli_copies_print(json_get(v->cluster, "copies"), json_as_int(json_get(s, "shard"), 0));
     }
-    return wrong;
 }
 
 static void come_print(const struct json *cluster)
@@ -59,76 +50,100 @@ static void come_print(const struct json *cluster)
                json_as_int(json_get(json_array_at(come, i), "index"), 0));
 }
 
-/* Asks each server from here, as a worker on this machine would, and returns how many do not
- * answer. Servers that are silent to the coordinator too have been reported already. */
-static uint32_t servers_dial(struct reader *c, const struct json *servers)
+static void jobs_print(const struct json *status)
 {
-    uint32_t wrong = 0;
-    for (size_t i = 0; i < json_count(servers); i++) {
-        const struct json *s = json_array_at(servers, i);
-        struct err e = {0};
-        if (!json_as_bool(json_get(s, "ready"), false) ||
-            reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
-                        json_as_string(json_get(s, "endpoint"), ""), &e) == 0)
-            continue;
-        printf("problem: server %s/%" PRId64 " does not answer this machine, though it beats to "
-               "the coordinator: %s\n",
-               json_as_string(json_get(s, "name"), "?"), json_as_int(json_get(s, "index"), 0),
-               text_clean(e.text));
-        wrong++;
-    }
-    return wrong;
-}
-
-/* For information only: none of it counts as a problem. */
-static void workers_print(const struct json *status)
-{
-    size_t members = json_count(json_get(status, "workers")),
-           idle = json_count(json_get(status, "idle"));
-    printf("workers: %zu of the job at hand, %zu without a job\n", members, idle);
+    printf("workers: %zu of the job at hand, %zu without a job\n",
+           json_count(json_get(status, "workers")), json_count(json_get(status, "idle")));
     if (!json_absent(json_get(status, "error")))
         printf("the last job, %s, ended: %s\n", json_as_string(json_get(status, "job"), "?"),
                json_as_string(json_get(status, "error"), "?"));
 }
 
-/* Prints the cluster; returns the number of faults. */
-static uint32_t cluster_print(struct reader *c, const struct json *status)
+static void cluster_print(const struct doctor_view *v, const struct doctor_report *r)
 {
-    const struct json *cluster = json_get(status, "cluster");
-    const char *id = json_as_string(json_get(cluster, "id"), "");
-    if (id[0] == 0)
-        printf("no cluster yet: its %" PRId64 " shards have not all come, or do not agree\n",
-               json_as_int(json_get(cluster, "shards"), 0));
-    else
+    const char *id = json_as_string(json_get(v->cluster, "id"), "");
+    if (id[0] != '\0')
         printf("cluster %s: %" PRId64 " shards, map of epoch %" PRId64 ", %" PRId64 " tablets\n",
-               id, json_as_int(json_get(cluster, "shards"), 0),
-               json_as_int(json_get(cluster, "map_epoch"), 0),
-               json_as_int(json_get(cluster, "tablets"), 0));
-    uint32_t wrong = shards_print(json_get(status, "servers"), cluster);
-    bool named = id[0] == 0 || json_as_bool(json_get(cluster, "names"), true);
-    if (!named)
-        printf("not all servers have said yet what the fields of their tables are called\n");
-    come_print(cluster);
-    cli_copies_beside_print(json_get(cluster, "copies"));
-    workers_print(status);
-    /* silent and refused servers are among the problems too */
-    uint32_t problems = (uint32_t)cli_problems_print(status, "");
-    return wrong + problems + servers_dial(c, json_get(status, "servers")) + (id[0] == 0) + !named;
+               id, json_as_int(json_get(v->cluster, "shards"), 0),
+               json_as_int(json_get(v->cluster, "map_epoch"), 0),
+               json_as_int(json_get(v->cluster, "tablets"), 0));
+    shards_print(v);
+    come_print(v->cluster);
+    cli_copies_beside_print(json_get(v->cluster, "copies"));
+    jobs_print(v->status);
+    doctor_print(r);
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+/* By how much a daemon's calendar is ahead of ours; NAN where it tells none. */
+static double ahead_s(uint64_t wall_s)
+{
+    if (wall_s == 0 || wall_s > UINT32_MAX)
+        return (double)NAN;
+    return (double)wall_s - (double)(time_wall_ns() / UINT64_C(1000000000));
+}
+
+/* Asks the daemons from here, one after the other, for three seconds each. Silent servers are not
+ * asked: the coordinator's list has them. */
+static void daemons_ask(struct reader *c, struct doctor_view *v)
+{
+    struct err e;
+    v->coordinator.answers = reader_hello(c, &v->coordinator.hello, &e) == 0;
+    v->coordinator.ahead_s = ahead_s(v->coordinator.hello.wall_s);
+    for (size_t i = 0; v->server != NULL && i < json_count(v->servers); i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        struct doctor_met *m = &v->server[i];
+        m->answers = true;
+        m->ahead_s = (double)NAN;
+        if (!json_as_bool(json_get(s, "ready"), false))
+            continue;
+        m->answers =
+            reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
+                        json_as_string(json_get(s, "endpoint"), ""), &m->hello, &m->wrong) == 0;
+        m->ahead_s = ahead_s(m->hello.wall_s);
+    }
+}
+
+static void json_out(const struct doctor_report *r, const struct json *status)
+{
+    struct json *j = doctor_json(r);
+    json_set(j, "cluster", json_hold(json_get(status, "cluster")));
+    cli_json_print(j);
+    json_free(j);
 }
 
 int doctor_cluster(struct option_line *o, struct err *e)
 {
+    static struct doctor_report report;
     struct reader *c = NULL;
     struct json *status = NULL, *shown = NULL;
+    struct doctor_view v = {.server = NULL};
     int rc = reader_open_live(o, &c, e);
     if (rc == 0)
         rc = reader_status(c, &status, e);
-    if (rc == 0 && option_given(o, "json"))
-        cli_json_print(json_get(status, "cluster"));
-    else if (rc == 0 && cluster_print(c, shown = json_printable(status)) > 0)
-        rc = err_set(e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
-    if (!option_given(o, "json") && cli_units_print("") > 0 && rc == 0)
-        rc = err_set(e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
+    if (rc == 0) {
+        shown = json_printable(status);
+        v.status = shown;
+        v.cluster = json_get(shown, "cluster");
+        v.servers = json_get(shown, "servers");
+        v.workers = json_get(shown, "workers");
+        v.server = calloc(json_count(v.servers) + 1, sizeof *v.server);
+        daemons_ask(c, &v);
+        report = (struct doctor_report){.count = 0};
+        for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+            report.check = checks[i].name;
+            checks[i].run(&v, &report);
+        }
+        report.check = "units";
+        doctor_check_units(NULL, &report);
+        if (option_given(o, "json"))
+            json_out(&report, status);
+        else
+            cluster_print(&v, &report);
+        rc = doctor_end(&report, e);
+    }
+    free(v.server);
     json_free(shown);
     json_free(status);
     reader_close(c);

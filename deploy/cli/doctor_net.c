@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CLOCK_MOST_S 3
-
 /* ---- names ---- */
 
 static void name_look(const struct doctor_host *h, struct doctor_report *r, const char *key,
@@ -62,14 +60,13 @@ void doctor_check_clock(const struct doctor_host *h, struct doctor_report *r)
     if (h->probe->clock(coordinator, &ahead_s, &e) != 0)
         doctor_wrong(r, "the coordinator at %s cannot be asked for its time: %s", coordinator,
                      e.text);
-    else if (ahead_s > CLOCK_MOST_S || ahead_s < -CLOCK_MOST_S)
+    else if (ahead_s > DOCTOR_CLOCK_S || ahead_s < -DOCTOR_CLOCK_S)
         doctor_wrong(r,
-                     "this machine's calendar is %" PRId64 " s %s that of the coordinator at %s: "
-                     "run a time service (chrony) on both; event times and the times in logs would "
-                     "differ",
+                     "this machine's calendar is %" PRId64
+                     " s %s that of the coordinator at %s: " DOCTOR_CLOCK_ADVICE,
                      ahead_s < 0 ? -ahead_s : ahead_s, ahead_s > 0 ? "behind" : "ahead of",
                      coordinator);
     else
         doctor_fine(r, "this machine and the coordinator at %s agree within %d s", coordinator,
-                    CLOCK_MOST_S);
+                    DOCTOR_CLOCK_S);
 }

@@ -109,10 +109,13 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
 
 /* ---- a running cluster ---- */
 
-/* Checks that a server answers this machine at the endpoint in its status; asks over a separate
- * connection, for three seconds. Also 0 when no check is possible: with keys, before a map tells
- * the server's key. */
-int reader_dial(struct reader *r, uint32_t shard, const char *endpoint, struct err *e);
+/* Asks a server at the endpoint in its status, as a worker on this machine would, over a separate
+ * connection, for three seconds. *hello: its answer; empty with 0 when it cannot be asked: with
+ * keys, before a map tells the server's key. */
+int reader_dial(struct reader *r, uint32_t shard, const char *endpoint,
+                struct wire_HELLO_reply *hello, struct err *e);
+/* The same of the coordinator. */
+int reader_hello(struct reader *r, struct wire_HELLO_reply *hello, struct err *e);
 /* The STATUS of a live coordinator, as JSON. */
 int reader_status(struct reader *r, struct json **out, struct err *e);
 /* The same within a time; TIMEOUT. */

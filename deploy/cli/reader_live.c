@@ -150,11 +150,15 @@ static void shard_room(struct reader *r)
     r->asked = 0;
 }
 
-static int hello(struct ask *a, uint32_t timeout_ms, struct err *e)
+/* out: NULL, or where the answer goes. */
+static int hello(struct ask *a, uint32_t timeout_ms, struct wire_HELLO_reply *out, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO = {.version = WIRE_VERSION}}, reply;
     (void)snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "cli");
-    return cli_ask(a, &w, NULL, timeout_ms, &reply, NULL, e);
+    int rc = cli_ask(a, &w, NULL, timeout_ms, &reply, NULL, e);
+    if (rc == 0 && out != NULL)
+        *out = reply.u.HELLO_reply;
+    return rc;
 }
 
 int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err *e)
@@ -167,7 +171,7 @@ int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err 
         int rc = cli_ask_open(r->endpoint[shard], r->key[shard], &r->shard[shard], e);
         r->asked += rc == 0;
         if (rc == 0)
-            rc = hello(r->shard[shard], QUESTION_MS, e);
+            rc = hello(r->shard[shard], QUESTION_MS, NULL, e);
         if (rc != 0)
             return err_wrap(e, rc, "shard %u at %s", shard, r->endpoint[shard]);
     }
@@ -196,8 +200,15 @@ int reader_ask_key(struct reader *r, const struct table_schema *s, uint64_t key,
     return reader_ask_json(shard, w, NULL, timeout_ms, reply, out, e);
 }
 
-int reader_dial(struct reader *r, uint32_t shard, const char *endpoint, struct err *e)
+int reader_hello(struct reader *r, struct wire_HELLO_reply *out, struct err *e)
 {
+    return hello(r->coordinator, DIAL_MS, out, e);
+}
+
+int reader_dial(struct reader *r, uint32_t shard, const char *endpoint,
+                struct wire_HELLO_reply *out, struct err *e)
+{
+    *out = (struct wire_HELLO_reply){.version = 0};
     struct ask *a;
     struct err none;
     char numeric[256];
@@ -212,7 +223,7 @@ int reader_dial(struct reader *r, uint32_t shard, const char *endpoint, struct e
         rc = cli_ask_open(endpoint, key, &a, e);
     if (rc != 0)
         return rc;
-    rc = hello(a, DIAL_MS, e);
+    rc = hello(a, DIAL_MS, out, e);
     cli_ask_close(a);
     return rc;
 }

@@ -23,28 +23,29 @@ static void unit_name(const char *folder, char name[80])
         (void)snprintf(name, 80, "shoal-%s", folder);
 }
 
-size_t cli_units_print(const char *before)
+struct json *cli_units(void)
 {
+    struct json *list = json_new_array();
     const char *folder = getenv("SHOAL_RUNTIME_DIR"), *name;
     char path[LIMIT_PATH], unit[80];
     struct file_walk w;
     struct starts s;
-    size_t count = 0;
+    char text[2 * ERR_TEXT_MAX];
     if (folder == NULL)
         folder = UNITS_FOLDER;
     if (!file_walk_open(&w, folder)) /* no such folder, or not readable for this user */
-        return 0;
+        return list;
     while ((name = file_walk_next(&w)) != NULL) {
         if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
             !starts_read(path, &s))
             continue;
         unit_name(name, unit);
-        printf("%sproblem: %s on this machine has failed to start %" PRIu32 " times in %" PRIu64
-               " s: %s\n",
-               before, unit, s.count, (time_monotonic_ns() - s.since_ns) / UINT64_C(1000000000),
-               s.cause);
-        count++;
+        (void)snprintf(
+            text, sizeof text,
+            "%s on this machine has failed to start %" PRIu32 " times in %" PRIu64 " s: %s", unit,
+            s.count, (time_monotonic_ns() - s.since_ns) / UINT64_C(1000000000), s.cause);
+        json_append_string(list, text);
     }
     file_walk_close(&w);
-    return count;
+    return list;
 }

@@ -34,6 +34,7 @@ enum { SIGNALS = sizeof signals / sizeof signals[0] };
 static const char *program_name = "shoal";
 static char folder_name[LIMIT_PATH]; /* ends in '/'; "" while there is none */
 static char build_id[2 * BUILD_ID + 1] = "unknown";
+static char build[CRASH_BUILD] = SHOAL_VERSION " unknown";
 static uint64_t begun_ns;
 static atomic_flag reported = ATOMIC_FLAG_INIT;
 
@@ -220,15 +221,21 @@ static int object_look(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
+const char *crash_build(void)
+{
+    return build;
+}
+
 void crash_begin(const char *program)
 {
     struct sigaction act = {.sa_sigaction = crash_cb, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     void *frame[1];
+    (void)dl_iterate_phdr(object_look, NULL);
+    (void)snprintf(build, sizeof build, SHOAL_VERSION " %.12s", build_id);
     if (CRASH_OFF)
         return;
     program_name = program;
     begun_ns = time_monotonic_ns();
-    (void)dl_iterate_phdr(object_look, NULL);
     (void)backtrace(frame, 1); /* loads the library that it needs */
     crash_thread();
     (void)sigemptyset(&act.sa_mask);

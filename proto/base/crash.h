@@ -39,6 +39,11 @@ void crash_thread(void);
  * fault is blocked without any report. */
 void crash_unblock(sigset_t *set);
 
+/* "0.2.0 3f2a9c41d07e": the program's version, and the beginning of its build id, in which two
+ * builds of one version differ; "0.2.0 unknown" before crash_begin. Never changes after it. */
+#define CRASH_BUILD 64u
+const char *crash_build(void);
+
 /* True for the name of a report. */
 bool crash_is_report(const char *name);
 

@@ -54,8 +54,8 @@ int process_start(struct process *p, const char *const argv[], const struct proc
                   struct err *e);
 
 /* Calls `work` in a copy of this process (fork), which then ends with status 0 and flushes nothing:
- * what it says lies in memory that both share (mmap). Its standard streams are /dev/null: a reader of
- * the caller's output does not wait for a copy that hangs in the kernel. It is killed when the
+ * what it says lies in memory that both share (mmap). Its standard streams are /dev/null: a reader
+ * of the caller's output does not wait for a copy that hangs in the kernel. It is killed when the
  * caller's thread ends. For a small program of one thread. NOMEM. */
 int process_branch(struct process *p, void (*work)(void *context), void *context, struct err *e);
 

@@ -42,10 +42,12 @@
 /* ---- data plane: worker -> shard ------------------------------------------------------------- */
 
 /* The first message on a connection to any port. Reply: version and name of the answering
- * process. */
+ * process; build: its version and build id (crash_build); wall_s: its calendar, in seconds since
+ * 1970, 0: it has none. */
+#define WIRE_BUILD 64
 #define WIRE_HELLO(U32, U64, I32, F32, F64, B, STR) U32(version) STR(role, 16) STR(name, LIMIT_NAME)
 #define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
+    U32(version) STR(name, LIMIT_NAME) U64(map_epoch) STR(build, WIRE_BUILD) U64(wall_s)
 
 /* Reads the rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane ==
  * UINT32_MAX belongs to no lane (eval, CLI) and never waits. Any other waits until every live lane
@@ -364,18 +366,18 @@ struct wire_heat {
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
 
 /* Joins the job (AGAIN: there is none yet). kernel: all that decides the bits of a matrix product,
- * compared between workers under bsp. For people: device (and its libraries), and why this backend
- * was chosen. Reply frame 1: the job file as submitted (YAML text, --set applied). The worker
- * number is never used again. pass: a secret that the worker sends with every later request, on
- * this connection or another; no other program knows it. job: its number, which no other job of
- * this coordinator has, even with the same file. */
+ * compared between workers under bsp. For people: device (and its libraries), why this backend was
+ * chosen, and the build, as in HELLO. Reply frame 1: the job file as submitted (YAML text, --set
+ * applied). The worker number is never used again. pass: a secret that the worker sends with every
+ * later request, on this connection or another; no other program knows it. job: its number, which
+ * no other job of this coordinator has, even with the same file. */
 /* large enough for the longest text of a device: two truncated texts could be equal */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
 #define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) \
     STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
-    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
+    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY) STR(build, WIRE_BUILD)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
     U64(job) U64(wall_s)

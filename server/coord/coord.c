@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/crash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
@@ -257,8 +258,11 @@ static int on_drop(struct coord *c, struct coord_ask *a)
 
 static int on_hello(struct coord *c, struct coord_ask *a)
 {
-    a->reply.u.HELLO_reply = (struct wire_HELLO_reply){
-        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->fleet.cluster.map_epoch};
+    a->reply.u.HELLO_reply = (struct wire_HELLO_reply){.version = WIRE_VERSION,
+                                                       .name = "coordinator",
+                                                       .map_epoch = c->fleet.cluster.map_epoch,
+                                                       .wall_s = env_wall_s(c->fleet.env)};
+    (void)snprintf(a->reply.u.HELLO_reply.build, WIRE_BUILD, "%s", crash_build());
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "embedding/row_json.h"
 #include "proto/base/assert.h"
+#include "proto/base/crash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/shard/clock.h"
@@ -26,8 +27,10 @@ void admin_hello(struct shard *s, peer_t from)
 {
     uint64_t id = s->in.id;
     struct wire_HELLO_reply *r = &shard_reply(s, WIRE_TYPE_HELLO, id)->u.HELLO_reply;
-    *r = (struct wire_HELLO_reply){.version = WIRE_VERSION, .map_epoch = s->lead.epoch};
+    *r = (struct wire_HELLO_reply){
+        .version = WIRE_VERSION, .map_epoch = s->lead.epoch, .wall_s = env_wall_s(s->env)};
     snprintf(r->name, sizeof r->name, "%s", s->name);
+    snprintf(r->build, sizeof r->build, "%s", crash_build());
     shard_send_reply(s, from);
 }
 

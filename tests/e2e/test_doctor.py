@@ -174,6 +174,56 @@ def any_machine_gets_a_report(space):
         raise Skip("no mount namespace here")
 
 
+def another_build(space, name):
+    """A copy of a program with another build id, as a build of the same version with one line changed would have."""
+    whole = (BIN / name).read_bytes()
+    note = whole.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0") + 16
+    (space / name).write_bytes(whole[:note] + bytes(b ^ 255 for b in whole[note:note + 20]) + whole[note + 20:])
+    (space / name).chmod(0o755)
+    return space / name, whole[note:note + 6].hex()
+
+
+def daemons_that_do_not_fit_are_told(space):
+    """Two builds of the servers, a calendar a day ahead, a smaller budget, and what the coordinator says: each with its sentence, and the status."""
+    other, build = another_build(space, "shoal-server")
+    with Fleet(space, "f", shards=3) as fleet:
+        fleet.coordinator()
+        fleet.server("s0", "--set", "memory=4GiB")
+        fleet.server("s1", "--set", "memory=1GiB")
+        fleet.start("s2", "--set", f"listen={fleet.at('s2')}", "--set", f"data_dir={fleet.folder('s2')}", "--set", "name=s2", "--set", "memory=4GiB",
+                    "--set", f"coordinator={fleet.endpoint}", program=other)
+
+        def told():
+            got = shoal("doctor", "--cluster", "--json", "--coordinator", fleet.endpoint)
+            found = json.loads(got.stdout)
+            assert got.returncode == (69 if found["problems"] else 0) and found["cluster"]["shards"] == 3, got
+            return [(f["check"], f["text"]) for f in found["findings"] if f["problem"] or f["note"]]
+
+        def only(*sentences):
+            def fit():
+                now = told()
+                seen.append(now)
+                return len(now) == len(sentences) and all(any(c == check and part in t for c, t in now) for check, part in sentences)
+            seen = []
+            try:
+                within(20, f"the doctor to say {sentences}", fit)
+            except AssertionError as e:
+                raise AssertionError(f"{e}, but {seen[-1]}") from None
+        budgets = ("budgets", ", and server s1 0.9 GiB, whose memory is full first")
+        only(("builds", build), budgets)
+        fleet.stop("s2")
+        only(("problems", "server s2 (shard "), budgets)
+        os.environ.update(LD_PRELOAD=str(MOVED), SHOAL_CLOCK_OF="name=s2", SHOAL_CLOCK_BY="86400")
+        fleet.server("s2", "--set", "memory=4GiB")
+        for name in ("LD_PRELOAD", "SHOAL_CLOCK_OF", "SHOAL_CLOCK_BY"):
+            del os.environ[name]
+        only(("clocks", "the calendar of server s2 is 86400 s ahead of the coordinator's: run a time service"), budgets)
+        fleet.stop("s2")
+        fleet.server("s2", "--set", "memory=4GiB")
+        only(budgets)
+        assert fleet.doctor().returncode == 0
+
+
 def a_bundle_has_what_is_needed_and_no_secret(space):
     """Findings, settings, status, log, report, crash report; no key, no command, no comment."""
     made = shoal("keygen", space / "c.key", "--role", "admin")
@@ -222,4 +272,4 @@ def lines_that_contradict(space):
 
 if __name__ == "__main__":
     main([a_daemon_is_seen_beside_its_file, planted_faults_are_told_and_no_other, what_hangs_is_left_after_ten_seconds,
-          any_machine_gets_a_report, a_bundle_has_what_is_needed_and_no_secret, lines_that_contradict])
+          any_machine_gets_a_report, daemons_that_do_not_fit_are_told, a_bundle_has_what_is_needed_and_no_secret, lines_that_contradict])

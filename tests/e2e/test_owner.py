@@ -25,7 +25,7 @@ def lost_coordinator_folder_is_taken_over(space):
     job, whole = prepared(space)
     with Fleet(space, "a").up() as fleet:
         assert fleet.job(job) == whole[0]
-        before = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)
+        before = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)["cluster"]
         fleet.stop("coordinator", "s1")
         fleet.folder("coordinator").rename(space / "aside")
         fleet.coordinator()
@@ -33,7 +33,7 @@ def lost_coordinator_folder_is_taken_over(space):
         assert "no cluster yet" in told.stdout, told.stdout
         fleet.server("s1")
         fleet.taken_over()
-        after = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)
+        after = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)["cluster"]
         assert (after["id"], after["map_epoch"]) == (before["id"], before["map_epoch"])
         assert "taken over from its 2 shards" in fleet.said("coordinator")
         assert fleet.job(job) == whole[1]

@@ -1,6 +1,7 @@
 /* trainer.c: the life of a worker. trainer_tick has the order of its steps; read it first. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/crash.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
@@ -117,6 +118,7 @@ static struct msg *join_build(struct request *r)
     snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s", kernel);
     snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s", name);
     snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s", device);
+    snprintf(w.u.WORKER_JOIN.build, sizeof w.u.WORKER_JOIN.build, "%s", crash_build());
     snprintf(w.u.WORKER_JOIN.why, sizeof w.u.WORKER_JOIN.why, "%s", t->why);
     return wire_encode(&w);
 }

@@ -71,6 +71,7 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
     w->number = number;
     SHOAL_ASSERT(w == ws->worker || w[-1].number < w->number); /* they are sorted */
     memcpy(w->name, join->name, sizeof w->name);
+    memcpy(w->build, join->build, sizeof w->build);
     w->pid = join->pid;
     w->lanes_max = join->lanes_max;
     w->pass = caller->pass;

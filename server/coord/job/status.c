@@ -107,6 +107,7 @@ static struct json *workers_json(const struct coord_job *j)
         json_set_string(item, "name", w->name);
         json_set_int(item, "pid", w->pid);
         coord_compute_set(item, &w->by);
+        json_set_string(item, "build", w->build);
         json_set_int(item, "lanes", coord_lane_held(j->tasks, w->number));
         json_set_int(item, "examples", (int64_t)w->figures.examples);
         json_set_number(item, "rate", w->rated ? w->rate : (double)NAN);

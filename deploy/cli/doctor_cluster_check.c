@@ -1,0 +1,303 @@
+/* doctor_cluster_check.c: the checks of a cluster. */
+#include "deploy/cli/doctor_cluster.h"
+#include "proto/base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GIB (1024.0 * 1024 * 1024)
+#define SILENT_MS 10000
+#define DISK_FULL 0.9    /* of the budget */
+#define BUDGET_TIMES 2.0 /* budgets that differ by more */
+#define ROWS_UNEVEN 1.5  /* of the mean, and of ROWS_MANY rows */
+#define ROWS_MANY 100000.0
+
+static double number(const struct json *j, const char *path)
+{
+    return json_as_number(json_get(j, path), 0);
+}
+
+static const char *string(const struct json *j, const char *path)
+{
+    return json_as_string(json_get(j, path), "");
+}
+
+/* ---- what the coordinator knows -------------------------------------------------------------- */
+
+void doctor_cluster_known(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t wrong = r->problems;
+    bool known = string(v->cluster, "id")[0] != '\0';
+    if (!known)
+        doctor_wrong(r,
+                     "no cluster yet: its %.0f shards have not all come, or do not agree: start "
+                     "the servers that are missing, or see in their logs why they ended",
+                     number(v->cluster, "shards"));
+    if (known && !json_as_bool(json_get(v->cluster, "names"), true))
+        doctor_wrong(r, "not all servers have said yet what the fields of their tables are called: "
+                        "wait until each is heard, or start those that are missing");
+    if (r->problems == wrong)
+        doctor_fine(r, "founded, and its fields have names");
+}
+
+void doctor_cluster_problems(const struct doctor_view *v, struct doctor_report *r)
+{
+    char text[DOCTOR_TEXT];
+    size_t i = 0;
+    while (cli_problem_text(v->status, i, text, sizeof text)) {
+        doctor_wrong(r, "%s", text);
+        i++;
+    }
+    if (i == 0)
+        doctor_fine(r, "the coordinator knows of none");
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+const char *doctor_cluster_name(const struct json *shard, char out[DOCTOR_NAME])
+{
+    (void)snprintf(out, DOCTOR_NAME, "%s/%.0f", text_unless_empty(string(shard, "name"), "?"),
+                   number(shard, "index"));
+    return out;
+}
+
+const struct doctor_state *doctor_cluster_state(const struct json *shard,
+                                                const struct json *cluster)
+{
+    static const struct doctor_state
+        absent = {"has not come", "start its server, or see in its log why it ended"},
+        unheard = {"not heard since the coordinator started",
+                   "start its server, or see in its log why it does not reach the coordinator"},
+        silent = {"silent", NULL},
+        reads = {"reads its rows back", "wait; a large store takes minutes"},
+        lost = {"does not know yet where it belongs",
+                "wait for its next beat; if it stays so, see its log"},
+        older = {"has an older map", "wait for its next beat; if it stays so, see its log"},
+        full = {"takes no pushes: too little of its disk is free", NULL};
+    int64_t silent_ms = json_as_int(json_get(shard, "silent_ms"), -1);
+    if (string(shard, "name")[0] == '\0')
+        return &absent;
+    if (silent_ms < 0)
+        return &unheard;
+    if (silent_ms > SILENT_MS)
+        return &silent;
+    if (!json_as_bool(json_get(shard, "ready"), false))
+        return &reads;
+    if (!json_as_bool(json_get(shard, "placed"), false))
+        return &lost;
+    if (number(shard, "map_epoch") < number(cluster, "map_epoch"))
+        return &older;
+    if (json_as_bool(json_get(shard, "disk_short"), false))
+        return &full;
+    return NULL;
+}
+
+void doctor_cluster_shards(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t wrong = r->problems;
+    size_t fit = 0;
+    char name[DOCTOR_NAME];
+    for (size_t i = 0; i < json_count(v->servers); i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        const struct doctor_state *state = doctor_cluster_state(s, v->cluster);
+        fit += state == NULL;
+        if (state != NULL && state->advice != NULL)
+            doctor_wrong(r, "shard %.0f (server %s) %s: %s", number(s, "shard"),
+                         doctor_cluster_name(s, name), state->text, state->advice);
+    }
+    if (r->problems == wrong)
+        doctor_fine(r, "%zu of %zu serve", fit, json_count(v->servers));
+}
+
+void doctor_cluster_answers(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t wrong = r->problems;
+    char name[DOCTOR_NAME];
+    for (size_t i = 0; i < json_count(v->servers); i++)
+        if (!v->server[i].answers)
+            doctor_wrong(r,
+                         "server %s does not answer this machine, though it beats to the "
+                         "coordinator: %s; see firewalls and routes between the two, and "
+                         "`advertise` in the server's file",
+                         doctor_cluster_name(json_array_at(v->servers, i), name),
+                         v->server[i].wrong.text);
+    if (r->problems == wrong)
+        doctor_fine(r, "all servers that are ready answer this machine");
+}
+
+/* ---- daemons compared ------------------------------------------------------------------------ */
+
+/* True for the first shard of each server, which stands for it. */
+static bool stands(const struct doctor_view *v, size_t i)
+{
+    const char *name = string(json_array_at(v->servers, i), "name");
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(string(json_array_at(v->servers, k), "name"), name) == 0)
+            return false;
+    return name[0] != '\0';
+}
+
+struct built { /* the first daemon of a kind whose version is the coordinator's */
+    const char *kind, *name, *build;
+};
+
+static void build_look(struct doctor_report *r, struct built *first, const char *name,
+                       const char *build, const char *than)
+{
+    int bytes = (int)strcspn(build, " "), than_bytes = (int)strcspn(than, " ");
+    if (build[0] == '\0')
+        doctor_wrong(r,
+                     "%s %s does not tell its version, so it is older than the coordinator's, "
+                     "%.*s: install one release on all machines, and restart it",
+                     first->kind, name, than_bytes, than);
+    else if (bytes != than_bytes || strncmp(build, than, (size_t)bytes) != 0)
+        doctor_wrong(r,
+                     "%s %s has version %.*s, and the coordinator %.*s: install one release on all "
+                     "machines, and restart what is older",
+                     first->kind, name, bytes, build, than_bytes, than);
+    else if (first->build == NULL)
+        *first = (struct built){first->kind, name, build};
+    else if (strcmp(first->build, build) != 0)
+        doctor_wrong(r,
+                     "%ss %s and %s have version %.*s from two builds (%s, %s): install the same "
+                     "packages on both, and restart them",
+                     first->kind, first->name, name, bytes, build, first->build + bytes + 1,
+                     build + bytes + 1);
+}
+
+void doctor_cluster_builds(const struct doctor_view *v, struct doctor_report *r)
+{
+    struct built server = {.kind = "server"}, worker = {.kind = "worker"},
+                 command = {.kind = "this"};
+    const char *than = v->coordinator.hello.build;
+    uint32_t wrong = r->problems;
+    if (!v->coordinator.answers || than[0] == '\0')
+        return;
+    build_look(r, &command, "command", SHOAL_VERSION, than);
+    for (size_t i = 0; i < json_count(v->servers); i++)
+        if (stands(v, i) && v->server[i].hello.version != 0)
+            build_look(r, &server, string(json_array_at(v->servers, i), "name"),
+                       v->server[i].hello.build, than);
+    for (size_t i = 0; i < json_count(v->workers); i++)
+        build_look(r, &worker, string(json_array_at(v->workers, i), "name"),
+                   string(json_array_at(v->workers, i), "build"), than);
+    if (r->problems == wrong)
+        doctor_fine(r, "all have version %.*s", (int)strcspn(than, " "), than);
+}
+
+static void clock_look(struct doctor_report *r, const char *kind, const char *name, double ahead_s)
+{
+    if (!(fabs(ahead_s) > DOCTOR_CLOCK_S))
+        return;
+    doctor_wrong(r, "the calendar of %s %s is %.0f s %s the coordinator's: " DOCTOR_CLOCK_ADVICE,
+                 kind, name, fabs(ahead_s), ahead_s > 0 ? "ahead of" : "behind");
+}
+
+void doctor_cluster_clocks(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t wrong = r->problems;
+    clock_look(r, "this", "machine", -v->coordinator.ahead_s);
+    for (size_t i = 0; i < json_count(v->servers); i++)
+        if (stands(v, i))
+            clock_look(r, "server", string(json_array_at(v->servers, i), "name"),
+                       v->server[i].ahead_s - v->coordinator.ahead_s);
+    for (size_t i = 0; i < json_count(v->workers); i++)
+        clock_look(r, "worker", string(json_array_at(v->workers, i), "name"),
+                   number(json_array_at(v->workers, i), "clock_ahead_s"));
+    if (r->problems == wrong)
+        doctor_fine(r, "agree within %d s", DOCTOR_CLOCK_S);
+}
+
+/* ---- room and balance ------------------------------------------------------------------------ */
+
+/* Compares one budget of all shards; 0: no bound. */
+static void budget_look(const struct doctor_view *v, struct doctor_report *r, const char *figure,
+                        const char *key)
+{
+    const struct json *least = NULL, *most = NULL;
+    for (size_t i = 0; i < json_count(v->servers); i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        if (number(s, figure) <= 0)
+            continue;
+        if (least == NULL || number(s, figure) < number(least, figure))
+            least = s;
+        if (most == NULL || number(s, figure) > number(most, figure))
+            most = s;
+    }
+    if (least == NULL || number(most, figure) < BUDGET_TIMES * number(least, figure))
+        return;
+    doctor_note(r,
+                "%s: server %s has %.1f GiB for a shard, and server %s %.1f GiB, whose %s is full "
+                "first: give both the same, or the larger one more shards",
+                key, string(most, "name"), number(most, figure) / GIB, string(least, "name"),
+                number(least, figure) / GIB, key);
+}
+
+void doctor_cluster_budgets(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t count = r->count;
+    budget_look(v, r, "memory_max", "memory");
+    budget_look(v, r, "disk_max", "disk");
+    if (r->count == count)
+        doctor_fine(r, "alike on all servers");
+}
+
+void doctor_cluster_room(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t count = r->count;
+    char name[DOCTOR_NAME];
+    for (size_t i = 0; i < json_count(v->servers); i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        double disk = number(s, "disk_bytes"), disk_max = number(s, "disk_max"),
+               stored = number(s, "rows_store"), rows = number(s, "rows_memory") + stored;
+        doctor_cluster_name(s, name);
+        if (disk_max > 0 && disk > DISK_FULL * disk_max)
+            doctor_wrong(r,
+                         "server %s has filled %.0f %% of its disk (%.1f of %.1f GiB), and refuses "
+                         "pushes when it is full: raise disk in its file, or let other servers "
+                         "have some (shoal add, shoal rebalance)",
+                         name, 100 * disk / disk_max, disk / GIB, disk_max / GIB);
+        if (stored > rows / 2)
+            doctor_note(r,
+                        "server %s has %.0f %% of its rows on disk alone: its tables are larger "
+                        "than its memory, %.1f GiB, and pulls wait for the disk: raise memory in "
+                        "its file, or let other servers have some (shoal add, shoal rebalance)",
+                        name, 100 * stored / rows, number(s, "memory_max") / GIB);
+    }
+    if (r->count == count)
+        doctor_fine(r, "no disk is nearly full, and no table mostly on disk");
+}
+
+void doctor_cluster_map(const struct doctor_view *v, struct doctor_report *r)
+{
+    uint32_t count = r->count;
+    size_t shards = json_count(v->servers);
+    const struct json *most = NULL;
+    double rows = 0;
+    char name[DOCTOR_NAME];
+    if (!json_absent(json_get(v->cluster, "moves"))) {
+        doctor_fine(r, "tablets move: `shoal status` shows how far they are");
+        return;
+    }
+    for (size_t i = 0; i < shards; i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        rows += number(s, "rows");
+        if (most == NULL || number(s, "rows") > number(most, "rows"))
+            most = s;
+        if (number(s, "tablets") == 0 && number(v->cluster, "tablets") > 0)
+            doctor_note(r,
+                        "shard %.0f (server %s) leads no tablet: `shoal rebalance` gives it some",
+                        number(s, "shard"), doctor_cluster_name(s, name));
+    }
+    if (rows > ROWS_MANY && number(most, "rows") > ROWS_UNEVEN * rows / (double)shards)
+        doctor_note(r,
+                    "shard %.0f (server %s) has %.0f %% of the rows of %zu shards: `shoal "
+                    "rebalance --dry-run` shows what would move",
+                    number(most, "shard"), doctor_cluster_name(most, name),
+                    100 * number(most, "rows") / rows, shards);
+    if (r->count == count)
+        doctor_fine(r, "even");
+}
