@@ -1,6 +1,7 @@
 /* doctor_bundle.c: `shoal doctor --bundle`: what is needed to look into a fault, in one file that
- * may be sent. Key files are never read. A file of settings is written again from its checked
- * values, without comments, and with commands and tokens hidden. tar(1) makes the archive. */
+ * may be sent. Key files and tokens are never read. A file of settings is written again from its
+ * checked values, without comments, and with commands hidden; in all files a URL loses its user and
+ * password. tar(1) makes the archive. */
 #include "deploy/cli/doctor.h"
 #include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
@@ -8,23 +9,34 @@
 #include "proto/base/file.h"
 #include "proto/base/minmax.h"
 #include "proto/base/process.h"
+#include "proto/base/text.h"
+#include "proto/base/time.h"
 #include "proto/job/keys.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES_MOST = 64 };           /* logs, and crash reports */
+enum { FILES_MOST = 64 }; /* logs, and crash reports */
+#define FILE_MOST ((size_t)64 << 20)
+#define FILL_NS UINT64_C(30000000000)
 #define TAIL_BYTES ((off_t)8 << 20) /* of each log, its end */
 #define JOURNAL_LINES "20000"
 
-struct bundle {
+struct bundle {           /* in memory shared with the process that fills the folder */
     char dir[LIMIT_PATH]; /* what is packed */
     uint32_t files;
+    bool lost; /* something could not be written */
+    /* where the parts come from */
+    struct option_line *line;
+    const struct doctor_settings *settings;
+    const struct doctor_report *findings;
 };
 
 /* ---- files ---- */
@@ -36,16 +48,22 @@ static FILE *file_in(const struct bundle *b, const char *name)
     return file_stream(path, false);
 }
 
-static void text_put(const struct bundle *b, const char *name, const char *text)
+static void file_end(struct bundle *b, FILE *f)
 {
-    FILE *f = file_in(b, name);
-    if (f == NULL)
-        return;
-    fputs(text, f);
-    (void)fclose(f);
+    if (f != NULL)
+        b->lost |= ferror(f) != 0;
+    b->lost |= f == NULL || fclose(f) != 0;
 }
 
-static void json_put(const struct bundle *b, const char *name, const struct json *j)
+static void text_put(struct bundle *b, const char *name, const char *text)
+{
+    FILE *f = file_in(b, name);
+    if (f != NULL)
+        fputs(text, f);
+    file_end(b, f);
+}
+
+static void json_put(struct bundle *b, const char *name, const struct json *j)
 {
     char *text = json_text(j, 2);
     if (text != NULL)
@@ -60,14 +78,12 @@ static void tail_put(struct bundle *b, const char *from, const char *name)
     struct stat st;
     int fd = doctor_open(from);
     FILE *f = NULL;
-    if (fd >= 0 && fstat(fd, &st) == 0 && b->files < FILES_MOST)
-        f = file_in(b, name);
-    if (f != NULL) {
+    if (fd >= 0 && fstat(fd, &st) == 0 && b->files < FILES_MOST && (f = file_in(b, name)) != NULL) {
         off_t left = MIN(st.st_size, TAIL_BYTES);
         (void)lseek(fd, -left, SEEK_END);
         for (ssize_t n; left > 0 && (n = read(fd, piece, sizeof piece)) > 0; left -= n)
             (void)fwrite(piece, 1, (size_t)MIN((off_t)n, left), f);
-        (void)fclose(f);
+        file_end(b, f);
         b->files++;
     }
     if (fd >= 0)
@@ -93,8 +109,7 @@ static void folder_put(struct bundle *b, const char *folder, bool (*wanted)(cons
 
 /* ---- the parts ---- */
 
-static void settings_put(const struct bundle *b, struct option_line *o,
-                         const struct doctor_settings *s)
+static void settings_put(struct bundle *b, struct option_line *o, const struct doctor_settings *s)
 {
     static const struct config_key *const keys[] = {[DOCTOR_SERVER] = keys_server,
                                                     [DOCTOR_COORDINATOR] = keys_coordinator,
@@ -107,7 +122,7 @@ static void settings_put(const struct bundle *b, struct option_line *o,
         return;
     char *text = NULL;
     if (config_commands_hide(c, "checkpoint.publish", &e) == 0 &&
-        config_commands_hide(c, "metrics_token", &e) == 0)
+        config_commands_hide(c, "set", &e) == 0) /* a worker's: keys of jobs, and so commands */
         text = config_text(c);
     if (text != NULL)
         text_put(b, "settings.yaml", text);
@@ -132,7 +147,7 @@ static const char *coordinator_of(const struct option_line *o, const struct doct
     return getenv("SHOAL_COORDINATOR");
 }
 
-static void status_put(const struct bundle *b, const char *coordinator)
+static void status_put(struct bundle *b, const char *coordinator)
 {
     struct json *status = NULL;
     struct err e;
@@ -146,19 +161,22 @@ static void status_put(const struct bundle *b, const char *coordinator)
 }
 
 /* The output of a program; a program that is not there leaves an empty file. */
-static void program_put(const struct bundle *b, const char *name, const char *const argv[])
+static void program_put(struct bundle *b, const char *name, const char *const argv[])
 {
     struct process p;
     struct err e;
     FILE *f = file_in(b, name);
-    if (f == NULL)
+    if (f == NULL) {
+        b->lost = true;
         return;
-    const struct process_options options = {.in = PROCESS_NULL, .out = fileno(f), .err = fileno(f)};
+    }
+    const struct process_options options = {
+        .in = PROCESS_NULL, .out = fileno(f), .err = fileno(f), .death_signal = SIGKILL};
     if (process_start(&p, argv, &options, &e) == 0)
         (void)process_wait(&p);
     else
         fprintf(f, "%s\n", e.text);
-    (void)fclose(f);
+    file_end(b, f);
 }
 
 static void machine_put(struct bundle *b)
@@ -205,6 +223,50 @@ static void crashes_put(struct bundle *b, const struct doctor_settings *s)
     }
 }
 
+/* ---- passwords in URLs ---- */
+
+static bool ends_user(char c)
+{
+    return c == '/' || c == '"' || c == '\'' || (unsigned char)c <= ' ';
+}
+
+/* Overwrites USER:PASSWORD in each SCHEME://USER:PASSWORD@HOST of the text. */
+static void passwords_hide(char *text, size_t bytes)
+{
+    char *end = text + bytes, *at = text, *last;
+    while ((at = memmem(at, (size_t)(end - at), "://", 3)) != NULL) {
+        last = NULL;
+        for (at += 3; at < end && !ends_user(*at); at++)
+            if (*at == '@')
+                last = at;
+        for (char *from = last; from != NULL && from[-1] != '/'; from--)
+            from[-1] = '*';
+    }
+}
+
+/* All files of the bundle, whatever program has written them. */
+static void files_clean(struct bundle *b)
+{
+    char path[DOCTOR_PATH], *text;
+    struct file_walk w;
+    const char *name;
+    size_t bytes;
+    (void)file_walk_open(&w, b->dir);
+    while ((name = file_walk_next(&w)) != NULL) {
+        if (file_read_whole(doctor_join(path, b->dir, name), FILE_MOST, &text, &bytes) != 0) {
+            (void)file_unlink(path); /* it is not sent unseen */
+            continue;
+        }
+        passwords_hide(text, bytes);
+        FILE *f = file_stream(path, false);
+        if (f != NULL)
+            (void)fwrite(text, 1, bytes, f);
+        file_end(b, f);
+        free(text);
+    }
+    file_walk_close(&w);
+}
+
 /* ---- the archive ---- */
 
 /* The option of tar for the name's ending; NULL: it has another. */
@@ -234,34 +296,74 @@ static int pack(const struct bundle *b, const char *path, struct err *e)
     if (rc != 0)
         return rc;
     const struct process_end end = process_wait(&p);
-    if (end.code != 0 || end.signal != 0)
+    if (end.code == 0 && end.signal == 0)
+        return 0;
+    (void)file_unlink(path); /* half of one would be sent */
+    return err_set(e, SHOAL_E_CANTCREATE,
+                   "%s was not made: tar ended with status %d (above it says why); .tar.zst needs "
+                   "the program zstd, .tar.gz does not",
+                   path, process_exit_status(&end));
+}
+
+/* Fills the folder. A disk, a name server or a journal may hang, so this runs in a process of its
+ * own. */
+static void fill(void *context)
+{
+    struct bundle *b = context;
+    struct json *j = doctor_json(b->findings);
+    json_put(b, "doctor.json", j);
+    json_free(j);
+    settings_put(b, b->line, b->settings);
+    status_put(b, coordinator_of(b->line, b->settings));
+    machine_put(b);
+    run_put(b, option_text(b->line, "run-dir"));
+    crashes_put(b, b->settings);
+}
+
+static int fill_and_pack(struct bundle *b, const char *path, struct err *e)
+{
+    struct process p;
+    struct process_end end;
+    int rc = process_branch(&p, fill, b, e);
+    if (rc != 0)
+        return rc;
+    if (!process_wait_until(&p, time_monotonic_ns() + FILL_NS, &end)) {
+        process_signal(&p, SIGKILL);
+        fprintf(stderr,
+                "after %d s not all is there, since a disk, a name server or the journal does not "
+                "answer: what has come is packed\n",
+                (int)(FILL_NS / UINT64_C(1000000000)));
+    }
+    files_clean(b);
+    if (b->lost)
         return err_set(e, SHOAL_E_CANTCREATE,
-                       "%s was not made: tar ended with status %d (above it says why); .tar.zst "
-                       "needs the program zstd, .tar.gz does not",
-                       path, process_exit_status(&end));
-    return 0;
+                       "%s cannot be written: free some of its disk, or set TMPDIR to a folder "
+                       "with 100 MB free",
+                       b->dir);
+    return pack(b, path, e);
 }
 
 int doctor_bundle(struct option_line *o, const char *path, const struct doctor_settings *settings,
                   const struct doctor_report *findings, struct err *e)
 {
-    struct bundle b = {.files = 0};
     const char *place = getenv("TMPDIR");
     if (packer_of(path) == NULL)
         return err_set(e, SHOAL_E_USAGE, "--bundle %s: its name ends in .tar.zst or .tar.gz", path);
-    (void)snprintf(b.dir, sizeof b.dir, "%s/shoal-doctor-XXXXXX", place != NULL ? place : "/tmp");
-    if (scratch_make(b.dir) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", b.dir, strerror(errno));
-    struct json *j = doctor_json(findings);
-    json_put(&b, "doctor.json", j);
-    json_free(j);
-    settings_put(&b, o, settings);
-    status_put(&b, coordinator_of(o, settings));
-    machine_put(&b);
-    run_put(&b, option_text(o, "run-dir"));
-    crashes_put(&b, settings);
-    int rc = pack(&b, path, e);
-    (void)file_remove_tree(b.dir);
+    struct bundle *b =
+        mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (b == MAP_FAILED)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a bundle");
+    *b = (struct bundle){.line = o, .settings = settings, .findings = findings};
+    (void)snprintf(b->dir, sizeof b->dir, "%s/shoal-doctor-XXXXXX", text_or(place, "/tmp"));
+    int rc;
+    if (scratch_make(b->dir) != 0) {
+        rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s; set TMPDIR to a folder that can be written",
+                     b->dir, strerror(errno));
+    } else {
+        rc = fill_and_pack(b, path, e);
+        (void)file_remove_tree(b->dir);
+    }
+    (void)munmap(b, sizeof *b);
     if (rc == 0)
         fprintf(stderr,
                 "%s: look through it before you send it; it has no keys and no commands, "

@@ -261,6 +261,62 @@ def a_bundle_has_what_is_needed_and_no_secret(space):
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("shoal-doctor-*"))
 
 
+def unpacked(bundle, at):
+    shutil.rmtree(at, ignore_errors=True)
+    at.mkdir()
+    subprocess.run(["tar", "-xf", bundle, "-C", at], check=True)
+    return {p.name: p.read_text(errors="replace") for p in at.iterdir()}
+
+
+def secrets_in_every_place_stay_here(space):
+    """Commands that a worker sets, a job's and its publish, users and passwords in URLs, the token's file, the environment, a log that names a URL."""
+    (space / "worker.yaml").write_text(f"coordinator: tcp://u:S1-SECRET@127.0.0.1:7000\nmetrics_token: {space}/token\n"
+                                       'set: ["data.train={cmd: \\"P=S2-SECRET x\\"}", "data.valid=cmd:P=S3-SECRET x"]\n')
+    (space / "coordinator.yaml").write_text(f"listen: ipc://{space}/c.sock\ndata_dir: {space}/c\nstore: zookeeper://u:S4-SECRET@127.0.0.1:2181/p\n")
+    job_file(space / "job.yaml", "https://u:S5-SECRET@h.example/log", **{"checkpoint.dir": str(space / "k"), "checkpoint.publish": "P=S6-SECRET x"})
+    (space / "token").write_text("S7-SECRET-abcdefghijkl\n")
+    (space / "token").chmod(0o400)
+    (space / "run/log").mkdir(parents=True)
+    (space / "run/log/x.log").write_text("got https://u:S8@SECRET@h.example/x, not https://h.example/a@b, user@h.example\n")
+    env = {**os.environ, "AWS_SECRET_ACCESS_KEY": "S9-SECRET", "SHOAL_COORDINATOR": "tcp://u:S10-SECRET@127.0.0.1:7999"}
+    for name in ("worker", "coordinator", "job"):
+        got = subprocess.run([SHOAL, "doctor", "--config", space / f"{name}.yaml", "--run-dir", space / "run", "--bundle", space / "b.tar.gz"],
+                             capture_output=True, text=True, check=False, env=env)
+        assert got.returncode == 0, got
+        packed = unpacked(space / "b.tar.gz", space / "unpacked")
+        assert len(packed["settings.yaml"]) > 50
+        for file, text in packed.items():
+            assert "SECRET" not in text, (name, file, text)
+        assert re.search(r"got https://\*+@h\.example/x, not https://h\.example/a@b, user@h\.example", packed["log-x.log"]), packed["log-x.log"]
+
+
+def a_bundle_is_made_or_says_what_is_missing(space):
+    """No coordinator and no journalctl: both are told in their files. A full TMPDIR, a full folder of the bundle: an error and no file. An ordinary user."""
+    tools = space / "bin"
+    tools.mkdir()
+    for name in ("tar", "gzip", "uname"):
+        (tools / name).symlink_to(shutil.which(name))
+    out = space / "b.tar.gz"
+    got = subprocess.run([SHOAL, "doctor", "--coordinator", "tcp://127.0.0.1:1", "--bundle", out], capture_output=True, text=True, check=False,
+                         env={**os.environ, "PATH": str(tools)})
+    packed = unpacked(out, space / "unpacked")
+    assert got.returncode == 0 and "journalctl: cannot run it: No such file" in packed["journal.txt"] and "no answer" in packed["status.json"], (got, packed)
+    with small_disk(space, "64k") as full:
+        subprocess.run(["dd", "if=/dev/zero", f"of={full / 'x'}"], check=False, capture_output=True)
+        got = subprocess.run([SHOAL, "doctor", "--bundle", out], capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(full)})
+        assert got.returncode == 73 and "set TMPDIR to a folder with 100 MB free" in got.stderr and not list(full.glob("shoal-doctor-*")), got
+        got = shoal("doctor", "--bundle", full / "b.tar.gz")
+        assert got.returncode == 73 and "was not made" in got.stderr and not (full / "b.tar.gz").exists(), (got, list(full.iterdir()))
+    if os.geteuid() == 0:
+        home = space / "home"
+        home.mkdir()
+        os.chown(home, 65534, 65534)
+        space.path.chmod(0o755)
+        got = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", SHOAL, "doctor", "--bundle", home / "b.tar.gz"],
+                             capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(home)})
+        assert got.returncode == 0 and "doctor.json" in unpacked(home / "b.tar.gz", space / "unpacked"), got
+
+
 def lines_that_contradict(space):
     for words in (("--cluster", "--config", space / "server.yaml"), ("--cluster", "--bundle", space / "b.tar.gz")):
         got = shoal("doctor", *words)
@@ -272,4 +328,5 @@ def lines_that_contradict(space):
 
 if __name__ == "__main__":
     main([a_daemon_is_seen_beside_its_file, planted_faults_are_told_and_no_other, what_hangs_is_left_after_ten_seconds,
-          any_machine_gets_a_report, daemons_that_do_not_fit_are_told, a_bundle_has_what_is_needed_and_no_secret, lines_that_contradict])
+          any_machine_gets_a_report, daemons_that_do_not_fit_are_told, a_bundle_has_what_is_needed_and_no_secret,
+          secrets_in_every_place_stay_here, a_bundle_is_made_or_says_what_is_missing, lines_that_contradict])
