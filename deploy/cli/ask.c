@@ -321,12 +321,13 @@ int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct
         *out = a;
         return 0;
     }
-    cli_ask_close(a);
     if (rc == SHOAL_E_CONFIG)
-        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
-                       endpoint);
-    return err_set(e, rc, "%s cannot be asked%s: the line above says why", endpoint,
-                   text_if(rc == SHOAL_E_DENIED, " with these keys"));
+        err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
+    else
+        err_set(e, rc, "%s cannot be asked%s: %s", endpoint,
+                text_if(rc == SHOAL_E_DENIED, " with these keys"), net_wrong(a->net));
+    cli_ask_close(a);
+    return e->code;
 }
 
 void cli_ask_close(struct ask *a)

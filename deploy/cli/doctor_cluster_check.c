@@ -231,7 +231,7 @@ static void budget_look(const struct doctor_view *v, struct doctor_report *r, co
         return;
     doctor_note(r,
                 "%s: server %s has %.1f GiB for a shard, and server %s %.1f GiB, whose %s is full "
-                "first: give both the same, or the larger one more shards",
+                "first: give both the same",
                 key, string(most, "name"), number(most, figure) / GIB, string(least, "name"),
                 number(least, figure) / GIB, key);
 }

@@ -66,14 +66,20 @@ void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r)
 void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
 {
     const struct doctor_settings *s = h->settings;
+    static const char *const full[] = {
+        [DOCTOR_SERVER] = "pushes are refused until more is free",
+        [DOCTOR_COORDINATOR] = "a job's place cannot be stored when it is full",
+        [DOCTOR_WORKER] = "input is decoded anew each time when it is full",
+        [DOCTOR_JOB] = "checkpoints fail when it is full"};
     char folder[LIMIT_PATH];
     uint64_t bytes, left, least = s->disk_free;
     folder_there(h, folder);
     if (folder[0] == '\0')
         return;
     if (h->probe->space(folder, &bytes, &left) != 0) {
-        doctor_wrong(r, "the file system of %s cannot be asked for its space: %s", folder,
-                     strerror(errno));
+        doctor_wrong(
+            r, "the file system of %s cannot be asked for its space: %s; see that it is mounted",
+            folder, strerror(errno));
         return;
     }
     if (least == 0)
@@ -83,10 +89,10 @@ void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
         journal_most = MIN(bytes, s->disk / 2); /* as the server demands */
     if (left < least)
         doctor_wrong(r,
-                     "the file system of %s has %.1f GiB free, below the %.1f GiB of disk_free: "
-                     "pushes are refused until some of it is free; remove files, or use a larger "
-                     "disk",
-                     folder, (double)left / GIB, (double)least / GIB);
+                     "the file system of %s has %.1f GiB free, less than %.1f GiB%s: %s; remove "
+                     "what does not belong to Shoal there, or use a larger disk",
+                     folder, (double)left / GIB, (double)least / GIB,
+                     text_if(s->kind == DOCTOR_SERVER, " (disk_free)"), full[s->kind]);
     else if (s->disk > bytes)
         doctor_wrong(r,
                      "disk: %.1f GiB is more than the whole file system of %s, %.1f GiB: lower "

@@ -1,6 +1,7 @@
 /* doctor_keys.c: checks of keys and of lists of keys. */
 #include "deploy/cli/doctor.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/job/signature.h"
 #include "proto/net/keyfile.h"
 #include "proto/net/keylist.h"
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LIST_BYTES_MAX ((size_t)1 << 20)
 
@@ -46,7 +48,10 @@ static void signers_look(struct doctor_report *r, const char *path)
     struct signature_signers *signers = NULL;
     struct err e;
     if (signature_signers_read(path, &signers, &e) != 0)
-        doctor_wrong(r, "checkpoint_signers: %s", e.text);
+        doctor_wrong(r, "checkpoint_signers: %s%s", e.text,
+                     text_if(e.code == SHOAL_E_NOINPUT,
+                             "; make it (the line of shoal keygen FILE --role sign for each "
+                             "signer), or correct checkpoint_signers"));
     else
         doctor_fine(r, "checkpoint_signers: %s can be read", path);
     signature_signers_free(signers);
@@ -76,6 +81,17 @@ static void unit_keys_look(const struct doctor_host *h, struct doctor_report *r)
         doctor_fine(r, "%u keys in %s are their owners' alone", count, folder);
 }
 
+/* What to do about a file that cannot be opened; "": its text says it. */
+static const char *advice_of(const char *path)
+{
+    if (access(path, R_OK) == 0)
+        return "";
+    if (errno == EACCES)
+        return "; run shoal doctor as the daemon's user or as root; if the daemon says it too, "
+               "give the file to its user (chown)";
+    return "; make it (shoal keygen), or correct keys";
+}
+
 void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r)
 {
     const struct doctor_settings *s = h->settings;
@@ -83,7 +99,7 @@ void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r)
     struct err e;
     if (s->keys[0] != '\0') {
         if (keyfile_load(s->keys, &keys, &e) != 0)
-            doctor_wrong(r, "keys: %s", e.text);
+            doctor_wrong(r, "keys: %s%s", e.text, advice_of(s->keys));
         else
             doctor_fine(r, "keys: %s is this user's alone", s->keys);
         keyfile_free(keys);

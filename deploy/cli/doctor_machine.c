@@ -94,7 +94,7 @@ void doctor_check_limits(const struct doctor_host *h, struct doctor_report *r)
         doctor_wrong(r,
                      "at most %" PRIu64 " processes and threads are allowed to this user, and this "
                      "daemon may need %" PRIu64 ": raise nproc in /etc/security/limits.conf, or "
-                     "TasksMax= of the unit",
+                     "LimitNPROC= of the unit",
                      threads, threads_need);
     if (r->problems == wrong)
         doctor_fine(r, "open files, locked memory and threads suffice");
@@ -121,11 +121,12 @@ void doctor_check_memory(const struct doctor_host *h, struct doctor_report *r)
         allowed = machine;
     double need = (double)budget * 1.05 + 64 * 1024 * 1024;
     if (budget > 0 && need > (double)allowed)
-        doctor_wrong(r,
-                     "memory: %.1f GiB, which takes %.1f GiB with messages and the store, is more "
-                     "than the %.1f GiB that this machine or its control group allows: lower "
-                     "memory, or raise MemoryMax= of the unit",
-                     (double)budget / GIB, need / GIB, (double)allowed / GIB);
+        doctor_wrong(
+            r,
+            "memory: %.1f GiB, which takes %.1f GiB with messages and the store, is more "
+            "than the %.1f GiB that this machine or its control group allows: lower "
+            "memory, or raise MemoryMax= of the unit where that is less than the machine has",
+            (double)budget / GIB, need / GIB, (double)allowed / GIB);
     else if (budget > left && left > 0)
         doctor_wrong(r,
                      "memory: %.1f GiB, and other programs leave %.1f GiB (this is no fault while "

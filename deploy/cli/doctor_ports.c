@@ -94,17 +94,21 @@ static void port_look(const struct doctor_host *h, struct doctor_report *r, stru
     }
     owner_of(h, inode, name, pid);
     if (name[0] == '\0')
-        doctor_wrong(r,
-                     "port %u of %s is taken by a process that this user may not see: run shoal "
-                     "doctor as root for its name, then end it or set another port in %s",
-                     port, p->key, p->key);
+        doctor_wrong(
+            r,
+            "port %u of %s is taken by a process that this user may not see: run shoal "
+            "doctor as root for its name, and set another port in %s, or end that process if it "
+            "is not needed",
+            port, p->key, p->key);
     else if (strcmp(name, own[h->settings->kind]) == 0) {
         doctor_fine(r, "port %u of %s is open: %s runs as process %s", port, p->key, name, pid);
         (void)snprintf(p->holder, sizeof p->holder, "%s", pid);
     } else
-        doctor_wrong(r,
-                     "port %u of %s is taken by %s (process %s): end it, or set another port in %s",
-                     port, p->key, name, pid, p->key);
+        doctor_wrong(
+            r,
+            "port %u of %s is taken by %s (process %s): set another port in %s, or end that "
+            "process if it is not needed",
+            port, p->key, name, pid, p->key);
 }
 
 static void tcp_look(const struct doctor_host *h, struct doctor_report *r, struct place *p)

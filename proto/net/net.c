@@ -75,7 +75,8 @@ struct net {
     uv_idle_t idle;
     uv_async_t interrupt;
     uv_timer_t retry, shake;
-    struct recent shakes; /* failed handshakes that were logged */
+    struct recent shakes;     /* failed handshakes that were logged */
+    char wrong[ERR_TEXT_MAX]; /* net_wrong */
     uv_signal_t terminated, interrupted, hung_up;
     struct later later;
     struct probes probes;
@@ -513,14 +514,22 @@ static int shake_watch(struct net *n, struct line *l, const char *endpoint, stru
     return 0;
 }
 
+/* The line of a connection that failed is logged, and kept for the caller. */
+static int connect_failed(struct net *n, const struct err *e)
+{
+    log_error("connect: %s", e->text);
+    (void)snprintf(n->wrong, sizeof n->wrong, "%s", e->text);
+    return e->code;
+}
+
 static int op_connect(struct env *env, const char *endpoint, const char *key, peer_t *out)
 {
     struct net *n = net_of(env);
     struct err e = {0};
     struct line *l = line_open(n, false, &e);
     if (l == NULL) {
-        log_error("connect %s: %s", endpoint, e.text);
-        return e.code;
+        err_wrap(&e, e.code, "%s", endpoint);
+        return connect_failed(n, &e);
     }
     l->peer = peers_add(n->peers, l->sock);
     int rc = 0;
@@ -536,9 +545,9 @@ static int op_connect(struct env *env, const char *endpoint, const char *key, pe
             rc = sock_connect(l->sock, endpoint, &e);
     }
     if (rc != 0) {
-        log_error("connect: %s", e.text);
+        e.code = rc;
         line_close(l);
-        return rc;
+        return connect_failed(n, &e);
     }
     *out = l->peer->name;
     return 0;
@@ -752,6 +761,11 @@ void net_free(struct net *n)
     sock_context_release();
     free(n->gone);
     free(n);
+}
+
+const char *net_wrong(const struct net *n)
+{
+    return n->wrong;
 }
 
 struct env *net_env(struct net *n)

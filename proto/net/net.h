@@ -51,6 +51,8 @@ int net_new(const struct net_options *options, struct net **out, struct err *e);
  * free the core afterwards, not before. Messages already sent still go out, for 1 s at most. */
 void net_free(struct net *n);
 struct env *net_env(struct net *n);
+/* Why the last env_connect that failed did, which is also logged; "": none has. */
+const char *net_wrong(const struct net *n);
 /* endpoint: "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound
  * goes to bound (256). UNAVAILABLE with a sentence when the port is in use; CONFIG for tcp with
  * neither keys nor insecure_plaintext. With keys no peer is admitted before net_allow. */

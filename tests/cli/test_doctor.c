@@ -2,10 +2,12 @@
  * no problem, and each planted fault has its sentence, alone. */
 #include "deploy/cli/doctor.h"
 #include "proto/base/file.h"
+#include "proto/base/time.h"
 #include "proto/net/keyfile.h"
 
 #include <check.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,7 +244,7 @@ START_TEST(limits_that_are_too_low)
                   "the unit");
     limits_put("65536", "unlimited", "64");
     has("limits", "at most 64 processes and threads are allowed to this user, and this daemon may "
-                  "need 96: raise nproc in /etc/security/limits.conf, or TasksMax= of the unit");
+                  "need 96: raise nproc in /etc/security/limits.conf, or LimitNPROC= of the unit");
 }
 END_TEST
 
@@ -262,13 +264,15 @@ START_TEST(ports_that_are_taken)
     char link[512];
     listener_put(7101);
     has("ports", "port 7101 of listen is taken by a process that this user may not see: run shoal "
-                 "doctor as root for its name, then end it or set another port in listen");
+                 "doctor as root for its name, and set another port in listen, or end that process "
+                 "if it is not needed");
     put("/proc/77/comm", "nginx\n");
     put("/proc/77/fd/x", "");
     (void)snprintf(link, sizeof link, "%s/proc/77/fd/5", root);
     ck_assert_int_eq(symlink("socket:[4711]", link), 0);
-    has("ports", "port 7101 of listen is taken by nginx (process 77): end it, or set another port "
-                 "in listen");
+    has("ports",
+        "port 7101 of listen is taken by nginx (process 77): set another port in listen, or end "
+        "that process if it is not needed");
     put("/proc/77/comm", "shoal-server\n"); /* its own daemon */
     look();
     ck_assert_str_eq(all(), "");
@@ -299,8 +303,9 @@ START_TEST(metrics_that_cannot_be_served)
     (void)snprintf(link, sizeof link, "%s/proc/77/fd/5", root);
     ck_assert_int_eq(symlink("socket:[4711]", link), 0);
     listener_put(9464);
-    has("ports", "port 9464 of metrics is taken by nginx (process 77): end it, or set another port "
-                 "in metrics");
+    has("ports",
+        "port 9464 of metrics is taken by nginx (process 77): set another port in metrics, or end "
+        "that process if it is not needed");
     put("/proc/77/comm", "shoal-worker\n");
     look();
     ck_assert_str_eq(all(), "");
@@ -392,9 +397,9 @@ START_TEST(a_disk_that_is_too_small)
     char want[512];
     machine.left = UINT64_C(2) << 30;
     (void)snprintf(want, sizeof want,
-                   "the file system of %s/data has 2.0 GiB free, below the 8.0 GiB of disk_free: "
-                   "pushes are refused until some of it is free; remove files, or use a larger "
-                   "disk",
+                   "the file system of %s/data has 2.0 GiB free, less than 8.0 GiB (disk_free): "
+                   "pushes are refused until more is free; remove what does not belong to Shoal "
+                   "there, or use a larger disk",
                    root);
     has("space", want);
     settings.disk_free = UINT64_C(1) << 30;
@@ -427,7 +432,7 @@ START_TEST(memory_that_is_not_there)
     put("/sys/fs/cgroup/unit/memory.max", "4294967296\n");
     has("memory", "memory: 8.0 GiB, which takes 8.5 GiB with messages and the store, is more than "
                   "the 4.0 GiB that this machine or its control group allows: lower memory, or "
-                  "raise MemoryMax= of the unit");
+                  "raise MemoryMax= of the unit where that is less than the machine has");
     put("/sys/fs/cgroup/unit/memory.max", "max\n");
     put("/proc/meminfo", "MemTotal:       16777216 kB\nMemAvailable:    3145728 kB\n");
     has("memory", "memory: 8.0 GiB, and other programs leave 3.0 GiB (this is no fault while the "
@@ -528,7 +533,8 @@ START_TEST(signers_that_cannot_be_read)
 {
     (void)snprintf(settings.signers, sizeof settings.signers, "/nowhere/signers");
     has("keys", "checkpoint_signers: cannot read the list of signers /nowhere/signers: No such "
-                "file or directory");
+                "file or directory; make it (the line of shoal keygen FILE --role sign for each "
+                "signer), or correct checkpoint_signers");
 }
 END_TEST
 
@@ -631,6 +637,24 @@ START_TEST(a_crash_report_that_is_a_link_is_not_read)
 }
 END_TEST
 
+/* The files of starts.h, as the units' runtime folders have them. */
+START_TEST(units_that_fail_to_start)
+{
+    char text[128];
+    (void)snprintf(text, sizeof text, "3 %" PRIu64 " 0 the disk is gone", time_monotonic_ns());
+    put("/server-1/starts", text);
+    has("units", "shoal-server@1 on this machine has failed to start 3 times in 0 s: the disk is "
+                 "gone");
+    (void)snprintf(text, sizeof text, "%s/server-1", root);
+    ck_assert_int_eq(file_remove_tree(text), 0); /* it has started */
+    look();
+    ck_assert_str_eq(all(), "");
+    (void)snprintf(text, sizeof text, "1 %" PRIu64 " 0 no key", time_monotonic_ns());
+    put("/coordinator/starts", text);
+    has("units", "shoal-coordinator on this machine has failed to start 1 times in 0 s: no key");
+}
+END_TEST
+
 /* ---- checks that do not end ---- */
 
 START_TEST(a_check_that_hangs_is_left_and_told)
@@ -704,6 +728,7 @@ int main(void)
     tcase_add_test(t, blas_kernels_that_do_not_fit_the_processor);
     tcase_add_test(t, crash_reports_are_found);
     tcase_add_test(t, a_crash_report_that_is_a_link_is_not_read);
+    tcase_add_test(t, units_that_fail_to_start);
     tcase_add_test(t, a_check_that_hangs_is_left_and_told);
     tcase_add_test(t, a_check_that_is_killed_is_told);
     tcase_add_test(t, the_kind_of_a_file_is_that_of_its_name);

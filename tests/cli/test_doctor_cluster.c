@@ -249,12 +249,12 @@ START_TEST(budgets_that_differ)
     json_set_int(server(1), "memory_max", INT64_C(2) << 30);
     ck_assert_str_eq(told(doctor_cluster_budgets),
                      "note: memory: server a has 8.0 GiB for a shard, and server b 2.0 GiB, whose "
-                     "memory is full first: give both the same, or the larger one more shards\n");
+                     "memory is full first: give both the same\n");
     json_set_int(server(1), "memory_max", INT64_C(8) << 30);
     json_set_int(server(0), "disk_max", INT64_C(20) << 30);
     ck_assert_str_eq(told(doctor_cluster_budgets),
                      "note: disk: server b has 100.0 GiB for a shard, and server a 20.0 GiB, whose "
-                     "disk is full first: give both the same, or the larger one more shards\n");
+                     "disk is full first: give both the same\n");
     json_set_int(server(0), "disk_max", 0); /* no bound */
     ck_assert_str_eq(told(doctor_cluster_budgets), "");
 }

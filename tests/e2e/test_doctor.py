@@ -79,7 +79,7 @@ FAULTS = [
     ("ports", "metrics: 192.0.2.1:9464 is no address of this machine", {"metrics": "192.0.2.1:9464", "metrics_token": "{space}/token"}, [], {}),
     ("ports", "the folder {space}/nowhere of metrics is not there", {"metrics": "unix:{space}/nowhere/m"}, [], {}),
     ("space", "disk: 1024000.0 GiB is more than the whole file system of {space}", {"disk": "1000TiB"}, [], {}),
-    ("space", "GiB free, below the 1024000.0 GiB of disk_free: pushes are refused", {"disk_free": "1000TiB"}, [], {}),
+    ("space", "GiB free, less than 1024000.0 GiB (disk_free): pushes are refused", {"disk_free": "1000TiB"}, [], {}),
     ("space", "journal.max and journal.keep may take 1024001.0 GiB together", {"journal.max": "1GiB", "journal.keep": "1000TiB"}, [], {}),
     ("memory", "memory: 1024000.0 GiB, which takes 1075200.1 GiB with messages and the store, is more than the", {"memory": "1000TiB"}, [], {}),
     ("keys", "keys: {space}/open.key: mode 0644 lets others than its owner at the key: chmod 0400 {space}/open.key", {"keys": "{space}/open.key"}, [], {}),
