@@ -154,6 +154,28 @@ int doctor_run(const struct doctor_host *h, struct doctor_report *out, struct er
     return rc;
 }
 
+static void names_ask(void *context)
+{
+    static struct doctor_report unused;
+    struct doctor_settings settings = {.kind = DOCTOR_MACHINE};
+    (void)snprintf(settings.coordinator, sizeof settings.coordinator, "%s", (char *)context);
+    doctor_check_names(&(struct doctor_host){&settings, &doctor_probe_host}, &unused);
+}
+
+int doctor_names_wait(const char *coordinator, struct err *e)
+{
+    struct process p;
+    struct process_end end;
+    uint32_t patience_ms = doctor_probe_host.patience_ms;
+    int rc = process_branch(&p, names_ask, (void *)(uintptr_t)coordinator, e);
+    if (rc != 0 ||
+        process_wait_until(&p, time_monotonic_ns() + patience_ms * UINT64_C(1000000), &end))
+        return rc;
+    process_signal(&p, SIGKILL);
+    return err_set(e, SHOAL_E_UNAVAILABLE, "coordinator %s: after %u s no address: " A_NAME,
+                   coordinator, patience_ms / 1000);
+}
+
 struct json *doctor_json(const struct doctor_report *r)
 {
     struct json *j = json_new_object(), *list = json_new_array();

@@ -129,6 +129,9 @@ void doctor_text(const struct doctor_host *h, const char *path, char *out, size_
 
 /* ---- the rest of the verb ---- */
 
+/* doctor.c: waits for the addresses of the coordinators' names. UNAVAILABLE: a name server does not
+ * answer. A name without an address is no error here. */
+int doctor_names_wait(const char *coordinator, struct err *e);
 /* doctor_cluster.c: --cluster. */
 int doctor_cluster(struct option_line *o, struct err *e);
 /* By how much two calendars may differ, in seconds, and what to do above it. */

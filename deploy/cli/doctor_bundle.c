@@ -314,10 +314,10 @@ static void fill(void *context)
     json_put(b, "doctor.json", j);
     json_free(j);
     settings_put(b, b->line, b->settings);
-    status_put(b, coordinator_of(b->line, b->settings));
-    machine_put(b);
     run_put(b, option_text(b->line, "run-dir"));
     crashes_put(b, b->settings);
+    machine_put(b);
+    status_put(b, coordinator_of(b->line, b->settings)); /* last: a name server may hang */
 }
 
 static int fill_and_pack(struct bundle *b, const char *path, struct err *e)

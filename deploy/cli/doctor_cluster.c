@@ -91,7 +91,7 @@ static void daemons_ask(struct reader *c, struct doctor_view *v)
     struct err e;
     v->coordinator.answers = reader_hello(c, &v->coordinator.hello, &e) == 0;
     v->coordinator.ahead_s = ahead_s(v->coordinator.hello.wall_s);
-    for (size_t i = 0; v->server != NULL && i < json_count(v->servers); i++) {
+    for (size_t i = 0; i < json_count(v->servers); i++) {
         const struct json *s = json_array_at(v->servers, i);
         struct doctor_met *m = &v->server[i];
         m->answers = true;
@@ -113,30 +113,45 @@ static void json_out(const struct doctor_report *r, const struct json *status)
     json_free(j);
 }
 
-int doctor_cluster(struct option_line *o, struct err *e)
+static void checks_run(const struct doctor_view *v, struct doctor_report *r)
+{
+    *r = (struct doctor_report){.count = 0};
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        r->check = checks[i].name;
+        checks[i].run(v, r);
+    }
+    r->check = "units";
+    doctor_check_units(NULL, r);
+}
+
+static int status_ask(struct option_line *o, struct reader **c, struct json **status, struct err *e)
+{
+    const char *coordinator;
+    int rc = 0;
+    if (reader_folder(o) == NULL && (rc = cli_coordinator(o, &coordinator, e)) == 0)
+        rc = doctor_names_wait(coordinator, e);
+    if (rc == 0)
+        rc = reader_open_live(o, c, e);
+    if (rc == 0)
+        rc = reader_status(*c, status, e);
+    return rc;
+}
+
+static int look(struct option_line *o, struct reader *c, struct json *status, struct err *e)
 {
     static struct doctor_report report;
-    struct reader *c = NULL;
-    struct json *status = NULL, *shown = NULL;
-    struct doctor_view v = {.server = NULL};
-    int rc = reader_open_live(o, &c, e);
-    if (rc == 0)
-        rc = reader_status(c, &status, e);
+    struct json *shown = json_printable(status);
+    struct doctor_view v = {.status = shown,
+                            .cluster = json_get(shown, "cluster"),
+                            .servers = json_get(shown, "servers"),
+                            .workers = json_get(shown, "workers")};
+    int rc = 0;
+    v.server = calloc(json_count(v.servers) + 1, sizeof *v.server);
+    if (v.server == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the answers of the servers");
     if (rc == 0) {
-        shown = json_printable(status);
-        v.status = shown;
-        v.cluster = json_get(shown, "cluster");
-        v.servers = json_get(shown, "servers");
-        v.workers = json_get(shown, "workers");
-        v.server = calloc(json_count(v.servers) + 1, sizeof *v.server);
         daemons_ask(c, &v);
-        report = (struct doctor_report){.count = 0};
-        for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-            report.check = checks[i].name;
-            checks[i].run(&v, &report);
-        }
-        report.check = "units";
-        doctor_check_units(NULL, &report);
+        checks_run(&v, &report);
         if (option_given(o, "json"))
             json_out(&report, status);
         else
@@ -145,6 +160,16 @@ int doctor_cluster(struct option_line *o, struct err *e)
     }
     free(v.server);
     json_free(shown);
+    return rc;
+}
+
+int doctor_cluster(struct option_line *o, struct err *e)
+{
+    struct reader *c = NULL;
+    struct json *status = NULL;
+    int rc = status_ask(o, &c, &status, e);
+    if (rc == 0)
+        rc = look(o, c, status, e);
     json_free(status);
     reader_close(c);
     return rc;

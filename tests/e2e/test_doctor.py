@@ -155,6 +155,10 @@ def what_hangs_is_left_after_ten_seconds(space):
         for name in ("names", "clock"):
             one(found[name], True, "this check has not ended after 10 s: a name server does not answer: see /etc/resolv.conf, or give addresses in place")
         assert {"limits", "memory", "ports", "crashes", "blas"} <= found.keys(), found
+        begun = time.monotonic()
+        got = subprocess.run([*under, SHOAL, "doctor", "--cluster", "--coordinator", "tcp://a-name.example:7100"], capture_output=True, text=True, check=False)
+        assert got.returncode == 69 and "after 10 s no address: a name server does not answer: see /etc/resolv.conf" in got.stderr, got
+        assert time.monotonic() - begun < 13
 
 
 def any_machine_gets_a_report(space):
