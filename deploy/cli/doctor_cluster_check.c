@@ -140,50 +140,83 @@ static bool stands(const struct doctor_view *v, size_t i)
     return name[0] != '\0';
 }
 
-struct built { /* the first daemon of a kind whose version is the coordinator's */
-    const char *kind, *name, *build;
+struct built {
+    const char *name, *build;
 };
 
-static void build_look(struct doctor_report *r, struct built *first, const char *name,
-                       const char *build, const char *than)
+/* True, and said, when a daemon has not the version `than`. */
+static bool version_look(struct doctor_report *r, const char *kind, const struct built *d,
+                         const char *than)
 {
-    int bytes = (int)strcspn(build, " "), than_bytes = (int)strcspn(than, " ");
-    if (build[0] == '\0')
+    int bytes = (int)strcspn(d->build, " "), than_bytes = (int)strcspn(than, " ");
+    if (d->build[0] == '\0')
         doctor_wrong(r,
                      "%s %s does not tell its version, so it is older than the coordinator's, "
                      "%.*s: install one release on all machines, and restart it",
-                     first->kind, name, than_bytes, than);
-    else if (bytes != than_bytes || strncmp(build, than, (size_t)bytes) != 0)
+                     kind, d->name, than_bytes, than);
+    else if (bytes != than_bytes || strncmp(d->build, than, (size_t)bytes) != 0)
         doctor_wrong(r,
                      "%s %s has version %.*s, and the coordinator %.*s: install one release on all "
                      "machines, and restart what is older",
-                     first->kind, name, bytes, build, than_bytes, than);
-    else if (first->build == NULL)
-        *first = (struct built){first->kind, name, build};
-    else if (strcmp(first->build, build) != 0)
-        doctor_wrong(r,
-                     "%ss %s and %s have version %.*s from two builds (%s, %s): install the same "
-                     "packages on both, and restart them",
-                     first->kind, first->name, name, bytes, build, first->build + bytes + 1,
-                     build + bytes + 1);
+                     kind, d->name, bytes, d->build, than_bytes, than);
+    else
+        return false;
+    return true;
+}
+
+/* The build that most daemons of a kind have. */
+static const struct built *most_built(const struct built *d, size_t count)
+{
+    const struct built *most = d;
+    size_t most_times = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t times = 0;
+        for (size_t k = 0; k < count; k++)
+            times += strcmp(d[i].build, d[k].build) == 0;
+        if (times > most_times) {
+            most = &d[i];
+            most_times = times;
+        }
+    }
+    return most;
+}
+
+static void kind_look(struct doctor_report *r, const char *kind, const struct built *d,
+                      size_t count, const char *than)
+{
+    const struct built *most = most_built(d, count);
+    int bytes = (int)strcspn(than, " ");
+    for (size_t i = 0; i < count; i++)
+        if (!version_look(r, kind, &d[i], than) && strcmp(d[i].build, most->build) != 0 &&
+            strncmp(most->build, than, (size_t)bytes + 1) == 0)
+            doctor_wrong(r,
+                         "%ss %s and %s have version %.*s from two builds (%s, %s): install the "
+                         "same packages on both, and restart them",
+                         kind, most->name, d[i].name, bytes, than, most->build + bytes + 1,
+                         d[i].build + bytes + 1);
 }
 
 void doctor_cluster_builds(const struct doctor_view *v, struct doctor_report *r)
 {
-    struct built server = {.kind = "server"}, worker = {.kind = "worker"},
-                 command = {.kind = "this"};
     const char *than = v->coordinator.hello.build;
     uint32_t wrong = r->problems;
-    if (!v->coordinator.answers || than[0] == '\0')
+    size_t count = 0, servers = json_count(v->servers), workers = json_count(v->workers);
+    struct built *d = calloc(servers + workers + 1, sizeof *d);
+    if (d == NULL || !v->coordinator.answers || than[0] == '\0') {
+        free(d);
         return;
-    build_look(r, &command, "command", SHOAL_VERSION, than);
-    for (size_t i = 0; i < json_count(v->servers); i++)
+    }
+    (void)version_look(r, "this", &(struct built){"command", SHOAL_VERSION}, than);
+    for (size_t i = 0; i < servers; i++)
         if (stands(v, i) && v->server[i].hello.version != 0)
-            build_look(r, &server, string(json_array_at(v->servers, i), "name"),
-                       v->server[i].hello.build, than);
-    for (size_t i = 0; i < json_count(v->workers); i++)
-        build_look(r, &worker, string(json_array_at(v->workers, i), "name"),
-                   string(json_array_at(v->workers, i), "build"), than);
+            d[count++] = (struct built){string(json_array_at(v->servers, i), "name"),
+                                        v->server[i].hello.build};
+    kind_look(r, "server", d, count, than);
+    for (size_t i = 0; i < workers; i++)
+        d[i] = (struct built){string(json_array_at(v->workers, i), "name"),
+                              string(json_array_at(v->workers, i), "build")};
+    kind_look(r, "worker", d, workers, than);
+    free(d);
     if (r->problems == wrong)
         doctor_fine(r, "all have version %.*s", (int)strcspn(than, " "), than);
 }
