@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -13,6 +14,14 @@ from bare import HERE, WORDS, run, say
 
 GUIDE = HERE / "deploy/manual/guide.md"
 CHECKPOINTS = "/var/lib/shoal/checkpoints"
+ASK = """
+import sys, urllib.error, urllib.request
+try:
+    with urllib.request.urlopen(sys.argv[1], timeout=10) as answer:
+        print(answer.status, answer.read().decode(), end="")
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode(), end="")
+"""
 
 
 def child_of(parent, name):
@@ -72,6 +81,13 @@ class Machine:
     def good(self, *words):
         """Whether a command in the container succeeds."""
         return subprocess.run(self.within(*words), stdin=subprocess.DEVNULL, capture_output=True, timeout=900, check=False).returncode == 0
+
+    def fetch(self, port, path):
+        """Status and text that HTTP answers at a port of the container's loopback; (0, why) without an answer."""
+        got = subprocess.run(["nsenter", "-t", str(self.init), "-n", sys.executable, "-c", ASK, f"http://127.0.0.1:{port}{path}"], capture_output=True,
+                             text=True, check=False)
+        status, _, text = got.stdout.partition(" ")
+        return (int(status), text) if got.returncode == 0 else (0, got.stderr[-300:])
 
     def show(self, unit, what):
         return self.ask("systemctl", "show", unit, "--value", "-p", what).strip()

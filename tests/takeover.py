@@ -74,8 +74,7 @@ def by_hand(root, oldest):
     put(units / "shoal-server.service.d/net.conf", "[Service]\nIPAddressAllow=10.0.0.0/8\n")
     put(etc / "server.yaml", "listen: tcp://127.0.0.1:7070\ndata_dir: /var/lib/shoal/server   # rows\n")
     put(etc / "server2.yaml", "data_dir: /var/lib/shoal/server2\nlisten: tcp://127.0.0.1:7080\n")
-    put(etc / "coordinator.yaml.by-hand", f"data_dir: /var/lib/shoal/coordinator\nreport: /var/lib/shoal/{'' if oldest else 'coordinator/'}report.json\n")
-    put(etc / "coordinator.yaml", "the package's\n")
+    put(etc / "coordinator.yaml", f"data_dir: /var/lib/shoal/coordinator\nreport: /var/lib/shoal/{'' if oldest else 'coordinator/'}report.json\n")
     put(etc / "worker.env", "SHOAL_COORDINATOR=tcp://10.0.0.1:7000\n")
     put(root / "usr/share/shoal/worker.yaml", "# one\ncoordinator: tcp://127.0.0.1:7000\nlanes: 2\n")
     for name in ("server", "server2", "coordinator"):
@@ -155,7 +154,7 @@ def right(end, oldest):
     if oldest:
         wanted[f"{state}/coordinator/report.json"] = "{}"
     faults = [f"{path}: {end.get(path)!r}, not {text!r}" for path, text in wanted.items() if end.get(path) != text]
-    faults += [f"{path} is still there" for path in end if re.search(r"system/shoal-[^/]*\.service$|wants/shoal-(server|worker)\.service|takeover-|\.part$|by-hand$|"
+    faults += [f"{path} is still there" for path in end if re.search(r"system/shoal-[^/]*\.service$|wants/shoal-(server|worker)\.service|takeover-|\.part$|"
                                                                      r"shoal/server2?(\.yaml)?$|private/shoal/.", path)]
     owners = {f"{state}/server-main": "shoal-server", f"{state}/server-2/rows": "shoal-server", f"{state}/coordinator": "shoal-coordinator",
               "var/cache/shoal/worker-main": "shoal-worker"}
