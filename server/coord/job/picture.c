@@ -15,25 +15,31 @@
 
 /* ---- curves ---------------------------------------------------------------------------------- */
 
-/* Logloss and rate over the examples trained: every n-th point of the training curve, each rate
- * between two of them. */
+/* Returns the examples a second up to point `to`: between it and the last point before it that is
+ * PICTURE_RATE_S away. NaN: there is none. */
+static double rate_at(const struct coord_curve *c, uint32_t to, uint32_t *from)
+{
+    const struct coord_point *p = &c->point[to];
+    while (*from + 1 < to && c->point[*from + 1].seconds <= p->seconds - PICTURE_RATE_S)
+        (*from)++;
+    double seconds = p->seconds - c->point[*from].seconds;
+    if (seconds < PICTURE_RATE_S || p->seen < c->point[*from].seen)
+        return NAN;
+    return (double)(p->seen - c->point[*from].seen) / seconds;
+}
+
+/* Logloss and rate over the examples trained: every n-th point of the training curve. */
 static struct json *curve_json(const struct coord_curve *c)
 {
     struct json *curve = json_new_object(), *examples = json_new_array(),
                 *logloss = json_new_array(), *rate = json_new_array();
     uint32_t step = MAX((c->count + PICTURE_POINTS - 1) / PICTURE_POINTS, 1);
-    const struct coord_point *before = NULL;
+    uint32_t from = 0; /* of the rate */
     for (uint32_t i = step - 1; i < c->count; i += step) {
         const struct coord_point *p = &c->point[i];
-        double seen = (double)p->seen, seconds = p->seconds;
-        if (before != NULL) {
-            seen -= (double)before->seen;
-            seconds -= before->seconds;
-        }
         json_append_number(examples, (double)p->seen);
         json_append_number(logloss, p->weight > 0 ? p->loss / p->weight : (double)NAN);
-        json_append_number(rate, seconds > 0 && seen >= 0 ? seen / seconds : (double)NAN);
-        before = p;
+        json_append_number(rate, rate_at(c, i, &from));
     }
     json_set(curve, "examples", examples);
     json_set(curve, "logloss", logloss);
@@ -155,6 +161,19 @@ static struct json *shards_json(struct led *led, const struct coord_members *m, 
     return list;
 }
 
+static struct json *hottest_json(const struct coord_picture *p, const struct coord_cluster *cl,
+                                 double all)
+{
+    uint32_t at = 0;
+    struct json *hottest = json_new_object();
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        if (load_of(p, i) > load_of(p, at))
+            at = i;
+    json_set_int(hottest, "shard", cl->shard_of[at]);
+    json_set_number(hottest, "share", (double)load_of(p, at) / all);
+    return hottest;
+}
+
 static struct json *map_json(const struct coord_picture *p, const struct coord_fleet *f)
 {
     const struct coord_cluster *cl = &f->cluster;
@@ -183,6 +202,8 @@ static struct json *map_json(const struct coord_picture *p, const struct coord_f
     json_set_int(map, "cell", cell);
     if (led != NULL)
         json_set(map, "shards", shards_json(led, &f->members, all));
+    if (all > 0)
+        json_set(map, "hottest", hottest_json(p, cl, all));
     for (uint32_t s = 0; led != NULL && s < shards; s++)
         free(led[s].cells);
     free(led);

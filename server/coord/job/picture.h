@@ -7,13 +7,17 @@
  *
  *     {"status": coord_status_json, "now", "version",
  *      "curve": {"examples", "logloss", "rate"}, "auc": {"examples", "auc"}   lists of one length
- *      "map": {"tablets", "cell", "shards": [{"shard", "tablets", "load", "cells"}]},
+ *      "map": {"tablets", "cell", "shards": [{"shard", "tablets", "load", "cells"}],
+ *              "hottest": {"shard", "share"} of the hottest tablet; absent without a load},
  *      "jobs": the last PICTURE_JOBS lines of `shoal jobs`, oldest first}
  *
- * A shard's `load` is its share of all, 0 to 1. Its `cells` stand for its tablets in order of the
- * map, `cell` of them each, so that all shards together have about PICTURE_CELLS: a digit for the
- * hottest tablet in it, 0 for none, 9 for more than half the load of the hottest tablet of all, 8
- * for more than a quarter, and so on. Thread: the coordinator's loop. */
+ * Each `rate` is that of the last PICTURE_RATE_S of training, and of more where points are rarer:
+ * reports come in bursts. A shard's `load` is its share of all, 0 to 1. Its `cells` stand for its
+ * tablets in order of the map, `cell` of them each, so that all shards together have about
+ * PICTURE_CELLS: a digit for the hottest tablet in it, 0 for none, 9 for more than half the load of
+ * the hottest tablet of all, 8 for more than a quarter, and so on.
+ *
+ * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_JOB_PICTURE_H
 #define SERVER_COORD_JOB_PICTURE_H
 
@@ -25,6 +29,7 @@
 #define PICTURE_CELLS 4096u
 #define PICTURE_POINTS 200u
 #define PICTURE_JOBS 12u
+#define PICTURE_RATE_S 1.0
 
 struct coord;
 

@@ -14,6 +14,8 @@ static const double OLD_S = 5; /* a loop that goes on makes figures every second
 
 /* ---- what is wrong --------------------------------------------------------------------------- */
 
+enum { TOLD = 12 }; /* sentences; the rest is folded */
+
 static void said(FILE *out, const char *kind, const char *head, const char *text, double since_s)
 {
     char since[NUMBER_TEXT];
@@ -26,19 +28,20 @@ static void said(FILE *out, const char *kind, const char *head, const char *text
     fputs("</li>", out);
 }
 
-/* A member of the status that is one sentence. */
+/* A member of the status that is one sentence; "" is none. */
 static void member_said(const struct json *s, const char *name, const char *kind, const char *head,
                         FILE *out)
 {
-    if (!json_absent(json_get(s, name)))
-        said(out, kind, head, json_as_string(json_get(s, name), "?"), NAN);
+    const char *text = json_as_string(json_get(s, name), "");
+    if (text[0] != 0)
+        said(out, kind, head, text, NAN);
 }
 
 static void insecure_said(const struct json *list, FILE *out)
 {
     if (json_count(list) == 0)
         return;
-    fputs("<li class=\"bad\"><b>insecure_plaintext:</b> whoever reaches these over tcp is obeyed:",
+    fputs("<li class=\"warn\"><b>insecure_plaintext:</b> whoever reaches these over tcp is obeyed:",
           out);
     for (size_t i = 0; i < json_count(list); i++) {
         fputs(i > 0 ? ", " : " ", out);
@@ -49,46 +52,123 @@ static void insecure_said(const struct json *list, FILE *out)
 
 static void moves_said(const struct json *m, FILE *out)
 {
-    char text[160], seconds[NUMBER_TEXT];
+    char seconds[NUMBER_TEXT], bytes[NUMBER_TEXT];
+    double left = html_at(m, "seconds_left");
     if (json_absent(m))
         return;
-    (void)snprintf(text, sizeof text, "%.0f of %.0f tablets are left, about %s", html_at(m, "left"),
-                   html_at(m, "tablets"), number_seconds(html_at(m, "seconds_left"), seconds));
-    said(out, "info", "Tablets move:", text, NAN);
-    member_said(m, "last_failure", "bad", "A move failed:", out);
+    fputs("<li class=\"info\"><b>Tablets move</b> ", out);
+    if (!json_absent(json_get(m, "drains"))) {
+        fputs("to empty server ", out);
+        html_name(out, m, "drains");
+        fputs(": ", out);
+    } else {
+        fputs("so that shards carry the same: ", out);
+    }
+    fprintf(out, "%.0f of %.0f are left, %s so far", html_at(m, "left"), html_at(m, "tablets"),
+            number_bytes(html_at(m, "bytes"), bytes));
+    if (isfinite(left))
+        fprintf(out, ", about %s more", number_seconds(left, seconds));
+    fputs(". <code>shoal rebalance --stop</code> ends it.</li>", out);
+    member_said(m, "last_failure", "warn", "A move failed and is tried again:", out);
 }
 
-/* Returns the number of faults. */
-static size_t troubles_write(const struct page_figures *f, const struct json *s, FILE *out)
+static bool job_failed(const struct json *s)
+{
+    return strcmp(json_as_string(json_get(s, "state"), ""), "failed") == 0;
+}
+
+static size_t shards_away(const struct json *s)
+{
+    const struct json *servers = json_get(s, "servers");
+    size_t away = 0;
+    for (size_t i = 0; i < json_count(servers); i++)
+        away += !page_server_ready(json_array_at(servers, i));
+    return away;
+}
+
+/* True when shards are away and no sentence of the status tells of it: their servers have not come
+ * yet, or read their journals. */
+static bool away_untold(const struct json *s)
+{
+    return json_count(json_get(s, "problems")) == 0 && json_absent(json_get(s, "waiting")) &&
+           shards_away(s) > 0;
+}
+
+static void away_said(const struct json *s, FILE *out)
+{
+    const struct json *come = json_get(s, "cluster.come");
+    size_t come_count = json_count(come);
+    if (!away_untold(s))
+        return;
+    fprintf(out, "<li class=\"bad\">%zu of %zu shards are not ready", shards_away(s),
+            json_count(json_get(s, "servers")));
+    for (size_t i = 0; i < come_count; i++) {
+        fputs(i > 0 ? ", " : " (came: ", out);
+        html_name(out, json_array_at(come, i), "name");
+    }
+    fprintf(out, "%s servers, or see in their logs what they do</li>",
+            come_count > 0 ? "): start the other" : ": start their");
+}
+
+/* The number of faults, for the headline and the title. */
+static size_t faults_of(const struct page_figures *f, const struct json *s)
+{
+    return json_count(json_get(s, "problems")) + !json_absent(json_get(s, "waiting")) +
+           (f->age_s > OLD_S) + job_failed(s) + away_untold(s);
+}
+
+static void problems_said(const struct json *s, FILE *out)
 {
     const struct json *problems = json_get(s, "problems");
+    size_t count = json_count(problems);
+    for (size_t i = 0; i < count; i++) {
+        if (i == TOLD)
+            fprintf(out,
+                    "</ul><details id=\"more-problems\"><summary>%zu more</summary>"
+                    "<ul class=\"troubles\">",
+                    count - TOLD);
+        said(out, "bad", "", json_as_string(json_array_at(problems, i), "?"),
+             json_as_number(json_array_at(json_get(s, "problem_seconds"), i), (double)NAN));
+    }
+    if (count > TOLD)
+        fputs("</ul></details><ul class=\"troubles\">", out);
+}
+
+static void headline_write(size_t faults, FILE *out)
+{
+    /* what a screen reader says by itself: it changes only when the number does */
+    if (faults == 0)
+        fputs("<h2 class=\"good\" id=\"state\" role=\"status\">Nothing is wrong.</h2>", out);
+    else
+        fprintf(out, "<h2 class=\"bad\" id=\"state\" role=\"status\">%zu thing%s wrong</h2>",
+                faults, faults == 1 ? " is" : "s are");
+}
+
+static void troubles_write(const struct page_figures *f, const struct json *s, FILE *out)
+{
     char old[96], seconds[NUMBER_TEXT];
-    size_t faults = json_count(problems) + !json_absent(json_get(s, "waiting"));
-    bool failed = strcmp(json_as_string(json_get(s, "state"), ""), "failed") == 0;
+    headline_write(faults_of(f, s), out);
     fputs("<ul class=\"troubles\">", out);
     if (f->age_s > OLD_S) {
         (void)snprintf(old, sizeof old,
                        "has not made new figures for %s: it hangs, or its machine is busy",
                        number_seconds(f->age_s, seconds));
         said(out, "bad", "The coordinator", old, NAN);
-        faults++;
     }
     if (!json_absent(json_get(s, "waiting")))
         said(out, "bad", "The job", json_as_string(json_get(s, "waiting"), "?"),
              html_at(s, "waiting_seconds"));
-    for (size_t i = 0; i < json_count(problems); i++)
-        said(out, "bad", "", json_as_string(json_array_at(problems, i), "?"),
-             json_as_number(json_array_at(json_get(s, "problem_seconds"), i), (double)NAN));
-    member_said(s, "error", failed ? "bad" : "info",
-                failed ? "The job failed:" : "The job ended:", out);
+    away_said(s, out);
+    problems_said(s, out);
+    if (job_failed(s))
+        member_said(s, "error", "bad", "The job failed:", out);
+    else
+        member_said(s, "error", "info", "The job ended:", out);
     member_said(s, "checkpoint_failure", "warn", "A checkpoint failed:", out);
     insecure_said(json_get(s, "insecure"), out);
     member_said(s, "warning", "warn", "Warning:", out);
     moves_said(json_get(s, "cluster.moves"), out);
-    if (faults == 0 && !failed)
-        fputs("<li class=\"good\">Nothing is wrong.</li>", out);
     fputs("</ul>", out);
-    return faults + failed;
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
@@ -107,15 +187,20 @@ static void main_write(const struct page_figures *f, const struct json *figures,
 {
     const struct json *s = json_get(figures, "status");
     date_write(figures, out);
-    (void)troubles_write(f, s, out);
+    troubles_write(f, s, out);
     page_job(figures, out);
     page_servers(figures, out);
+    page_copies(figures, out);
     page_map(figures, out);
     page_workers(figures, out);
     page_jobs(figures, out);
-    fputs("<footer>Cluster ", out);
-    html_string(out, s, "cluster.id");
-    fputs(", Shoal ", out);
+    fputs("<footer>", out);
+    if (json_as_string(json_get(s, "cluster.id"), "")[0] != 0) {
+        fputs("Cluster ", out);
+        html_string(out, s, "cluster.id");
+        fputs(", ", out);
+    }
+    fputs("Shoal ", out);
     html_string(out, figures, "version");
     fputs(". The same in a terminal: <code>shoal top</code>, <code>shoal status</code>.</footer>",
           out);
@@ -125,7 +210,7 @@ static void main_write(const struct page_figures *f, const struct json *figures,
 static void none_write(const struct json *figures, FILE *out)
 {
     const char *leader = json_as_string(json_get(figures, "stands_by"), "");
-    fputs("<ul class=\"troubles\">", out);
+    fputs("<h2>Coordinator</h2><ul class=\"troubles\">", out);
     if (leader[0] != 0)
         said(out, "info", "This coordinator stands by. The one that leads is at", leader, NAN);
     else if (figures != NULL)
@@ -136,10 +221,10 @@ static void none_write(const struct json *figures, FILE *out)
     fputs("</ul>", out);
 }
 
-static void title_write(const struct json *figures, FILE *out)
+static void title_write(const struct page_figures *f, const struct json *figures, FILE *out)
 {
     const struct json *s = json_get(figures, "status");
-    size_t faults = json_count(json_get(s, "problems")) + !json_absent(json_get(s, "waiting"));
+    size_t faults = faults_of(f, s);
     const char *job = json_as_string(json_get(s, "job"), "");
     if (faults > 0)
         fprintf(out, "(%zu) ", faults);
@@ -164,7 +249,7 @@ void page_write(const struct page_figures *f, FILE *out)
         figures = json_printable(parsed);
     json_free(parsed);
     from = part_write(from, "@TITLE@", out);
-    title_write(figures, out);
+    title_write(f, figures, out);
     from = part_write(from, "@MAIN@", out);
     if (json_get(figures, "status") != NULL)
         main_write(f, figures, out);

@@ -7,10 +7,12 @@
 #include <math.h>
 
 /* The drawing's own units. */
-enum { WIDTH = 360, TOP = 8, BOTTOM = 104, HEIGHT = 124, RIGHT = 314 };
+enum { WIDTH = 360, TOP = 8, BOTTOM = 104, HEIGHT = 124, RIGHT = 300 };
+enum { LEVELS = 3 }; /* steps of an axis, about */
 
-struct range {
-    double low, high;
+/* Values from low to high, with a mark at each multiple of step. */
+struct axis {
+    double low, high, step;
     size_t points;
 };
 
@@ -21,38 +23,55 @@ static bool point_at(const struct page_curve *c, size_t i, double *x, double *y)
     return isfinite(*x) && isfinite(*y) && fabs(*x) < 1e30 && fabs(*y) < 1e30;
 }
 
-static struct range range_of(const struct page_curve *c, bool of_x)
+/* 1, 2 or 5 times a power of ten, so that `span` has about LEVELS steps. */
+static double step_of(double span)
 {
-    struct range r = {.points = 0};
-    double x, y;
+    static const double round[] = {1, 2, 5};
+    double power = pow(10, floor(log10(span / LEVELS)));
+    for (size_t i = 0; i < sizeof round / sizeof round[0]; i++)
+        if (span <= LEVELS * round[i] * power)
+            return round[i] * power;
+    return 10 * power;
+}
+
+static struct axis axis_of(const struct page_curve *c, bool of_x)
+{
+    struct axis a = {.points = 0};
+    double x, y, least = c->least;
     for (size_t i = 0; i < json_count(c->y); i++) {
         if (!point_at(c, i, &x, &y))
             continue;
         double v = y;
         if (of_x)
             v = x;
-        if (r.points == 0 || v < r.low)
-            r.low = v;
-        if (r.points == 0 || v > r.high)
-            r.high = v;
-        r.points++;
+        if (a.points == 0 || v < a.low)
+            a.low = v;
+        if (a.points == 0 || v > a.high)
+            a.high = v;
+        a.points++;
     }
-    if (!of_x && c->from_zero)
-        r.low = fmin(r.low, 0);
-    if (r.high - r.low < 1e-9 * fmax(fabs(r.high), 1e-9)) { /* it has no inside */
-        double half = fmax(fabs(r.high) * 0.01, 1e-9);
-        r.low -= half;
-        r.high += half;
+    if (of_x || c->from_zero)
+        a.low = fmin(a.low, 0);
+    if (of_x)
+        least = 1;
+    /* neither finer than what its texts can show, nor than what a double can tell apart */
+    least = fmax(least, 1e-9 * fmax(fabs(a.low), fabs(a.high)));
+    a.step = step_of(fmax(a.high - a.low, least));
+    if (of_x) /* the line goes to the right edge */
+        a.high = fmax(a.high, a.low + least);
+    else {
+        a.low = floor(a.low / a.step) * a.step;
+        a.high = fmax(ceil(a.high / a.step) * a.step, a.low + a.step);
     }
-    return r;
+    return a;
 }
 
-static double place(double v, struct range r, double from, double to)
+static double place(double v, struct axis a, double from, double to)
 {
-    return from + (v - r.low) / (r.high - r.low) * (to - from);
+    return from + (v - a.low) / (a.high - a.low) * (to - from);
 }
 
-static void line_write(const struct page_curve *c, struct range xs, struct range ys, FILE *out)
+static void line_write(const struct page_curve *c, struct axis xs, struct axis ys, FILE *out)
 {
     double x, y;
     char command = 'M';
@@ -68,21 +87,64 @@ static void line_write(const struct page_curve *c, struct range xs, struct range
     fputs("\"/>", out);
 }
 
-static void level_write(double y, struct range ys, const struct page_curve *c, FILE *out)
+/* A figure has as many digits as its axis has steps between. */
+static const char *mark_text(const struct page_curve *c, double v, double step, char *text)
+{
+    int digits = (int)fmax(0, -floor(log10(step) + 1e-9));
+    if (c->value == number_figure && digits < 9)
+        (void)snprintf(text, NUMBER_TEXT, "%.*f", digits, v + 0.0);
+    else
+        (void)c->value(v, text);
+    return text;
+}
+
+static void marks_write(const struct page_curve *c, struct axis xs, struct axis ys, FILE *out)
 {
     char text[NUMBER_TEXT];
-    double at = place(y, ys, BOTTOM, TOP);
-    fprintf(out,
-            "<line class=\"grid\" x1=\"0\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
-            "<text x=\"%d\" y=\"%.1f\">",
-            at, RIGHT, at, RIGHT + 6, at + 4);
-    html_text(out, c->value(y, text));
-    fputs("</text>", out);
+    for (int i = 0; i <= 2 * LEVELS && ys.low + i * ys.step <= ys.high + ys.step / 2; i++) {
+        double v = ys.low + i * ys.step, at = place(v, ys, BOTTOM, TOP);
+        if (fabs(v) < ys.step / 2)
+            v = 0;
+        fprintf(out, "<path class=\"grid\" d=\"M0 %.1fH%d\"/><text x=\"%d\" y=\"%.1f\">%s</text>",
+                at, RIGHT, RIGHT + 6, at + 4, mark_text(c, v, ys.step, text));
+    }
+    for (int i = 0; i <= 2 * LEVELS && i * xs.step <= xs.high; i++) {
+        double at = place(i * xs.step, xs, 0, RIGHT);
+        const char *anchor = "middle";
+        if (i == 0)
+            anchor = "start";
+        else if (at > RIGHT - 20)
+            anchor = "end"; /* the unit stands right of it */
+        fprintf(out,
+                "<path class=\"axis\" d=\"M%.1f %dv4\"/><text x=\"%.1f\" y=\"%d\" "
+                "text-anchor=\"%s\">%s</text>",
+                at, BOTTOM, at, HEIGHT - 4, anchor, number_short(i * xs.step, text));
+    }
+}
+
+/* The line in words, for who does not see it. */
+static void words_write(const struct page_curve *c, FILE *out)
+{
+    double x, y, least = NAN, most = NAN, last = NAN, trained = NAN;
+    char text[NUMBER_TEXT];
+    for (size_t i = 0; i < json_count(c->y); i++) {
+        if (!point_at(c, i, &x, &y))
+            continue;
+        least = fmin(least, y);
+        most = fmax(most, y);
+        last = y;
+        trained = x;
+    }
+    html_text(out, c->name);
+    fprintf(out, " by examples trained: %s", c->value(last, text));
+    fprintf(out, " at %s examples", number_short(trained, text));
+    fprintf(out, ", least %s", c->value(least, text));
+    fprintf(out, ", most %s", c->value(most, text));
 }
 
 void page_chart(const struct page_curve *c, FILE *out)
 {
-    struct range xs = range_of(c, true), ys = range_of(c, false);
+    struct axis xs = axis_of(c, true), ys = axis_of(c, false);
     double x = NAN, y = NAN;
     char text[NUMBER_TEXT];
     if (ys.points < 2)
@@ -91,20 +153,15 @@ void page_chart(const struct page_curve *c, FILE *out)
         continue;
     fputs("<div class=\"card\"><h3>", out);
     html_text(out, c->name);
-    fputs(" <b>", out);
+    fputs(" <small>last point</small> <b>", out);
     html_text(out, c->value(y, text));
     fprintf(out, "</b></h3><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
-    html_text(out, c->name);
+    words_write(c, out);
     fputs("\">", out);
-    level_write(ys.high, ys, c, out);
-    level_write((ys.low + ys.high) / 2, ys, c, out);
-    level_write(ys.low, ys, c, out);
+    marks_write(c, xs, ys, out);
     line_write(c, xs, ys, out);
-    fprintf(out, "<text x=\"0\" y=\"%d\">", HEIGHT - 4);
-    html_text(out, number_short(xs.low, text));
-    fprintf(out, "</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">", RIGHT, HEIGHT - 4);
-    html_text(out, number_short(xs.high, text));
-    fputs(" examples</text></svg></div>", out);
+    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">examples</text></svg></div>", WIDTH,
+            HEIGHT - 4);
 }
 
 void page_bar(double share, const char *colour, FILE *out)
@@ -118,7 +175,7 @@ void page_bar(double share, const char *colour, FILE *out)
             colour, width);
 }
 
-void page_stack(const char *name, const struct page_part *part, size_t parts, FILE *out)
+void page_stack(const struct page_part *part, size_t parts, FILE *out)
 {
     double sum = 0, at = 0;
     for (size_t i = 0; i < parts; i++)
@@ -126,11 +183,9 @@ void page_stack(const char *name, const struct page_part *part, size_t parts, FI
             sum += part[i].value;
     if (!(sum > 0) || !isfinite(sum))
         return;
-    fputs("<svg class=\"stack\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" "
-          "aria-label=\"",
+    fputs("<svg class=\"stack\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" "
+          "aria-hidden=\"true\">",
           out);
-    html_text(out, name);
-    fputs("\">", out);
     for (size_t i = 0; i < parts; i++) {
         double width = fmax(part[i].value, 0) / sum * 1000;
         if (!(width > 0))

@@ -1,4 +1,4 @@
-/* page_fleet.c: the map, the servers, the workers. */
+/* page_fleet.c: the map by load, and the servers. */
 #include "proto/base/minmax.h"
 #include "proto/base/number.h"
 #include "server/coord/page/html.h"
@@ -9,15 +9,13 @@
 
 enum {
     NAMED_SHARDS = 64, /* with more, the map names only those with a fault */
-    SHOWN = 24,        /* rows of a table; the rest is folded */
     LEVELS = 10,
     CELL = 8, /* units between two cells of the map */
 };
-static const double SILENT_MS = 5000; /* servers and workers beat more often */
 
 /* ---- the map --------------------------------------------------------------------------------- */
 
-static bool server_ready(const struct json *server)
+bool page_server_ready(const struct json *server)
 {
     return server == NULL || json_as_bool(json_get(server, "ready"), false);
 }
@@ -35,9 +33,10 @@ static size_t cells_across(size_t cells)
 }
 
 /* One path for all cells of a level. */
-static void cells_write(const char *cells, size_t count, FILE *out)
+static void cells_write(const char *cells, FILE *out)
 {
-    size_t across = cells_across(count), rows = (count + across - 1) / across;
+    size_t count = strlen(cells), across = cells_across(count),
+           rows = (count + across - 1) / across;
     fprintf(out, "<svg viewBox=\"0 0 %zu %zu\" width=\"%zu\" height=\"%zu\" aria-hidden=\"true\">",
             across * CELL, rows * CELL, across * CELL, rows * CELL);
     for (char level = '0'; level < '0' + LEVELS; level++) {
@@ -55,37 +54,29 @@ static void cells_write(const char *cells, size_t count, FILE *out)
 
 static void shard_write(const struct json *shard, const struct json *server, bool named, FILE *out)
 {
-    const char *cells = json_as_string(json_get(shard, "cells"), "");
-    double number = json_as_number(json_get(shard, "shard"), 0);
-    bool ready = server_ready(server);
+    double number = json_as_number(json_get(shard, "shard"), 0),
+           load = json_as_number(json_get(shard, "load"), 0) * 100;
+    bool ready = page_server_ready(server);
     fprintf(out, "<div class=\"shard%s\" title=\"shard %.0f, ", ready ? "" : " bad", number);
     html_string(out, server, "name");
-    fprintf(out, ": %.0f tablets, %.1f %% of the load\">", html_at(shard, "tablets"),
-            json_as_number(json_get(shard, "load"), 0) * 100);
+    fprintf(out, ": %.0f tablets, %.1f %% of the load\">", html_at(shard, "tablets"), load);
     if (named || !ready) {
-        fprintf(out, "<span>%.0f <b>", number);
-        html_string(out, server, "name");
-        fputs("</b></span>", out);
+        fprintf(out, "<p>%.0f ", number);
+        html_name(out, server, "name");
+        if (load > 0)
+            fprintf(out, " <small>%.1f %%</small>", load);
+        fputs("</p>", out);
     }
-    cells_write(cells, strlen(cells), out);
+    cells_write(json_as_string(json_get(shard, "cells"), ""), out);
     fputs("</div>", out);
 }
 
-void page_map(const struct json *figures, FILE *out)
+/* What the colours mean, and what they show, in words. */
+static void scale_write(const struct json *map, FILE *out)
 {
-    const struct json *shards = json_get(figures, "map.shards"),
-                      *servers = json_get(figures, "status.servers");
-    size_t count = json_count(shards);
-    double tablets = json_as_number(json_get(figures, "map.tablets"), 0),
-           cell = json_as_number(json_get(figures, "map.cell"), 1);
-    if (count == 0 || tablets == 0)
-        return;
-    fputs("<section><h2>Map</h2><div class=\"card\"><div class=\"map\">", out);
-    for (size_t i = 0; i < count; i++)
-        shard_write(json_array_at(shards, i), json_array_at(servers, i), count <= NAMED_SHARDS,
-                    out);
-    fprintf(out, "</div><p class=\"note scale\">%.0f tablets on %zu shards; a cell is ", tablets,
-            count);
+    double cell = json_as_number(json_get(map, "cell"), 1), hottest = html_at(map, "hottest.share");
+    fprintf(out, "<p class=\"note scale\">%.0f tablets on %zu shards; a cell is ",
+            json_as_number(json_get(map, "tablets"), 0), json_count(json_get(map, "shards")));
     if (cell > 1)
         fprintf(out, "the hottest of %.0f tablets", cell);
     else
@@ -95,60 +86,86 @@ void page_map(const struct json *figures, FILE *out)
           out);
     for (int level = 0; level < LEVELS; level++)
         fprintf(out, "<path class=\"h%d\" d=\"M%d 0h7v7h-7z\"/>", level, level * CELL);
-    fputs("</svg> most, each step twice as much</p></div></section>", out);
+    fputs("</svg> most, each step twice as much.", out);
+    if (hottest > 0)
+        fprintf(out, " The hottest tablet takes %.2g %% of all the time, on shard %.0f.",
+                hottest * 100, html_at(map, "hottest.shard"));
+    else
+        fputs(" No load is known yet.", out);
+    fputs("</p>", out);
+}
+
+void page_map(const struct json *figures, FILE *out)
+{
+    const struct json *map = json_get(figures, "map"), *shards = json_get(map, "shards"),
+                      *servers = json_get(figures, "status.servers");
+    size_t count = json_count(shards);
+    if (count == 0 || json_as_number(json_get(map, "tablets"), 0) == 0)
+        return;
+    fputs("<section><h2>Map</h2><div class=\"card\"><div class=\"map\">", out);
+    for (size_t i = 0; i < count; i++)
+        shard_write(json_array_at(shards, i), json_array_at(servers, i), count <= NAMED_SHARDS,
+                    out);
+    fputs("</div>", out);
+    scale_write(map, out);
+    fputs("</div></section>", out);
 }
 
 /* ---- servers --------------------------------------------------------------------------------- */
-
-static void cell(FILE *out, const char *text, const char *kind)
-{
-    fprintf(out, "<td%s>", kind);
-    html_text(out, text);
-    fputs("</td>", out);
-}
-
-static const char OPTIONAL[] = " class=\"o\"";
 
 /* What a row of the table needs beside its server. */
 struct row {
     const struct json *shard; /* in the map */
     double load_most;         /* of all shards */
-    bool bars;                /* the row has bars: not in a fold, where they would be thousands */
+    bool bars, known;         /* known: the server has been heard */
 };
 
 /* Use of a budget as a bar beside the bytes. */
-static void used(FILE *out, double bytes, double most, bool bars, const char *kind)
+static void used(FILE *out, double bytes, double most, const struct row *row)
 {
     char text[NUMBER_TEXT];
-    fprintf(out, "<td%s>", kind);
+    if (!row->known) {
+        page_number(out, "-");
+        return;
+    }
+    fputs("<td>", out);
     html_text(out, number_bytes(bytes, text));
     if (most > 0) {
-        fputs(" <small>of ", out);
-        html_text(out, number_bytes(most, text));
-        fputs("</small> ", out);
-        if (bars)
+        fprintf(out, " <small>of %s</small> ", number_bytes(most, text));
+        if (row->bars)
             page_bar(bytes / most, bytes > 0.9 * most ? "bad" : "c5", out);
     }
     fputs("</td>", out);
+}
+
+static void count(FILE *out, double x, const struct row *row)
+{
+    char text[NUMBER_TEXT];
+    page_number(out, number_count(row->known ? x : (double)NAN, text));
 }
 
 static void ready_write(const struct json *v, FILE *out)
 {
     char text[NUMBER_TEXT];
     double silent_ms = json_as_number(json_get(v, "silent_ms"), -1);
+    fputs("<td class=\"t\">", out);
     if (silent_ms < 0)
         fputs("not seen yet", out);
-    else if (!server_ready(v) && silent_ms < SILENT_MS)
-        fputs("not ready", out);
-    else if (silent_ms >= SILENT_MS)
+    else if (silent_ms >= PAGE_SILENT_MS)
         fprintf(out, "not heard for %s", number_seconds(silent_ms / 1000, text));
+    else if (!page_server_ready(v))
+        fputs("not ready", out);
+    else if (json_as_bool(json_get(v, "disk_short"), false))
+        fputs("disk is full", out);
     else
         fputs("ready", out);
+    fputs("</td>", out);
 }
 
 static bool server_bad(const struct json *v)
 {
-    return !server_ready(v) || json_as_number(json_get(v, "silent_ms"), -1) >= SILENT_MS ||
+    return !page_server_ready(v) ||
+           json_as_number(json_get(v, "silent_ms"), -1) >= PAGE_SILENT_MS ||
            json_as_bool(json_get(v, "disk_short"), false);
 }
 
@@ -156,148 +173,74 @@ static void server_write(const struct json *v, const struct row *row, FILE *out)
 {
     char text[NUMBER_TEXT];
     double load = json_as_number(json_get(row->shard, "load"), 0);
-    fprintf(out, "<tr%s><td title=\"", server_bad(v) ? " class=\"bad\"" : "");
+    fputs("<th scope=\"row\" title=\"", out);
     html_string(out, v, "endpoint");
-    fprintf(out, "\">%.0f <b>", json_as_number(json_get(v, "shard"), 0));
-    html_string(out, v, "name");
-    fputs("</b></td><td>", out);
+    fprintf(out, "\">%.0f ", json_as_number(json_get(v, "shard"), 0));
+    html_name(out, v, "name");
+    fputs("</th>", out);
     ready_write(v, out);
-    fprintf(out, "</td><td>%.1f %% ", load * 100);
-    if (row->bars && row->load_most > 0)
-        page_bar(load / row->load_most, "c1", out);
-    fputs("</td>", out);
-    cell(out, number_short(html_at(v, "pull_rate"), text), "");
-    cell(out, number_short(html_at(v, "push_rate"), text), "");
-    cell(out, number_count(html_at(v, "rows"), text), "");
-    used(out, html_at(v, "rss_bytes"), html_at(v, "memory_max"), row->bars, "");
-    used(out, html_at(v, "disk_bytes"), html_at(v, "disk_max"), row->bars, OPTIONAL);
-    cell(out, number_bytes(html_at(v, "journal_bytes"), text), OPTIONAL);
-    cell(out, number_count(html_at(v, "parked"), text), OPTIONAL);
+    if (row->load_most > 0) {
+        fprintf(out, "<td>%.1f %% ", load * 100);
+        if (row->bars)
+            page_bar(load / row->load_most, "c1", out);
+        fputs("</td>", out);
+    } else {
+        page_number(out, "-");
+    }
+    count(out, html_at(v, "tablets"), row);
+    count(out, html_at(v, "rows"), row);
+    used(out, html_at(v, "rss_bytes"), html_at(v, "memory_max"), row);
+    page_number(out, number_short(html_at(v, "pull_rate"), text));
+    page_number(out, number_short(html_at(v, "push_rate"), text));
+    used(out, html_at(v, "disk_bytes"), html_at(v, "disk_max"), row);
+    used(out, html_at(v, "journal_bytes"), 0, row);
+    count(out, html_at(v, "parked"), row);
     fputs("</tr>", out);
 }
 
-static void servers_head(FILE *out)
-{
-    fputs("<table><thead><tr><th>shard</th><th>state</th><th>load</th><th>pulled keys/s</th>"
-          "<th>pushed keys/s</th><th>rows</th><th>memory</th><th class=\"o\">disk</th>"
-          "<th class=\"o\">journal</th><th class=\"o\">waiting</th></tr></thead><tbody>",
-          out);
-}
-
-/* Those with a fault come first; after SHOWN rows the table goes on in a fold. */
+/* Those with a fault come first. */
 void page_servers(const struct json *figures, FILE *out)
 {
+    static const struct page_head head[] = {{"shard", true},
+                                            {"state", true},
+                                            {"load", false},
+                                            {"tablets", false},
+                                            {"rows", false},
+                                            {"memory", false},
+                                            {"pulled keys/s", false},
+                                            {"pushed keys/s", false},
+                                            {"disk", false},
+                                            {"journal", false},
+                                            {"requests waiting", false}};
     const struct json *servers = json_get(figures, "status.servers"),
                       *shards = json_get(figures, "map.shards");
-    struct row row = {.bars = true};
-    size_t count = json_count(servers), shown = 0;
+    struct page_table t = {.out = out,
+                           .name = "Servers",
+                           .id = "servers",
+                           .head = head,
+                           .heads = sizeof head / sizeof head[0],
+                           .rows = json_count(servers)};
+    struct row row = {.load_most = 0};
+    size_t bads = 0;
+    char about[64];
     for (size_t i = 0; i < json_count(shards); i++)
         row.load_most =
             fmax(row.load_most, json_as_number(json_get(json_array_at(shards, i), "load"), 0));
-    fprintf(out,
-            "<section><h2>Servers <small>%zu shard%s</small></h2>"
-            "<div class=\"card scroll\" id=\"servers\">",
-            count, count == 1 ? "" : "s");
-    servers_head(out);
+    for (size_t i = 0; i < t.rows; i++)
+        bads += server_bad(json_array_at(servers, i));
+    (void)snprintf(about, sizeof about, "%zu of %zu shard%s ready", t.rows - bads, t.rows,
+                   t.rows == 1 ? "" : "s");
+    page_table_begin(&t, about);
     for (int bad = 1; bad >= 0; bad--)
-        for (size_t i = 0; i < count; i++) {
-            if (server_bad(json_array_at(servers, i)) != (bad == 1))
+        for (size_t i = 0; i < t.rows; i++) {
+            const struct json *v = json_array_at(servers, i);
+            if (server_bad(v) != (bad == 1))
                 continue;
-            if (shown++ == SHOWN) {
-                fprintf(out,
-                        "</tbody></table><details id=\"more-servers\"><summary>%zu more"
-                        "</summary>",
-                        count - SHOWN);
-                servers_head(out);
-                row.bars = false;
-            }
+            page_row(&t, bad == 1);
+            row.bars = !page_folded(&t);
+            row.known = json_as_number(json_get(v, "silent_ms"), 0) >= 0;
             row.shard = json_array_at(shards, i);
-            server_write(json_array_at(servers, i), &row, out);
+            server_write(v, &row, out);
         }
-    fprintf(out, "</tbody></table>%s</div></section>", shown > SHOWN ? "</details>" : "");
-}
-
-/* ---- workers --------------------------------------------------------------------------------- */
-
-/* The lanes of a worker by number, as many as have room. */
-static void lanes_write(const struct json *lanes, double worker, FILE *out)
-{
-    enum { NAMED = 8 };
-    size_t found = 0;
-    for (size_t i = 0; i < json_count(lanes); i++) {
-        const struct json *lane = json_array_at(lanes, i);
-        if (html_at(lane, "worker") != worker)
-            continue;
-        if (found++ < NAMED)
-            fprintf(out, "%s<span title=\"%.0f batches done\">%.0f</span>", found > 1 ? ", " : "",
-                    html_at(lane, "batch"), html_at(lane, "lane"));
-    }
-    if (found > NAMED)
-        fprintf(out, " and %zu more", found - NAMED);
-    if (found == 0)
-        fputs("none", out);
-}
-
-static void worker_write(const struct json *v, const struct json *lanes, FILE *out)
-{
-    char text[NUMBER_TEXT];
-    double silent_ms = html_at(v, "silent_ms");
-    bool bad = silent_ms >= SILENT_MS || json_as_number(json_get(v, "stalls"), 0) > 0;
-    fprintf(out, "<tr%s><td>%.0f <b>", bad ? " class=\"bad\"" : "", html_at(v, "worker"));
-    html_string(out, v, "name");
-    fputs("</b></td><td>", out);
-    if (silent_ms >= SILENT_MS)
-        fprintf(out, "not heard for %s", number_seconds(silent_ms / 1000, text));
-    else
-        fputs(bad ? "stalled" : "beats", out);
-    fputs("</td><td>", out);
-    lanes_write(lanes, html_at(v, "worker"), out);
-    fputs("</td>", out);
-    cell(out, number_short(html_at(v, "rate"), text), "");
-    cell(out, number_count(html_at(v, "examples"), text), "");
-    fputs("<td class=\"o\">", out);
-    html_string(out, v, "backend");
-    fputs(" ", out);
-    html_string(out, v, "device");
-    fputs("</td></tr>", out);
-}
-
-static void idle_write(const struct json *v, FILE *out)
-{
-    bool refused = json_as_string(json_get(v, "why"), "")[0] != 0;
-    fprintf(out, "<tr%s><td><b>", refused ? " class=\"bad\"" : "");
-    html_string(out, v, "name");
-    fprintf(out, "</b></td><td colspan=\"5\">%s", refused ? "refused: " : "waits for a job");
-    html_string(out, v, "why");
-    fputs("</td></tr>", out);
-}
-
-void page_workers(const struct json *figures, FILE *out)
-{
-    const struct json *workers = json_get(figures, "status.workers"),
-                      *idle = json_get(figures, "status.idle"),
-                      *lanes = json_get(figures, "status.lanes");
-    size_t count = json_count(workers), all = count + json_count(idle);
-    fprintf(out, "<section><h2>Workers <small>%zu, %zu lanes</small></h2>", count,
-            json_count(lanes));
-    if (all == 0) {
-        fputs("<p class=\"note\">No worker is connected.</p></section>", out);
-        return;
-    }
-    fputs("<div class=\"card scroll\" id=\"workers\"><table><thead><tr><th>worker</th>"
-          "<th>state</th><th>lanes</th><th>examples/s</th><th>examples</th>"
-          "<th class=\"o\">computes on</th></tr></thead><tbody>",
-          out);
-    for (size_t i = 0; i < all; i++) {
-        if (i == SHOWN)
-            fprintf(out,
-                    "</tbody></table><details id=\"more-workers\"><summary>%zu more</summary>"
-                    "<table><tbody>",
-                    all - SHOWN);
-        if (i < count)
-            worker_write(json_array_at(workers, i), lanes, out);
-        else
-            idle_write(json_array_at(idle, i - count), out);
-    }
-    fprintf(out, "</tbody></table>%s</div></section>", all > SHOWN ? "</details>" : "");
+    page_table_end(&t);
 }

@@ -19,13 +19,11 @@ static void tile_end(FILE *out, const char *more)
     fputs("</div></div>", out);
 }
 
-/* A tile of one number; nothing when it is not known. */
+/* A tile of one number, or of a dash while it is not known: nothing moves when it comes. */
 static void tile(FILE *out, const char *name, double x, const char *(*form)(double x, char *text),
                  const char *more)
 {
     char text[NUMBER_TEXT];
-    if (!isfinite(x))
-        return;
     tile_begin(out, name);
     html_text(out, form(x, text));
     tile_end(out, more);
@@ -35,9 +33,9 @@ static void epoch_tile(const struct json *s, FILE *out)
 {
     char more[64] = "", count[NUMBER_TEXT];
     tile_begin(out, "Epoch");
-    fprintf(out, "%.0f", json_as_number(json_get(s, "epoch"), 0));
+    fputs(number_count(json_as_number(json_get(s, "epoch"), 0), count), out);
     if (!json_absent(json_get(s, "epochs")))
-        fprintf(out, "<small> of %.0f</small>", html_at(s, "epochs"));
+        fprintf(out, "<small> of %s</small>", number_count(html_at(s, "epochs"), count));
     (void)snprintf(more, sizeof more, "%s examples",
                    number_count(json_as_number(json_get(s, "examples"), 0), count));
     tile_end(out, more);
@@ -80,10 +78,10 @@ static void curves_write(const struct json *figures, FILE *out)
 {
     const struct json *x = json_get(figures, "curve.examples");
     const struct page_curve curve[] = {
-        {"Logloss", "c1", x, json_get(figures, "curve.logloss"), number_figure, false},
+        {"Logloss", "c1", x, json_get(figures, "curve.logloss"), number_figure, false, 1e-3},
         {"AUC before learning", "c3", json_get(figures, "auc.examples"),
-         json_get(figures, "auc.auc"), number_figure, false},
-        {"Examples / s", "c2", x, json_get(figures, "curve.rate"), number_short, true},
+         json_get(figures, "auc.auc"), number_figure, false, 1e-3},
+        {"Examples / s", "c2", x, json_get(figures, "curve.rate"), number_short, true, 1},
     };
     fputs("<div class=\"curves\">", out);
     for (size_t i = 0; i < sizeof curve / sizeof curve[0]; i++)
@@ -104,8 +102,15 @@ static void time_write(const struct json *s, FILE *out)
     if (!(sum > 0))
         return;
     fputs("<div class=\"card time\"><h3>Where workers spend their time</h3>", out);
-    page_stack("Time of workers by stage", part, sizeof part / sizeof part[0], out);
+    page_stack(part, sizeof part / sizeof part[0], out);
     fputs("</div>", out);
+}
+
+static const char *state_kind(const struct json *s)
+{
+    if (strcmp(json_as_string(json_get(s, "state"), ""), "failed") == 0)
+        return " bad";
+    return json_absent(json_get(s, "waiting")) ? "" : " bad";
 }
 
 void page_job(const struct json *figures, FILE *out)
@@ -117,17 +122,18 @@ void page_job(const struct json *figures, FILE *out)
         return;
     }
     fputs("<section><h2>Job ", out);
-    html_string(out, s, "job");
-    fputs(" <span class=\"state\">", out);
+    html_name(out, s, "job");
+    fprintf(out, " <span class=\"state%s\">", state_kind(s));
     html_string(out, s, "state");
     fputs("</span></h2><div class=\"tiles\">", out);
     epoch_tile(s, out);
     rate_tile(s, out);
     tile(out, "Logloss", html_at(s, "loss"), number_figure, "of the epoch, in training");
     tile(out, "AUC", html_at(s, "train_auc"), number_figure, "before learning, newest");
-    tile(out, "AUC, valid", html_at(s, "valid_auc"), number_figure, "the last evaluation");
+    if (isfinite(html_at(s, "valid_auc")))
+        tile(out, "AUC, valid", html_at(s, "valid_auc"), number_figure, "the last evaluation");
     tile(out, "Calibration", html_at(s, "train_calibration"), number_figure,
-         "mean prediction by mean label");
+         "mean prediction / mean label");
     staleness_tile(s, out);
     checkpoint_tile(s, out);
     fputs("</div>", out);
@@ -138,45 +144,71 @@ void page_job(const struct json *figures, FILE *out)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-static void job_write(const struct json *line, FILE *out)
+/* "2026-11-30T05:13:12Z" without its letters. */
+static void date_write(const struct json *line, const char *name, FILE *out)
+{
+    const char *date = json_as_string(json_get(line, name), "");
+    char text[20];
+    (void)snprintf(text, sizeof text, "%s", date);
+    if (strlen(text) > 10)
+        text[10] = ' ';
+    page_text(out, text);
+}
+
+/* The newest AUC, and of which examples it is. */
+static void auc_write(const struct json *line, FILE *out)
+{
+    static const char *const of[][2] = {
+        {"test_auc", "test"}, {"valid_auc", "valid"}, {"train_auc", "train"}};
+    char text[NUMBER_TEXT];
+    fputs("<td>", out);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        double auc = html_at(line, of[i][0]);
+        if (!isfinite(auc))
+            continue;
+        fprintf(out, "<small>%s</small> %s</td>", of[i][1], number_figure(auc, text));
+        return;
+    }
+    fputs("-</td>", out);
+}
+
+static void job_write(struct page_table *t, const struct json *line)
 {
     char text[NUMBER_TEXT];
     const char *state = json_as_string(json_get(line, "state"), "?");
-    double auc = html_at(line, "test_auc");
-    if (!isfinite(auc))
-        auc = html_at(line, "valid_auc");
-    if (!isfinite(auc))
-        auc = html_at(line, "train_auc");
-    fprintf(out, "<tr%s><td>", strcmp(state, "failed") == 0 ? " class=\"bad\"" : "");
-    html_string(out, line, "job");
-    fprintf(out, " <small>%" PRId64 "</small></td><td>", json_as_int(json_get(line, "number"), 0));
-    html_text(out, state);
-    fputs("</td><td>", out);
-    html_text(out, number_count(html_at(line, "examples"), text));
-    fputs("</td><td>", out);
-    html_text(out, number_figure(auc, text));
-    fputs("</td><td class=\"o\">", out);
-    html_string(out, line, "began");
-    fputs("</td><td class=\"o\">", out);
-    html_string(out, line, "ended");
-    fputs("</td></tr>", out);
+    page_row(t, strcmp(state, "failed") == 0);
+    fputs("<th scope=\"row\">", t->out);
+    html_name(t->out, line, "job");
+    fprintf(t->out, " <small>%" PRId64 "</small></th>", json_as_int(json_get(line, "number"), 0));
+    page_text(t->out, state);
+    page_number(t->out, number_count(html_at(line, "examples"), text));
+    auc_write(line, t->out);
+    date_write(line, "began", t->out);
+    date_write(line, "ended", t->out);
+    fputs("</tr>", t->out);
     if (json_absent(json_get(line, "reason")))
         return;
-    fputs("<tr class=\"why\"><td colspan=\"6\">", out);
-    html_string(out, line, "reason");
-    fputs("</td></tr>", out);
+    fprintf(t->out, "<tr class=\"why\"><td class=\"t\" colspan=\"%zu\"><div>", t->heads);
+    html_string(t->out, line, "reason");
+    fputs("</div></td></tr>", t->out);
 }
 
 void page_jobs(const struct json *figures, FILE *out)
 {
+    static const struct page_head head[] = {{"job", true},         {"state", true},
+                                            {"examples", false},   {"AUC", false},
+                                            {"began (UTC)", true}, {"ended (UTC)", true}};
     const struct json *list = json_get(figures, "jobs");
-    if (json_count(list) == 0)
+    struct page_table t = {.out = out,
+                           .name = "Jobs",
+                           .id = "jobs",
+                           .head = head,
+                           .heads = sizeof head / sizeof head[0],
+                           .rows = json_count(list)};
+    if (t.rows == 0)
         return;
-    fputs("<section><h2>Last jobs</h2><div class=\"card scroll\" id=\"jobs\"><table><thead><tr>"
-          "<th>job</th><th>state</th><th>examples</th><th>AUC</th><th class=\"o\">began</th>"
-          "<th class=\"o\">ended</th></tr></thead><tbody>",
-          out);
-    for (size_t i = json_count(list); i > 0; i--)
-        job_write(json_array_at(list, i - 1), out);
-    fputs("</tbody></table></div></section>", out);
+    page_table_begin(&t, "newest first");
+    for (size_t i = t.rows; i > 0; i--)
+        job_write(&t, json_array_at(list, i - 1));
+    page_table_end(&t);
 }

@@ -537,6 +537,8 @@ START_TEST(coord_picture_has_the_status_the_map_and_the_curves)
     }
     ck_assert_int_eq(json_as_int(json_get(p, "map.tablets"), 0), tablets);
     ck_assert_int_eq(json_as_int(json_get(p, "map.cell"), 0), 1);
+    ck_assert_int_eq(json_as_int(json_get(p, "map.hottest.shard"), -1), 0);
+    ck_assert_double_eq(json_as_number(json_get(p, "map.hottest.share"), 0), 1);
     ck_assert_uint_gt(tablets, 0);
     ck_assert_uint_gt(json_count(json_get(curve, "examples")), 2);
     ck_assert_uint_eq(json_count(json_get(curve, "examples")),
@@ -545,6 +547,29 @@ START_TEST(coord_picture_has_the_status_the_map_and_the_curves)
     ck_assert_uint_gt(json_count(json_get(p, "auc.auc")), 2);
     ck_assert_uint_eq(json_count(json_get(p, "auc.auc")), json_count(json_get(p, "auc.examples")));
     ck_assert_str_eq(json_as_string(json_get(p, "jobs.0.state"), ""), "finished");
+    json_free(p);
+    rig_stop();
+}
+END_TEST
+
+/* Reports of several lanes come in bursts: a rate is that of a second at least. */
+START_TEST(coord_picture_tells_no_burst_as_the_rate)
+{
+    static const double seconds[] = {1, 1.0000001, 2.5, 2.50001};
+    struct json *p;
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    run_job(60);
+    struct coord_curve *c = &r.coord->slot[0].trace->curve;
+    for (c->count = 0; c->count < 4; c->count++)
+        c->point[c->count] = (struct coord_point){
+            .seen = 100u << c->count, .seconds = seconds[c->count], .loss = 1, .weight = 1};
+    char *text = coord_picture_text(r.coord);
+    ck_assert_int_eq(json_parse(text, strlen(text), &p, NULL), 0);
+    free(text);
+    const struct json *rate = json_get(p, "curve.rate");
+    ck_assert(json_absent(json_array_at(rate, 0)) && json_absent(json_array_at(rate, 1)));
+    ck_assert_double_eq_tol(json_as_number(json_array_at(rate, 2), 0), 200 / 1.5, 0.01);
+    ck_assert_double_eq_tol(json_as_number(json_array_at(rate, 3), 0), 600 / 1.5, 0.01);
     json_free(p);
     rig_stop();
 }
@@ -2785,6 +2810,7 @@ int main(void)
     tcase_add_test(t, coord_problems_are_told_since_when);
     tcase_add_test(t, coord_problems_of_two_shards_of_a_server_begin_apart);
     tcase_add_test(t, coord_picture_has_the_status_the_map_and_the_curves);
+    tcase_add_test(t, coord_picture_tells_no_burst_as_the_rate);
     tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);
     tcase_add_test(t, coord_best_epoch_by_group_auc);
     tcase_add_test(t, coord_predictions_of_another_job_are_refused);

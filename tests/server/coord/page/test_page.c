@@ -51,7 +51,12 @@ static const char FAULTY[] =
     "\"rows\": 1000, \"rss_bytes\": 400000000, \"memory_max\": 500000000, \"pull_rate\": 1500},"
     "{\"name\": \"b\", \"shard\": 1, \"ready\": false, \"silent_ms\": 13000, \"rows\": 900}],"
     "\"workers\": [{\"name\": \"w1\", \"worker\": 7, \"silent_ms\": 100, \"rate\": 480,"
-    "\"examples\": 5000}], \"lanes\": [{\"lane\": 3, \"worker\": 7, \"batch\": 44}]},"
+    "\"examples\": 5000}],"
+    "\"cluster\": {\"copies\": [{\"shard\": 0, \"leader\": \"a\", \"copies\": [{\"name\": \"a\","
+    "\"leads\": true, \"in_sync\": true, \"silent_ms\": 9}, {\"name\": \"b\", \"in_sync\": true,"
+    "\"silent_ms\": 9, \"lag\": 12, \"lag_bytes\": 3000, \"lag_ms\": 40}]}, {\"shard\": 1,"
+    "\"leader\": \"b\", \"copies\": [{\"name\": \"c\", \"in_sync\": false, \"silent_ms\": 7000,"
+    "\"out_ms\": 61000}]}]}, \"lanes\": [{\"lane\": 3, \"worker\": 7, \"batch\": 44}]},"
     "\"curve\": {\"examples\": [100, 200, 300], \"logloss\": [0.6, null, 0.45],"
     "\"rate\": [null, 10, 20]}, \"auc\": {\"examples\": [100], \"auc\": [0.5]},"
     "\"map\": {\"tablets\": 6, \"cell\": 1, \"shards\": [{\"shard\": 0, \"tablets\": 4,"
@@ -64,21 +69,27 @@ START_TEST(page_tells_first_what_is_wrong_then_jobs_then_servers)
     static const char *const part[] = {
         "(2) ctr", /* the title: how much is wrong */
         "<main>",
+        "2 things are wrong</h2>",
         "waits for server b",
         "found for 12 s",
         "server b is not heard for 13 s: start it again",
         "found for 13 s",
-        "Job ctr",
+        "Job <bdi>ctr</bdi>",
         "1,234,567 examples",
         "48.0 k",
         "0.7812",
-        "Logloss <b>0.4500</b>",
+        "Logloss <small>last point</small> <b>0.4500</b>",
         "pull <b>20 %</b>",
-        "Servers",
-        "<b>b</b>",
+        "Servers <small>1 of 2 shards ready</small>",
+        "1 <bdi>b</bdi>",
         "not heard for 13 s",
-        "<b>a</b>",
+        "0 <bdi>a</bdi>",
         "75.0 %",
+        "Copies <small>1 of 2 in sync",
+        "1 <bdi>c</bdi>",
+        "not heard for 7 s; not in sync for 1 min 1 s",
+        "0 <bdi>b</bdi>",
+        "in sync</td><td>12</td><td>3.00 kB</td><td>40</td>",
         "6 tablets on 2 shards",
         "w1",
         ">3</span>",
@@ -122,15 +133,85 @@ START_TEST(page_says_when_nothing_is_wrong_and_when_it_is_old)
 }
 END_TEST
 
+/* Shards that have not come are told though the status has no sentence of them; moves tell of a
+ * failure only when there was one; a failed job is one fault. */
+START_TEST(page_tells_what_no_sentence_tells)
+{
+    static const struct {
+        const char *status, *has, *lacks;
+    } of[] = {
+        {"\"servers\": [{\"ready\": false, \"silent_ms\": -1}], \"problems\": [],"
+         "\"cluster\": {\"come\": [{\"name\": \"s0\"}]}",
+         "1 of 1 shards are not ready (came: <bdi>s0</bdi>): start the other servers",
+         "Nothing is wrong"},
+        {"\"servers\": [{\"ready\": false, \"silent_ms\": 9000}], \"problems\": [\"told\"]",
+         "1 thing is wrong", "shards are not ready"},
+        {"\"cluster\": {\"moves\": {\"kind\": \"drain\", \"drains\": \"s2\", \"tablets\": 65,"
+         "\"left\": 58, \"bytes\": 8550000, \"last_failure\": \"\"}}",
+         "to empty server <bdi>s2</bdi>: 58 of 65 are left, 8.55 MB so far. ", "A move failed"},
+        {"\"cluster\": {\"moves\": {\"tablets\": 65, \"left\": 5, \"bytes\": 1, \"seconds_left\": "
+         "3,"
+         "\"last_failure\": \"no room\"}}",
+         "A move failed and is tried again:</b> no room", "to empty server"},
+        {"\"job\": \"j\", \"state\": \"failed\", \"error\": \"no rows\"", "<title>(1) j",
+         "Nothing is wrong"},
+        {"\"idle\": [{\"name\": \"w\"}]", "1 without a job", "0 in the job"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        char figures[512];
+        (void)snprintf(figures, sizeof figures, "{\"status\": {%s}}", of[i].status);
+        char *page = page_of(figures, 0);
+        ck_assert_msg(strstr(page, of[i].has) != NULL, "%s: %.900s", of[i].has,
+                      strstr(page, "<main>"));
+        ck_assert_msg(strstr(page, of[i].lacks) == NULL, "%s: %.900s", of[i].lacks,
+                      strstr(page, "<main>"));
+        free(page);
+    }
+}
+END_TEST
+
+/* Marks of axes are round numbers that differ, also where the line hardly moves. */
+START_TEST(page_marks_axes_with_round_numbers)
+{
+    static const struct {
+        const char *auc, *mark[3];
+    } of[] = {{"0.4932, 1.0", {">0.4<", ">0.6<", ">1.0<"}},
+              {"0.99998, 0.99999", {">0.9995<", ">1.0000</text>", "least 1.0000"}},
+              {"15.2, 0.0001", {"12.0\">20<", ">10<", "108.0\">0<"}},
+              {"-1, -1", {">-1.0000</text>", ">-0.9995<", "least -1.0000"}}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        char figures[256];
+        (void)snprintf(figures, sizeof figures,
+                       "{\"status\": {\"job\": \"j\"}, \"auc\": {\"examples\": [1000, 912000], "
+                       "\"auc\": [%s]}}",
+                       of[i].auc);
+        char *page = page_of(figures, 0);
+        for (size_t m = 0; m < 3; m++)
+            ck_assert_msg(times(page, of[i].mark[m]) == 1, "%s: %.900s", of[i].mark[m],
+                          strstr(page, "class=\"curves\""));
+        ck_assert_ptr_nonnull(strstr(page, ">500 k<"));
+        ck_assert_ptr_nonnull(strstr(page, "at 912 k examples, least "));
+        free(page);
+    }
+}
+END_TEST
+
 /* Puts a text in the place of each string of FAULTY. */
 static char *page_with(const char *text)
 {
     struct json *of = NULL;
-    static const char *const path[] = {"status",           "status.servers.0", "status.servers.1",
-                                       "status.workers.0", "jobs.0",           "map.shards.0",
-                                       "map.shards.1"};
-    static const char *const name[] = {"job",  "state",  "error",  "warning", "waiting", "endpoint",
-                                       "name", "reason", "device", "backend", "began"};
+    static const char *const path[] = {"status",
+                                       "status.servers.0",
+                                       "status.servers.1",
+                                       "status.workers.0",
+                                       "jobs.0",
+                                       "map.shards.0",
+                                       "map.shards.1",
+                                       "status.cluster.copies.0",
+                                       "status.cluster.copies.0.copies.1"};
+    static const char *const name[] = {
+        "job",    "state",  "error",   "warning", "waiting", "endpoint", "name",
+        "reason", "device", "backend", "began",   "leader",  "zone",     "checkpoint_failure"};
     ck_assert_int_eq(json_parse(FAULTY, strlen(FAULTY), &of, NULL), 0);
     for (size_t i = 0; i < sizeof path / sizeof path[0]; i++)
         for (size_t n = 0; n < sizeof name / sizeof name[0]; n++)
@@ -153,6 +234,7 @@ START_TEST(page_keeps_texts_of_others_in_their_places)
                                          "</main><b>",
                                          "<!--",
                                          "&lt;script&gt;",
+                                         "\u202e\u2066",
                                          "@MAIN@"};
     char *clean = page_with("x");
     for (size_t i = 0; i < sizeof attack / sizeof attack[0]; i++) {
@@ -162,6 +244,7 @@ START_TEST(page_keeps_texts_of_others_in_their_places)
             ck_assert_msg(times(page, mark[m]) == times(clean, mark[m]), "%s adds %s", attack[i],
                           mark[m]);
         ck_assert_uint_eq(times(page, "<script>"), 1);
+        ck_assert_uint_eq(times(page, "\u202e") + times(page, "\u2066"), 0);
         free(page);
     }
     free(clean);
@@ -213,10 +296,9 @@ START_TEST(page_of_a_thousand_shards_is_short_and_names_the_faulty_one)
     ck_assert_uint_lt(strlen(page), 700000);
     ck_assert_ptr_nonnull(strstr(page, "976 more"));
     ck_assert_uint_eq(times(page, "class=\"shard bad\""), 1);
-    ck_assert_ptr_nonnull(strstr(page, "<span>700 <b>server-700</b></span>"));
+    ck_assert_ptr_nonnull(strstr(page, "<p>700 <bdi>server-700</bdi>"));
     const char *first = strstr(strstr(page, "id=\"servers\""), "<tbody>");
-    ck_assert_ptr_eq(strstr(first, "700 <b>server-700"), strstr(first, "700 <b>server-700"));
-    ck_assert(strstr(first, "700 <b>server-700") < strstr(first, "0 <b>server-0<"));
+    ck_assert(strstr(first, "700 <bdi>server-700<") < strstr(first, "0 <bdi>server-0<"));
     free(page);
     free(figures);
 }
@@ -259,6 +341,8 @@ int main(void)
     TCase *t = suite_case(s, "page", 60, NULL, NULL);
     tcase_add_test(t, page_tells_first_what_is_wrong_then_jobs_then_servers);
     tcase_add_test(t, page_says_when_nothing_is_wrong_and_when_it_is_old);
+    tcase_add_test(t, page_tells_what_no_sentence_tells);
+    tcase_add_test(t, page_marks_axes_with_round_numbers);
     tcase_add_test(t, page_keeps_texts_of_others_in_their_places);
     tcase_add_test(t, page_obeys_its_own_policy);
     tcase_add_test(t, page_of_a_thousand_shards_is_short_and_names_the_faulty_one);
