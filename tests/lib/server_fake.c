@@ -854,12 +854,15 @@ static void seat_answered(struct fake_seat *seat, const struct wire *r)
 
 static void worker_declare(struct fake_worker *w)
 {
+    uint32_t bits = FAKE_TABLET_BITS;
+    if (w->tablet_bits != 0)
+        bits = w->tablet_bits;
     for (uint32_t t = 0; t < 2; t++) {
         struct table_schema s = {.table = t,
                                  .dense = t,
                                  .width = 4,
-                                 .tablet_bits = t == 0 ? 8 : 4,
-                                 .tablet_first = t == 0 ? 0 : 256,
+                                 .tablet_bits = t == 0 ? bits : 4,
+                                 .tablet_first = t == 0 ? 0 : 1u << bits,
                                  .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
         struct wire_TABLE_CREATE create;
         struct wire q;

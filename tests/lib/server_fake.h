@@ -23,6 +23,7 @@
 #define FAKE_ROWS 4096u
 #define FAKE_EPOCHS 16u
 #define FAKE_SHARDS 4u
+#define FAKE_TABLET_BITS 8u
 
 struct fake_run {
     uint64_t run;
@@ -134,7 +135,8 @@ struct fake_worker {
     uint64_t number, pass, run, join_id;
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
-    uint64_t rows[3]; /* by split */
+    uint32_t tablet_bits; /* of its table 0; 0: FAKE_TABLET_BITS */
+    uint64_t rows[3];     /* by split */
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
     uint64_t refused_batches;    /* reported with each task */
     uint64_t eval_bad_lines;     /* in the first task of each evaluated split */
