@@ -4,7 +4,7 @@
  *
  *     bench_page [SHARDS [FILE]]
  *
- * SHARDS: 1000, at most LIMIT_SHARDS. FILE: where the page is left, for a browser.
+ * SHARDS: 1000, at most LIMIT_SHARDS. FILE: where the page is left, for a browser (tests/page).
  * Said are the bytes of figures and page, and the processor time of each, the median and the most
  * of ROUNDS: `loop` is the coordinator's loop, which makes the figures once a second while a page
  * is read, `page` the thread of HTTP, once for each reader every two seconds. */

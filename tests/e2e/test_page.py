@@ -3,10 +3,12 @@
 strangers stay text, and after a pause of the coordinator the first page is of now."""
 import html.parser
 import re
+import shutil
 import socket
 import urllib.error
 import urllib.request
 
+from browser import Browser
 from fleet import *
 from test_sight import LONG, worker
 
@@ -46,6 +48,7 @@ class Reader(html.parser.HTMLParser):
             self.level = int(tag[1])
         if tag == "svg":
             assert (of.get("aria-hidden") == "true") != (of.get("role") == "img" and of.get("aria-label", "") != ""), of
+        assert "role" not in of or tag in ("div", "p", "svg"), (tag, of)  # another element would lose its own
         if "scroll" in of.get("class", "").split():
             assert of.get("tabindex") == "0" and of.get("aria-label"), of
         if tag == "th":
@@ -236,6 +239,154 @@ def every_value_is_that_of_the_status(space):
         fleet.running["w"].send_signal(signal.SIGCONT)
 
 
+# ---- its HTML --------------------------------------------------------------------------------------------------------
+
+VALIDATORS = {"vnu": ["--errors-only"],
+              # a page without scripts has no other way to go on
+              "html-validate": ["--preset", "recommended,a11y", "--rule", "meta-refresh:off"]}
+
+
+def the_reader_finds_what_is_wrong(space):
+    """The control: pages with one mistake each."""
+    good = ('<!DOCTYPE html>\n<html lang="en"><head><title>t</title></head><body><h1>a</h1><main><h2>b</h2><table><thead><tr><th scope="col">c</th></tr>'
+            '</thead><tbody><tr><td>d</td></tr></tbody></table><ul><li id="i">e</li></ul></main></body></html>')
+    Reader(good)
+    for old, new in (("<td>d</td>", "<td>d</td><td>e</td>"), ("<h2>b</h2>", "<h3>b</h3>"), ("</li>", ""), ("<ul>", "<ul>text<p>"), ("<h2>", '<h2 id="i">'),
+                     ("<h2>", "<p><h2>"), (' scope="col"', ""), ("<ul>", "<svg></svg><ul>"), ("<ul>", '<div class="card scroll"></div><ul>'),
+                     ("<h2>", '<h2 role="status">'), ("<h2>", '<h2 onclick="a()">'), ("<title>t</title>", "")):
+        assert old in good
+        try:
+            Reader(good.replace(old, new))
+        except (AssertionError, KeyError):
+            continue
+        raise AssertionError(f"{new} passes")
+
+
+def validators_find_nothing(space):
+    """Of the page without a job, with one, and with copies of which a server is dead."""
+    programs = [p for p in VALIDATORS if shutil.which(p)]
+    if not programs:
+        raise Skip(f"needs {' or '.join(VALIDATORS)}: npm install vnu-jar html-validate, and their node_modules/.bin in PATH")
+    port, pages = free_port(), []
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **LONG)
+    with Fleet(space, "a", 3) as fleet:
+        fleet.coordinator("--set", f"metrics=127.0.0.1:{port}", "--set", "replicas=2")
+        within(15, "the coordinator", lambda: fleet.state())
+        pages.append(get(port))
+        for i in range(3):
+            fleet.server(f"s{i}", "--set", "shards=2")
+        fleet.fits()
+        worker(fleet, job)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        pages.append(within(30, "curves", lambda: (p := get(port)) and "Examples / s <small>" in p and p))
+        fleet.kill("s1")
+        pages.append(within(20, "a copy to be missed", lambda: (p := get(port)) and "server s1 is not heard" in p and p))
+    files = [space / f"page{i}.html" for i in range(len(pages))]
+    for path, page in zip(files, pages):
+        path.write_text(page)
+        Reader(page)
+    for program in programs:
+        got = subprocess.run([program, *VALIDATORS[program], *files], capture_output=True, text=True, timeout=100, check=False)
+        assert got.returncode == 0, got.stdout + got.stderr
+    files[0].write_text(pages[0].replace("<main>", "<main><h2 role='status'>"))
+    assert all(subprocess.run([p, *VALIDATORS[p], files[0]], capture_output=True, timeout=100, check=False).returncode != 0 for p in programs), programs
+
+
+# ---- in a browser ----------------------------------------------------------------------------------------------------
+
+# All texts and lines whose contrast is too low (WCAG 2.1 AA: 4.5; 3 for lines and for large text), and how many were looked at.
+CONTRAST = """(() => {
+    const rgb = c => (c.match(/[\\d.]+/g) ?? []).map(Number);
+    const light = c => rgb(c).slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const under = e => {
+        for (; e !== null; e = e.parentElement) {
+            const c = getComputedStyle(e).backgroundColor;
+            if (rgb(c).length === 3 || rgb(c)[3] > 0)
+                return c;
+        }
+        return "rgb(255,255,255)";
+    };
+    const bad = [];
+    let seen = 0;
+    const look = (e, colour, least, what) => {
+        const [a, b] = [light(colour), light(under(e))].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
+        seen++;
+        if (ratio < least)
+            bad.push(`${what}: ${ratio.toFixed(2)}`);
+    };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let t; (t = texts.nextNode()) !== null;) {
+        const e = t.parentElement, style = getComputedStyle(e);
+        if (t.data.trim() === "" || e.getClientRects().length === 0 || ["SCRIPT", "NOSCRIPT"].includes(e.tagName))
+            continue;
+        const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
+        look(e, e instanceof SVGElement ? style.fill : style.color, large ? 3 : 4.5, t.data.trim().slice(0, 40));
+    }
+    for (const line of document.querySelectorAll(".curves path:not(.grid):not(.axis)"))
+        look(line, getComputedStyle(line).stroke, 3, "a curve");
+    return {bad, seen};
+})()"""
+# What the reader can do to the page, before an update and after it.
+DONE = """(() => {
+    const e = document.getElementById("servers");
+    return [document.activeElement.id, getSelection().toString(), e.scrollLeft > 0, window.mark === e];
+})()"""
+
+
+def a_browser_shows_it(space):
+    """At both widths and in both colours: nothing runs out of the page, texts have contrast, the console is silent."""
+    fleet, port = fleet_with_page(space)
+    with fleet, Browser(space) as browser:
+        within(30, "the load and curves", lambda: "Examples / s <small>" in get(port) and "The hottest tablet" in get(port))
+        fleet.kill("s1")
+        within(15, "the page to tell", lambda: "server s1" in get(port))
+        for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
+            browser.window(width, dark=dark)
+            browser.open(f"http://127.0.0.1:{port}/")
+            seen = browser.value(CONTRAST)
+            assert seen["bad"] == [] and seen["seen"] > 60, (width, dark, seen)
+            assert browser.value("matchMedia('(prefers-color-scheme: dark)').matches") == dark
+            wide = browser.value("[document.documentElement.scrollWidth, ...[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll'))"
+                                 ".map(e => e.getBoundingClientRect().right)]")
+            assert max(wide) <= width, (width, wide)
+            assert browser.said() == [], browser.said()
+        # without scripts it is the same page
+        text = "document.querySelector('main').innerText.replace(/[\\d.,:]+/g, '0')"
+        shown = browser.value(text)
+        browser.window(390, scripts=False)
+        browser.open(f"http://127.0.0.1:{port}/")
+        assert browser.value(text) == shown
+        # the control of the contrast
+        browser.value("document.body.style.setProperty('--ink', '#888')")
+        assert browser.value(CONTRAST)["bad"] != []
+
+
+def what_the_reader_does_outlives_updates(space):
+    """The page goes on by itself: nothing moves, focus, selection and scrolling stay, a dead server is told, and so is a coordinator that is gone."""
+    fleet, port = fleet_with_page(space)
+    with fleet, Browser(space) as browser:
+        within(30, "the load and curves", lambda: "Examples / s <small>" in get(port) and "The hottest tablet" in get(port))
+        browser.window(390)
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.value("""new PerformanceObserver(l => l.getEntries().forEach(e => window.moved = (window.moved ?? 0) + e.value)).observe({type: "layout-shift"});
+            window.mark = document.getElementById("servers"); mark.focus(); mark.scrollLeft = 100;
+            getSelection().selectAllChildren(document.querySelector("#jobs th[scope=row] bdi")); 0""")
+        done, begun = browser.value(DONE), browser.value("document.querySelector('main').innerText")
+        assert done == ["servers", "e2e", True, True], done
+        within(15, "two updates", lambda: browser.value("performance.getEntriesByType('resource').length") >= 2)
+        assert browser.value("document.querySelector('main').innerText") != begun and browser.value(DONE) == done, browser.value(DONE)
+        assert browser.value("window.moved ?? 0") < 0.02, browser.value("window.moved")
+        fleet.kill("s1")
+        within(20, "it to be told", lambda: browser.value("document.title").startswith("(2)"))
+        assert browser.value("document.querySelector('main [role=status]').innerText") == "2 things are wrong" and browser.value(DONE) == done
+        assert "server s1" in browser.value("document.querySelector('.troubles').innerText")
+        fleet.kill("coordinator")
+        lost = within(20, "the loss to be told", lambda: browser.value("document.getElementById('lost').innerText"))
+        assert lost.startswith("No answer from the coordinator since ") and browser.value("document.documentElement.scrollWidth") <= 390, lost
+
+
 if __name__ == "__main__":
     main([the_page_has_the_figures_of_the_status, a_dead_server_stands_first_until_it_is_back, names_of_strangers_stay_text,
-          the_first_page_after_a_pause_is_of_now, every_value_is_that_of_the_status])
+          the_first_page_after_a_pause_is_of_now, every_value_is_that_of_the_status,
+          the_reader_finds_what_is_wrong, validators_find_nothing, a_browser_shows_it, what_the_reader_does_outlives_updates])
