@@ -14,7 +14,7 @@ static const double OLD_S = 5; /* a loop that goes on makes figures every second
 
 /* ---- what is wrong --------------------------------------------------------------------------- */
 
-enum { TOLD = 12 }; /* sentences; the rest is folded */
+enum { TOLD = 5 }; /* sentences; the rest is folded */
 
 static void said(FILE *out, const char *kind, const char *head, const char *text, double since_s)
 {
@@ -148,12 +148,13 @@ static void headline_write(size_t faults, FILE *out)
 
 static void troubles_write(const struct page_figures *f, const struct json *s, FILE *out)
 {
-    char old[96], seconds[NUMBER_TEXT];
+    char old[192], seconds[NUMBER_TEXT];
     headline_write(faults_of(f, s), out);
     fputs("<ul class=\"troubles\">", out);
     if (f->age_s > OLD_S) {
         (void)snprintf(old, sizeof old,
-                       "has not made new figures for %s: it hangs, or its machine is busy",
+                       "has not made new figures for %s: it hangs, or its machine is busy; see "
+                       "the disk of its data_dir and that machine's load",
                        number_seconds(f->age_s, seconds));
         said(out, "bad", "The coordinator", old, NAN);
     }

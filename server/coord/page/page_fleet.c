@@ -180,7 +180,7 @@ static void server_write(const struct json *v, const struct row *row, FILE *out)
     fputs("</th>", out);
     ready_write(v, out);
     if (row->load_most > 0) {
-        fprintf(out, "<td>%.1f %% ", load * 100);
+        fprintf(out, "<td>%.*f&nbsp;%% ", load < 0.001 ? 2 : 1, load * 100);
         if (row->bars)
             page_bar(load / row->load_most, "c1", out);
         fputs("</td>", out);

@@ -3,10 +3,11 @@
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
 
-/* The lanes of a worker by number, as many as have room. */
+/* The lanes of a worker by number, as many as have room, each with its batches done. */
 static void lanes_write(const struct json *lanes, double worker, FILE *out)
 {
     enum { NAMED = 8 };
+    char text[NUMBER_TEXT];
     size_t found = 0;
     fputs("<td class=\"t\">", out);
     for (size_t i = 0; i < json_count(lanes); i++) {
@@ -14,8 +15,8 @@ static void lanes_write(const struct json *lanes, double worker, FILE *out)
         if (html_at(lane, "worker") != worker)
             continue;
         if (found++ < NAMED)
-            fprintf(out, "%s<span title=\"%.0f batches done\">%.0f</span>", found > 1 ? ", " : "",
-                    html_at(lane, "batch"), html_at(lane, "lane"));
+            fprintf(out, "%s%.0f <small>(%s)</small>", found > 1 ? ", " : "", html_at(lane, "lane"),
+                    number_count(html_at(lane, "batch"), text));
     }
     if (found > NAMED)
         fprintf(out, " and %zu more", found - NAMED);
@@ -91,9 +92,9 @@ static void about_make(const struct json *s, char *text, size_t bytes)
 
 void page_workers(const struct json *figures, FILE *out)
 {
-    static const struct page_head head[] = {{"worker", true},    {"state", true},
-                                            {"lanes", true},     {"examples/s", false},
-                                            {"examples", false}, {"computes on", true}};
+    static const struct page_head head[] = {{"worker", true},          {"state", true},
+                                            {"lanes (batches)", true}, {"examples/s", false},
+                                            {"examples", false},       {"computes on", true}};
     const struct json *s = json_get(figures, "status"), *workers = json_get(s, "workers"),
                       *idle = json_get(s, "idle"), *lanes = json_get(s, "lanes");
     struct page_table t = {.out = out,

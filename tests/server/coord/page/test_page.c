@@ -84,7 +84,7 @@ START_TEST(page_tells_first_what_is_wrong_then_jobs_then_servers)
         "1 <bdi>b</bdi>",
         "not heard for 13 s",
         "0 <bdi>a</bdi>",
-        "75.0 %",
+        "75.0&nbsp;%",
         "Copies <small>1 of 2 in sync",
         "1 <bdi>c</bdi>",
         "not heard for 7 s; not in sync for 1 min 1 s",
@@ -92,7 +92,7 @@ START_TEST(page_tells_first_what_is_wrong_then_jobs_then_servers)
         "in sync</td><td>12</td><td>3.00 kB</td><td>40</td>",
         "6 tablets on 2 shards",
         "w1",
-        ">3</span>",
+        "3 <small>(44)</small>",
         "no such file",
         "</main>",
     };
@@ -193,6 +193,22 @@ START_TEST(page_marks_axes_with_round_numbers)
         ck_assert_ptr_nonnull(strstr(page, "at 912 k examples, least "));
         free(page);
     }
+}
+END_TEST
+
+/* Many sentences do not push the rest off the screen; the headline counts them all. */
+START_TEST(page_folds_sentences_after_the_first)
+{
+    char figures[512] = "{\"status\": {\"problems\": [\"p0\"";
+    for (uint32_t i = 1; i < 9; i++)
+        (void)snprintf(figures + strlen(figures), 16, ", \"p%u\"", i);
+    strcat(figures, "], \"warning\": \"w\"}}");
+    char *page = page_of(figures, 0);
+    static const char *const part[] = {
+        "<title>(9) ", "9 things are wrong",     "p4</li></ul><details", "4 more",
+        "p5</li>",     "p8</li></ul></details>", " w</li></ul>"};
+    in_order(page, part, sizeof part / sizeof part[0]);
+    free(page);
 }
 END_TEST
 
@@ -341,6 +357,7 @@ int main(void)
     TCase *t = suite_case(s, "page", 60, NULL, NULL);
     tcase_add_test(t, page_tells_first_what_is_wrong_then_jobs_then_servers);
     tcase_add_test(t, page_says_when_nothing_is_wrong_and_when_it_is_old);
+    tcase_add_test(t, page_folds_sentences_after_the_first);
     tcase_add_test(t, page_tells_what_no_sentence_tells);
     tcase_add_test(t, page_marks_axes_with_round_numbers);
     tcase_add_test(t, page_keeps_texts_of_others_in_their_places);
