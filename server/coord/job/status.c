@@ -28,6 +28,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct json *lanes_json(const struct coord_tasks *t)
 {
@@ -67,16 +68,29 @@ static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
     json_set_bool(item, "disk_short", f->disk_short);
 }
 
+/* Returns the number of the map's tablets that each shard leads, in one walk over the map; owned by
+ * the caller. NULL: no memory. */
+static uint32_t *leds_count(const struct coord_fleet *f)
+{
+    uint32_t *led = calloc(MAX(f->members.shards, 1), sizeof *led);
+    for (uint32_t i = 0; led != NULL && i < f->cluster.tablets; i++)
+        if (f->cluster.shard_of[i] < f->members.shards)
+            led[f->cluster.shard_of[i]]++;
+    return led;
+}
+
 static struct json *servers_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
+    uint32_t *led = leds_count(j->fleet);
     COORD_EACH_SHARD (&j->fleet->members, s) {
         const struct coord_shard *shard = &j->fleet->members.shard[s];
         struct json *item = json_new_object();
         json_set_string(item, "name", shard->server);
         json_set_int(item, "shard", s);
         json_set_int(item, "index", shard->index);
-        json_set_int(item, "tablets", coord_cluster_led(&j->fleet->cluster, s));
+        if (led != NULL)
+            json_set_int(item, "tablets", led[s]);
         json_set_int(item, "map_epoch", (int64_t)shard->figures.map_epoch);
         json_set_bool(item, "placed", shard->placed);
         json_set_string(item, "endpoint", shard->endpoint);
@@ -94,6 +108,7 @@ static struct json *servers_json(const struct coord_job *j)
         json_set_int(item, "silent_ms", silent_ms);
         json_append(list, item);
     }
+    free(led);
     return list;
 }
 
