@@ -147,6 +147,10 @@ def a_dead_server_stands_first_until_it_is_back(space):
         page = Reader(get(port))
         assert page.text.index("server s1") < page.text.index("Job |e2e") < page.text.index("Servers"), page.text
         assert [s["state"].split()[0] for s in page.table("shard")] == ["not", "ready"] and page.table("shard")[0]["shard"].endswith(" s1"), page.text
+        # all sentences are there, but for their numbers, which go on
+        told = re.sub(r"\d+", "0", page.text)
+        for sentence in (s := fleet.state())["problems"] + [s["waiting"]]:
+            assert re.sub(r"\d+", "0", sentence) in told, (sentence, page.text)
         assert page.title.startswith("(2) ") and "2 things are wrong" in page.text
         fleet.server("s1")
         within(40, "nothing to be wrong", lambda: "Nothing is wrong." in Reader(get(port)).text)

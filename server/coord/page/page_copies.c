@@ -82,8 +82,8 @@ static void copies_write(struct page_table *t, const struct json *shards, bool b
 void page_copies(const struct json *figures, FILE *out)
 {
     static const struct page_head head[] = {{"copy of shard", true},   {"state", true},
-                                            {"records behind", false}, {"bytes", false},
-                                            {"milliseconds", false},   {"leader", true}};
+                                            {"records behind", false}, {"bytes behind", false},
+                                            {"ms behind", false},      {"leader", true}};
     const struct json *shards = json_get(figures, "status.cluster.copies");
     struct page_table t = {.out = out,
                            .name = "Copies",
