@@ -3,8 +3,8 @@
 #include "proto/meter/meter_text.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +17,9 @@ struct out {
     FILE *f;
     enum meter_format format;
     uint32_t series, left_out;
+    size_t bytes;
+    char text
+        [4096]; /* (bytes), not yet in f: a call of stdio for each word costs most of the time */
 };
 
 const char *meter_text_type(enum meter_format format)
@@ -26,25 +29,70 @@ const char *meter_text_type(enum meter_format format)
     return "text/plain; version=0.0.4; charset=utf-8";
 }
 
-static void number_write(FILE *f, double value)
+static void flush(struct out *o)
 {
-    if (isinf(value))
-        fputs(value > 0 ? "+Inf" : "-Inf", f);
-    else if (value == floor(value) && fabs(value) < 9e15)
-        fprintf(f, "%" PRId64, (int64_t)value);
-    else
-        fprintf(f, "%.12g", value);
+    (void)fwrite(o->text, 1, o->bytes, o->f);
+    o->bytes = 0;
 }
 
-static void escaped_write(FILE *f, const char *text)
+static void add_char(struct out *o, char c)
 {
-    for (; *text != '\0'; text++)
-        if (*text == '\n')
-            fputs("\\n", f);
-        else if (*text == '"' || *text == '\\')
-            fprintf(f, "\\%c", *text);
-        else
-            putc(*text, f);
+    if (o->bytes == sizeof o->text)
+        flush(o);
+    o->text[o->bytes++] = c;
+}
+
+static void add_bytes(struct out *o, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        if (o->bytes == sizeof o->text)
+            flush(o);
+        size_t now = MIN(bytes, sizeof o->text - o->bytes);
+        memcpy(o->text + o->bytes, text, now);
+        o->bytes += now;
+        text += now;
+        bytes -= now;
+    }
+}
+
+static void add(struct out *o, const char *text)
+{
+    add_bytes(o, text, strlen(text));
+}
+
+static void add_whole(struct out *o, int64_t value)
+{
+    char digits[24], *at = digits + sizeof digits;
+    uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (value < 0)
+        *--at = '-';
+    add_bytes(o, at, (size_t)(digits + sizeof digits - at));
+}
+
+static void add_number(struct out *o, double value)
+{
+    char text[32];
+    if (isinf(value)) {
+        add(o, value > 0 ? "+Inf" : "-Inf");
+    } else if (fabs(value) < 9e15 && value == (double)(int64_t)value) {
+        add_whole(o, (int64_t)value);
+    } else {
+        (void)snprintf(text, sizeof text, "%.12g", value);
+        add(o, text);
+    }
+}
+
+static void add_escaped(struct out *o, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\n' || *text == '"' || *text == '\\')
+            add_char(o, '\\');
+        add_char(o, *text == '\n' ? 'n' : *text);
+    }
 }
 
 /* What the names of its samples have behind the name of the metric. */
@@ -58,75 +106,85 @@ static const char *suffix(enum meter_type type)
 }
 
 /* The older format has no type info, and names the samples in HELP and TYPE. */
-static void head_write(const struct out *o, const struct meter_row *row)
+static void head_write(struct out *o, const struct meter_row *row)
 {
     const char *type = type_text[row->type], *behind = "";
     if (o->format == METER_PLAIN)
         behind = suffix(row->type);
     if (o->format == METER_PLAIN && row->type == METER_INFO)
         type = type_text[METER_GAUGE];
-    fprintf(o->f, "# HELP %s%s %s\n# TYPE %s%s %s\n", row->name, behind, row->help, row->name,
-            behind, type);
-    if (o->format == METER_OPEN && row->unit[0] != '\0')
-        fprintf(o->f, "# UNIT %s %s\n", row->name, row->unit);
+    const char *const help[] = {"# HELP ", row->name, behind, " ", row->help, "\n"},
+                      *const kind[] = {"# TYPE ", row->name, behind, " ", type, "\n"},
+                      *const unit[] = {"# UNIT ", row->name, " ", row->unit, "\n"};
+    for (size_t i = 0; i < sizeof help / sizeof help[0]; i++)
+        add(o, help[i]);
+    for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
+        add(o, kind[i]);
+    for (size_t i = 0; i < sizeof unit / sizeof unit[0]; i++)
+        if (o->format == METER_OPEN && row->unit[0] != '\0')
+            add(o, unit[i]);
 }
 
 /* {shard="s1/0",op="pull",le="0.1"}. bound NAN: without le. */
-static void labels_write(FILE *f, const struct meter_row *row, const char *value, double bound)
+static void labels_write(struct out *o, const struct meter_row *row, const char *value,
+                         double bound)
 {
-    const char *comma = "";
+    char before = '{';
     if (row->labels[0] == '\0' && isnan(bound))
         return;
-    putc('{', f);
     for (const char *name = row->labels; *name != '\0';) {
         size_t bytes = strcspn(name, ",");
-        fprintf(f, "%s%.*s=\"", comma, (int)bytes, name);
-        escaped_write(f, value);
-        putc('"', f);
+        add_char(o, before);
+        add_bytes(o, name, bytes);
+        add(o, "=\"");
+        add_escaped(o, value);
+        add_char(o, '"');
         value += strlen(value) + 1;
         name += bytes;
         name += *name == ',';
-        comma = ",";
+        before = ',';
     }
     if (!isnan(bound)) {
-        fprintf(f, "%sle=\"", comma);
-        number_write(f, bound);
-        putc('"', f);
+        add_char(o, before);
+        add(o, "le=\"");
+        add_number(o, bound);
+        add_char(o, '"');
     }
-    putc('}', f);
+    add_char(o, '}');
 }
 
-static void line_write(FILE *f, const struct meter_row *row, const char *behind, const char *labels,
-                       double bound, double value)
+static void line_write(struct out *o, const struct meter_row *row, const char *behind,
+                       const char *labels, double bound, double value)
 {
-    fprintf(f, "%s%s", row->name, behind);
-    labels_write(f, row, labels, bound);
-    putc(' ', f);
-    number_write(f, value);
-    putc('\n', f);
+    add(o, row->name);
+    add(o, behind);
+    labels_write(o, row, labels, bound);
+    add_char(o, ' ');
+    add_number(o, value);
+    add_char(o, '\n');
 }
 
-static void histogram_write(FILE *f, const struct meter_row *row, const char *labels,
+static void histogram_write(struct out *o, const struct meter_row *row, const char *labels,
                             const double *number)
 {
     double count = 0;
     for (uint32_t i = 0; i < METER_CELLS; i++) {
         count += number[i];
-        line_write(f, row, "_bucket", labels, meter_bound(row, i), count);
+        line_write(o, row, "_bucket", labels, meter_bound(row, i), count);
     }
-    line_write(f, row, "_sum", labels, NAN, number[METER_CELLS]);
-    line_write(f, row, "_count", labels, NAN, count);
+    line_write(o, row, "_sum", labels, NAN, number[METER_CELLS]);
+    line_write(o, row, "_count", labels, NAN, count);
 }
 
-static void sample_write(const struct out *o, const struct meter_sheet *s,
+static void sample_write(struct out *o, const struct meter_sheet *s,
                          const struct meter_sample *sample)
 {
     const struct meter_row *row = &meter_rows[sample->id];
     const char *labels = s->text + sample->text;
     if (row->type == METER_HISTOGRAM)
-        histogram_write(o->f, row, labels, s->number + sample->number);
+        histogram_write(o, row, labels, s->number + sample->number);
     else
-        line_write(o->f, row, suffix(row->type), labels, NAN, s->number[sample->number]);
+        line_write(o, row, suffix(row->type), labels, NAN, s->number[sample->number]);
 }
 
 static void row_write(struct out *o, uint32_t id, const struct meter_sheet *sheet, uint32_t sheets)
@@ -161,7 +219,8 @@ void meter_text_write(FILE *f, enum meter_format format, const struct meter_shee
         if (id != METER_ID_LEFT_OUT)
             row_write(&o, id, sheet, sheets);
     head_write(&o, last);
-    line_write(f, last, "", "", NAN, o.left_out);
+    line_write(&o, last, "", "", NAN, o.left_out);
     if (format == METER_OPEN)
-        fputs("# EOF\n", f);
+        add(&o, "# EOF\n");
+    flush(&o);
 }
