@@ -49,15 +49,22 @@ struct phase {
 static int phases_run(struct bench_load *l, struct bench_out *out, const struct phase *p,
                       size_t count, struct err *e)
 {
+    char name[96];
     int rc = 0;
     for (; count > 0 && rc == 0; count--, p++) {
         uint64_t began = time_monotonic_ns();
+        double cpu = bench_server_cpu(&l->server);
         rc = bench_load_run(l, p->pushes, p->pulls, p->seconds, e);
         if (rc == 0)
             rc = bench_load_rest(l, e);
-        if (rc == 0 && p->name != NULL)
-            bench_figure(out, p->name, (double)l->answered * BENCH_KEYS / bench_since(began), 0,
-                         "keys/s");
+        if (rc != 0 || p->name == NULL)
+            continue;
+        double keys = (double)l->answered * BENCH_KEYS;
+        bench_figure(out, p->name, keys / bench_since(began), 0, "keys/s");
+        (void)snprintf(name, sizeof name, "%s_cpu_ns", p->name);
+        if (l->answered > 0)
+            bench_figure(out, name, (bench_server_cpu(&l->server) - cpu) / keys * 1e9, 1,
+                         "ns a key");
     }
     return rc;
 }

@@ -44,7 +44,7 @@ def checkpoint_recovery_and_restore_are_measured(space):
 
 def pull_push_and_training_are_measured(space):
     f = bench(space, "--only", "memory,train", "--rows", "100000", "--seconds", "1", "--train-rows", "3000")
-    assert all(f[name] > 0 for name in ("pull_w1", "pull_w4", "push_memory_w1", "push_memory_w4")), f
+    assert all(f[name] > 0 and 1 < f[name + "_cpu_ns"] < 1e5 for name in ("pull_w1", "pull_w4", "push_memory_w1", "push_memory_w4")), f
     assert all(f[name] > 0 for name in ("train_deepfm", "eval_deepfm", "predict_deepfm")), f
     assert (space / "bench/scores.csv").read_text().count("\n") >= 3000
 
