@@ -274,6 +274,7 @@ static bool take(struct http *h)
         if (open_count(h) == HTTP_CONNECTIONS)
             oldest_end(h);                                                        // 4
         (void)MHD_add_connection(h->daemon, fd, (struct sockaddr *)&from, bytes); /* takes fd */
+        (void)MHD_run(h->daemon); /* libmicrohttpd 1.0 only notes a connection until it runs */
     }
     return true;
 }
