@@ -181,6 +181,11 @@ const char *backend_kernel(const struct backend *b)
     return b->ops->kernel();
 }
 
+bool backend_memory(const struct backend *b, uint64_t *taken, uint64_t *all)
+{
+    return b->ops->memory != NULL && b->ops->memory(taken, all);
+}
+
 const char *backend_about(const struct backend *b)
 {
     const char *text = NULL;

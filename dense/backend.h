@@ -25,6 +25,10 @@ const char *backend_kernel(const struct backend *b);
 const char *backend_about(const struct backend *b);
 /* true: a device computes the steps; false: the thread that waits for them does. */
 bool backend_is_device(const struct backend *b);
+/* Bytes of the device's memory that all processes have taken, and all that it has, at the end of
+ * the first step after the last call. Asks the device nothing itself. False: not known yet, or the
+ * memory is the host's. Any thread. */
+bool backend_memory(const struct backend *b, uint64_t *taken, uint64_t *all);
 /* Host memory that the device reads and writes at full speed (pinned); plain memory on the CPU.
  * 64-byte aligned; NULL: out of memory. May be freed on any thread, before the backend is unloaded.
  * b may be NULL: plain memory. */

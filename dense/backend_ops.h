@@ -2,7 +2,7 @@
  * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
- * shoal_backend_v6, which gives its table of functions. It is loaded with dlopen, so that the
+ * shoal_backend_v7, which gives its table of functions. It is loaded with dlopen, so that the
  * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
  * (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -31,8 +31,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 6u /* the version of struct backend_ops; a module of another one is refused */
-#define BACKEND_SYMBOL "shoal_backend_v6"
+#define BACKEND_ABI 7u /* the version of struct backend_ops; a module of another one is refused */
+#define BACKEND_SYMBOL "shoal_backend_v7"
 
 struct stream;
 
@@ -172,6 +172,10 @@ struct backend_ops {
     const char *(*about)(void);
     /* after loading: UNAVAILABLE when there is no device to work on. NULL: there always is */
     int (*probe)(struct err *e);
+    /* Bytes of the device's memory that all processes have taken, and all that it has, when a
+     * stream was first awaited after the last call. Asks the device nothing itself. False: not
+     * known yet. Any thread. NULL: its memory is the host's */
+    bool (*memory)(uint64_t *taken, uint64_t *all);
     bool host;      /* the backend's memory is the host's */
     bool exact;     /* for checkers of memory: each array is allocated by itself, at its size */
     uint32_t range; /* examples that should go through the layers together; 0: all */

@@ -40,6 +40,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct meter_times;
+
 struct engine;
 struct json;
 
@@ -468,13 +470,20 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out);
 /* Figures of the disk's part: the journal's files, and the row store (struct store_space,
  * store_load). All 0 without a folder. Cheap. */
 struct engine_disk_stats {
-    uint64_t syncs, sync_ns; /* syncs of the journal beside the loop, and their time, summed */
-    uint64_t segments;       /* files of the journal with records that are not trimmed */
+    /* borrowed: syncs of the journal beside the loop, and batches written to the store, by their
+     * time */
+    const struct meter_times *sync_times, *write_times;
+    uint64_t syncs;    /* of sync_times */
+    bool syncing;      /* a further one runs */
+    uint64_t segments; /* files of the journal with records that are not trimmed */
     uint64_t large, small, memory, readers;
     uint64_t flushes, compactions, pending, slowed;
     bool stopped;
 };
 void engine_disk_stats_get(const struct engine *g, struct engine_disk_stats *out);
+/* Asks the file system of the folder: its free bytes, and with how few of them pushes are refused.
+ * False: there is no folder, or the system does not tell. */
+bool engine_disk_free(const struct engine *g, uint64_t *left, uint64_t *least);
 
 /* Writes images and trims as the journal grows; the shard calls it after each drained batch. Cheap
  * when there is nothing to do. */

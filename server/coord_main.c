@@ -315,6 +315,8 @@ static void figures_fire(struct env_timer *timer)
         meter_put(sheet, LEADS, d->coord != NULL, NULL);
         if (d->coord != NULL)
             coord_gauges_put(d->coord, sheet);
+        struct net_refused refused[NET_REFUSED_MOST];
+        meter_put(sheet, REFUSED_KEYS, net_refused(d->net, refused), NULL);
         board_publish(
             d->board, 0, ready,
             text_if(!ready, "it does not lead, and does not know which coordinator does"));

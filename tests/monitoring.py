@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """monitoring.py: deploy/monitoring fits the table of metrics: every query of rules and dashboard names metrics, and labels of them, that a daemon tells;
-each alert has a case that fires it, one that does not, and a paragraph in the manual; the scrape job asks the ports of the packages' files; promtool, where
-it is, checks rules, cases and scrape job. Control: a metric, a label, a case, a paragraph and a port that are missing are found."""
+each alert has a case that fires it, one that does not, both with values of all its metrics, and a paragraph in the manual; the scrape job asks the ports of
+the packages' files; promtool, where it is, checks rules, cases and scrape job. Control: a metric, a label, a case, a case that proves nothing, a paragraph
+and a port that are missing are found."""
 import json
 import pathlib
 import re
@@ -44,13 +45,25 @@ def scrape_faults(scrape):
         ["the scrape job is not called shoal"] * ("job_name: shoal\n" not in scrape)
 
 
+def case_faults(alert, query, kind, cases):
+    """The case asks for this alert, expects some or none, and has a value of each metric that the alert looks at."""
+    text = "".join(re.findall(rf"^  - name: {alert} {kind}\n((?:    .*\n)*)", cases, re.M))
+    if not text:
+        return [f"{alert}: no case that {kind}"]
+    asked, none = re.findall(r"alertname: (\w+)", text), "exp_alerts: []" in text
+    faults = [f"{alert}: the case that {kind} asks for {', '.join(asked)}"] * (asked != [alert])
+    faults += [f"{alert}: the case that {kind} expects the contrary"] * (none == (kind == "fires"))
+    given = set(re.findall(r"series: '(\w+)", text))
+    return faults + [f"{alert}: the case that {kind} has no {name}" for name in re.findall(r"\b(?:shoal|process)_\w+|\bup\b", query) if name not in given]
+
+
 def faults_of(rules, cases, dashboard, page, scrape):
     metrics, faults = table(), scrape_faults(scrape)
     alerts = re.findall(r"- alert: (\w+)\n +expr: (.*)", rules)
     for alert, query in alerts:
         faults += query_faults(alert, query, metrics)
         for kind in ("fires", "does not fire"):
-            faults += [f"{alert}: no case that {kind}"] * (f"- name: {alert} {kind}\n" not in cases)
+            faults += case_faults(alert, query, kind, cases)
         faults += [f"{alert}: no paragraph in the manual"] * (f"\n**{alert}.** " not in page)
     for panel in json.loads(dashboard)["panels"]:
         for target in panel["targets"]:
@@ -74,6 +87,9 @@ def promtool_faults():
 
 PLANTED = [(0, "shoal_loop_silent_seconds", "shoal_loops_silent_seconds"), (0, 'reason="NOT_FINITE"', 'why="NOT_FINITE"'),
            (1, "- name: ShoalDiskShort fires\n", "- name: ShoalDisk fires\n"), (1, "- name: ShoalDiskShort does not fire\n", "- name: none\n"),
+           (1, "alertname: ShoalDiskShort", "alertname: ShoalDiskHangs"), (1, "exp_alerts: []", "exp_alerts:\n          - exp_labels: {severity: warning}"),
+           (1, "series: 'shoal_disk_short", "series: 'shoal_disk_bytes"), (1, "        exp_alerts:\n          - exp_labels: {severity: critical, shard: b/0}\n",
+                                                                           "        exp_alerts: []\n"),
            (2, "shoal_job_logloss", "shoal_job_loss"), (2, "{{stage}}", "{{step}}"), (3, "**ShoalNoProgress.**", "**ShoalProgress.**"), (4, ":9466", ":9467"), (4, "job_name: shoal", "job_name: all")]
 
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-const struct backend_ops *shoal_backend_v6(void);
+const struct backend_ops *shoal_backend_v7(void);
 
 static struct backend_ops ops = {
     .abi = BACKEND_ABI,
@@ -12,6 +12,7 @@ static struct backend_ops ops = {
     .kernel = device_kernel,
     .about = device_about,
     .probe = device_probe,
+    .memory = device_memory,
     .host = false,
     .range = 0,
     .granule = 128, /* rows that one tile of a matrix product covers */
@@ -31,7 +32,7 @@ static struct backend_ops ops = {
 };
 
 /* Called once, by backend_load, right after dlopen. It touches no device; probe does. */
-const struct backend_ops *shoal_backend_v6(void)
+const struct backend_ops *shoal_backend_v7(void)
 {
     const char *exact = getenv("SHOAL_CUDA_EXACT");
     cuda_exact = ops.exact = exact != NULL && *exact && *exact != '0';

@@ -28,6 +28,9 @@ const char *device_library(void);
  * /usr/local/cuda/lib64/libcublasLt.so.13". */
 const char *device_about(void);
 
+/* backend_ops.memory. */
+bool device_memory(uint64_t *taken, uint64_t *all);
+
 /* s->spec is set before the call. UNAVAILABLE, INTERNAL, NOMEM. */
 int device_open(struct stream *s, struct err *e);
 void device_close(struct stream *s);

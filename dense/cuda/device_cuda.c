@@ -3,6 +3,7 @@
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -249,6 +250,29 @@ void device_close(struct stream *s)
     s->device = NULL;
 }
 
+/* What the device said last of its memory, 0: nothing yet; and whether it is to be asked again. */
+static atomic_uint_least64_t memory_taken, memory_all;
+static atomic_bool memory_wanted = true;
+
+/* After a wait, so that the question delays no work. */
+static void memory_look(void)
+{
+    size_t left, size;
+    if (!atomic_exchange(&memory_wanted, false) ||
+        CUDA_TELL(NULL, cudaMemGetInfo(&left, &size)) != 0)
+        return; /* a lost device shows in the next call as well */
+    atomic_store(&memory_taken, size - left);
+    atomic_store(&memory_all, size);
+}
+
+bool device_memory(uint64_t *taken, uint64_t *all)
+{
+    *taken = atomic_load(&memory_taken);
+    *all = atomic_load(&memory_all);
+    atomic_store(&memory_wanted, true);
+    return *all > 0;
+}
+
 void device_wait(struct stream *s)
 {
     struct err e;
@@ -256,6 +280,8 @@ void device_wait(struct stream *s)
         /* a failed stream too: its queued work may still write to its memory */
         thread_enter(&e) == 0)
         CUDA(s, cudaStreamSynchronize(s->device->stream));
+    if (!stream_failed(s))
+        memory_look();
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -101,6 +101,12 @@ const char *device_library(void)
     return "the stand-in";
 }
 
+bool device_memory(uint64_t *taken, uint64_t *all)
+{
+    device_host_memory_size(taken, all);
+    return true;
+}
+
 const char *device_about(void)
 {
     return "no device: the host's memory and loops, for tests";

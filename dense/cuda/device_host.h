@@ -14,6 +14,8 @@
 
 /* 256-byte aligned; NULL: the range is full. */
 void *device_host_memory_alloc(size_t bytes);
+/* The bytes in use, and those that there are. */
+void device_host_memory_size(uint64_t *taken, uint64_t *size);
 void device_host_memory_free(void *p);
 void device_host_memory_open(void);
 void device_host_memory_close(void);

@@ -50,6 +50,7 @@ struct pinned {
 static struct {
     pthread_mutex_t lock;
     char *stretch;
+    size_t taken;            /* of pieces in use */
     size_t used, open_bytes; /* bytes from the front: ever handed out; open */
     uint32_t open;           /* streams that are running */
     struct piece *piece;     /* (count), by address */
@@ -156,6 +157,7 @@ void *device_host_memory_alloc(size_t bytes)
         if (all.free[bits] > 0)
             all.free[bits] = got->next;
         got->bytes = MAX(bytes, 1);
+        all.taken += got->bytes;
         FORBID(got->at, (size_t)1 << bits);
         ALLOW(got->at, got->bytes);
     }
@@ -175,11 +177,20 @@ void device_host_memory_free(void *p)
     if (given->bytes >= LARGE)
         must(madvise(given->at, given->bytes / PAGE * PAGE, MADV_DONTNEED) == 0,
              "cudahost: giving memory back");
+    all.taken -= given->bytes;
     given->bytes = 0;
     given->next = all.free[given->bits];
     all.free[given->bits] = (uint32_t)(given - all.piece) + 1;
     FORBID(given->at, (size_t)1 << given->bits);
     pthread_mutex_unlock(&all.lock);
+}
+
+void device_host_memory_size(uint64_t *taken, uint64_t *size)
+{
+    pthread_mutex_lock(&all.lock);
+    *taken = all.taken;
+    pthread_mutex_unlock(&all.lock);
+    *size = STRETCH_BYTES;
 }
 
 void device_host_memory_open(void)

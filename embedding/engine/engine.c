@@ -187,7 +187,10 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
 
 void engine_disk_stats_get(const struct engine *g, struct engine_disk_stats *out)
 {
-    *out = (struct engine_disk_stats){.syncs = g->syncs, .sync_ns = g->sync_ns};
+    *out = (struct engine_disk_stats){.sync_times = &g->sync_times,
+                                      .write_times = &g->write_times,
+                                      .syncs = g->syncs,
+                                      .syncing = g->syncing};
     if (g->journal != NULL)
         out->segments = journal_segment_count(g->journal);
     if (g->store == NULL)
@@ -203,6 +206,11 @@ void engine_disk_stats_get(const struct engine *g, struct engine_disk_stats *out
     out->pending = load.pending;
     out->slowed = load.slowed;
     out->stopped = load.stopped;
+}
+
+bool engine_disk_free(const struct engine *g, uint64_t *left, uint64_t *least)
+{
+    return g->journal != NULL && space_left(g, left, least);
 }
 
 /* ---- opening and closing ---- */

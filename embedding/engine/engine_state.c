@@ -290,7 +290,7 @@ static void sync_done(struct offload *w)
     if (w->cancelled)
         return;
     g->syncs++;
-    g->sync_ns += w->env.ran_ns;
+    meter_time(&g->sync_times, w->env.ran_ns);
     if (rc != 0) {
         engine_fail(g, &e);
         return;

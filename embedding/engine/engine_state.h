@@ -12,6 +12,7 @@
 #include "embedding/rows/mark.h"
 #include "embedding/rows/run.h"
 #include "embedding/store.h"
+#include "proto/meter/meter.h"
 
 /* A table and the state of its tablets. The three sequences (tablets): `changed`: the last record
  * that the tablet took; `written`: that of the image last handed to the store; `durable`: that of
@@ -260,7 +261,8 @@ struct engine {
     struct env_timer reload_timer; /* for a reload or a restore */
     uint32_t reload_rows;          /* approximate rows of a step */
     uint64_t replayed, recovered_ns;
-    uint64_t syncs, sync_ns; /* engine_disk_stats */
+    struct meter_times sync_times, write_times; /* engine_disk_stats */
+    uint64_t syncs;
 };
 
 /* engine_state.c */

@@ -301,6 +301,8 @@ static void flush_done(struct offload *w)
     if (f->flush)
         /* closes its files; f->status has a failure */
         journal_sync_end(g->journal, &f->sync, &ignored);
+    if (!w->cancelled)
+        meter_time(&g->write_times, w->env.ran_ns);
     if (w->cancelled || f->status != 0) {
         free(g->flush.control);
         g->flush.control = NULL;

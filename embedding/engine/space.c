@@ -166,8 +166,7 @@ static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
     return space_free_least((uint64_t)fs->f_blocks * fs->f_frsize);
 }
 
-/* Free bytes of the file system; false: unknown, a write will show it. */
-static bool ask_disk(const struct engine *g, uint64_t *left, uint64_t *least)
+bool space_left(const struct engine *g, uint64_t *left, uint64_t *least)
 {
     struct statvfs fs;
     if (statvfs(g->dir, &fs) != 0)
@@ -435,7 +434,7 @@ static void reclaim_begin(struct engine *g)
 static void say(struct engine *g, enum space_short now)
 {
     uint64_t left = 0, least = 0;
-    bool known = ask_disk(g, &left, &least);
+    bool known = space_left(g, &left, &least);
     if (now == SPACE_ENOUGH)
         log_event(PUSHES_AGAIN, g->dir, "%s: there is room on the disk again; pushes are taken",
                   g->dir);
@@ -458,7 +457,7 @@ static void judge(struct engine *g)
     enum space_short now = SPACE_ENOUGH;
     if (over(g, s->refusing == SPACE_BOUND ? g->options.disk / 32 : 0))
         now = SPACE_BOUND;
-    if (now == SPACE_ENOUGH && ask_disk(g, &left, &least) && left < least)
+    if (now == SPACE_ENOUGH && space_left(g, &left, &least) && left < least)
         now = SPACE_DISK;
     if (now == s->refusing)
         return;
@@ -489,7 +488,7 @@ static int refuse(const struct engine *g, struct err *e)
                        " are kept for rewriting rows; drop checkpoints that are on this disk, "
                        "raise `disk` or add a server",
                        g->dir, space_taken(g), g->options.disk, kept(g));
-    (void)ask_disk(g, &left, &least);
+    (void)space_left(g, &left, &least);
     return err_set(e, SHOAL_E_NO_SPACE,
                    "the disk under %s is nearly full: %" PRIu64
                    " bytes are free, the watermark is %" PRIu64 "; free some space or add a server",
@@ -525,7 +524,7 @@ int space_check_for(const struct engine *g, uint64_t bytes, const char *what, st
             " bytes of `disk`, and %" PRIu64
             " are kept for rewriting rows; drop checkpoints that are on this disk or raise `disk`",
             what, bytes, g->dir, space_taken(g), g->options.disk, kept(g));
-    if (ask_disk(g, &left, &least) && (left < least || left - least < bytes))
+    if (space_left(g, &left, &least) && (left < least || left - least < bytes))
         return err_set(e, SHOAL_E_NO_SPACE,
                        "%s needs %" PRIu64 " bytes; the disk under %s has %" PRIu64
                        " free, of which %" PRIu64 " are the watermark; free some space",
@@ -538,7 +537,7 @@ bool space_batch(struct engine *g, uint64_t bytes)
     struct space *s = &g->space;
     uint64_t left, least;
     bool bound = g->options.disk > 0 && space_taken(g) + bytes > g->options.disk;
-    bool full = ask_disk(g, &left, &least) && left < least / 2 + bytes;
+    bool full = space_left(g, &left, &least) && left < least / 2 + bytes;
     if (s->stopped && !bound && !full)
         log_warn("%s: rows are written again", g->dir);
     if (!s->stopped && (bound || full))

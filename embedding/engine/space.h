@@ -50,6 +50,9 @@ void space_add(struct engine *g, uint64_t bytes);
 void space_look(struct engine *g);
 /* Bytes in use, as far as known; 0 without a folder. */
 uint64_t space_taken(const struct engine *g);
+/* Free bytes of the file system, and with how few pushes are refused; false: unknown, a write will
+ * show it. */
+bool space_left(const struct engine *g, uint64_t *left, uint64_t *least);
 /* True when everything must be written to reclaim space; flush.c writes. */
 bool space_reclaiming(const struct engine *g);
 /* All is written and durable, and no batch is in flight: continues to reclaim. */

@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/err.h"
 #include "proto/base/minmax.h"
 
 #include <math.h>
@@ -37,6 +38,17 @@ uint32_t meter_cell(uint64_t value)
     if (value <= 1)
         return (uint32_t)value;
     return MIN(65 - (uint32_t)__builtin_clzll(value - 1), METER_CELLS - 1);
+}
+
+const char *meter_reason(uint32_t i)
+{
+    static const char *const name[METER_REASONS] = {
+#define X(name, wire, status, text) [wire] = #name,
+        SHOAL_ERR_MAP(X)
+#undef X
+    };
+    SHOAL_ASSERT(i < METER_REASONS);
+    return name[i];
 }
 
 void meter_clear(struct meter_sheet *s)

@@ -60,6 +60,11 @@ double meter_bound(const struct meter_row *row, uint32_t cell);
 /* The cell of a whole number in the second kind. */
 uint32_t meter_cell(uint64_t value);
 
+/* The label of a refusal: the name of error -i, as "BUSY"; NULL: there is no such error. i below
+ * METER_REASONS. */
+#define METER_REASONS 32u
+const char *meter_reason(uint32_t i);
+
 /* ---- sheets ---- */
 
 struct meter_sample {

@@ -70,8 +70,8 @@
     /* a shard: rows */ \
     X(ROWS, GAUGE, "shoal_rows", "", "shard,space,table,tier", "s", \
       "Rows, tier: memory, store") \
-    X(ROW_BYTES, GAUGE, "shoal_row_bytes", "bytes", "shard,space,table", "s", \
-      "Memory of the rows in memory") \
+    X(ROW_BYTES, GAUGE, "shoal_row_bytes", "bytes", "shard,space,table,tier", "s", \
+      "Bytes of these rows: key, weights and optimizer's state") \
     X(TABLE_KEYS, COUNTER, "shoal_table_keys", "", "shard,space,table,rule", "s", \
       "Keys by rule: admitted, not_admitted, blocked, clipped, aged, expired, evicted") \
     X(TABLETS, GAUGE, "shoal_tablets", "", "shard,state", "s", \
@@ -93,6 +93,10 @@
       "Bytes of the shard's folder and of parts of checkpoints beside it") \
     X(DISK_BUDGET, GAUGE, "shoal_disk_budget_bytes", "bytes", "shard", "s", \
       "The shard's part of `disk`; 0: no bound") \
+    X(DISK_FREE, GAUGE, "shoal_disk_free_bytes", "bytes", "shard", "s", \
+      "Free bytes of the file system with the shard's folder") \
+    X(DISK_FREE_LEAST, GAUGE, "shoal_disk_free_least_bytes", "bytes", "shard", "s", \
+      "With fewer free bytes pushes are refused: `disk_free`, or its default for this disk") \
     X(DISK_SHORT, GAUGE, "shoal_disk_short", "", "shard", "s", \
       "1: pushes are refused for lack of disk") \
     X(JOURNAL, GAUGE, "shoal_journal_bytes", "bytes", "shard", "s", \
@@ -109,16 +113,18 @@
       "Records that a loss of power could take") \
     X(FLUSH_AGE, GAUGE, "shoal_flush_age_seconds", "seconds", "shard", "s", \
       "For how long rows have waited for a write to the store; 0: none wait") \
-    X(SYNCS, COUNTER, "shoal_journal_syncs", "", "shard", "s", \
+    X(SYNC_SECONDS, HISTOGRAM, "shoal_journal_sync_seconds", "seconds", "shard", "s", \
       "Syncs of the journal beside the loop") \
-    X(SYNC_SECONDS, COUNTER, "shoal_journal_sync_seconds", "seconds", "shard", "s", \
-      "Their time, summed") \
+    X(SYNC_AGE, GAUGE, "shoal_journal_sync_age_seconds", "seconds", "shard", "s", \
+      "For how long the sync at hand has run; 0: none does, or for less than a second") \
     X(SEGMENTS, GAUGE, "shoal_journal_segments", "", "shard", "s", \
       "Files of the journal with records that a start may read") \
     X(STORE_BYTES, GAUGE, "shoal_store_bytes", "bytes", "shard,part", "s", \
       "The row store's files, part: values (written once), tables (merged at times)") \
     X(STORE_MEMORY, GAUGE, "shoal_store_memory_bytes", "bytes", "shard,part", "s", \
       "The row store's memory, part: unwritten, readers (indexes and filters of its files)") \
+    X(STORE_SECONDS, HISTOGRAM, "shoal_store_write_seconds", "seconds", "shard", "s", \
+      "Writes to the row store of a batch of rows, with what they wait for compactions") \
     X(STORE_WORK, GAUGE, "shoal_store_work", "", "shard,kind", "s", \
       "Work of the row store that runs now, kind: flush, compaction") \
     X(STORE_PENDING, GAUGE, "shoal_store_pending_bytes", "bytes", "shard", "s", \
@@ -142,6 +148,14 @@
       "Since the shard's copy on that server was last heard") \
     X(COPIES, GAUGE, "shoal_copies", "", "shard,state", "c", \
       "With replicas: copies of a shard, state: wanted, in_sync") \
+    X(REFUSED_SHARDS, GAUGE, "shoal_refused_shards", "", "", "c", \
+      "Shards that beat and are not taken; `shoal doctor --cluster` says why") \
+    X(REFUSED_KEYS, GAUGE, "shoal_refused_keys", "", "", "c", \
+      "Keys that were shown in the last 15 s and are not in the allow-list, 16 at most") \
+    X(COORD_REFUSALS, COUNTER, "shoal_coordinator_refusals", "", "reason", "c", \
+      "Requests that it refused, reason: the error's name, as DENIED, AGAIN") \
+    X(LEASE, GAUGE, "shoal_lease_seconds", "seconds", "", "c", \
+      "After this silence a shard or a worker counts as gone") \
     X(PROBLEMS, GAUGE, "shoal_problems", "", "", "c", \
       "Sentences on what is wrong, as `shoal status` shows them") \
     X(IDLE, GAUGE, "shoal_idle_workers", "", "", "c", \
@@ -183,6 +197,8 @@
       "Workers of the job") \
     X(WORKERS_WANTED, GAUGE, "shoal_job_workers_wanted", "", "space,job", "c", \
       "Workers that the job asked for") \
+    X(WORKER_SILENT, GAUGE, "shoal_job_worker_silent_seconds", "seconds", "space,job", "c", \
+      "Since the worker that has been silent longest was heard; its lease is shoal_lease_seconds") \
     X(WORKER_DEATHS, COUNTER, "shoal_job_worker_deaths", "", "space,job", "c", \
       "Workers whose lease ran out") \
     X(JOB_RESTARTS, COUNTER, "shoal_job_shard_restarts", "", "space,job", "c", \
@@ -197,6 +213,8 @@
       "Checkpoints, result: made, failed") \
     X(CHECKPOINT_AGE, GAUGE, "shoal_checkpoint_age_seconds", "seconds", "space,job", "c", \
       "Age of the newest checkpoint") \
+    X(CHECKPOINT_SINCE, GAUGE, "shoal_checkpoint_since_seconds", "seconds", "space,job", "c", \
+      "While a job trains that makes some by itself: since its newest, or since it began") \
     X(CHECKPOINT_EVERY, GAUGE, "shoal_checkpoint_every_seconds", "seconds", "space,job", "c", \
       "checkpoint.every_minutes of the job; 0: not by time") \
     X(CHECKPOINT_SECONDS, GAUGE, "shoal_checkpoint_duration_seconds", "seconds", "space,job,part", \
@@ -224,6 +242,16 @@
       "Time of its lanes by what they waited for: read, pull, compute, push, wait") \
     X(BUSY_SECONDS, COUNTER, "shoal_worker_busy_seconds", "seconds", "space,job,stage", "w", \
       "Work on batches, which overlap, by stage: file, parse, pull, compute, push") \
+    X(STEP_SECONDS, HISTOGRAM, "shoal_worker_step_seconds", "seconds", "space,job", "w", \
+      "Forward and backward of a batch, on the processor or the device") \
+    X(GRADIENT_AGE, HISTOGRAM, "shoal_worker_gradient_age_seconds", "seconds", "space,job", "w", \
+      "Training batches by staleness in time: from the answer to a pull to that to its push") \
+    X(LANE_AGE, GAUGE, "shoal_lane_gradient_age_seconds", "seconds", "space,job,lane", "w", \
+      "The same of the newest batch of each lane that it holds") \
+    X(DEVICE_MEMORY, GAUGE, "shoal_device_memory_bytes", "bytes", "", "w", \
+      "Memory of the GPU that all its processes have taken; not told without a GPU") \
+    X(DEVICE_MEMORY_LIMIT, GAUGE, "shoal_device_memory_limit_bytes", "bytes", "", "w", \
+      "Memory of the GPU") \
     X(WORKER_ABSENCE, GAUGE, "shoal_worker_unanswered_seconds", "seconds", "", "w", \
       "Age of the oldest request that a server has not answered")
 /* clang-format on */

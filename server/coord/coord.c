@@ -39,6 +39,14 @@
 
 /* ---- the operator ---------------------------------------------------------------------------- */
 
+/* Refuses the request. */
+static void refuse(struct coord *c, peer_t from, const struct wire *w, int rc, const char *text)
+{
+    SHOAL_ASSERT(rc < 0 && -rc < (int)COORD_REASONS);
+    c->refused_as[-rc]++;
+    coord_send(&c->fleet, from, wire_refusal(w, rc, "%s", text));
+}
+
 static void request_of(struct coord *c, peer_t from, const struct env_who *who,
                        const struct wire *w, const struct msg *m);
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
@@ -424,7 +432,7 @@ static void request_of(struct coord *c, peer_t from, const struct env_who *who,
         return;
     audit(c, &a, rc);
     if (rc != 0)
-        coord_send(&c->fleet, from, wire_refusal(w, rc, "%s", a.e.text));
+        refuse(c, from, w, rc, a.e.text);
     else if (a.frame != NULL)
         (void)coord_send_frame(&c->fleet, from, &a.reply, a.frame, a.frame_bytes);
     else if (!a.silent)
@@ -462,7 +470,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
     if (rc != 0) {
         log_debug("a message is refused: %s", e.text);
         if (w.type != WIRE_TYPE_NONE && !w.reply && !c->fleet.stopping)
-            coord_send(&c->fleet, from, wire_refusal(&w, rc, "%s", e.text));
+            refuse(c, from, &w, rc, e.text);
     } else if (c->fleet.fatal == 0 && w.reply) {
         on_reply(c, from, &w, m);
     } else if (c->fleet.fatal == 0 && !c->fleet.stopping) {

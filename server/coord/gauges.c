@@ -23,6 +23,8 @@
 
 #define NS 1e-9
 
+_Static_assert(COORD_REASONS == METER_REASONS, "each count has a name");
+
 /* ---- the fleet ---- */
 
 static uint64_t silent_ns(const struct coord_fleet *f, const struct coord_shard *s)
@@ -59,6 +61,22 @@ static void followers_put(const struct coord_fleet *f, struct meter_sheet *out)
     }
 }
 
+/* A reason that never occurred has no series, but that of an alert does. */
+static void refusals_put(const struct coord *c, struct meter_sheet *out)
+{
+    for (uint32_t i = 0; i < METER_REASONS; i++)
+        if (meter_reason(i) != NULL && (c->refused_as[i] > 0 || i == -SHOAL_E_DENIED))
+            meter_put(out, COORD_REFUSALS, (double)c->refused_as[i], meter_reason(i), NULL);
+}
+
+static uint32_t strangers(const struct coord_fleet *f)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->cluster.strangers; i++)
+        count += coord_cluster_stranger_heard(f, &f->cluster.stranger[i]);
+    return count;
+}
+
 static void fleet_put(struct coord *c, struct meter_sheet *out)
 {
     const struct coord_fleet *f = &c->fleet;
@@ -71,6 +89,9 @@ static void fleet_put(struct coord *c, struct meter_sheet *out)
     for (uint32_t t = 0; m->kind != MOVES_NONE && t < MIN(m->tablets, f->cluster.tablets); t++)
         left += m->goal[t] != f->cluster.shard_of[t];
     meter_put(out, SHARDS_WANTED, coord_member_count(&f->members), NULL);
+    meter_put(out, REFUSED_SHARDS, strangers(f), NULL);
+    meter_put(out, LEASE, (double)coord_fleet_lease_ns(f) * NS, NULL);
+    refusals_put(c, out);
     meter_put(out, PROBLEMS, (double)json_count(problems), NULL);
     meter_put(out, IDLE, (double)json_count(idle), NULL);
     meter_put(out, MOVES_LEFT, (double)left, NULL);
@@ -134,6 +155,9 @@ static void checkpoints_put(const struct coord_job *j, struct meter_sheet *out)
         return;
     meter_put(out, CHECKPOINTS, k->list->made, space, name, "made", NULL);
     meter_put(out, CHECKPOINTS, k->list->failed, space, name, "failed", NULL);
+    if (j->at.phase == PHASE_TRAIN && k->last_ns != 0)
+        meter_put(out, CHECKPOINT_SINCE, (double)(env_now_ns(j->fleet->env) - k->last_ns) * NS,
+                  space, name, NULL);
     meter_put(out, CHECKPOINT_EVERY, j->spec.checkpoint.every_minutes * 60, space, name, NULL);
     if (coord_checkpoint_age(j, &age_ns))
         meter_put(out, CHECKPOINT_AGE, (double)age_ns * NS, space, name, NULL);
@@ -159,6 +183,10 @@ static void workers_put(const struct coord_job *j, struct meter_sheet *out)
                 {"wait", w.wait_s}};
     for (size_t i = 0; i < sizeof time / sizeof time[0]; i++)
         meter_put(out, JOB_LANE_SECONDS, time[i].seconds, space, name, time[i].stage, NULL);
+    uint64_t now_ns = env_now_ns(j->fleet->env), beat_ns = now_ns;
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        beat_ns = MIN(beat_ns, j->workers.worker[i].beat_ns);
+    meter_put(out, WORKER_SILENT, (double)(now_ns - beat_ns) * NS, space, name, NULL);
     meter_put(out, WORKERS, j->workers.count, space, name, NULL);
     meter_put(out, WORKERS_WANTED, j->at.workers_wanted, space, name, NULL);
     meter_put(out, WORKER_DEATHS, j->at.worker_deaths, space, name, NULL);

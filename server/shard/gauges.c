@@ -10,12 +10,6 @@
 /* Tables belong to one space until there are several. */
 #define SPACE "default"
 
-static const char *const refusal_name[SHARD_REFUSALS] = {
-#define X(name, wire, status, text) [wire] = #name,
-    SHOAL_ERR_MAP(X)
-#undef X
-};
-
 static void requests_put(const struct shard *s, struct meter_sheet *out)
 {
     static const char *const op[] = {[HEAT_PULL] = "pull", [HEAT_PUSH] = "push"};
@@ -48,13 +42,13 @@ static void requests_put(const struct shard *s, struct meter_sheet *out)
 /* A reason that never occurred has no series, but those that alerts ask for do. */
 static void refusals_put(const struct shard *s, struct meter_sheet *out)
 {
-    for (uint32_t i = 0; i < SHARD_REFUSALS; i++) {
+    for (uint32_t i = 0; i < METER_REASONS; i++) {
+        const char *reason = meter_reason(i);
         const int status = -(int)i;
         bool asked = status == SHOAL_E_BUSY || status == SHOAL_E_NO_SPACE ||
                      status == SHOAL_E_NOT_FINITE || status == SHOAL_E_DENIED;
-        if (refusal_name[i] != NULL && (asked || s->counts.refused_as[i] > 0))
-            meter_put(out, REFUSALS, (double)s->counts.refused_as[i], s->name, refusal_name[i],
-                      NULL);
+        if (reason != NULL && (asked || s->counts.refused_as[i] > 0))
+            meter_put(out, REFUSALS, (double)s->counts.refused_as[i], s->name, reason, NULL);
     }
 }
 
@@ -84,7 +78,10 @@ static void table_put(const struct shard *s, const struct table *t, struct meter
                 {"evicted", c.evicted}};
     meter_put(out, ROWS, (double)SAT_SUB(rows, cold), s->name, SPACE, name, "memory", NULL);
     meter_put(out, ROWS, (double)cold, s->name, SPACE, name, "store", NULL);
-    meter_put(out, ROW_BYTES, (double)table_row_bytes(t), s->name, SPACE, name, NULL);
+    meter_put(out, ROW_BYTES, (double)(SAT_SUB(rows, cold) * table_row_bytes(t)), s->name, SPACE,
+              name, "memory", NULL);
+    meter_put(out, ROW_BYTES, (double)(cold * table_row_bytes(t)), s->name, SPACE, name, "store",
+              NULL);
     for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++)
         meter_put(out, TABLE_KEYS, (double)rule[i].count, s->name, SPACE, name, rule[i].name, NULL);
 }
@@ -110,13 +107,17 @@ static void budgets_put(const struct shard *s, const struct engine_stats *g,
                         struct meter_sheet *out)
 {
     const struct engine_options *o = &s->options.engine;
-    uint64_t synced = engine_synced(s->engine);
+    uint64_t synced = engine_synced(s->engine), left, least;
     meter_put(out, MEMORY, (double)g->memory_bytes, s->name, NULL);
     meter_put(out, MEMORY_BUDGET, (double)o->memory, s->name, NULL);
     meter_put(out, MEMORY_SHORT, g->memory_short, s->name, NULL);
     meter_put(out, DISK, (double)g->disk_bytes, s->name, NULL);
     meter_put(out, DISK_BUDGET, (double)o->disk, s->name, NULL);
     meter_put(out, DISK_SHORT, g->disk_short, s->name, NULL);
+    if (engine_disk_free(s->engine, &left, &least)) {
+        meter_put(out, DISK_FREE, (double)left, s->name, NULL);
+        meter_put(out, DISK_FREE_LEAST, (double)least, s->name, NULL);
+    }
     meter_put(out, JOURNAL, (double)g->journal_bytes, s->name, NULL);
     meter_put(out, JOURNAL_WRITTEN, (double)g->journal_written, s->name, NULL);
     meter_put(out, IMAGES_WRITTEN, (double)g->image_bytes_written, s->name, NULL);
@@ -141,13 +142,27 @@ static void copies_put(const struct shard *s, const struct engine_stats *g, stru
     }
 }
 
+/* For how long the sync at hand has been seen. */
+static uint64_t syncs_ns(struct shard *s, const struct engine_disk_stats *d)
+{
+    const uint64_t now_ns = env_now_ns(s->env);
+    struct gauges *seen = &s->gauges;
+    if (!seen->syncing || !d->syncing || seen->syncs != d->syncs)
+        seen->sync_ns = now_ns;
+    seen->syncing = d->syncing;
+    seen->syncs = d->syncs;
+    return now_ns - seen->sync_ns;
+}
+
 /* Since when rows wait for their write; 0: none waits. */
 static uint64_t waits_ns(struct shard *s, const struct engine_stats *g)
 {
     const uint64_t now_ns = env_now_ns(s->env);
     if (s->gauges.flushed_ns == 0 || s->gauges.flushed != g->flushed_sequence ||
-        g->flushed_sequence == g->sequence)
-        s->gauges = (struct gauges){g->flushed_sequence, now_ns};
+        g->flushed_sequence == g->sequence) {
+        s->gauges.flushed = g->flushed_sequence;
+        s->gauges.flushed_ns = now_ns;
+    }
     return now_ns - s->gauges.flushed_ns;
 }
 
@@ -156,8 +171,9 @@ static void store_put(struct shard *s, const struct engine_stats *g, struct mete
     struct engine_disk_stats d;
     engine_disk_stats_get(s->engine, &d);
     meter_put(out, FLUSH_AGE, (double)waits_ns(s, g) * 1e-9, s->name, NULL);
-    meter_put(out, SYNCS, (double)d.syncs, s->name, NULL);
-    meter_put(out, SYNC_SECONDS, (double)d.sync_ns * 1e-9, s->name, NULL);
+    meter_put_times(out, SYNC_SECONDS, d.sync_times, s->name, NULL);
+    meter_put_times(out, STORE_SECONDS, d.write_times, s->name, NULL);
+    meter_put(out, SYNC_AGE, (double)syncs_ns(s, &d) * 1e-9, s->name, NULL);
     meter_put(out, SEGMENTS, (double)d.segments, s->name, NULL);
     meter_put(out, STORE_BYTES, (double)d.large, s->name, "values", NULL);
     meter_put(out, STORE_BYTES, (double)d.small, s->name, "tables", NULL);

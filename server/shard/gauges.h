@@ -4,12 +4,15 @@
 
 #include "proto/meter/meter.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct shard;
 
 struct gauges {
     uint64_t flushed, flushed_ns; /* the flushed sequence, and when it was first seen */
+    uint64_t syncs, sync_ns;      /* syncs that are done, and when the one at hand was first seen */
+    bool syncing;                 /* the last look saw one */
 };
 
 /* Adds all rows of a shard (proto/meter/meter_table.h) to the sheet. On the shard's loop, about

@@ -68,8 +68,6 @@ struct shard_options {
 
 #define SHARD_SYNC_NS UINT64_C(100000000)
 
-#define SHARD_REFUSALS 32u
-
 struct shard_counts {
     uint64_t pulls, keys_pulled, pushes, keys_pushed, skipped, refused, malformed, unsent;
     uint64_t cold_pulls, cold_pushes;  /* requests that waited for rows from the store */
@@ -77,7 +75,7 @@ struct shard_counts {
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
     uint64_t bytes_pulled, bytes_pushed;  /* of weights and gradients */
     struct meter_times times[HEAT_KINDS]; /* of requests, from their arrival to their answer */
-    uint64_t refused_as[SHARD_REFUSALS];  /* of `refused`, by -status */
+    uint64_t refused_as[METER_REASONS];   /* of `refused`, by -status */
 };
 
 /* A count for each message type of WIRE_MAP. */

@@ -91,7 +91,7 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 
 void shard_count_refusal(struct shard *s, int status)
 {
-    SHOAL_ASSERT(status < 0 && status > -(int)SHARD_REFUSALS);
+    SHOAL_ASSERT(status < 0 && status > -(int)METER_REASONS);
     s->counts.refused++;
     s->counts.refused_as[-status]++;
 }

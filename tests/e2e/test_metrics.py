@@ -3,12 +3,14 @@
 /proc and of counts made here; promtool has nothing to say; who may read, and what a crowd at the port can take."""
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 
 from fleet import *
 
 OPEN = {"Accept": "application/openmetrics-text;version=1.0.0"}
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "deploy/manual/metrics.md"
+DEVICE = BIN / "libshoal_cudahost.so"  # the device of tests, where it is built
 BAD = 7  # malformed lines in the input
 
 
@@ -58,22 +60,66 @@ def near(a, b, share, least=0):
     return abs(a - b) <= max(share * max(abs(a), abs(b)), least)
 
 
+SERVERS = ("s0", "s1", "s2")
+WORKERS = ("worker", "device")
+
+
 class Watched(Fleet):
-    """Two servers with two shards each, two copies of each shard, a worker; all with metrics."""
+    """Three servers with two places each, two copies of each shard, a worker as a unit runs it and one by hand with a device; all with metrics."""
 
     def __init__(self, space):
-        super().__init__(space, "f", shards=2)
-        self.port = {who: free_port() for who in ("coordinator", "s0", "s1", "worker")}
+        super().__init__(space, "f", shards=3)
+        self.port = {who: free_port() for who in ("coordinator", *SERVERS, *WORKERS)}
+        self.prometheus = 0
 
-    def up(self):
+    def up(self, job):
         self.coordinator("--set", f"metrics=127.0.0.1:{self.port['coordinator']}", "--set", "replicas=2")
-        for who in ("s0", "s1"):
-            self.server(who, "--set", f"metrics=127.0.0.1:{self.port[who]}", "--set", "shards=2", "--set", "memory=256MiB")
+        for who in SERVERS:
+            self.watched(who)
         self.start("worker", "run", "--set", f"coordinator={self.endpoint}", "--set", f"metrics=127.0.0.1:{self.port['worker']}", program="shoal-worker")
+        words = ["--lanes", "2", *(["--backend", "cuda"] if DEVICE.exists() else [])]
+        os.environ["SHOAL_CUDA_MODULE"] = DEVICE.name
+        self.start("device", "train", "--config", job, "--coordinator", self.endpoint, "--metrics", f"127.0.0.1:{self.port['device']}", *words, program="shoal-worker")
+        del os.environ["SHOAL_CUDA_MODULE"]
         return self
 
+    def watched(self, who):
+        self.server(who, "--set", f"metrics=127.0.0.1:{self.port[who]}", "--set", "shards=2", "--set", "memory=256MiB")
+
     def scrape(self):
-        return {who: scraped(port) for who, port in self.port.items()}
+        return {who: scraped(port) for who, port in self.port.items() if self.running[who].poll() is None}
+
+    def prometheus_up(self):
+        """A real Prometheus with the rules that ship; False: there is none here."""
+        program = shutil.which("prometheus")
+        if program is None:
+            return False
+        self.prometheus = free_port()
+        (self.space / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{TABLE.parents[1] / 'monitoring/shoal.rules.yml'}]\nscrape_configs:\n"
+            f"  - job_name: shoal\n    static_configs:\n      - targets: {json.dumps([f'127.0.0.1:{p}' for p in self.port.values()])}\n", encoding="utf-8")
+        self.start("prometheus", f"--config.file={self.space / 'prometheus.yml'}", f"--storage.tsdb.path={self.space / 'tsdb'}", "--log.level=error",
+                   f"--web.listen-address=127.0.0.1:{self.prometheus}", program=program)
+        return True
+
+    def asked(self, path):
+        status, text = got(self.prometheus, path)
+        return json.loads(text)["data"] if status == 200 else {}
+
+    def is_up(self):
+        return {r["metric"]["instance"]: r["value"][1] for r in self.asked("/api/v1/query?query=up").get("result", [])}
+
+    def firing(self):
+        return {(a["labels"]["alertname"], a["labels"].get("server")) for a in self.asked("/api/v1/alerts").get("alerts", []) if a["state"] == "firing"}
+
+    def as_prometheus_has_it(self):
+        """As scrape, but what Prometheus has taken."""
+        who_of, all_ = {f"127.0.0.1:{port}": who for who, port in self.port.items()}, {}
+        for r in self.asked("/api/v1/query?query=" + urllib.parse.quote('{job="shoal"}')).get("result", []):
+            labels = {("job" if k == "exported_job" else k): v for k, v in r["metric"].items() if k not in ("job", "instance")}
+            name, who = labels.pop("__name__"), who_of[r["metric"]["instance"]]
+            all_.setdefault(who, {}).setdefault(name, {})[tuple(labels.items())] = float(r["value"][1])
+        return all_
 
 
 def input_of(space, rows):
@@ -106,11 +152,11 @@ def process_values(fleet, all_):
 
 def fleet_values(fleet, all_, state):
     c = all_["coordinator"]
-    assert of(c, "shoal_coordinator_leads") == 1 and of(c, "shoal_shards_wanted") == 2 == of(c, "shoal_shard_ready")
-    assert of(c, "shoal_copies", state="wanted") == 4 == of(c, "shoal_copies", state="in_sync")
-    assert of(c, "shoal_job_workers") == len(state["workers"]) == 1
-    assert of(c, "shoal_job_lanes") == len(state["lanes"]) == 2
-    assert of(c, "shoal_problems") == len(state["problems"]) == 0, state["problems"]
+    assert of(c, "shoal_coordinator_leads") == 1 and of(c, "shoal_shards_wanted") == 3 == of(c, "shoal_shard_ready")
+    assert of(c, "shoal_copies", state="wanted") == 6 == of(c, "shoal_copies", state="in_sync")
+    assert of(c, "shoal_job_workers") == len(state["workers"]) == 2 and of(c, "shoal_lease_seconds") == 2
+    assert of(c, "shoal_job_lanes") == len(state["lanes"]) == 4
+    assert of(c, "shoal_job_worker_silent_seconds") < 2 and of(c, "shoal_refused_shards") == 0 == of(c, "shoal_refused_keys")
     for server in state["servers"]:
         name = f"{server['name']}/{server['index']}"
         mine = all_[server["name"]]
@@ -122,7 +168,7 @@ def fleet_values(fleet, all_, state):
 
 def job_values(space, fleet, all_, state, report):
     """After the end: exact."""
-    c, servers = all_["coordinator"], (all_["s0"], all_["s1"])
+    c, servers = all_["coordinator"], [all_[s] for s in SERVERS]
     led = {f"{s['name']}/{s['index']}" for s in state["servers"]}
 
     def sums(name, **labels):
@@ -131,11 +177,12 @@ def job_values(space, fleet, all_, state, report):
     emb = report["tables"][0]
     assert sums("shoal_rows", table="emb") == emb["rows"], (sums("shoal_rows", table="emb"), emb)
     assert sums("shoal_rows") == sum(s["rows"] for s in state["servers"])
+    epochs = longer(8)
     rows = sum(1 for _ in open(space / "train.tsv", encoding="utf-8"))
-    assert of(c, "shoal_job_examples") == state["examples"] and report["examples"] == 2 * (rows - BAD), (state["examples"], report["examples"], rows)
-    assert state["examples"] in (2 * rows, 2 * (rows - BAD)), (state["examples"], rows)
+    assert of(c, "shoal_job_examples") == state["examples"] and report["examples"] == epochs * (rows - BAD), (state["examples"], report["examples"], rows)
+    assert state["examples"] in (epochs * rows, epochs * (rows - BAD)), (state["examples"], rows)
     assert of(c, "shoal_job_epoch") == state["epoch"]
-    assert of(c, "shoal_job_bad_lines_total") == 2 * BAD, "two epochs"
+    assert of(c, "shoal_job_bad_lines_total") == epochs * BAD
     assert near(of(c, "shoal_job_auc_ratio", of="train"), state["train_auc"], 1e-9) and near(of(c, "shoal_job_auc_ratio", of="valid"), state["valid_auc"], 1e-9)
     assert near(of(c, "shoal_job_calibration_ratio", of="train"), state["train_calibration"], 1e-9)
     assert of(c, "shoal_checkpoints_total", result="made") == state["checkpoints"] >= 1 and of(c, "shoal_checkpoints_total", result="failed") == 0
@@ -160,17 +207,56 @@ def promtool_is_silent(port):
     assert said.returncode == 0 and not said.stderr and not said.stdout, said
 
 
+def disk_values(fleet, all_):
+    """The file system is one that other tests write to, too."""
+    fs = os.statvfs(fleet.folder("s0"))
+    for who in SERVERS:
+        for free in all_[who]["shoal_disk_free_bytes"].values():
+            assert near(free, fs.f_bavail * fs.f_frsize, 0.05, 1 << 28), (free, fs)
+        for least in all_[who]["shoal_disk_free_least_bytes"].values():
+            assert least == min(fs.f_blocks * fs.f_frsize // 20, 8 << 30), (least, fs)
+
+
+def keys_pushed(fleet, whose, name):
+    all_ = fleet.scrape()
+    if fleet.state().get("state") != "train":
+        raise TooShort("over while the keys were counted")
+    return sum(of(all_[who], name, op="push") for who in whose)
+
+
+def worker_values(fleet):
+    """While it trains: what workers count themselves fits what others count. Figures are up to a second old, so those of the servers are taken between two looks at
+    the workers, who count a push when it is answered: the servers may have as many more as are under way."""
+    first = keys_pushed(fleet, WORKERS, "shoal_worker_keys_total")
+    time.sleep(1.5)
+    taken = keys_pushed(fleet, SERVERS, "shoal_keys_total")
+    time.sleep(1.5)
+    last = keys_pushed(fleet, WORKERS, "shoal_worker_keys_total")
+    all_ = fleet.scrape()
+    most = of(all_["worker"], "shoal_worker_keys_total", op="push") / of(all_["worker"], "shoal_worker_batches_total")
+    assert 0 < first <= taken <= last + 4 * 8 * 2 * most, (first, taken, last, most)
+    for w in WORKERS:
+        batches, steps = of(all_[w], "shoal_worker_batches_total"), of(all_[w], "shoal_worker_step_seconds_count")
+        assert near(steps, batches, 0.3, 40) and near(of(all_[w], "shoal_worker_step_seconds_sum"), of(all_[w], "shoal_worker_busy_seconds_total", stage="compute"), 1e-6), w
+        assert near(of(all_[w], "shoal_worker_gradient_age_seconds_count"), batches, 0.05, 2), (w, batches)
+        lanes = all_[w].get("shoal_lane_gradient_age_seconds", {})
+        assert len(lanes) <= of(all_[w], "shoal_worker_lanes") and all(0 < age < 5 for age in lanes.values()), lanes
+    if DEVICE.exists():
+        assert 0 < of(all_["device"], "shoal_device_memory_bytes") < of(all_["device"], "shoal_device_memory_limit_bytes")
+    assert "shoal_device_memory_bytes" not in all_["worker"]
+
+
 def every_metric_is_told_and_true(space):
-    train, valid = input_of(space, longer(80000)), synth(space / "valid.tsv", 2000, 2)
+    train, valid = input_of(space, 100000), synth(space / "valid.tsv", 2000, 2)
     (space / "keep").mkdir()
-    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "data.max_bad": 0.01, "train.epochs": 2, "checkpoint.dir": str(space / "keep"),
-                                                 "checkpoint.at_end": True, "durability": None})
-    with Watched(space).up() as fleet:
-        play(space, fleet, job)
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "data.max_bad": 0.01, "train.epochs": longer(8), "train.lanes": 4, "checkpoint.dir": str(space / "keep"),
+                                                 "checkpoint.at_end": True, "checkpoint.every_minutes": 60, "durability": None})
+    with Watched(space).up(job) as fleet:
+        play(space, fleet, job, fleet.prometheus_up())
 
 
-def play(space, fleet, job):
-    within(20, "the servers to be ready", lambda: all(got(fleet.port[s], "/readyz")[0] == 200 for s in ("s0", "s1", "coordinator")))
+def play(space, fleet, job, prometheus):
+    within(20, "the servers to be ready", lambda: all(got(fleet.port[s], "/readyz")[0] == 200 for s in (*SERVERS, "coordinator")))
     submission = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     seen = set()
 
@@ -182,13 +268,18 @@ def play(space, fleet, job):
     during = None
     while submission.poll() is None:
         all_, state = look(), fleet.state()
-        if state.get("state") == "train" and state["examples"] > 0 and during is None and 2 in all_["worker"].get("shoal_worker_lanes", {}).values():
+        if state.get("state") == "train" and state["examples"] > 0 and during is None and all(
+                2 in all_.get(w, {}).get("shoal_worker_lanes", {}).values() for w in WORKERS):
             time.sleep(1.5)
             all_, state = look(), fleet.state()
-            if state.get("state") == "train":
+            if state.get("state") == "train" and of(all_["coordinator"], "shoal_problems") == len(state["problems"]) == 0:
                 during = state
                 process_values(fleet, all_)
                 fleet_values(fleet, all_, state)
+                disk_values(fleet, all_)
+                for port in fleet.port.values():
+                    promtool_is_silent(port)
+                worker_values(fleet)
         time.sleep(0.3)
     text = submission.communicate()[0]
     assert submission.returncode == 0, text[-3000:]
@@ -197,10 +288,13 @@ def play(space, fleet, job):
     time.sleep(2.5)  # two periods: all of the job is told
     all_, state = look(), fleet.state()
     job_values(space, fleet, all_, state, json.loads((space / "report.json").read_text()))
+    if prometheus:
+        job_values(space, fleet, fleet.as_prometheus_has_it(), fleet.state(), json.loads((space / "report.json").read_text()))
     rows = told_rows()
     assert len(rows) > 60, rows
-    missing = [name for name, kind in rows.items() if name + "_count" * (kind == "histogram") not in seen]
+    missing = [name for name, kind in rows.items() if name + "_count" * (kind == "histogram") not in seen and (DEVICE.exists() or "_device_" not in name)]
     assert not missing, f"no daemon told: {missing}"
+    del fleet.port["device"]  # `train` ends with its job
     for who, port in fleet.port.items():
         promtool_is_silent(port)
         status, text = got(port, "/metrics", **OPEN)
@@ -267,6 +361,11 @@ def others_need_a_token(space):
     for words in ([], ["--check"]):
         refused = subprocess.run([BIN / "shoal-server", *base, "--set", f"metrics=0.0.0.0:{port}", *words], capture_output=True, text=True, timeout=20, check=False)
         assert refused.returncode == 78 and "without a token everybody there could read" in refused.stderr, refused
+    for words, status, why in ((["train", "--metrics", f"0.0.0.0:{port}"], 78, "without a token everybody there could read"),
+                               (["eval", "--config", "job.yaml", "--metrics", f"127.0.0.1:{port}"], 64, "--metrics is of train and replay"),
+                               (["run", "--metrics", f"127.0.0.1:{port}"], 64, "not --metrics, stand in the worker's file")):
+        refused = subprocess.run([BIN / "shoal-worker", *words], capture_output=True, text=True, timeout=20, check=False)
+        assert refused.returncode == status and why in refused.stderr, refused
     token = space / "token"
     token.write_text("0123456789abcdef0123\n")
     token.chmod(0o644)
@@ -384,36 +483,24 @@ def a_crowd_at_the_port_is_bounded(space):
 
 
 def a_killed_server_raises_its_alert(space):
-    """A real Prometheus with the rules that ship: the alert comes when a server is killed, and goes when it is back."""
-    program = shutil.which("prometheus")
-    if program is None:
-        raise Skip("needs prometheus")
-    rules = TABLE.parents[1] / "monitoring/shoal.rules.yml"
-    with Watched(space).up() as fleet:
-        port = free_port()
-        (space / "prometheus.yml").write_text(
-            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{rules}]\nscrape_configs:\n  - job_name: shoal\n    static_configs:\n"
-            f"      - targets: {json.dumps([f'127.0.0.1:{p}' for p in fleet.port.values()])}\n", encoding="utf-8")
-        fleet.start("prometheus", f"--config.file={space / 'prometheus.yml'}", f"--storage.tsdb.path={space / 'tsdb'}", "--log.level=error",
-                    f"--web.listen-address=127.0.0.1:{port}", program=program)
-
-        def asked(path):
-            status, text = got(port, path)
-            return json.loads(text)["data"] if status == 200 else {}
-
-        def up():
-            return {r["metric"]["instance"]: r["value"][1] for r in asked("/api/v1/query?query=up").get("result", [])}
-
-        def firing():
-            return {(a["labels"]["alertname"], a["labels"].get("server")) for a in asked("/api/v1/alerts").get("alerts", []) if a["state"] == "firing"}
-
-        within(60, "all daemons to be scraped", lambda: len(up()) == 4 and set(up().values()) == {"1"})
-        within(20, "the servers to be ready", lambda: got(fleet.port["s1"], "/readyz")[0] == 200)
-        assert not firing(), firing()
-        fleet.kill("s1")
-        within(60, "the alert", lambda: ("ShoalServerAway", "s1") in firing())
-        fleet.server("s1", "--set", f"metrics=127.0.0.1:{fleet.port['s1']}", "--set", "shards=2", "--set", "memory=256MiB")
-        within(60, "the alert to clear", lambda: not firing())
+    """A real Prometheus with the rules that ship: the alert comes when a server is killed under a job, and goes when it is back."""
+    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 20000), 1000)
+    with Watched(space).up(job) as fleet:
+        if not fleet.prometheus_up():
+            raise Skip("needs prometheus")
+        within(60, "the servers to be ready", lambda: all(got(fleet.port[s], "/readyz")[0] == 200 for s in SERVERS))
+        with subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as submission:
+            within(60, "all daemons to be scraped", lambda: len(fleet.is_up()) == 6 and set(fleet.is_up().values()) == {"1"})
+            within(60, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
+            time.sleep(3)
+            assert not fleet.firing(), fleet.firing()
+            fleet.kill("s1")
+            within(60, "the alert", lambda: ("ShoalServerAway", "s1") in fleet.firing())
+            assert of(scraped(fleet.port["coordinator"]), "shoal_problems") >= 1 <= len(fleet.state()["problems"])
+            fleet.watched("s1")
+            within(60, "the alert to clear", lambda: not fleet.firing())
+            assert fleet.state()["state"] == "train"
+            submission.kill()
 
 
 if __name__ == "__main__":

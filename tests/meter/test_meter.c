@@ -1,4 +1,5 @@
 /* test_meter.c: the table's form, counting in cells, and the text of sheets in both formats. */
+#include "proto/base/err.h"
 #include "proto/meter/meter_text.h"
 
 #include <check.h>
@@ -103,6 +104,13 @@ START_TEST(meter_cell_of_a_number_is_within_its_bound)
         ck_assert(cell == 0 || (double)v > meter_bound(&clocks, cell - 1));
     }
     ck_assert_uint_eq(meter_cell(UINT64_MAX), METER_CELLS - 1);
+}
+END_TEST
+
+START_TEST(meter_reasons_are_the_names_of_errors)
+{
+    ck_assert_str_eq(meter_reason(-SHOAL_E_BUSY), "BUSY");
+    ck_assert_ptr_null(meter_reason(0));
 }
 END_TEST
 
@@ -221,6 +229,7 @@ int main(void)
     tcase_add_test(c, meter_names_are_as_prometheus_wants_them);
     tcase_add_test(c, meter_time_counts_a_bound_as_within);
     tcase_add_test(c, meter_cell_of_a_number_is_within_its_bound);
+    tcase_add_test(c, meter_reasons_are_the_names_of_errors);
     tcase_add_test(c, meter_text_of_the_older_format);
     tcase_add_test(c, meter_text_of_openmetrics);
     tcase_add_test(c, meter_text_escapes_values_of_labels);

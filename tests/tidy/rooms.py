@@ -22,7 +22,7 @@ ROOMS = {
     "embedding/rows": f"embedding/rows/optimizer embedding/rows/rules {BELOW}",
     "embedding/journal": f"{ROWS} {BELOW}",
     "embedding/store": f"embedding/journal {ROWS} {BELOW}",
-    "embedding/engine": f"embedding/store embedding/journal {ROWS} {BELOW}",
+    "embedding/engine": f"embedding/store embedding/journal {ROWS} proto/meter {BELOW}",
     "embedding/checkpoint": f"embedding/engine embedding/store embedding/journal {ROWS} {BELOW}",
     "dense": BELOW,
     "dense/layer": f"dense {BELOW}",

@@ -292,8 +292,10 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const s
     SHOAL_ASSERT(!l->running);
     l->running = true;
     l->dropping = false;
-    if (!grant_goes_on(&l->task, task))
+    if (!grant_goes_on(&l->task, task)) {
         lane_cache_drop(l);
+        l->gradient_age_ns = 0;
+    }
     l->task = *task;
     l->data = data;
     struct metric_tally *tally = l->result.tally;
@@ -433,6 +435,11 @@ void lane_free(struct lane *l)
     for (uint32_t i = 0; i < l->batch_count; i++)
         transfer_close(&l->batch[i].transfer);
     lane_unmake(l);
+}
+
+uint64_t lane_gradient_age(const struct lane *l)
+{
+    return l->gradient_age_ns;
 }
 
 uint64_t lane_computing_ns(const struct lane *l)

@@ -117,6 +117,9 @@ void lane_account(struct lane *l);
 bool lane_idle(const struct lane *l);
 /* How long a thread has been computing a step; 0: none is. */
 uint64_t lane_computing_ns(const struct lane *l);
+/* How long before its answer the rows of the newest pushed batch were pulled; 0: none is pushed
+ * since the lane was taken. */
+uint64_t lane_gradient_age(const struct lane *l);
 /* True when it has a task and waits only for a shard's answer. */
 bool lane_waits(const struct lane *l);
 /* The map changed: transfers in flight are divided and sent anew. */

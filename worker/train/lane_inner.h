@@ -30,6 +30,7 @@ struct lane_batch {
     struct rows *rows;        /* owned */
     struct transfer transfer; /* its pull, then its push */
     uint64_t sent_ns;         /* when that transfer was sent */
+    uint64_t pulled_ns;       /* when its pull was answered */
     bool refused;             /* a part of its push was refused for its values */
     struct env_work read;
     int status; /* result of batch_read */
@@ -76,6 +77,7 @@ struct lane {
     struct env_work compute;
     struct lane_batch *computing; /* a thread computes this batch */
     uint64_t computing_since_ns;
+    uint64_t gradient_age_ns; /* lane_gradient_age */
     struct model_output output;
     int compute_status;
     struct stats_clock clock;

@@ -157,7 +157,7 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
     SHOAL_ASSERT(b->state == READ || b->state == PLANNING);
-    b->sent_ns = env_now_ns(l->base->env);
+    b->sent_ns = b->pulled_ns = env_now_ns(l->base->env);
     int rc = 0;
     if (!empty)
         rc = transfer_start(&b->transfer, &name, false, &b->error);
@@ -300,6 +300,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 {
     uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
              took = now - b->sent_ns;
+    b->pulled_ns = now;
     lane_batch_move(b, READY);
     stage_busy(l, STAGE_PULL, SAT_SUB(took, b->transfer.held_ns));
     l->base->stats->keys_pulled += b->transfer.keys;
@@ -440,6 +441,7 @@ static void compute_done(struct env_work *w)
     SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
     l->computing = NULL;
     stage_busy(l, STAGE_COMPUTE, w->ran_ns);
+    meter_time(&l->base->stats->steps, w->ran_ns);
     if (l->dropping || l->compute_status != 0) {
         lane_batch_move(b, DRAINING);
         if (!l->dropping) {
@@ -477,7 +479,12 @@ static void push_done(struct lane *l, struct lane_batch *b)
 {
     struct stats *s = l->base->stats;
     lane_batch_move(b, DRAINING);
-    stage_busy(l, STAGE_PUSH, env_now_ns(l->base->env) - b->sent_ns);
+    const uint64_t now_ns = env_now_ns(l->base->env);
+    stage_busy(l, STAGE_PUSH, now_ns - b->sent_ns);
+    if (b->rows->batch.examples > 0) {
+        l->gradient_age_ns = now_ns - b->pulled_ns;
+        meter_time(&s->gradient_ages, l->gradient_age_ns);
+    }
     s->batches++;
     s->skipped += b->transfer.skipped;
     s->recomputed += b->transfer.recomputed;

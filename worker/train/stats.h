@@ -37,6 +37,7 @@
 #ifndef WORKER_TRAIN_STATS_H
 #define WORKER_TRAIN_STATS_H
 
+#include "proto/meter/meter.h"
 #include "proto/wire/wire.h"
 
 #include <stdint.h>
@@ -48,6 +49,8 @@ struct stats {
     uint64_t time_ns[STATS_KINDS];
     uint64_t held_ns; /* part of the wait that was for the bound */
     uint64_t busy_ns[STAGES];
+    struct meter_times steps;         /* forward and backward of a batch */
+    struct meter_times gradient_ages; /* from a pull's answer to that to its push (transfer.h) */
     /* batches of a lane that a stage may work on at once; 0 counts as 1 */
     uint32_t wide[STAGES];
     uint64_t examples; /* good lines computed for training */

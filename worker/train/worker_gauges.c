@@ -43,8 +43,31 @@ static void work_put(const struct trainer *t, struct meter_sheet *out)
     meter_put(out, CACHE_KEYS, (double)s->cache_hits, space, name, "hit", NULL);
     meter_put(out, CACHE_KEYS, (double)s->cache_misses, space, name, "miss", NULL);
     meter_put(out, OVERFLOWS, (double)s->skipped_steps, space, name, NULL);
+    meter_put_times(out, STEP_SECONDS, &s->steps, space, name, NULL);
+    meter_put_times(out, GRADIENT_AGE, &s->gradient_ages, space, name, NULL);
     meter_put(out, LANES_HELD, t->host.lanes != NULL ? t->host.lanes(t->host.context) : 0, space,
               name, NULL);
+}
+
+static void lanes_put(const struct trainer *t, struct meter_sheet *out)
+{
+    char lane[16];
+    for (uint32_t i = 0; i < t->seat_count; i++) {
+        uint64_t age_ns = lane_gradient_age(seat_work(t->seat[i]));
+        if (seat_lane(t->seat[i]) == SEAT_NO_LANE || age_ns == 0)
+            continue;
+        (void)snprintf(lane, sizeof lane, "%u", seat_lane(t->seat[i]));
+        meter_put(out, LANE_AGE, (double)age_ns * NS, t->job.space, t->job.name, lane, NULL);
+    }
+}
+
+static void device_put(const struct trainer *t, struct meter_sheet *out)
+{
+    uint64_t taken, all;
+    if (!backend_memory(t->options.backend, &taken, &all))
+        return;
+    meter_put(out, DEVICE_MEMORY, (double)taken, NULL);
+    meter_put(out, DEVICE_MEMORY_LIMIT, (double)all, NULL);
 }
 
 void worker_gauges_put(const struct trainer *t, struct meter_sheet *out)
@@ -52,8 +75,10 @@ void worker_gauges_put(const struct trainer *t, struct meter_sheet *out)
     struct client_reach reach;
     client_reach(t->client, &reach);
     meter_put(out, WORKER_ABSENCE, (double)reach.late_ns * NS, NULL);
+    device_put(t, out);
     if (!t->have_job)
         return;
     stages_put(t, out);
     work_put(t, out);
+    lanes_put(t, out);
 }

@@ -23,6 +23,8 @@ struct coord_submit;
 
 /* The greatest number of jobs at the same time, one in each slot. */
 #define COORD_SLOTS 2u
+/* Above the greatest value of an error on the wire (err.h). */
+#define COORD_REASONS 32u
 
 struct coord {
     struct coord_fleet fleet;
@@ -53,7 +55,8 @@ struct coord {
     } stopped;
     struct allow_recent ordered;
     struct coord_picture picture;
-    uint64_t ticked_ns; /* time of the last tick */
+    uint64_t ticked_ns;                 /* time of the last tick */
+    uint64_t refused_as[COORD_REASONS]; /* requests that were refused, by -status */
 };
 
 #define COORD_EACH_JOB(c, j) for (struct coord_job *j = (c)->slot; j < (c)->slot + (c)->slots; j++)

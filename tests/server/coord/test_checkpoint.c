@@ -1539,6 +1539,46 @@ static bool late_told(void)
 }
 
 /* A late checkpoint is reported as a problem after three intervals, until it is made. */
+/* The only value of a metric; NAN: it is not told. */
+static double told_value(enum meter_id id)
+{
+    struct meter_sheet s = {.samples = 0};
+    double value = NAN;
+    coord_gauges_put(r.coord, &s);
+    for (uint32_t i = 0; i < s.samples; i++)
+        if (s.sample[i].id == id)
+            value = s.number[s.sample[i].number];
+    meter_free(&s);
+    return value;
+}
+
+/* A job that has never made a checkpoint has none that grows old: the time counts from its
+ * beginning. */
+START_TEST(checkpoint_that_was_never_made_is_told_since_when)
+{
+    struct coord_folder_ops ops = coord_folder_disk;
+    r.folder = &ops;
+    rig_start("epochs: 1, consistency: ssp", ", every_minutes: 0.5", NULL);
+    for (uint32_t w = 0; w < 2; w++)
+        r.worker[w].step_ns = 20 * SECOND;
+    ck_assert(isnan(told_value(METER_ID_CHECKPOINT_SINCE)));
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    ops.begin = begin_none;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 100 * SECOND, job_over, NULL);
+    ck_assert(isnan(told_value(METER_ID_CHECKPOINT_AGE)));
+    ck_assert_double_eq_tol(told_value(METER_ID_CHECKPOINT_SINCE), 100, 2);
+    ck_assert_double_eq(told_value(METER_ID_CHECKPOINT_EVERY), 30);
+    ops.begin = coord_folder_disk.begin;
+    while (r.coord->slot[0].checkpoint->list->made == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_double_lt(told_value(METER_ID_CHECKPOINT_SINCE), 30);
+    ck_assert_double_eq_tol(told_value(METER_ID_CHECKPOINT_SINCE),
+                            told_value(METER_ID_CHECKPOINT_AGE), 0.1);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_that_is_late_is_a_problem)
 {
     struct coord_folder_ops ops = coord_folder_disk;
@@ -2799,6 +2839,7 @@ int main(void)
     tcase_add_test(t, checkpoint_folder_without_room_is_refused_with_the_job);
     tcase_add_test(t, checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status);
     tcase_add_test(t, checkpoint_newest_and_last_failure_are_told);
+    tcase_add_test(t, checkpoint_that_was_never_made_is_told_since_when);
     tcase_add_loop_test(t, checkpoint_that_is_late_is_a_problem, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_test(t, checkpoint_gone_back_to_lets_no_counter_fall);

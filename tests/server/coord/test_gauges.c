@@ -102,6 +102,9 @@ START_TEST(gauges_of_a_fleet_without_a_job)
     put();
     ck_assert_double_eq(value(METER_ID_SHARDS_WANTED, NULL), 2);
     ck_assert_double_eq(value(METER_ID_SHARD_READY, NULL), 2);
+    ck_assert_double_eq(value(METER_ID_LEASE, NULL), 1);
+    ck_assert_double_eq(value(METER_ID_REFUSED_SHARDS, NULL), 0);
+    ck_assert_double_eq(value(METER_ID_COORD_REFUSALS, "DENIED"), 0); /* told before it occurs */
     for (uint32_t i = 0; i < r.sheet.samples; i++)
         ck_assert_uint_ne(r.sheet.sample[i].id, METER_ID_JOB_PHASE);
 }
@@ -136,11 +139,46 @@ START_TEST(gauges_of_a_job_are_bounded_and_true)
     ck_assert_double_eq(value(METER_ID_JOB_PHASE, "train"), 1);
     ck_assert_double_eq(value(METER_ID_JOB_RUNNING, "many"), 1);
     ck_assert_double_eq(value(METER_ID_WORKERS, "many"), 1);
+    ck_assert_double_lt(value(METER_ID_WORKER_SILENT, "many"), 1);
     ck_assert_double_eq(value(METER_ID_LANE_BATCHES, "0"), (double)t->lane[0].mark);
     uint64_t newest = 0;
     for (uint32_t l = 0; l < t->lanes; l++)
         newest = t->lane[l].mark > newest ? t->lane[l].mark : newest;
     ck_assert_double_eq(value(METER_ID_LANE_BEHIND, "7"), (double)(newest - t->lane[7].mark));
+}
+END_TEST
+
+/* A shard beyond those wanted, a request that is refused, and a worker that has gone silent. */
+START_TEST(gauges_of_what_is_refused_and_silent)
+{
+    struct fake_worker *w = &r.worker;
+    static struct fake_shard surplus;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    fake_shard_start(&surplus, r.sim, "server-9", 0, 1);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    put();
+    ck_assert_double_eq(value(METER_ID_REFUSED_SHARDS, NULL), 1);
+    w->rows[0] = ROWS;
+    w->rows[1] = 300;
+    w->rows[2] = 200;
+    w->batch = 10;
+    w->seats = FAKE_SEATS;
+    w->step_ns = 5000000;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    fake_worker_start(w, r.sim, "worker-0", r.shard, 2);
+    fake_client_start(&r.client, r.sim, yaml, 1);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, half, NULL));
+    put();
+    ck_assert_double_lt(value(METER_ID_WORKER_SILENT, "many"), 0.5);
+    const double refused = value(METER_ID_COORD_REFUSALS, NULL);
+    ck_assert_double_gt(refused, 0); /* the surplus shard's beats */
+    sim_kill(w->node);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND * 3 / 4, NULL, NULL);
+    put();
+    ck_assert_double_gt(value(METER_ID_WORKER_SILENT, "many"), 0.5);
+    ck_assert_double_gt(value(METER_ID_COORD_REFUSALS, NULL), refused);
+    free(surplus.shard_of);
 }
 END_TEST
 
@@ -150,5 +188,6 @@ int main(void)
     TCase *c = suite_case(s, "gauges", 60, setup, teardown);
     tcase_add_test(c, gauges_of_a_fleet_without_a_job);
     tcase_add_test(c, gauges_of_a_job_are_bounded_and_true);
+    tcase_add_test(c, gauges_of_what_is_refused_and_silent);
     return suite_main(s);
 }

@@ -149,6 +149,14 @@ static void run_task(const struct wire_LANE_NEXT_reply *task)
     ck_assert_uint_eq(ends, 1);
 }
 
+static uint64_t counted(const struct meter_times *t)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < METER_CELLS; i++)
+        count += t->cell[i];
+    return count;
+}
+
 static void setup(void)
 {
     worker_folder_make();
@@ -645,6 +653,11 @@ START_TEST(lane_charges_slow_pushes_to_push)
     ck_assert_uint_gt(took, SECOND);
     ck_assert_uint_gt(stats.time_ns[STATS_PUSH], took / 10 * 8);
     ck_assert_uint_lt(stats.time_ns[STATS_PULL], took / 10);
+    /* the gradients are as old as their pushes take, and each step is timed */
+    ck_assert_uint_eq(counted(&stats.gradient_ages), 100);
+    ck_assert_uint_ge(stats.gradient_ages.sum_ns, 100 * fake.push_late_ns);
+    ck_assert_uint_ge(lane_gradient_age(lane), fake.push_late_ns);
+    ck_assert_uint_eq(counted(&stats.steps), 100);
 }
 END_TEST
 
