@@ -81,6 +81,8 @@ struct flush_state {
     uint32_t table, tablet; /* next tablet of the round */
     uint64_t image_bytes;   /* written since start */
     bool rewriting;         /* a round writes clean tablets, too */
+    /* borrowed; reads the records of a start's replay; NULL: none is in progress */
+    const struct journal_cursor *read;
 };
 
 #define TIER_LEAVING 256u

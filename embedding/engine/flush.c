@@ -4,7 +4,9 @@
  *    rows at apply, and an image needs both. [assert: flush_put_image]
  * 2. Images reach the disk after the journal: the journal is synced before the store is flushed, so
  *    a stored tablet is never ahead of it. [assert: write_batch]
- *    [test: what_is_stored_was_journalled_before, what_a_scrub_stores_was_journalled_before]
+ *    [test: what_is_stored_was_journalled_before, what_a_scrub_stores_was_journalled_before,
+ *    what_a_replay_stores_was_journalled_before,
+ *    what_leaves_in_a_replay_was_journalled_before]
  * 3. `durable` moves only when a flush of the store has returned; only `durable` trims the journal.
  *    [test: test_recover]
  * 4. The round visits all tablets in order and skips clean ones, so the oldest image is always
@@ -565,8 +567,15 @@ int flush_all(struct engine *g, struct err *e)
     return 0;
 }
 
-int flush_make_room(struct engine *g, uint64_t sequence, bool control,
-                    const struct journal_cursor *read, struct err *e)
+int flush_save_read(void *engine, struct err *e)
+{
+    const struct engine *g = engine;
+    if (g->flush.read == NULL || g->flush.since_flush == 0)
+        return 0;
+    return journal_save_read(g->journal, g->flush.read, e); /* 2 */
+}
+
+int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e)
 {
     struct flush_state *f = &g->flush;
     int rc = 0;
@@ -579,7 +588,7 @@ int flush_make_room(struct engine *g, uint64_t sequence, bool control,
             rc = err_set(e, SHOAL_E_NOMEM, "no memory to write rows");
         bool flush = f->since_flush + f->bytes >= flush_store_every(g);
         if (rc == 0 && flush)
-            rc = journal_save_read(g->journal, read, e); /* 2 */
+            rc = journal_save_read(g->journal, f->read, e); /* 2 */
         if (rc == 0)
             rc = write_now(g, flush, NULL, e);
         if (rc == 0)

@@ -78,11 +78,12 @@ int flush_drop_stale(const struct engine *g, struct err *e);
 /* Waits for the batch in flight, or cancels it; written parts count. For a restore, which writes to
  * the store itself. BUSY: the store is being rewritten. */
 int flush_settle(struct engine *g, struct err *e);
-/* For recovery: makes rows leave, as of record `sequence`, which the cursor has just read, until
- * there is room; written on this thread. */
-struct journal_cursor;
-int flush_make_room(struct engine *g, uint64_t sequence, bool control,
-                    const struct journal_cursor *read, struct err *e);
+/* For recovery: makes rows leave, as of record `sequence`, which was just read, until there is
+ * room; written on this thread. */
+int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
+/* Before the store is flushed for another reason: the records are on disk that its batches of a
+ * replay follow from. `engine`: a struct engine (spill.h). IO, NO_SPACE, NOMEM. */
+int flush_save_read(void *engine, struct err *e);
 
 /* Writes a tablet's image to another store, outside of batches, and adds its bytes to *bytes. Any
  * thread. */

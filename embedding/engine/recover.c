@@ -157,8 +157,7 @@ static int rows_in(struct apply *a, uint32_t table, const uint64_t *keys, uint32
 
 static int room_beside(struct apply *a, uint64_t sequence, struct err *e)
 {
-    const struct journal_cursor *read = container_of(a, struct recover, to)->cursor;
-    return flush_make_room(a->g, sequence, sequence > a->control, read, e);
+    return flush_make_room(a->g, sequence, sequence > a->control, e);
 }
 
 static int room_of_cut(struct apply *a, uint64_t sequence, struct err *e)
@@ -264,7 +263,8 @@ static int replay_records(struct recover *r, struct journal *j, uint64_t *first,
         return rc;
     cursor_open(&c, &files, 0, r->until, CURSOR_WHOLE);
     c.floor = r->to.floor;
-    r->cursor = &c;
+    if (!r->to.of_cut)
+        r->to.g->flush.read = &c;
     while ((rc = cursor_next(&c, &record, e)) == 0 &&
            (rc = apply_record(&r->to, &record, e)) == 0) {
         if (*first == 0)
@@ -281,7 +281,7 @@ static int replay_records(struct recover *r, struct journal *j, uint64_t *first,
         else if (!r->to.of_cut)
             journal_take_end(j, &c);
     }
-    r->cursor = NULL;
+    r->to.g->flush.read = NULL;
     cursor_close(&c);
     cursor_files_free(&files);
     return rc;

@@ -22,10 +22,9 @@ struct recover {
     struct tier_tablet hand; /* the next tablet to lose rows */
     /* owned; (tablets): epoch that a restored tablet begins; used with spill */
     uint32_t *epoch[LIMIT_TABLES];
-    struct key_names names;              /* names of the tablets that a restore puts back */
-    const struct journal_cursor *cursor; /* of the replay in progress; borrowed */
-    bool own[LIMIT_TABLES];              /* to.base[] is owned */
-    struct stored_load load;             /* the interrupted load; all 0: none */
+    struct key_names names;  /* names of the tablets that a restore puts back */
+    bool own[LIMIT_TABLES];  /* to.base[] is owned */
+    struct stored_load load; /* the interrupted load; all 0: none */
 };
 
 /* For the engine's own store and journal, or those of a cut. */

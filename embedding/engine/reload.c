@@ -9,6 +9,7 @@
  *    write to the store then. [test: test_reload, test_tier_random] */
 #include "embedding/engine/reload.h"
 
+#include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -51,6 +52,8 @@ int reload_begin(struct engine *g, const struct recover *r, struct err *e)
     }
     l->replay = *r;
     spill_init(&l->spill, g->store, g->options.memory);
+    l->spill.on_flush = flush_save_read;
+    l->spill.context = g;
     l->replay.spill = &l->spill;
     l->replay.clean = true; /* 3. */
     l->chunk = 1;

@@ -15,6 +15,7 @@
  *    [assert: step_cb] [test: a_restore_goes_in_steps] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
+#include "embedding/engine/flush.h"
 #include "embedding/engine/recover.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/space.h"
@@ -145,6 +146,8 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
         s->replay.spill = &s->spill;
 
     spill_init(&s->spill, g->store, g->options.memory);
+    s->spill.on_flush = flush_save_read;
+    s->spill.context = g;
     g->tier.written = false; /* rows that were to leave are chosen anew */
     tier_stay(g);
     if (bases_make(&s->replay) != 0) {

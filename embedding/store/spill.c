@@ -41,10 +41,13 @@ static int write_out(struct spill *s)
     int rc = store_write(s->store, s->item, s->items, s->err);
     s->since_flush += s->bytes;
     s->items = s->bytes = 0;
-    if (rc == 0 && s->since_flush >= s->flush_every) {
+    if (rc != 0 || s->since_flush < s->flush_every)
+        return rc;
+    if (s->on_flush != NULL)
+        rc = s->on_flush(s->context, s->err);
+    if (rc == 0)
         rc = store_flush(s->store, s->err);
-        s->since_flush = 0;
-    }
+    s->since_flush = 0;
     return rc;
 }
 

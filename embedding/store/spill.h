@@ -16,8 +16,11 @@ struct spill {
     struct store *store;               /* borrowed */
     size_t batch;                      /* bytes of one write */
     uint64_t flush_every, since_flush; /* bytes between two flushes of the store */
-    char *value;                       /* owned; (batch) */
-    struct store_item *item;           /* owned; (items_most) */
+    /* called before each flush: the store's other batches become durable with it. NULL: they may */
+    int (*on_flush)(void *context, struct err *e);
+    void *context;
+    char *value;             /* owned; (batch) */
+    struct store_item *item; /* owned; (items_most) */
     size_t items, items_most, bytes;
     struct err *err;
 };

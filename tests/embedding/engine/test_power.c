@@ -24,8 +24,10 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/tier.h"
 #include "embedding/follow.h"
+#include "embedding/journal/cursor.h"
 #include "embedding/move.h"
 #include "embedding/rows/table_inner.h"
+#include "embedding/store/spill.h"
 #include "embedding/store/stored.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
@@ -1618,36 +1620,161 @@ START_TEST(what_a_close_stores_was_journalled_before)
 }
 END_TEST
 
+/* Batches are small and rows that leave flush the store each time, as if each had filled its
+ * memtable: so the store is often flushed between two batches that did not. */
+static bool small;
+void __real_spill_init(struct spill *s, struct store *store, uint64_t memory);
+void __wrap_spill_init(struct spill *s, struct store *store, uint64_t memory);
+void __wrap_spill_init(struct spill *s, struct store *store, uint64_t memory)
+{
+    __real_spill_init(s, store, memory);
+    if (small)
+        s->flush_every = 1;
+}
+
+size_t __real_flush_batch_bytes(const struct engine *g);
+size_t __wrap_flush_batch_bytes(const struct engine *g);
+size_t __wrap_flush_batch_bytes(const struct engine *g)
+{
+    if (small)
+        return 4096;
+    return __real_flush_batch_bytes(g);
+}
+
+/* A replay makes room by one batch at a time. Noted are the last record of its last batch, and of
+ * what it has saved of the journal. */
+static uint64_t batch_to, saved_to;
+static uint32_t batches; /* of this call */
+static bool one_batch;
+bool __real_tier_wants_room(struct engine *g);
+bool __wrap_tier_wants_room(struct engine *g);
+bool __wrap_tier_wants_room(struct engine *g)
+{
+    if (one_batch && batches++ > 0)
+        return false;
+    return __real_tier_wants_room(g);
+}
+
+int __real_flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
+int __wrap_flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
+int __wrap_flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e)
+{
+    uint64_t before = g->flush.image_bytes;
+    one_batch = small;
+    batches = 0;
+    int rc = __real_flush_make_room(g, sequence, control, e);
+    one_batch = false;
+    if (g->flush.image_bytes > before)
+        batch_to = sequence;
+    return rc;
+}
+
+int __real_journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e);
+int __wrap_journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e);
+int __wrap_journal_save_read(struct journal *j, const struct journal_cursor *c, struct err *e)
+{
+    saved_to = c->last;
+    return __real_journal_save_read(j, c, e);
+}
+
+/* The power fails once a batch that was ahead of the saved journal has reached the disk by that
+ * flush. */
+int __real_spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh,
+                        uint32_t most, uint32_t *count, struct err *e);
+int __wrap_spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh,
+                        uint32_t most, uint32_t *count, struct err *e);
+int __wrap_spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh,
+                        uint32_t most, uint32_t *count, struct err *e)
+{
+    bool ahead = small && batch_to > saved_to;
+    int rc = __real_spill_tablet(s, t, tablet, fresh, most, count, e);
+    if (ahead && !disk_is_off(between->disk))
+        disk_off(between->disk, between->seed);
+    return rc;
+}
+
 /* A start with little memory stores rows while it replays records that only the page cache has:
- * their process was killed. The power fails at the end of the start. */
+ * their process was killed. False: the power did not fail. */
+static bool power_fails_in_a_replay(struct history *h)
+{
+    struct err e = {0};
+    batch_to = saved_to = 0;
+    ck_assert_int_eq(try_open(h, &e), 0);
+    small = false;
+    ck_assert_uint_gt(h->rig.g->flush.image_bytes, 0);
+    life_close(h, false);
+    bool off = disk_is_off(h->disk);
+    if (off)
+        disk_on(h->disk);
+    history_end(h);
+    return off;
+}
+
+/* Begins a history without a memory limit, whose journal is not synced by itself. */
+static void unsynced_begin(struct history *h, uint64_t seed)
+{
+    history_begin(h, seed);
+    h->durability = DURABLE_JOURNAL;
+    h->segment = 1u << 18;
+    h->keep = 0;
+    h->in_steps = false;
+    has_memory(h, true);
+    h->memory = 0;
+    life_open(h);
+    life_begin(h);
+}
+
+static void pushes(struct history *h, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        op_push(h);
+    note_floor(h);
+}
+
 START_TEST(what_a_replay_stores_was_journalled_before)
 {
     static struct history h;
-    struct err e = {0};
-    history_begin(&h, 300 + (uint64_t)_i);
-    h.durability = DURABLE_JOURNAL;
-    h.segment = 1u << 18;
-    h.keep = 0;
-    h.in_steps = false;
-    has_memory(&h, true);
-    h.memory = 0;
-    life_open(&h);
-    life_begin(&h);
-    for (uint32_t i = 0; i < 200; i++)
-        op_push(&h);
-    note_floor(&h);
+    unsynced_begin(&h, 300 + (uint64_t)_i);
+    pushes(&h, 200);
     ck_assert_uint_lt(h.floor, h.rig.g->sequence - 20);
     life_close(&h, false);
-
     h.memory = 640u << 10;
     struct disk_fault at_its_end = {.kind = DISK_OFF, .only = "/journal", .at = (uint64_t)_i + 1};
     disk_fail(h.disk, &at_its_end);
-    ck_assert_int_eq(try_open(&h, &e), 0);
-    ck_assert(disk_is_off(h.disk));
-    ck_assert_uint_gt(h.rig.g->flush.image_bytes, 0);
+    ck_assert(power_fails_in_a_replay(&h));
+}
+END_TEST
+
+/* The sync of a restore's record fails, and its process restarts: rows of the cut leave memory. */
+static bool restore_replayed(uint64_t seed)
+{
+    static struct history h;
+    struct disk_fault sync = {
+        .kind = DISK_ERROR, .why = EIO, .only = "/journal", .syncs = true, .at = 1};
+    unsynced_begin(&h, seed);
+    pushes(&h, 200);
+    op_cut(&h);
+    embedding_env_run(&h.rig.env);
+    ck_assert_uint_ne(h.cut[0].cut, 0);
+    pushes(&h, 100);
+    disk_fail(h.disk, &sync);
+    h.cut[1] = h.cut[2] = h.cut[0]; /* whichever is drawn */
+    op_restore(&h);
+    h.cut[1] = h.cut[2] = (struct made_cut){0};
+    ck_assert(over(&h) && disk_failed(h.disk));
     life_close(&h, false);
-    disk_on(h.disk);
-    history_end(&h);
+    h.memory = 400u << 10;
+    small = true;
+    return power_fails_in_a_replay(&h);
+}
+
+/* Tries seeds until the power has failed: whether a batch is pending depends on how much memory the
+ * rows take. */
+START_TEST(what_leaves_in_a_replay_was_journalled_before)
+{
+    uint64_t seed = 500 + 100 * (uint64_t)_i, end = seed + 50;
+    while (!restore_replayed(seed))
+        ck_assert_uint_lt(seed++, end);
 }
 END_TEST
 
@@ -1740,19 +1867,23 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("power");
-    TCase *t = tcase_create("histories"), *calls = tcase_create("calls");
+    TCase *t = tcase_create("histories"), *calls = tcase_create("calls"),
+          *replays = tcase_create("replays");
     if (getenv("SHOAL_LOG") == NULL)
         log_set_level(LOG_LEVEL_ERROR);
     tcase_set_timeout(t, 0);
     tcase_set_timeout(calls, 0);
+    tcase_set_timeout(replays, 0);
     tcase_add_test(t, what_comes_back_is_what_was_on_the_disk);
     tcase_add_loop_test(calls, what_is_stored_was_journalled_before, 0, 4);
-    tcase_add_loop_test(calls, what_a_close_stores_was_journalled_before, 0, 2);
-    tcase_add_loop_test(calls, what_a_replay_stores_was_journalled_before, 0, 4);
+    tcase_add_loop_test(calls, what_a_close_stores_was_journalled_before, 0, 4);
+    tcase_add_loop_test(replays, what_a_replay_stores_was_journalled_before, 0, 4);
+    tcase_add_loop_test(replays, what_leaves_in_a_replay_was_journalled_before, 0, 4);
     tcase_add_loop_test(calls, what_a_scrub_stores_was_journalled_before, 0, 8);
     tcase_add_loop_test(calls, every_call_may_be_the_one_that_fails, 0, 6);
     suite_add_tcase(suite, t);
     suite_add_tcase(suite, calls);
+    suite_add_tcase(suite, replays);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
