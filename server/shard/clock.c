@@ -69,33 +69,6 @@ static struct clock_gate *gate_of(struct clock *c, uint64_t run, uint32_t table)
     return gate;
 }
 
-struct request *clock_wait(struct clock *c, struct request *q, bool *full)
-{
-    struct clock_gate *gate = gate_of(c, q->pull.run, q->pull.table);
-    *full = gate == NULL;
-    if (gate == NULL)
-        return NULL;
-    SHOAL_ASSERT(c->waiting < LIMIT_WAITING); /* q itself has a place in the pool */
-    struct request *older = NULL;
-    for (struct request **at = &gate->head; *at != NULL; at = &(*at)->next) {
-        if (!request_same_pull(*at, q))
-            continue;
-        older = *at;
-        *at = older->next;
-        older->next = NULL;
-        SHOAL_ASSERT(c->waiting > 0);
-        c->waiting--;
-        break;
-    }
-    struct request **at = &gate->head;
-    while (*at != NULL && (*at)->pull.need <= q->pull.need)
-        at = &(*at)->next;
-    q->next = *at;
-    *at = q;
-    c->waiting++;
-    return older;
-}
-
 static void close_empty_gates(struct clock *c)
 {
     for (uint32_t i = 0; i < c->gate_count;)
@@ -107,6 +80,51 @@ static void close_empty_gates(struct clock *c)
     SHOAL_ASSERT(c->gate_count <= c->waiting); /* each gate has at least one pull */
 }
 
+/* Takes out the pull at *at. */
+static struct request *unlink_at(struct clock *c, struct request **at)
+{
+    struct request *q = *at;
+    SHOAL_ASSERT(c->waiting > 0 && c->bytes >= q->bytes);
+    *at = q->next;
+    q->next = NULL;
+    c->waiting--;
+    c->bytes -= q->bytes;
+    return q;
+}
+
+struct request *clock_take(struct clock *c, const struct request *q)
+{
+    struct request *found = NULL;
+    for (uint32_t i = 0; i < c->gate_count && found == NULL; i++) {
+        struct clock_gate *gate = &c->gate[i];
+        if (gate->run != q->pull.run || gate->table != q->pull.table)
+            continue;
+        for (struct request **at = &gate->head; *at != NULL && found == NULL; at = &(*at)->next)
+            if (request_same_pull(*at, q)) {
+                found = unlink_at(c, at);
+                break;
+            }
+    }
+    close_empty_gates(c);
+    return found;
+}
+
+bool clock_wait(struct clock *c, struct request *q)
+{
+    struct clock_gate *gate = gate_of(c, q->pull.run, q->pull.table);
+    if (gate == NULL)
+        return false;
+    SHOAL_ASSERT(c->waiting < LIMIT_WAITING); /* q itself has a place in the pool */
+    struct request **at = &gate->head;
+    while (*at != NULL && (*at)->pull.need <= q->pull.need)
+        at = &(*at)->next;
+    q->next = *at;
+    *at = q;
+    c->waiting++;
+    c->bytes += q->bytes;
+    return true;
+}
+
 void clock_due(struct clock *c, const struct engine *g, struct request_list *out)
 {
     for (uint32_t i = 0; i < c->gate_count; i++) {
@@ -115,12 +133,9 @@ void clock_due(struct clock *c, const struct engine *g, struct request_list *out
         if (clock_range(g, gate->run, gate->table, &low, &high))
             low = UINT64_MAX; /* the run is gone: its pulls are taken out to be refused */
         while (gate->head != NULL && gate->head->pull.need <= low) {
-            struct request *q = gate->head;
-            gate->head = q->next;
+            struct request *q = unlink_at(c, &gate->head);
             SHOAL_ASSERT(gate->head == NULL || gate->head->pull.need >= q->pull.need);
-            SHOAL_ASSERT(c->waiting > 0);
             request_append(out, q);
-            c->waiting--;
         }
     }
     close_empty_gates(c);
@@ -137,10 +152,7 @@ static void take_out(struct clock *c, peer_t peer, uint64_t before_ns, struct re
                 at = &q->next;
                 continue;
             }
-            *at = q->next;
-            SHOAL_ASSERT(c->waiting > 0);
-            request_append(out, q);
-            c->waiting--;
+            request_append(out, unlink_at(c, at));
         }
     }
     close_empty_gates(c);

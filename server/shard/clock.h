@@ -25,7 +25,8 @@ struct clock_gate {
 struct clock {
     struct clock_gate *gate; /* owned, (CLOCK_GATES); the first gate_count are in use */
     uint32_t gate_count;
-    uint32_t waiting;
+    uint32_t waiting; /* pulls */
+    uint64_t bytes;   /* of these */
 };
 
 int clock_init(struct clock *c);
@@ -41,10 +42,11 @@ uint64_t clock_high(const struct engine *g, const struct lead *lead, uint64_t ru
 int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *low,
                 uint64_t *high);
 
-/* Makes q wait. Returns an older pull of the same lane, batch and keys, whose sender sent again:
- * the caller gives it back; NULL: there is none. When no gate is left, *full is set and nothing
- * else is done. */
-struct request *clock_wait(struct clock *c, struct request *q, bool *full);
+/* Takes out the pull of the same lane, batch and keys that waits: its sender sent it again. NULL:
+ * none does. */
+struct request *clock_take(struct clock *c, const struct request *q);
+/* Makes q wait. False: no gate is left. */
+bool clock_wait(struct clock *c, struct request *q);
 /* Takes out the pulls that may be answered now and those whose run is gone, in the order of gates
  * and needs. */
 void clock_due(struct clock *c, const struct engine *g, struct request_list *out);

@@ -101,7 +101,6 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
 
 static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
 {
-    bool full;
     uint64_t mark = engine_mark(s->engine, q->pull.run, q->pull.lane, q->pull.table);
     if (q->pull.batch > mark && q->pull.batch - mark > BATCHES_AHEAD) {
         shard_refuse_request(s, q, SHOAL_E_MALFORMED,
@@ -109,14 +108,16 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
         return;
     }
     q->pull.need = need;
-    struct request *older = clock_wait(&s->clock, q, &full);
-    SHOAL_ASSERT(!full || older == NULL);
-    if (full)
-        shard_refuse_request(s, q, SHOAL_E_BUSY,
-                             "too many runs and tables have pulls waiting; send again later");
+    struct request *older = clock_take(&s->clock, q);
     if (older != NULL)
         /* its sender sent again and waits for the newer id */
         request_give(&s->pool, older);
+    if (!request_may_wait(&s->pool, q, s->clock.waiting, s->clock.bytes))
+        shard_refuse_request(s, q, SHOAL_E_BUSY,
+                             "too many pulls wait for slower lanes; send again later");
+    else if (!clock_wait(&s->clock, q))
+        shard_refuse_request(s, q, SHOAL_E_BUSY,
+                             "too many runs and tables have pulls waiting; send again later");
 }
 
 static void try_bsp(struct shard *s, struct request *q)

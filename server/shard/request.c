@@ -80,6 +80,16 @@ static bool greedy(struct request_share *s, uint64_t from)
     return has->used > LIMIT_WAITING / 2 || has->bytes > s->bytes_max / 2;
 }
 
+bool request_may_wait(struct request_pool *p, const struct request *q, uint32_t waiting,
+                      uint64_t bytes)
+{
+    struct request_share *s = &p->share[REQUEST_PULL];
+    const struct request_count *has = count_of(s, q->holder);
+    SHOAL_ASSERT(q->taken && q->type == WIRE_TYPE_PULL && has->used > 0);
+    return waiting < LIMIT_WAITING / 8 * 5 && bytes + q->bytes <= s->bytes_max / 8 * 5 &&
+           has->used <= LIMIT_WAITING / 2 && has->bytes <= s->bytes_max / 2;
+}
+
 static bool room(struct request_share *s, uint64_t from, size_t bytes, bool at_once)
 {
     if (at_once)

@@ -2,8 +2,9 @@
  *
  * A request owns its message until it is given back: keys and gradients are read, journalled and
  * applied from the bytes that arrived, without a copy. Pulls and pushes have a share of the pool
- * each, so that pulls that wait for a clock never take the room of the pushes that complete it. A
- * share is LIMIT_WAITING requests and a number of bytes. A request that does not fit is refused
+ * each, so that pulls that wait for a clock never take the room of the pushes that complete it. Of
+ * their own share they get five eighths, so that the pull of the lane for which they wait is taken.
+ * A share is LIMIT_WAITING requests and a number of bytes. A request that does not fit is refused
  * with BUSY, so a shard's memory for waiting work has a bound whatever the peers do. A key that has
  * half of a share gets nothing of its last quarter, whatever the number of its connections; a peer
  * without a key is counted by its connection. A request is on one list at a time. Thread: the
@@ -97,6 +98,10 @@ struct request_from {
  * is full, up to twice the share's bytes and LIMIT_WAITING / 16 more requests. */
 struct request *request_take(struct request_pool *p, const struct request_from *from,
                              const struct wire *w, struct msg *m, bool at_once, uint64_t now_ns);
+/* True when a pull that is taken may wait for a clock, beside `waiting` others of so many bytes:
+ * they get five eighths of the share, and the pulls of one holder half of it. */
+bool request_may_wait(struct request_pool *p, const struct request *q, uint32_t waiting,
+                      uint64_t bytes);
 /* True when the share has no room for such a request. */
 bool request_pool_full(const struct request_pool *p, const struct wire *w, const struct msg *m);
 /* Frees the message early, when only the answer is outstanding. */

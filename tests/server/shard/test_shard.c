@@ -982,17 +982,17 @@ static void pulls_that_wait(struct rig *r, peer_t from, uint32_t count, uint64_t
     }
 }
 
-/* Waiting requests fill the pool and no more. One peer leaves the last quarter to others, and the
+/* Pulls that wait fill five eighths of their share and no more, those of one peer half; and the
  * push that moves the clock gets in. */
 START_TEST(waiting_requests_are_bounded)
 {
     struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     pulls_that_wait(&r, 1, LIMIT_WAITING + 100, 100);
-    ck_assert_uint_eq(request_pool_used(&r.shard->pool), LIMIT_WAITING / 4 * 3);
-    ck_assert_uint_eq(r.shard->counts.refused, LIMIT_WAITING / 4 + 100);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), LIMIT_WAITING / 2);
+    ck_assert_uint_eq(r.shard->counts.refused, LIMIT_WAITING / 2 + 100);
     pulls_that_wait(&r, 2, LIMIT_WAITING, 100);
-    ck_assert_uint_eq(request_pool_used(&r.shard->pool), LIMIT_WAITING);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), LIMIT_WAITING / 8 * 5);
     uint64_t push = rig_push(
         &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
     rig_run(&r, 5);
@@ -1002,6 +1002,36 @@ START_TEST(waiting_requests_are_bounded)
     ck_assert_uint_eq(request_pool_used(&r.shard->pool), 0);
     ck_assert_uint_eq(request_pool_bytes(&r.shard->pool), 0);
     rig_free(&r);
+}
+END_TEST
+
+/* However many pulls wait for a slower lane, of however many bytes: the pull of that lane is
+ * answered, else none would ever get on. A pull that is sent again takes the place of the one that
+ * waits. */
+static void slow_lane_is_answered(uint64_t waiting_max)
+{
+    struct rig r = {.waiting_max = waiting_max};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    for (peer_t worker = 1; worker <= 2; worker++) {
+        pulls_that_wait(&r, worker, LIMIT_WAITING + 100, 100);
+        const uint32_t waiting = r.shard->clock.waiting;
+        ck_assert_uint_gt(waiting, 0);
+        pulls_that_wait(&r, worker, 100, 100);
+        ck_assert_uint_eq(r.shard->clock.waiting, waiting);
+    }
+    uint64_t slow = rig_pull(&r, 1, 1, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, slow), 0);
+    shard_handler.on_peer_gone(r.shard, 1);
+    shard_handler.on_peer_gone(r.shard, 2);
+    ck_assert_uint_eq(r.shard->clock.bytes, 0);
+    rig_free(&r);
+}
+
+START_TEST(pulls_that_wait_leave_room_for_the_lane_they_wait_for)
+{
+    slow_lane_is_answered(0);
+    slow_lane_is_answered(64u << 10);
 }
 END_TEST
 
@@ -1480,6 +1510,7 @@ int main(void)
         strangers_give_no_orders,
         hostile_messages_cost_nobody_else_anything,
         waiting_requests_are_bounded,
+        pulls_that_wait_leave_room_for_the_lane_they_wait_for,
         far_pulls_are_refused,
         pulls_of_nobody_are_let_go,
         a_group_is_settled_when_it_has_many_keys,
