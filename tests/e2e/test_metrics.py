@@ -122,6 +122,16 @@ class Watched(Fleet):
         return all_
 
 
+@contextlib.contextmanager
+def submitted(fleet, job):
+    """A job that goes on for longer than the case, which does not wait for its end."""
+    with subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as submission:
+        try:
+            yield
+        finally:
+            submission.kill()
+
+
 def input_of(space, rows):
     """A log with BAD malformed lines in it."""
     train = synth(space / "train.tsv", rows)
@@ -303,6 +313,29 @@ def play(space, fleet, job, prometheus):
     assert got(fleet.port["worker"], "/readyz")[0] == 200
 
 
+def a_large_job_has_few_series(space):
+    """100 lanes and 32 tables: each daemon tells all of it, in fewer series than the bound; a server of eight shards, too."""
+    tables = {}
+    for i in range(32):
+        tables |= {f"tables[{i}].name": f"t{i}", f"tables[{i}].dim": 1, f"tables[{i}].tablets": 128, f"tables[{i}].optimizer.kind": "sgd"}
+        tables |= {f"tables[{i}].fields": [f"C{i + 1}" if i < 26 else f"I{i - 25}"]} if i > 0 else {}
+    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 40000), 1000, **{**tables, "features.number": "bucket", "train.lanes": 100, "train.batch": 64, "train.prefetch": 0})
+    with Fleet(space, "f", shards=8) as fleet:
+        port = {who: free_port() for who in ("coordinator", "s0", "worker")}
+        fleet.coordinator("--set", f"metrics=127.0.0.1:{port['coordinator']}")
+        fleet.server("s0", "--set", f"metrics=127.0.0.1:{port['s0']}", "--set", "shards=8", "--set", "memory=512MiB")
+        fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, "--metrics", f"127.0.0.1:{port['worker']}", program="shoal-worker")
+        with submitted(fleet, job):
+            within(20, "the worker's port", lambda: got(port["worker"], "/metrics")[0] == 200)
+            within(120, "all lanes to train", lambda: len(scraped(port["worker"]).get("shoal_lane_gradient_age_seconds", {})) == 100)
+            all_ = {who: scraped(p) for who, p in port.items()}
+        assert len({dict(k)["table"] for k in all_["s0"]["shoal_rows"]}) >= 32 and len(all_["coordinator"]["shoal_lane_batches"]) == 100
+        for who, samples in all_.items():
+            series = sum(map(len, samples.values()))
+            print(f"      {who}: {series} series", flush=True)
+            assert series < 5000 and of(samples, "shoal_series_left_out") == 0, (who, series)
+
+
 def a_server_says_why_it_is_not_ready(space):
     with Fleet(space, "f", shards=1) as fleet:
         port = free_port()
@@ -336,7 +369,7 @@ def a_daemon_that_stops_is_not_ready(space):
         coordinator = fleet.coordinator()
         server = fleet.server("s0", "--set", f"metrics=127.0.0.1:{port['s0']}")
         worker = fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", "--set", f"metrics=127.0.0.1:{port['worker']}", program="shoal-worker")
-        with subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as submission:
+        with submitted(fleet, job):
             within(30, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
             within(10, "both to be ready", lambda: got(port["worker"], "/readyz") == (200, "ready\n") == got(port["s0"], "/readyz"))
             coordinator.send_signal(signal.SIGSTOP)  # so that the worker's lanes are not taken back yet
@@ -345,7 +378,6 @@ def a_daemon_that_stops_is_not_ready(space):
             assert got(port["worker"], "/healthz") == (200, "ok\n")
             coordinator.send_signal(signal.SIGCONT)
             assert worker.wait(30) == 0
-            submission.kill()
         seen = []
         server.terminate()
         while server.poll() is None:
@@ -489,7 +521,7 @@ def a_killed_server_raises_its_alert(space):
         if not fleet.prometheus_up():
             raise Skip("needs prometheus")
         within(60, "the servers to be ready", lambda: all(got(fleet.port[s], "/readyz")[0] == 200 for s in SERVERS))
-        with subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as submission:
+        with submitted(fleet, job):
             within(60, "all daemons to be scraped", lambda: len(fleet.is_up()) == 6 and set(fleet.is_up().values()) == {"1"})
             within(60, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
             time.sleep(3)
@@ -500,9 +532,8 @@ def a_killed_server_raises_its_alert(space):
             fleet.watched("s1")
             within(60, "the alert to clear", lambda: not fleet.firing())
             assert fleet.state()["state"] == "train"
-            submission.kill()
 
 
 if __name__ == "__main__":
-    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_server_says_why_it_is_not_ready, a_server_that_waits_for_a_name_makes_progress, a_daemon_that_stops_is_not_ready,
+    main([every_metric_is_told_and_true, a_killed_server_raises_its_alert, a_large_job_has_few_series, a_server_says_why_it_is_not_ready, a_server_that_waits_for_a_name_makes_progress, a_daemon_that_stops_is_not_ready,
           others_need_a_token, no_site_reads_through_a_browser, a_crowd_at_the_port_is_bounded])
