@@ -252,8 +252,10 @@
       "Memory of the GPU that all its processes have taken; not told without a GPU") \
     X(DEVICE_MEMORY_LIMIT, GAUGE, "shoal_device_memory_limit_bytes", "bytes", "", "w", \
       "Memory of the GPU") \
-    X(WORKER_ABSENCE, GAUGE, "shoal_worker_unanswered_seconds", "seconds", "", "w", \
-      "Age of the oldest request that a server has not answered")
+    X(WORKER_ABSENCE, GAUGE, "shoal_worker_unanswered_seconds", "seconds", "shard", "w", \
+      "For how long the shard, by its number, has owed an answer; 0: it owes none") \
+    X(ROUND_TRIP, GAUGE, "shoal_worker_round_trip_seconds", "seconds", "shard", "w", \
+      "How long the shard, by its number, takes to answer, smoothed")
 /* clang-format on */
 
 #endif

@@ -249,6 +249,8 @@ def worker_values(fleet):
         batches, steps = of(all_[w], "shoal_worker_batches_total"), of(all_[w], "shoal_worker_step_seconds_count")
         assert near(steps, batches, 0.3, 40) and near(of(all_[w], "shoal_worker_step_seconds_sum"), of(all_[w], "shoal_worker_busy_seconds_total", stage="compute"), 1e-6), w
         assert near(of(all_[w], "shoal_worker_gradient_age_seconds_count"), batches, 0.05, 2), (w, batches)
+        assert len(all_[w]["shoal_worker_unanswered_seconds"]) == 3 == len(all_[w]["shoal_worker_round_trip_seconds"]), w
+        assert all(late < 5 for late in all_[w]["shoal_worker_unanswered_seconds"].values()), all_[w]["shoal_worker_unanswered_seconds"]
         lanes = all_[w].get("shoal_lane_gradient_age_seconds", {})
         assert len(lanes) <= of(all_[w], "shoal_worker_lanes") and all(0 < age < 5 for age in lanes.values()), lanes
     if DEVICE.exists():

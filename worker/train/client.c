@@ -385,17 +385,28 @@ static uint32_t microseconds(uint64_t ns)
     return UINT32_MAX;
 }
 
+bool client_way(const struct client *c, uint32_t shard, uint64_t *late_ns, uint64_t *round_ns)
+{
+    if (shard >= c->map.shard_count || shard >= c->shard_count)
+        return false;
+    const struct ping *p = &c->shard[shard].ping;
+    *late_ns = 0;
+    if (p->id != 0)
+        *late_ns = env_now_ns(c->env) - p->begun_ns;
+    *round_ns = p->round_ns;
+    return true;
+}
+
 void client_reach(const struct client *c, struct client_reach *out)
 {
-    uint64_t now = env_now_ns(c->env);
+    uint64_t late_ns, round_ns;
     *out = (struct client_reach){0};
-    for (uint32_t s = 0; s < c->map.shard_count && s < c->shard_count; s++) {
-        const struct ping *p = &c->shard[s].ping;
-        uint32_t us = microseconds(p->round_ns);
-        if (p->id != 0 && now - p->begun_ns > out->late_ns) {
+    for (uint32_t s = 0; client_way(c, s, &late_ns, &round_ns); s++) {
+        uint32_t us = microseconds(round_ns);
+        if (late_ns > out->late_ns) {
             out->late_shard = s;
-            out->late_ns = now - p->begun_ns;
-            out->unnamed = p->unnamed;
+            out->late_ns = late_ns;
+            out->unnamed = c->shard[s].ping.unnamed;
         }
         if (us > out->slow_us) {
             out->usual_us = out->slow_us;

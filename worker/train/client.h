@@ -143,6 +143,9 @@ struct client_reach {
     uint32_t slow_shard, slow_us, usual_us;
 };
 void client_reach(const struct client *c, struct client_reach *out);
+/* The way to one shard: for how long it has owed an answer, 0: it owes none; and how long its
+ * answers take, 0: unknown. False: the map has no shard of this number. */
+bool client_way(const struct client *c, uint32_t shard, uint64_t *late_ns, uint64_t *round_ns);
 
 /* Requests the map, unless a request is in flight. */
 void client_map_refresh(struct client *c);

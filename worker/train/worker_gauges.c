@@ -61,6 +61,18 @@ static void lanes_put(const struct trainer *t, struct meter_sheet *out)
     }
 }
 
+static void ways_put(const struct trainer *t, struct meter_sheet *out)
+{
+    uint64_t late_ns, round_ns;
+    char shard[16];
+    for (uint32_t s = 0; client_way(t->client, s, &late_ns, &round_ns); s++) {
+        (void)snprintf(shard, sizeof shard, "%u", s);
+        meter_put(out, WORKER_ABSENCE, (double)late_ns * NS, shard, NULL);
+        if (round_ns > 0)
+            meter_put(out, ROUND_TRIP, (double)round_ns * NS, shard, NULL);
+    }
+}
+
 static void device_put(const struct trainer *t, struct meter_sheet *out)
 {
     uint64_t taken, all;
@@ -72,9 +84,7 @@ static void device_put(const struct trainer *t, struct meter_sheet *out)
 
 void worker_gauges_put(const struct trainer *t, struct meter_sheet *out)
 {
-    struct client_reach reach;
-    client_reach(t->client, &reach);
-    meter_put(out, WORKER_ABSENCE, (double)reach.late_ns * NS, NULL);
+    ways_put(t, out);
     device_put(t, out);
     if (!t->have_job)
         return;

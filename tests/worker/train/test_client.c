@@ -579,6 +579,7 @@ END_TEST
 START_TEST(client_knows_which_shard_owes_a_sign_of_life)
 {
     struct client_reach reach;
+    uint64_t late_ns, round_ns;
     client_map_refresh(world.client);
     run_ms(100);
     ck_assert_ptr_nonnull(client_map(world.client));
@@ -596,7 +597,12 @@ START_TEST(client_knows_which_shard_owes_a_sign_of_life)
     }
     client_reach(world.client, &reach);
     ck_assert_uint_eq(reach.late_ns / MS, 5000); /* since the first one, not the last */
-    ck_assert(!reach.unnamed);                   /* names are not looked up here */
+    ck_assert(client_way(world.client, reach.late_shard, &late_ns, &round_ns));
+    ck_assert_uint_eq(late_ns, reach.late_ns);
+    ck_assert_uint_gt(round_ns, 0); /* of its last answer */
+    ck_assert(
+        !client_way(world.client, client_map(world.client)->shard_count, &late_ns, &round_ns));
+    ck_assert(!reach.unnamed); /* names are not looked up here */
     world.lives = true;
     client_ping(world.client);
     run_ms(100);
