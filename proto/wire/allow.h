@@ -38,6 +38,8 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(SHARD_STATUS, "", 0, M | A | BOSS, false) \
     X(TABLE_STATS, "", 0, M | A, false) \
     X(HEAT, "", 0, M | A | BOSS, false) \
+    X(SPANS, "", 0, M | A, false) \
+    X(TRACE, "", M | A, 0, false) \
     X(MAP_GET, "", S | W | M | A, 0, false) \
     X(TABLE_GET, "", S | W | M | A, 0, false) \
     X(JOB_TEXT, "", S | W | A, 0, false) \
@@ -55,6 +57,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(TABLE_DECLARE, "", W, 0, false) \
     X(LANE_NEXT, "", W, 0, false) \
     X(TASK_DONE, "", W, 0, false) \
+    X(TRACES, "", W, 0, false) \
     X(EVAL_DONE, "", W, 0, false) \
     X(SHARD_BEAT, "", C, 0, false) \
     X(SERVER_DISK, "", C, 0, false) \
@@ -68,6 +71,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(WHO, "", A, 0, false) \
     X(CHECKPOINT, "", A, 0, true) \
     X(CHECKPOINT_REMOVE, "", A, 0, true) \
+    X(TRACE_EVERY, "", A, 0, true) \
     X(DROP, "", A, 0, true) \
     X(PROMOTE, "", A, 0, true) \
     X(REPLACE, "", A, 0, true) \

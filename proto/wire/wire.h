@@ -55,9 +55,9 @@
  * absent key stays absent and gives its initial value; in a pull without a lane, an absent key of a
  * sparse table gives negative zeros instead, which no stored row consists of. clock: this pull's
  * clock here; low: the lowest clock of the live lanes at the reply (staleness = clock - 1 - low);
- * waited_ns: how long the shard held the pull. */
+ * waited_ns: how long the shard held the pull. traced: the shard notes its times (SPANS). */
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
+    U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch) B(traced)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
 
@@ -69,7 +69,7 @@
  * push, only for messages and the quarantine. event_time: seconds since 1970, the median of the
  * batch's examples; 0: not known. clock: time step of the sender; age: age of the examples, in
  * seconds; width: bits of a gradient, 0: 32. No release sets these three yet: a shard refuses a
- * push where one is not 0 (VERSION).
+ * push where one is not 0 (VERSION). traced: the shard notes its times (SPANS).
  *
  * Reply: how many tablets applied it and skipped it, and the lowest mark of the covered tablets.
  * Status GAP: nothing was done, send on from `mark` + 1 (GAP fills in `mark` too). FENCED, OLD_RUN,
@@ -77,7 +77,7 @@
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) \
     U32(tablet_count) F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) \
-    U32(event_time) U64(clock) U32(age) U32(width)
+    U32(event_time) U64(clock) U32(age) U32(width) B(traced)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
@@ -257,6 +257,30 @@ struct wire_heat {
 #define WIRE_BLAME(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key) U32(limit)
 #define WIRE_BLAME_REPLY(U32, U64, I32, F32, F64, B, STR) B(complete)
 
+/* Where the time of a traced pull or push went at a shard (server/shard/span.h): from its arrival
+ * to its answer, ns says how long it did what. Reply frame 1: struct wire_span (count), those of
+ * the run that the shard still has, the newest last; batch above 0: only those of this batch of the
+ * lane. id: that of the request, as in the worker's trace. */
+enum wire_span_kind {
+    WIRE_SPAN_LOOP,    /* waits for the shard's loop, which has other requests */
+    WIRE_SPAN_HELD,    /* a push: a cut or a move of tablets holds it */
+    WIRE_SPAN_CLOCK,   /* waits for slower lanes: for the bound, under bsp for the clock */
+    WIRE_SPAN_ROWS,    /* waits for rows from the store, a push also for room */
+    WIRE_SPAN_JOURNAL, /* a push: the records of its group are written */
+    WIRE_SPAN_WORK,    /* its rows are read, its gradients applied */
+    WIRE_SPAN_SYNC,    /* a push: waits for the journal's sync */
+    WIRE_SPAN_COPIES,  /* a push: waits for the copies in sync */
+    WIRE_SPAN_KINDS
+};
+struct wire_span {
+    uint64_t run, batch, id, ns[WIRE_SPAN_KINDS];
+    uint32_t lane, table, keys, push; /* push: 1, a pull: 0 */
+};
+_Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
+#define WIRE_SPANS_MAX 4096u
+#define WIRE_SPANS(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(batch)
+#define WIRE_SPANS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count)
+
 /* ---- shard -> coordinator -------------------------------------------------------------------- */
 
 /* A shard reports where it listens, at start and again every lease_ms / 3. server is the name kept
@@ -420,7 +444,7 @@ struct wire_heat {
  * UNAVAILABLE: the worker is no longer known (its lease ran out): it must stop writing and join
  * again. state: enum wire_job_state; list: the worker should send OBJECTS, for a log that grows.
  * clock_ahead_s: by how much the worker's calendar is ahead of wall_s in WORKER_JOIN's reply
- * (seconds since 1970; 0: the coordinator knows none). */
+ * (seconds since 1970; 0: the coordinator knows none). trace_every: as in TRACE_EVERY. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
@@ -430,7 +454,7 @@ struct wire_heat {
     U64(read_bytes) U32(waits) U32(late_shard) U32(late_ms) B(unnamed) U32(slow_shard) \
     U32(slow_us) U32(usual_us) I32(clock_ahead_s)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(state) U32(lanes_held) B(list)
+    U32(state) U32(lanes_held) B(list) U32(trace_every)
 
 /* True when the difference of clocks is large enough to report. */
 static inline bool wire_clock_apart(int32_t ahead_s)
@@ -560,6 +584,42 @@ struct wire_window {
     U64(clamped) U32(first_time) U32(last_time)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* Traces of training batches: the way of a batch through its worker, in stages that follow each
+ * other from the start of its read to the last acknowledgement of its push. Times are nanoseconds
+ * of the worker's clock. beside_ns: the part of a stage in which the lane computed other batches;
+ * the rest of it the lane may have waited for. frame 1: struct wire_trace (count). */
+enum wire_stage {
+    WIRE_STAGE_READ,    /* read, parsed, keys made unique and sorted */
+    WIRE_STAGE_PLACE,   /* waits for memory and a place among 1 + prefetch */
+    WIRE_STAGE_PLAN,    /* looked up in the cache of rows */
+    WIRE_STAGE_PULL,    /* until the last shard has answered */
+    WIRE_STAGE_TURN,    /* ready; earlier batches are computed */
+    WIRE_STAGE_COMPUTE, /* forward and backward */
+    WIRE_STAGE_ORDER,   /* computed; under bsp an earlier push is not acknowledged */
+    WIRE_STAGE_PUSH,    /* until the last shard has acknowledged */
+    WIRE_STAGES
+};
+/* A part of its pull or push: a request to one shard, from the start of the stage to its answer. */
+struct wire_trace_part {
+    uint64_t id, took_ns;
+    uint32_t shard, table, keys, tries; /* table: its number on the shards; tries: sendings */
+};
+_Static_assert(sizeof(struct wire_trace_part) == 32, "wire_trace_part is a wire format");
+#define WIRE_TRACE_PARTS 16u
+struct wire_trace {
+    uint64_t run, batch, generation, worker;
+    uint64_t begun_ns, wall_ns;
+    uint64_t stage_ns[WIRE_STAGES], beside_ns[WIRE_STAGES];
+    uint64_t file_ns, parse_ns, plan_ns, compute_ns; /* on threads, waits for a thread left out */
+    uint32_t lane, epoch, examples, keys;
+    uint32_t parts[2]; /* of its pull, of its push; the slowest of them are told: */
+    struct wire_trace_part part[2][WIRE_TRACE_PARTS];
+};
+_Static_assert(sizeof(struct wire_trace) == 1256, "wire_trace is a wire format");
+#define WIRE_TRACES_MAX 512u
+#define WIRE_TRACES(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count)
+#define WIRE_TRACES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
  * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
  * (examples, by_count) of the fields of evaluate.by; then struct wire_unseen (fields); fields 0:
@@ -598,6 +658,15 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * (server/coord/figures/jobs.h). */
 #define WIRE_JOBS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_JOBS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+/* Has workers trace one batch in `every` of each lane, of all jobs, from their next beat on; 0:
+ * none. Not stored: a coordinator that starts traces none. */
+#define WIRE_TRACE_EVERY(U32, U64, I32, F32, F64, B, STR) U32(every)
+#define WIRE_TRACE_EVERY_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+/* The traces that the coordinator has of a run; run 0: of the run that was traced last. batch above
+ * 0: only that of this batch of the lane. Reply frame 1: struct wire_trace (count), the newest
+ * last. every: as in TRACE_EVERY. */
+#define WIRE_TRACE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(batch)
+#define WIRE_TRACE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) U32(every) U32(count)
 /* Ends the job (job_only) or the process. ends: there is a job, and it will end in good order. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
@@ -727,7 +796,11 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(MOVE_MAP, 67, 2, 0)                                                                          \
     X(PROMOTE, 68, 0, 0)                                                                           \
     X(REPLACE, 69, 0, 0)                                                                           \
-    X(MOVES, 70, 0, 1)
+    X(MOVES, 70, 0, 1)                                                                             \
+    X(TRACES, 71, 1, 0)                                                                            \
+    X(TRACE, 72, 0, 1)                                                                             \
+    X(TRACE_EVERY, 73, 0, 0)                                                                       \
+    X(SPANS, 74, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -744,6 +817,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(FENCES, 1, lane_count, sizeof(struct wire_lane_fence), LIMIT_LANES)                          \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
+    X(TRACES, 1, count, sizeof(struct wire_trace), WIRE_TRACES_MAX)                                \
     X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)                           \
     X(FILES, 1, count, sizeof(struct nameset_item), LIMIT_OBJECTS)                                 \
     X(OBJECT_DONE, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
@@ -753,7 +827,9 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(MAP_HELD, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
     X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
-    X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)
+    X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)                              \
+    X(TRACE, 1, count, sizeof(struct wire_trace), WIRE_TRACES_MAX)                                 \
+    X(SPANS, 1, count, sizeof(struct wire_span), WIRE_SPANS_MAX)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,

@@ -306,9 +306,12 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(MAP_GET, ANYBODY, JOB, coord_made_map_get)                                                   \
     X(LANE_NEXT, ANY_PASS, JOB, coord_grant_next)                                                  \
     X(TASK_DONE, A_WORKER, JOB, coord_handle_task)                                                 \
+    X(TRACES, A_WORKER, JOB, coord_handle_traces)                                                  \
     X(EVAL_DONE, A_WORKER, JOB, coord_handle_eval)                                                 \
     X(SUBMIT, ANYBODY, COORD, on_submit)                                                           \
     X(WHO, ANYBODY, JOB, coord_lease_who)                                                          \
+    X(TRACE, ANYBODY, FLEET, coord_traces_ask)                                                     \
+    X(TRACE_EVERY, ANYBODY, FLEET, coord_traces_order)                                             \
     X(STATUS, ANYBODY, COORD, on_status)                                                           \
     X(REPORT, ANYBODY, JOB, coord_jobs_report)                                                     \
     X(JOBS, ANYBODY, JOB, coord_jobs_ask)                                                          \
@@ -398,6 +401,8 @@ static const char *object_of(const struct coord_ask *a, char out[160])
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
     else if (w->type == WIRE_TYPE_MOVES)
         (void)snprintf(out, 160, "%.150s", w->u.MOVES.server);
+    else if (w->type == WIRE_TYPE_TRACE_EVERY)
+        (void)snprintf(out, 160, "one batch in %u", w->u.TRACE_EVERY.every);
     else if (w->type == WIRE_TYPE_DROP)
         (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
     else if (w->type == WIRE_TYPE_PROMOTE)

@@ -321,6 +321,7 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
         }
         SHOAL_ASSERT(h->lanes == lanes);
         part_put(s, h, q);
+        span_turn(s, &q->span, WIRE_SPAN_CLOCK);
         release(s, h);
     }
 }

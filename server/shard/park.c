@@ -88,6 +88,7 @@ bool park_lane_waits(const struct request_list *l, const struct push_record *r)
 static bool put_behind(struct shard *s, struct request *q)
 {
     struct park *p = &s->park;
+    span_turn(s, &q->span, WIRE_SPAN_ROWS);
     struct request *older = replace(&p->pushes, q, same_push);
     if (older != NULL) {
         /* its sender sent again and waits for the newer id */

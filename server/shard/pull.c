@@ -71,10 +71,13 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
         q->pull.parked = true;
+        span_turn(s, &q->span, WIRE_SPAN_ROWS);
         park_pull(s, q);
         return;
     }
     uint64_t began_ns = env_now_ns(s->env), waited_ns = began_ns - q->arrived_ns;
+    if (q->span.traced)
+        span_turn_at(&q->span, WIRE_SPAN_WORK, began_ns);
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
     *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
     struct msg *m = wire_encode(&s->out);
@@ -92,6 +95,8 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
         table_pull(t, q->pull.keys, n, rows);
     count(s, q, low, waited_ns);
     s->counts.bytes_pulled += 4ull * n * width;
+    if (q->span.traced)
+        span_end(s, q, env_now_ns(s->env));
     shard_send(s, q->peer, m);
     const uint64_t now_ns = env_now_ns(s->env);
     meter_time(&s->counts.times[HEAT_PULL], now_ns - q->arrived_ns);
@@ -108,6 +113,7 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
         return;
     }
     q->pull.need = need;
+    span_turn(s, &q->span, WIRE_SPAN_CLOCK);
     struct request *older = clock_take(&s->clock, q);
     if (older != NULL)
         /* its sender sent again and waits for the newer id */

@@ -55,6 +55,13 @@ static void enter(struct shard *s, struct request *q)
         park_enter(s, q);
 }
 
+/* q goes on at GO, or with the next map. */
+static void hold(struct shard *s, struct request *q)
+{
+    span_turn(s, &q->span, WIRE_SPAN_HELD);
+    request_append(&s->hold.queue, q);
+}
+
 void push_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
@@ -62,7 +69,7 @@ void push_on_message(struct shard *s, peer_t from)
     SHOAL_ASSERT(shard_holds(s) || s->hold.queue.head == NULL);
     struct request *q = shard_take(s, from, check(s, &s->in.u.PUSH, &e), &e);
     if (q != NULL && shard_holds(s))
-        request_append(&s->hold.queue, q); /* q goes on at GO, or with the next map */
+        hold(s, q);
     else if (q != NULL)
         enter(s, q);
 }

@@ -17,6 +17,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static void group_append(struct shard *s, struct request *q)
+{
+    span_turn(s, &q->span, WIRE_SPAN_LOOP);
+    s->spans.grouped |= q->span.traced;
+    request_append(&s->group, q);
+}
+
 void push_group_answer_later(struct shard *s, struct request *q, int status, uint64_t mark)
 {
     SHOAL_ASSERT(status == 0 || status == SHOAL_E_GAP);
@@ -25,7 +32,7 @@ void push_group_answer_later(struct shard *s, struct request *q, int status, uin
     q->push.plan.sequence = 0;
     q->push.status = status;
     q->push.wait_sequence = s->sequence; /* 3. */
-    request_append(&s->group, q);
+    group_append(s, q);
 }
 
 int push_group_admit(struct shard *s, struct request *q)
@@ -54,7 +61,7 @@ int push_group_admit(struct shard *s, struct request *q)
         s->group_keys += q->push.r.key_count;
     }
     q->push.wait_sequence = s->sequence;
-    request_append(&s->group, q);
+    group_append(s, q);
     return 0;
 }
 
@@ -64,6 +71,12 @@ static void answer(struct shard *s, struct request *q, uint64_t now_ns)
     SHOAL_ASSERT(plan->sequence <= engine_acknowledged(s->engine)); /* 1. */
     SHOAL_ASSERT(q->bytes == 0);                                    /* 4. */
     meter_time(&s->counts.times[HEAT_PUSH], now_ns - q->arrived_ns);
+    if (q->span.traced) {
+        SHOAL_ASSERT(s->spans.waiting > 0);
+        s->spans.waiting--;
+        if (q->push.status == 0)
+            span_end(s, q, now_ns);
+    }
     struct wire *w = shard_reply(s, WIRE_TYPE_PUSH, q->id);
     w->u.PUSH_reply = (struct wire_PUSH_reply){plan->applied, plan->skipped, plan->mark};
     if (q->push.status) {
@@ -99,7 +112,38 @@ static int apply(struct shard *s, struct request *q, uint64_t *at_ns)
     *at_ns = env_now_ns(s->env);
     heat_add(&s->heat, table_schema_of(engine_table(s->engine, r->table)), HEAT_PUSH, r->keys,
              r->key_count, began_ns, *at_ns);
+    if (q->span.traced) {
+        span_turn_at(&q->span, WIRE_SPAN_WORK, began_ns);
+        span_turn_at(&q->span, WIRE_SPAN_LOOP, *at_ns);
+    }
     return rc;
+}
+
+static void group_turn(struct shard *s, enum wire_span_kind kind)
+{
+    uint64_t now_ns = env_now_ns(s->env);
+    for (struct request *q = s->group.head; q != NULL; q = q->next)
+        if (q->span.traced)
+            span_turn_at(&q->span, kind, now_ns);
+}
+
+/* What an applied push waits for first. */
+static enum wire_span_kind awaited(const struct shard *s, const struct request *q)
+{
+    if (q->push.wait_sequence > engine_acknowledged(s->engine))
+        return WIRE_SPAN_SYNC;
+    if (s->copies.role == COPIES_LEADS)
+        return WIRE_SPAN_COPIES;
+    return WIRE_SPAN_LOOP;
+}
+
+/* The pushes up to sequence `own` are as durable here as they must be: they wait for the copies. */
+static void copies_turn(struct shard *s, uint64_t own)
+{
+    for (struct request *q = s->unsynced.head; q != NULL && q->push.wait_sequence <= own;
+         q = q->next)
+        if (q->span.traced && q->span.kind == WIRE_SPAN_SYNC)
+            span_turn(s, &q->span, WIRE_SPAN_COPIES);
 }
 
 int push_group_settle(struct shard *s)
@@ -108,6 +152,8 @@ int push_group_settle(struct shard *s)
     if (s->fatal.code || s->group.head == NULL)
         return s->fatal.code;
     uint64_t applied = 0;
+    if (s->spans.grouped)
+        group_turn(s, WIRE_SPAN_JOURNAL);
     int rc = engine_commit(s->engine); /* 1. */
     if (rc) {
         struct err e;
@@ -117,6 +163,8 @@ int push_group_settle(struct shard *s)
     }
     if (s->copies.role == COPIES_LEADS)
         copies_serve(s); /* the followers write and apply them while this copy applies them */
+    if (s->spans.grouped)
+        group_turn(s, WIRE_SPAN_LOOP);
     uint64_t at_ns = env_now_ns(s->env);
     for (struct request *q = s->group.head; q != NULL; q = q->next) {
         const uint64_t sequence = q->push.plan.sequence;
@@ -134,12 +182,17 @@ int push_group_settle(struct shard *s)
         }
     }
     s->group_keys = 0;
+    s->spans.grouped = false;
     struct request *q;
     while ((q = request_pop(&s->group)) != NULL) {
         const struct request *before = s->unsynced.tail;
         SHOAL_ASSERT(before == NULL ||
                      before->push.wait_sequence <= q->push.wait_sequence); /* 3. */
         request_drop_message(&s->pool, q);                                 /* 4. */
+        if (q->span.traced) {
+            span_turn(s, &q->span, awaited(s, q));
+            s->spans.waiting++;
+        }
         request_append(&s->unsynced, q);
     }
     push_group_synced(s);
@@ -150,8 +203,11 @@ void push_group_synced(struct shard *s)
 {
     uint64_t acknowledged = engine_acknowledged(s->engine);
     bool copies = s->copies.role == COPIES_LEADS;
-    if (copies)
+    if (copies) {
+        if (s->spans.waiting > 0)
+            copies_turn(s, acknowledged);
         acknowledged = copies_acknowledged(s, acknowledged);
+    }
     uint64_t now_ns = 0;
     if (s->unsynced.head != NULL)
         now_ns = env_now_ns(s->env);

@@ -177,6 +177,7 @@ struct request *request_take(struct request_pool *p, const struct request_from *
         fill_pull(q, &w->u.PULL);
     else
         fill_push(q, &w->u.PUSH);
+    span_begin(&q->span, w->type == WIRE_TYPE_PULL ? w->u.PULL.traced : w->u.PUSH.traced, now_ns);
     return q;
 }
 

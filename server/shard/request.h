@@ -15,6 +15,7 @@
 #include "embedding/engine.h"
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
+#include "server/shard/span.h"
 
 struct request {
     struct request *next; /* on its list */
@@ -46,6 +47,7 @@ struct request {
             int status; /* 0 or SHOAL_E_GAP */
         } push;
     };
+    struct span span;
 };
 
 struct request_list {

@@ -54,6 +54,7 @@
     X(ROWS_GO, SETTLE, AWAY_TOO, rows_go_on_message)                                               \
     X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
     X(HEAT, SETTLE, BACK_ONLY, heat_on_message)                                                    \
+    X(SPANS, AS_IT_IS, AWAY_TOO, span_on_message)                                                  \
     X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
     X(KEYLIST, AS_IT_IS, AWAY_TOO, admin_keylist)                                                  \
     X(STOP, SETTLE, AWAY_TOO, admin_stop)                                                          \
@@ -410,6 +411,7 @@ int shard_close(struct shard *s, bool flush_all)
     bsp_close(&s->bsp);
     clock_close(&s->clock);
     heat_close(&s->heat);
+    spans_close(&s->spans);
     lead_close(&s->lead);
     request_pool_close(&s->pool);
     free(s);

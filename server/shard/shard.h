@@ -40,6 +40,7 @@
 #include "server/shard/park.h"
 #include "server/shard/request.h"
 #include "server/shard/rows_go.h"
+#include "server/shard/span.h"
 #include "server/shard/survey.h"
 
 struct shard_options {
@@ -118,6 +119,7 @@ struct shard {
     struct copies copies;
     struct follow follow;
     struct heat heat;
+    struct spans spans;
     uint64_t keylist; /* version of the allow-list in use; 0: none yet */
     /* journal mode: starts the next sync, SHARD_SYNC_NS after a write or a sync */
     struct env_timer sync;

@@ -45,6 +45,7 @@ struct rig {
     uint64_t waiting_max; /* bytes of the request pool; 0: its default */
     uint64_t work_ns;     /* time of the engine's slow work; 0: 1 ms */
     bool stalled;         /* after a start, tablets do not recover by themselves */
+    bool traced;          /* its pulls and pushes are marked as traced */
     bool alone;           /* the shard knows no coordinator and obeys every peer */
     uint32_t beats, ready_beats;
     struct wire_SHARD_BEAT beat; /* the last one */
@@ -145,7 +146,8 @@ __attribute__((unused)) static uint64_t rig_pull(struct rig *r, uint32_t lane, u
                                   .batch = batch,
                                   .bound = bound,
                                   .key_count = 1,
-                                  .map_epoch = 1};
+                                  .map_epoch = 1,
+                                  .traced = r->traced};
     return rig_send(r, &w, 1, &key, sizeof key, NULL, 0);
 }
 
@@ -174,7 +176,8 @@ __attribute__((unused)) static uint64_t rig_push(struct rig *r, struct rig_push_
                                   .tablet_count = a.count ? a.count : 1u << RIG_BITS,
                                   .lr_scale = 1,
                                   .key_count = a.key ? 1 : 0,
-                                  .map_epoch = 1};
+                                  .map_epoch = 1,
+                                  .traced = r->traced};
     return rig_send(r, &w, 2, &a.key, a.key ? sizeof a.key : 0, g, a.key ? sizeof g : 0);
 }
 

@@ -760,6 +760,11 @@ void client_mute(struct client *c, bool muted)
                 request_due(c, r, 0);
 }
 
+uint64_t client_now_ns(const struct client *c)
+{
+    return env_now_ns(c->env);
+}
+
 uint64_t client_heard_ns(const struct client *c)
 {
     return c->heard_ns;

@@ -153,6 +153,7 @@ void client_map_refresh(struct client *c);
 const struct map *client_map(const struct client *c);
 /* Muted, it sends no request marked `write`; unmuting sends all of them. */
 void client_mute(struct client *c, bool muted);
+uint64_t client_now_ns(const struct client *c);   /* the clock of its env */
 uint64_t client_heard_ns(const struct client *c); /* when the coordinator last answered; 0: never */
 /* The longest time so far from a request that was lost, or refused with NOT_LEADER, to the next
  * answer of its shard. */

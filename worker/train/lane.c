@@ -40,9 +40,71 @@ static const uint32_t moves[] = {
 
 const struct sm lane_moves = SM("a lane's batch", names, moves);
 
+/* The time for which the lane has computed. */
+static uint64_t lane_computed_ns(const struct lane *l, uint64_t now_ns)
+{
+    if (l->computing == NULL)
+        return l->computed_ns;
+    return l->computed_ns + (now_ns - l->computing_since_ns);
+}
+
+void lane_batch_turn(struct lane_batch *b, enum wire_stage stage)
+{
+    if (b->trace == NULL)
+        return;
+    uint64_t now = env_now_ns(b->lane->base->env);
+    trace_turn(b->trace, stage, now, lane_computed_ns(b->lane, now));
+}
+
+/* A traced batch is in another state. */
+static void lane_batch_traced(struct lane_batch *b)
+{
+    static const enum wire_stage stage[] = {
+        [READING] = WIRE_STAGE_READ,   [READ] = WIRE_STAGE_PLACE,
+        [PLANNING] = WIRE_STAGE_PLAN,  [PULLING] = WIRE_STAGE_PULL,
+        [READY] = WIRE_STAGE_TURN,     [COMPUTING] = WIRE_STAGE_COMPUTE,
+        [COMPUTED] = WIRE_STAGE_ORDER, [PUSHING] = WIRE_STAGE_PUSH,
+    };
+    if (b->state == DRAINING) {
+        lane_trace_over(b, false);
+        return;
+    }
+    SHOAL_ASSERT(b->state != FREE);
+    lane_batch_turn(b, stage[b->state]);
+}
+
 void lane_batch_move(struct lane_batch *b, enum batch_state to)
 {
     sm_move(&lane_moves, &b->state, to);
+    if (b->trace != NULL)
+        lane_batch_traced(b);
+}
+
+void lane_trace_begin(struct lane_batch *b)
+{
+    struct lane *l = b->lane;
+    uint64_t now = env_now_ns(l->base->env);
+    SHOAL_ASSERT(b->trace == NULL && b->state == FREE);
+    struct trace *t = trace_begin(l->base->traces, now, lane_computed_ns(l, now));
+    b->trace = b->transfer.trace = t;
+    if (t == NULL)
+        return;
+    t->w.run = l->task.run;
+    t->w.batch = b->number;
+    t->w.generation = l->task.generation;
+    t->w.worker = l->base->worker;
+    t->w.lane = l->task.lane;
+    t->w.epoch = l->task.epoch;
+}
+
+void lane_trace_over(struct lane_batch *b, bool acknowledged)
+{
+    uint64_t now = env_now_ns(b->lane->base->env);
+    if (acknowledged)
+        trace_end(b->trace, now, lane_computed_ns(b->lane, now));
+    else
+        trace_drop(b->trace);
+    b->trace = b->transfer.trace = NULL;
 }
 
 struct lane_batch *lane_batch_find(struct lane *l, uint64_t number)

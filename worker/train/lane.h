@@ -61,6 +61,7 @@ struct lane_base {
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;
+    struct traces *traces; /* NULL: no batch is traced */
 };
 
 struct lane_result {

@@ -32,6 +32,7 @@ struct lane_batch {
     uint64_t sent_ns;         /* when that transfer was sent */
     uint64_t pulled_ns;       /* when its pull was answered */
     bool refused;             /* a part of its push was refused for its values */
+    struct trace *trace;      /* of base->traces; NULL: it is not traced */
     struct env_work read;
     int status; /* result of batch_read */
     struct err error;
@@ -78,6 +79,7 @@ struct lane {
     struct lane_batch *computing; /* a thread computes this batch */
     uint64_t computing_since_ns;
     uint64_t gradient_age_ns; /* lane_gradient_age */
+    uint64_t computed_ns; /* the time of all batches computed before */
     struct model_output output;
     int compute_status;
     struct stats_clock clock;
@@ -97,6 +99,12 @@ static inline uint32_t lane_full_batches(const struct lane *l)
 
 /* lane.c */
 void lane_batch_move(struct lane_batch *b, enum batch_state to);
+/* Traces a batch that is read from now on, if there is room. */
+void lane_trace_begin(struct lane_batch *b);
+/* acknowledged: its trace is complete; else it is dropped. */
+void lane_trace_over(struct lane_batch *b, bool acknowledged);
+/* Charges the time of a traced batch: it is in this stage from now on. */
+void lane_batch_turn(struct lane_batch *b, enum wire_stage stage);
 /* the batch in flight with this number, or NULL */
 struct lane_batch *lane_batch_find(struct lane *l, uint64_t number);
 void lane_tick(struct lane *l);

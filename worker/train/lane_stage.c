@@ -40,6 +40,17 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
                            &b->rows->batch, &b->error);
 }
 
+static void read_trace(struct lane_batch *b, uint64_t ran_ns, uint64_t file_ns)
+{
+    struct wire_trace *t = &b->trace->w;
+    t->file_ns = MIN(file_ns, ran_ns);
+    t->parse_ns = ran_ns - t->file_ns;
+    if (b->status == 0) {
+        t->examples = b->rows->batch.examples;
+        t->keys = b->rows->batch.key_count;
+    }
+}
+
 static void read_done(struct env_work *w)
 {
     struct lane_batch *b = container_of(w, struct lane_batch, read);
@@ -49,6 +60,8 @@ static void read_done(struct env_work *w)
     if (b->status == 0)
         file_ns = b->rows->batch.file_ns;
     read_busy(l, w->ran_ns, file_ns);
+    if (b->trace != NULL)
+        read_trace(b, w->ran_ns, file_ns);
     if (l->dropping) {
         lane_batch_move(b, DRAINING);
     } else if (b->status != 0) {
@@ -78,6 +91,8 @@ void lane_read(struct lane *l, struct lane_batch *b)
 
     b->error.text[0] = '\0';
     if (b->row_count > 0) {
+        if (traces_want(l->base->traces, b->number) && !lane_evaluates(l))
+            lane_trace_begin(b);
         lane_batch_move(b, READING);
         b->rows->batch.time_limit = l->task.time_limit;
         env_work_start(l->base->env, &b->read);
@@ -158,6 +173,7 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
     bool empty = b->rows->batch.examples == 0;
     SHOAL_ASSERT(b->state == READ || b->state == PLANNING);
     b->sent_ns = b->pulled_ns = env_now_ns(l->base->env);
+    lane_batch_turn(b, WIRE_STAGE_PULL);
     int rc = 0;
     if (!empty)
         rc = transfer_start(&b->transfer, &name, false, &b->error);
@@ -204,6 +220,8 @@ static void plan_done(struct env_work *w)
     struct lane_batch *b = l->cache.planning;
     SHOAL_ASSERT(b != NULL && b->state == PLANNING);
     l->cache.planning = NULL;
+    if (b->trace != NULL)
+        b->trace->w.plan_ns = w->ran_ns;
     if (l->dropping || l->cache.status != 0) {
         lane_batch_move(b, DRAINING);
         if (!l->dropping) {
@@ -440,6 +458,9 @@ static void compute_done(struct env_work *w)
     struct lane_batch *b = l->computing;
     SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
     l->computing = NULL;
+    l->computed_ns += env_now_ns(l->base->env) - l->computing_since_ns;
+    if (b->trace != NULL)
+        b->trace->w.compute_ns = w->ran_ns;
     stage_busy(l, STAGE_COMPUTE, w->ran_ns);
     meter_time(&l->base->stats->steps, w->ran_ns);
     if (l->dropping || l->compute_status != 0) {
@@ -478,6 +499,8 @@ void lane_compute(struct lane *l, struct lane_batch *b)
 static void push_done(struct lane *l, struct lane_batch *b)
 {
     struct stats *s = l->base->stats;
+    if (b->trace != NULL)
+        lane_trace_over(b, true);
     lane_batch_move(b, DRAINING);
     const uint64_t now_ns = env_now_ns(l->base->env);
     stage_busy(l, STAGE_PUSH, now_ns - b->sent_ns);
@@ -498,6 +521,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
     struct transfer_name name = batch_name(l, b);
     SHOAL_ASSERT(b->number == l->next_push && b->state == COMPUTED); /* lane.c, 2 */
     b->sent_ns = env_now_ns(l->base->env);
+    lane_batch_turn(b, WIRE_STAGE_PUSH);
     int rc = transfer_start(&b->transfer, &name, true, &b->error);
     if (rc != 0) {
         lane_fail(l, rc, b->error.text);

@@ -72,6 +72,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     client_cancel(t->client, &t->profile);
     /* its answer would be taken for one to the new number */
     client_cancel(t->client, &t->beat);
+    client_cancel(t->client, &t->trace);
     env_timer_stop(t->env, &t->beat_timer);
     env_timer_stop(t->env, &t->wait_timer);
     for (uint32_t i = 0; i < t->seat_count; i++)
@@ -395,9 +396,34 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
         trainer_forgotten(t);
-    else if (w->status == 0 && w->u.WORKER_BEAT_reply.list)
+    else if (w->status == 0)
+        traces_set(&t->traces, w->u.WORKER_BEAT_reply.trace_every);
+    if (w->status == 0 && w->u.WORKER_BEAT_reply.list)
         trainer_job_list_again(t);
     return REQUEST_DONE;
+}
+
+static struct msg *trace_build(struct request *r)
+{
+    struct trainer *t = container_of(r, struct trainer, trace);
+    return traces_build(&t->traces, r->id, t->host.pass);
+}
+
+/* A coordinator that refuses them does so again: they are dropped. */
+static enum request_verdict trace_reply(struct request *r, const struct wire *w,
+                                        const struct msg *m)
+{
+    struct trainer *t = container_of(r, struct trainer, trace);
+    (void)w;
+    (void)m;
+    traces_sent(&t->traces);
+    return REQUEST_DONE;
+}
+
+static void trace_start(struct trainer *t)
+{
+    if (!request_active(&t->trace) && traces_wait(&t->traces))
+        client_start(t->client, &t->trace);
 }
 
 /* Mutes pushes after a silence longer than the lease, until the coordinator is heard again. */
@@ -434,6 +460,7 @@ static void beat_fire(struct env_timer *timer)
     struct trainer *t = container_of(timer, struct trainer, beat_timer);
     if (!request_active(&t->beat))
         client_start(t->client, &t->beat);
+    trace_start(t);
     client_ping(t->client);
     lease_check(t);
     device_check(t);
@@ -465,6 +492,7 @@ static void trainer_stop(struct trainer *t)
         sm_move(&trainer_moves, &t->state, DONE);
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
+    client_cancel(t->client, &t->trace);
     env_timer_stop(t->env, &t->leave_timer);
     env_timer_stop(t->env, &t->tick_timer);
     env_stop(t->env);
@@ -537,6 +565,7 @@ static void trainer_left(struct trainer *t)
 {
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
+    client_cancel(t->client, &t->trace);
     env_timer_stop(t->env, &t->leave_timer);
     bool over = t->over;
     if (t->again && over)
@@ -574,6 +603,7 @@ static void trainer_farewell(struct trainer *t)
     sm_move(&trainer_moves, &t->state, LEAVING);
     client_cancel(t->client, &t->beat);
     client_start(t->client, &t->beat);
+    trace_start(t);
     client_start(t->client, &t->leave);
     env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
 }
@@ -688,6 +718,10 @@ static void requests_init(struct trainer *t)
                                .target = CLIENT_COORDINATOR,
                                .build = beat_build,
                                .reply = beat_reply};
+    t->trace = (struct request){.type = WIRE_TYPE_TRACES,
+                                .target = CLIENT_COORDINATOR,
+                                .build = trace_build,
+                                .reply = trace_reply};
     t->leave = (struct request){.type = WIRE_TYPE_WORKER_LEAVE,
                                 .target = CLIENT_COORDINATOR,
                                 .build = leave_build,
@@ -748,6 +782,7 @@ void trainer_free(struct trainer *t)
         seat_drop(t->seat[i]);
     trainer_job_drop(t);
     client_free(t->client);
+    traces_close(&t->traces);
     free(t);
 }
 

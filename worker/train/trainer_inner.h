@@ -51,13 +51,14 @@ struct trainer {
     struct inputs inputs;
     struct seat_host host; /* client, job, model, schemas: as lanes see them */
     struct stats stats;
+    struct traces traces;
     uint64_t taken_before; /* bytes of input that the process had read when the trainer was made */
     struct seat **seat;    /* owned (seat_count) */
     uint32_t seat_count;
     uint32_t lanes; /* number of lanes of the job */
     uint32_t lease_ms;
     uint32_t declared; /* number of tables declared so far */
-    struct request join, objects, taken, tell, declare, profile, beat, leave;
+    struct request join, objects, taken, tell, declare, profile, beat, trace, leave;
     bool profiled; /* the profile was sent to the coordinator */
     bool listed;   /* growing log: the list that was requested with the token is due */
     uint64_t list_token;

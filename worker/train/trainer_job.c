@@ -684,16 +684,17 @@ static void host_broken(void *context, int status, const char *text)
 
 void trainer_host_init(struct trainer *t)
 {
-    t->host = (struct seat_host){.base = {.env = t->env, .client = t->client, .stats = &t->stats},
-                                 .context = t,
-                                 .ready = host_ready,
-                                 .release = host_release,
-                                 .freed = host_freed,
-                                 .held = host_held,
-                                 .lanes = host_lanes,
-                                 .end = host_end,
-                                 .unknown = host_unknown,
-                                 .fatal = host_fatal,
-                                 .apart = host_apart,
-                                 .broken = host_broken};
+    t->host = (struct seat_host){
+        .base = {.env = t->env, .client = t->client, .stats = &t->stats, .traces = &t->traces},
+        .context = t,
+        .ready = host_ready,
+        .release = host_release,
+        .freed = host_freed,
+        .held = host_held,
+        .lanes = host_lanes,
+        .end = host_end,
+        .unknown = host_unknown,
+        .fatal = host_fatal,
+        .apart = host_apart,
+        .broken = host_broken};
 }

@@ -53,7 +53,8 @@ static struct msg *pull_build(struct request *r)
                                   .batch = t->name.batch,
                                   .bound = t->name.bound,
                                   .key_count = p->part.key_count,
-                                  .map_epoch = map_epoch(t)};
+                                  .map_epoch = map_epoch(t),
+                                  .traced = t->trace != NULL};
     struct msg *m = wire_encode(&w);
     if (m != NULL && rows_add_keys(t->rows, &p->part, false, m) != 0) {
         msg_free(m);
@@ -85,7 +86,8 @@ static struct msg *push_build(struct request *r)
                                   .map_epoch = map_epoch(t),
                                   .worker = t->name.worker,
                                   .task = t->name.task,
-                                  .event_time = t->name.event_time};
+                                  .event_time = t->name.event_time,
+                                  .traced = t->trace != NULL};
     struct msg *m = wire_encode(&w);
     if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
                       rows_add_gradients(t->rows, &p->part, m) != 0)) {
@@ -120,10 +122,23 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
     return refuse(t, w->status, e.text);
 }
 
-static void part_answered(struct transfer_part *p)
+static void part_trace(const struct transfer_part *p, const struct wire *answer)
+{
+    const struct transfer *t = p->transfer;
+    const struct wire_trace_part part = {.id = answer->id,
+                                         .shard = p->request.target,
+                                         .table = table_number(t, &p->part),
+                                         .keys = p->part.key_count,
+                                         .tries = p->request.tries};
+    trace_part(t->trace, t->push, &part, client_now_ns(t->client));
+}
+
+static void part_answered(struct transfer_part *p, const struct wire *answer)
 {
     struct transfer *t = p->transfer;
     SHOAL_ASSERT(t->pending > 0);
+    if (t->trace != NULL)
+        part_trace(p, answer);
     t->keys += p->part.key_count;
     if (--t->pending == 0)
         t->done(t);
@@ -164,7 +179,7 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     staleness_count(t, reply);
     if (t->took != NULL)
         t->took(t, &p->part, reply->clock, reply->low);
-    part_answered(p);
+    part_answered(p, w);
     return REQUEST_DONE;
 }
 
@@ -196,7 +211,7 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
         t->skipped = true;
         t->recomputed = t->recomputed || (r->tries == 1 && !p->moved);
     }
-    part_answered(p);
+    part_answered(p, w);
     return REQUEST_DONE;
 }
 
@@ -247,6 +262,8 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
     t->keys = 0;
     t->held_ns = 0;
     t->skipped = t->recomputed = false;
+    if (t->trace != NULL)
+        trace_asked(t->trace, push);
     struct request request = {.type = WIRE_TYPE_PULL, .build = pull_build, .reply = pull_reply};
     if (push)
         request = (struct request){

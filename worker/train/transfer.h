@@ -21,6 +21,7 @@
 
 #include "worker/train/client.h"
 #include "worker/train/rows.h"
+#include "worker/train/trace.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,6 +56,7 @@ struct transfer {
      * be NULL. */
     void (*took)(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low);
     uint64_t *staleness; /* (STALENESS_CELLS), counts pulls; borrowed, may be NULL */
+    struct trace *trace; /* of the batch; borrowed; NULL: it is not traced */
 
     struct transfer_name name;
     bool push;

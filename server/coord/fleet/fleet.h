@@ -39,6 +39,7 @@
 #include "server/coord/fleet/options.h"
 #include "server/coord/fleet/replace.h"
 #include "server/coord/fleet/since.h"
+#include "server/coord/fleet/traces.h"
 #include "server/coord/store/store.h"
 
 #include <stdbool.h>
@@ -69,6 +70,7 @@ struct coord_fleet {
     struct coord_allowed keys;
     struct coord_drop drop;
     struct coord_heat heat;
+    struct coord_traces traces;
     struct coord_moves moves;
     struct coord_moves_asker moves_asker;
     struct coord_replace replace;

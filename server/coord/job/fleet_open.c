@@ -71,6 +71,7 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_moves_close(f);
     coord_copies_close(f);
     coord_heat_close(f);
+    coord_traces_close(&f->traces);
     coord_member_close(&f->members);
     coord_cluster_close(&f->cluster);
     coord_names_close(&f->names);

@@ -198,6 +198,7 @@ int coord_handle_beat(struct coord_job *j, struct coord_ask *a)
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(j);
     a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(j->tasks, a->worker->number);
     a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(j, a->worker->number);
+    a->reply.u.WORKER_BEAT_reply.trace_every = j->fleet->traces.every;
     return 0;
 }
 
@@ -561,6 +562,11 @@ static bool losses_take(const struct coord_job *j, const struct wire_TASK_DONE *
         good = isfinite(loss_task[t]);
     }
     return good;
+}
+
+int coord_handle_traces(struct coord_job *j, struct coord_ask *a)
+{
+    return coord_traces_take(j->fleet, a);
 }
 
 int coord_handle_task(struct coord_job *j, struct coord_ask *a)

@@ -21,6 +21,7 @@ int coord_handle_windows(struct coord_job *j, struct coord_ask *a);
 int coord_handle_objects(struct coord_job *j, struct coord_ask *a);
 int coord_handle_object(struct coord_job *j, struct coord_ask *a);
 int coord_handle_declare(struct coord_job *j, struct coord_ask *a);
+int coord_handle_traces(struct coord_job *j, struct coord_ask *a);
 int coord_handle_task(struct coord_job *j, struct coord_ask *a);
 int coord_handle_eval(struct coord_job *j, struct coord_ask *a);
 int coord_handle_leave(struct coord_job *j, struct coord_ask *a);

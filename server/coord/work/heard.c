@@ -5,13 +5,14 @@
 
 /* True when a new request of this type shows that its worker makes progress. A worker that gets no
  * answer sends the same request again and again, and ids of a worker's requests rise. Every live
- * worker sends beats and asks for lanes; in a log that grows, a worker that cannot train sends
- * lists, too. */
+ * worker sends beats and asks for lanes, and may send traces again; in a log that grows, a worker
+ * that cannot train sends lists, too. */
 static bool reports(const struct coord_job *j, const struct wire *request)
 {
     switch (request->type) {
     case WIRE_TYPE_WORKER_BEAT:
     case WIRE_TYPE_LANE_NEXT:
+    case WIRE_TYPE_TRACES:
         return false;
     case WIRE_TYPE_OBJECTS:
     case WIRE_TYPE_TAKEN:

@@ -200,6 +200,50 @@ START_TEST(lane_pushes_every_batch_everywhere)
 }
 END_TEST
 
+/* Each stage of a traced batch is charged, in virtual time. A lane that is dropped gives up the
+ * traces of its batches. */
+START_TEST(lane_traces_one_batch_in_some)
+{
+    static const char *const mode[] = {"async", "ssp", "bsp"};
+    struct traces traces = {0};
+    traces_set(&traces, 3);
+    open_with(&calm, mode[_i], 400);
+    base.traces = &traces;
+    struct wire_LANE_NEXT_reply task = task_of(0, 112, 1, 7);
+    run_task(&task);
+    for (uint64_t n = 0; n < 2; n++) {
+        const struct trace *t = &traces.trace[n];
+        uint64_t sum = 0;
+        for (int s = 0; s < WIRE_STAGES; s++)
+            sum += t->w.stage_ns[s];
+        ck_assert_int_eq(t->state, TRACE_DONE);
+        ck_assert_uint_eq(t->w.batch, 3 * (n + 1));
+        ck_assert_uint_eq(t->w.run, FAKE_RUN);
+        ck_assert_uint_eq(t->w.worker, 9);
+        ck_assert_uint_eq(t->w.examples, 16);
+        ck_assert_uint_gt(t->w.wall_ns, 0);
+        ck_assert_uint_eq(t->w.wall_ns, sum);
+        ck_assert_uint_gt(t->w.stage_ns[WIRE_STAGE_PULL], 0);
+        ck_assert_uint_gt(t->w.stage_ns[WIRE_STAGE_PUSH], 0);
+        for (int push = 0; push < 2; push++) {
+            ck_assert_uint_gt(t->w.parts[push], 0);
+            ck_assert_uint_ne(t->w.part[push][0].id, 0);
+            ck_assert_uint_eq(t->w.part[push][t->w.parts[push] - 1].took_ns,
+                              t->w.stage_ns[push ? WIRE_STAGE_PUSH : WIRE_STAGE_PULL]);
+        }
+    }
+    ck_assert_int_eq(traces.trace[2].state, TRACE_FREE);
+    fake_expire(&fake, 0); /* the lane is fenced: its next batches end here */
+    task = task_of(112, 200, 8, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_FENCED);
+    for (uint32_t i = 2; i < TRACE_PLACES; i++)
+        ck_assert_int_eq(traces.trace[i].state, TRACE_FREE);
+    close_lane();
+    traces_close(&traces);
+}
+END_TEST
+
 /* bsp pads lanes: batches after the last row are ticks for every tablet, without a pull. */
 START_TEST(lane_pushes_ticks_for_empty_batches)
 {
@@ -890,6 +934,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, lane_pushes_every_batch_everywhere);
+    tcase_add_loop_test(c, lane_traces_one_batch_in_some, 0, 3);
     tcase_add_loop_test(c, lane_pushes_ticks_for_empty_batches, 0, 2);
     tcase_add_test(c, lane_goes_on_after_the_mark);
     tcase_add_test(c, lane_ends_when_it_is_fenced);
