@@ -75,7 +75,7 @@
     X(TABLE_KEYS, COUNTER, "shoal_table_keys", "", "shard,space,table,rule", "s", \
       "Keys by rule: admitted, not_admitted, blocked, clipped, aged, expired, evicted") \
     X(TABLETS, GAUGE, "shoal_tablets", "", "shard,state", "s", \
-      "Tablets, state: led, dirty (changed since written), away (not back after a start)") \
+      "Tablets, state: led, dirty (not written yet), awaited (by the start), away (of these)") \
     X(MAP_EPOCH, GAUGE, "shoal_map_epoch", "", "shard", "s", \
       "The map that the shard goes by") \
     X(FETCHED, COUNTER, "shoal_rows_fetched", "", "shard", "s", \
@@ -113,6 +113,8 @@
       "Records that a loss of power could take") \
     X(FLUSH_AGE, GAUGE, "shoal_flush_age_seconds", "seconds", "shard", "s", \
       "For how long rows have waited for a write to the store; 0: none wait") \
+    X(WRITE_SECONDS, HISTOGRAM, "shoal_journal_write_seconds", "seconds", "shard", "s", \
+      "Writes of the pushes of a drain to the journal, in the shard's loop") \
     X(SYNC_SECONDS, HISTOGRAM, "shoal_journal_sync_seconds", "seconds", "shard", "s", \
       "Syncs of the journal beside the loop") \
     X(SYNC_AGE, GAUGE, "shoal_journal_sync_age_seconds", "seconds", "shard", "s", \

@@ -97,6 +97,7 @@ static void rows_put(const struct shard *s, const struct engine_stats *g, struct
     }
     meter_put(out, TABLETS, (double)led, s->name, "led", NULL);
     meter_put(out, TABLETS, g->tablets_dirty, s->name, "dirty", NULL);
+    meter_put(out, TABLETS, g->tablets_awaited, s->name, "awaited", NULL);
     meter_put(out, TABLETS, g->tablets_away, s->name, "away", NULL);
     meter_put(out, MAP_EPOCH, (double)s->lead.epoch, s->name, NULL);
     meter_put(out, FETCHED, (double)g->fetched, s->name, NULL);
@@ -171,6 +172,7 @@ static void store_put(struct shard *s, const struct engine_stats *g, struct mete
     struct engine_disk_stats d;
     engine_disk_stats_get(s->engine, &d);
     meter_put(out, FLUSH_AGE, (double)waits_ns(s, g) * 1e-9, s->name, NULL);
+    meter_put_times(out, WRITE_SECONDS, &s->counts.commits, s->name, NULL);
     meter_put_times(out, SYNC_SECONDS, d.sync_times, s->name, NULL);
     meter_put_times(out, STORE_SECONDS, d.write_times, s->name, NULL);
     meter_put(out, SYNC_AGE, (double)syncs_ns(s, &d) * 1e-9, s->name, NULL);

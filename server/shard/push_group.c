@@ -154,7 +154,9 @@ int push_group_settle(struct shard *s)
     uint64_t applied = 0;
     if (s->spans.grouped)
         group_turn(s, WIRE_SPAN_JOURNAL);
+    uint64_t at_ns = env_now_ns(s->env);
     int rc = engine_commit(s->engine); /* 1. */
+    meter_time(&s->counts.commits, env_now_ns(s->env) - at_ns);
     if (rc) {
         struct err e;
         err_set(&e, rc, "shard %s: the journal could not be written", s->name);
@@ -165,7 +167,7 @@ int push_group_settle(struct shard *s)
         copies_serve(s); /* the followers write and apply them while this copy applies them */
     if (s->spans.grouped)
         group_turn(s, WIRE_SPAN_LOOP);
-    uint64_t at_ns = env_now_ns(s->env);
+    at_ns = env_now_ns(s->env);
     for (struct request *q = s->group.head; q != NULL; q = q->next) {
         const uint64_t sequence = q->push.plan.sequence;
         SHOAL_ASSERT(sequence == 0 || sequence > applied); /* 2. */

@@ -76,6 +76,7 @@ struct shard_counts {
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
     uint64_t bytes_pulled, bytes_pushed;  /* of weights and gradients */
     struct meter_times times[HEAT_KINDS]; /* of requests, from their arrival to their answer */
+    struct meter_times commits;           /* writes of a group of pushes to the journal */
     uint64_t refused_as[METER_REASONS];   /* of `refused`, by -status */
 };
 

@@ -112,6 +112,7 @@ START_TEST(gauges_tell_the_disk)
     put(&r);
     ck_assert_int_eq(rig_status(&r, push), 0);
     ck_assert_double_ge(value(METER_ID_SYNC_SECONDS, NULL), before + 1);
+    ck_assert_double_eq(value(METER_ID_WRITE_SECONDS, NULL), 1);
     ck_assert_double_eq(value(METER_ID_SYNC_AGE, NULL), 0);
     ck_assert_double_eq(value(METER_ID_STORE_SECONDS, NULL), 0);
     r.shard->engine->options.journal_max = 1; /* rows are written now */
