@@ -26,6 +26,7 @@ _shoal()
         'shoal status') at=$word ;;
         'shoal top') at=$word ;;
         'shoal jobs') at=$word ;;
+        'shoal trace') at=$word ;;
         'shoal doctor') at=$word ;;
         'shoal digest') at=$word ;;
         'shoal tables') at=$word ;;
@@ -46,7 +47,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status top jobs doctor digest tables inspect blame erase drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status top jobs trace doctor digest tables inspect blame erase drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -67,6 +68,7 @@ _shoal()
     'shoal status') words='--from --run-dir --coordinator --keys --json --help' ;;
     'shoal top') words='--batch --count --sort --from --run-dir --coordinator --keys --help' ;;
     'shoal jobs') words='--coordinator --keys --json --help' ;;
+    'shoal trace') words='--every --from --run-dir --coordinator --keys --json --help' ;;
     'shoal doctor') words='--config --set --bundle --cluster --from --run-dir --coordinator --keys --json --help' ;;
     'shoal digest') words='--from --run-dir --coordinator --keys --json --help' ;;
     'shoal tables') words='--what-if --heat --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
@@ -176,6 +178,11 @@ _shoal()
     'shoal top --keys') words=''; file=yes ;;
     'shoal jobs --coordinator') words=''; file=yes ;;
     'shoal jobs --keys') words=''; file=yes ;;
+    'shoal trace --every') words=''; file=yes ;;
+    'shoal trace --from') words=''; file=yes ;;
+    'shoal trace --run-dir') words=''; file=yes ;;
+    'shoal trace --coordinator') words=''; file=yes ;;
+    'shoal trace --keys') words=''; file=yes ;;
     'shoal doctor --config') words=''; file=yes ;;
     'shoal doctor --set') words=''; file=yes ;;
     'shoal doctor --bundle') words=''; file=yes ;;

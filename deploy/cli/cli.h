@@ -23,6 +23,7 @@ int cli_submit(struct option_line *o, struct err *e);
 int cli_stop(struct option_line *o, struct err *e);
 int cli_status(struct option_line *o, struct err *e);
 int cli_top(struct option_line *o, struct err *e);
+int cli_trace(struct option_line *o, struct err *e);
 int cli_doctor(struct option_line *o, struct err *e);
 int cli_digest(struct option_line *o, struct err *e);
 int cli_inspect(struct option_line *o, struct err *e);

@@ -40,6 +40,7 @@ static const struct {
     {"shoal keygen", cli_keygen},
     {"shoal report", cli_report},
     {"shoal jobs", cli_jobs},
+    {"shoal trace", cli_trace},
     {"shoal convert", cli_convert},
     {"shoal synth", cli_synth},
     {"shoal doctor", cli_doctor},

@@ -120,6 +120,14 @@ int reader_hello(struct reader *r, struct wire_HELLO_reply *hello, struct err *e
 int reader_status(struct reader *r, struct json **out, struct err *e);
 /* The same within a time; TIMEOUT. */
 int reader_status_within(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e);
+/* Has workers trace one batch in `every` of each lane; 0: none. */
+int reader_trace_every(struct reader *r, uint32_t every, struct err *e);
+/* The traces that the coordinator has, the oldest first: (told->count), the caller's. */
+int reader_traces(struct reader *r, const struct wire_TRACE *ask, struct wire_TRACE_reply *told,
+                  struct wire_trace **out, struct err *e);
+/* A shard's shares of them, the oldest first: (*count), the caller's. Needs no tables. */
+int reader_spans(struct reader *r, uint32_t shard, const struct wire_SPANS *ask,
+                 struct wire_span **out, uint32_t *count, struct err *e);
 /* The lines of `shoal jobs`. DENIED: the key may not ask for them. */
 int reader_jobs(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e);
 

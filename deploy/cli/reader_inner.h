@@ -1,5 +1,5 @@
 /* reader_inner.h: struct reader, shared by the files that implement reader.h: reader.c,
- * reader_live.c, reader_kept.c, reader_audit.c. */
+ * reader_live.c, reader_kept.c, reader_audit.c, reader_trace.c. */
 #ifndef DEPLOY_CLI_READER_INNER_H
 #define DEPLOY_CLI_READER_INNER_H
 

@@ -292,6 +292,19 @@ static const struct config_key options_export[] = {
 static const struct config_key options_look[] = {
     OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_KEYS, OPTION_JSON, OPTION_HELP, {0}};
 
+static const struct config_key options_trace[] = {
+    {"every", CONFIG_INT, 0, 1000000000, .values = "N",
+     .text = "instead: has workers trace one batch in N of each lane, of all jobs, from now on; 0: "
+             "none, as at the coordinator's start"},
+    OPTION_FROM,
+    OPTION_FROM_RUN,
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
 static const struct config_key options_top[] = {
     {"batch", CONFIG_BOOL, .letter = 'b',
      .text = "prints, without a screen: for scripts, and where output is no terminal"},
@@ -736,6 +749,17 @@ const struct option_command option_commands[] = {
      "and why a job failed. `shoal report --coordinator EP NUMBER` shows the report of one that "
      "has ended.",
      NULL, options_jobs, 0},
+    {"shoal trace", "the way of a batch through worker and shards, with times",
+     "[RUN [LANE BATCH]] [options]\n--every N [options]",
+     "Shows where the time of a batch went, from the start of its read to the last acknowledgement "
+     "of its push: its stages at the worker, and each shard's share of its pull and push. Without "
+     "LANE BATCH it lists the traced batches of RUN, the newest last; without RUN those of the job "
+     "that was traced last. No batch is traced until --every says so; a running job need not stop. "
+     "The coordinator keeps the newest 512, each shard its share of the newest 4096 requests, in "
+     "memory.",
+     "A stage's ms count once; `beside` is the part of it in which the lane computed other "
+     "batches.",
+     options_trace, 3},
     {"shoal doctor", "what is wrong with this machine, a daemon's file or a cluster",
      "[--config FILE] [--bundle FILE] [options]\n--cluster [options]",
      "Checks libraries, limits, ports, disk, memory, pages, clock, keys, names, GPU, processor and "

@@ -60,6 +60,9 @@ CANNOT = {
                             "tests/sim/seeds --of moves": LONG},
 }
 
+# the job that goes on has a traced batch after some beats
+TRACED = ("shoal trace --every 2 --coordinator tcp://GOING && for i in $(seq 60); do shoal trace --coordinator tcp://GOING > traced && break; sleep 1; done"
+          " && grep 'the slowest: shoal trace' traced")
 RUN, KEPT, EMPTY = "--run-dir runs/kept", "runs/kept/checkpoints", "tcp://EMPTY"
 AS = {
     "README.md": {
@@ -86,6 +89,10 @@ AS = {
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal replace b --coordinator EP": f"! shoal replace b --coordinator {EMPTY} 2> refused && grep -q 'replicas: 1' refused",
         "shoal promote 0 --coordinator EP": f"! shoal promote 0 --coordinator {EMPTY} 2> refused && grep -q 'no other copies' refused",
+        "shoal trace --every 100 --coordinator EP": "shoal trace --every 2 --coordinator tcp://GOING",
+        "shoal trace --coordinator EP": TRACED,
+        "shoal trace RUN LANE BATCH --coordinator EP": f"{TRACED} && $(sed -n 's/the slowest: //p' traced) --coordinator tcp://GOING | grep '^sum'",
+        "shoal trace --every 0 --coordinator EP": "shoal trace --every 0 --coordinator tcp://GOING",
         "shoal rebalance --coordinator EP": "shoal rebalance --coordinator tcp://GOING | grep -q 'no tablet has to move'",
         "shoal add b --coordinator EP": "! shoal add b --coordinator tcp://GOING 2> refused && grep -q 'no server b waits for a place' refused",
         "shoal drain b --coordinator EP": "! shoal drain b --coordinator tcp://GOING 2> refused && grep -q 'no shard is on a server b' refused",
@@ -130,6 +137,8 @@ AS = {
         "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",
         "shoal top ... [-b] [-n N] [--sort KEY]": "shoal top --coordinator tcp://GOING -b -n 2 --sort rows",
         "shoal tables ... [TABLE] [--what-if RULE=VALUE]": f"shoal tables {RUN} emb --what-if memory=1M",
+        "shoal trace ... --every N": "shoal trace --coordinator tcp://GOING --every 3",
+        "shoal trace ... [RUN [LANE BATCH]]": TRACED,
         "shoal tables ... [TABLE] --heat": "shoal tables --coordinator tcp://GOING emb --heat",
         "shoal tables --sample JOB.yaml [--share P]": "shoal tables --sample job.yaml --share 0.5",
         "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
