@@ -2,9 +2,8 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/trace.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BAR = 48 };
@@ -80,7 +79,7 @@ static void meaning_print(const struct json *s)
 /* The stage from `from` to `to`, as shares of the whole. */
 static void bar_print(double from, double to)
 {
-    int begin = (int)(from * BAR), end = (int)(to * BAR + 0.5);
+    int begin = (int)fmin(fmax(from * BAR, 0), BAR), end = (int)fmin(fmax(to * BAR + 0.5, 0), BAR);
     putchar('|');
     for (int i = 0; i < BAR; i++)
         putchar(i >= begin && (i < end || (i == begin && to > from)) ? '=' : ' ');

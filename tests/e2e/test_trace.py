@@ -106,7 +106,7 @@ def a_stopped_server_is_seen(space):
     """Large batches: a worker traces at most 128 between two beats, and here each must be."""
     synth(space / "train.tsv", 20000, 1)
     with begun(space, **{"train.batch": 2000, "train.task_batches": 4}) as fleet:
-        hundred(fleet)
+        within(30, "a trace", lambda: traces(fleet)["traces"])
         for _ in range(2):
             fleet.running["s1"].send_signal(signal.SIGSTOP)
             time.sleep(0.4)

@@ -505,6 +505,16 @@ static void coordinator_beat(struct fake_node *n, peer_t from)
         return;
     }
     wire_reply_to(&in, 0, &out);
+    out.u.WORKER_BEAT_reply.trace_every = f->trace_every;
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+static void coordinator_traces(struct fake_node *n, peer_t from, const struct msg *m)
+{
+    struct fake *f = n->fake;
+    for (uint32_t i = 0; i < in.u.TRACES.count && f->traces < 512; i++)
+        f->trace[f->traces++] = ((const struct wire_trace *)m->frame[1].data)[i];
+    wire_reply_to(&in, 0, &out);
     env_send(sim_node_env(n->node), from, wire_encode(&out));
 }
 
@@ -561,6 +571,9 @@ static void fake_on_message(void *core, peer_t from, struct msg *m)
             break;
         case WIRE_TYPE_WORKER_BEAT:
             coordinator_beat(n, from);
+            break;
+        case WIRE_TYPE_TRACES:
+            coordinator_traces(n, from, m);
             break;
         case WIRE_TYPE_WORKER_LEAVE:
             coordinator_leave(n, from);

@@ -54,10 +54,11 @@ struct fake {
     /* the coordinator forgets each worker until it joins again (once) */
     bool forgets;
     uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
-    int32_t refuse_status[64];  /* by wire type: status of refusals ... */
-    uint32_t refuse_count[64];  /* ... and how many are left */
-    uint32_t lose_count[64];    /* requests that are still to be lost, by wire type */
-    uint32_t seen[64];          /* requests by wire type */
+    int32_t refuse_status[128]; /* by wire type: status of refusals ... */
+    uint32_t refuse_count[128]; /* ... and how many are left */
+    uint32_t lose_count[128];   /* requests that are still to be lost, by wire type */
+    uint32_t seen[128];         /* requests by wire type */
+    uint32_t trace_every;       /* in the reply to each beat */
     /* batches whose pushes with keys are refused for their values */
     uint64_t poison_from, poison_to;
     uint64_t push_late_ns;  /* delay of acknowledgements of pushes */
@@ -96,6 +97,8 @@ struct fake {
     int32_t fail_status;
     char fail_text[ERR_TEXT_MAX];
     struct wire_WORKER_BEAT beat; /* the last one */
+    struct wire_trace trace[512]; /* of TRACES, as they came */
+    uint32_t traces;
     uint64_t applied, skipped, gaps;
     struct wire_PUSH push; /* the last one */
     struct wire_PULL pull;

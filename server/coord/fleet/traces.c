@@ -54,6 +54,18 @@ static void take(struct coord_traces *t, const struct wire_trace *in)
     to->parts[1] = MIN(to->parts[1], LIMIT_SHARDS * LIMIT_TABLES);
 }
 
+/* A trace is of a batch of a lane, and its stages add up. */
+static bool sound(const struct wire_trace *t)
+{
+    uint64_t sum = 0;
+    for (int s = 0; s < WIRE_STAGES; s++) {
+        if (t->stage_ns[s] > INT64_MAX / WIRE_STAGES)
+            return false;
+        sum += t->stage_ns[s];
+    }
+    return sum == t->wall_ns && t->run != 0 && t->batch != 0 && t->lane < LIMIT_LANES;
+}
+
 int coord_traces_take(struct coord_fleet *f, struct coord_ask *a)
 {
     struct coord_traces *t = &f->traces;
@@ -65,6 +77,9 @@ int coord_traces_take(struct coord_fleet *f, struct coord_ask *a)
     for (uint32_t i = 0; i < a->request->u.TRACES.count; i++) {
         struct wire_trace one; /* a frame may be unaligned */
         memcpy(&one, in + i * sizeof one, sizeof one);
+        if (!sound(&one))
+            return err_set(&a->e, SHOAL_E_MALFORMED,
+                           "a trace is of a batch of a lane, and its stages add up");
         take(t, &one);
     }
     return 0;

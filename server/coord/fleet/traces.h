@@ -19,7 +19,8 @@ struct coord_traces {
 };
 
 void coord_traces_close(struct coord_traces *t);
-/* Answer TRACES (of a known worker), TRACE_EVERY and TRACE. */
+/* Answer TRACES (of a known worker), TRACE_EVERY and TRACE. MALFORMED: a trace that cannot be;
+ * those before it are taken. */
 int coord_traces_take(struct coord_fleet *f, struct coord_ask *a);
 int coord_traces_order(struct coord_fleet *f, struct coord_ask *a);
 int coord_traces_ask(struct coord_fleet *f, struct coord_ask *a);

@@ -25,7 +25,7 @@ void __wrap_coord_send(struct coord_fleet *of, peer_t to, struct msg *m)
     msg_free(m);
 }
 
-static void take(const struct wire_trace *trace, uint32_t count)
+static int taken(const struct wire_trace *trace, uint32_t count)
 {
     struct wire w = {.type = WIRE_TYPE_TRACES, .u.TRACES.count = count};
     /* at an odd address, as a frame may be */
@@ -35,8 +35,14 @@ static void take(const struct wire_trace *trace, uint32_t count)
     memcpy(frame + 1, trace, count * sizeof *trace);
     m.frame[1].data = frame + 1;
     m.frame[1].bytes = count * sizeof *trace;
-    ck_assert_int_eq(coord_traces_take(&f, &a), 0);
+    int rc = coord_traces_take(&f, &a);
     free(frame);
+    return rc;
+}
+
+static void take(const struct wire_trace *trace, uint32_t count)
+{
+    ck_assert_int_eq(taken(trace, count), 0);
 }
 
 static void take_one(uint64_t run, uint32_t lane, uint64_t batch, uint64_t generation)
@@ -46,6 +52,7 @@ static void take_one(uint64_t run, uint32_t lane, uint64_t batch, uint64_t gener
                                    .batch = batch,
                                    .generation = generation,
                                    .wall_ns = batch,
+                                   .stage_ns = {batch - 1, 0, 0, 0, 0, 0, 0, 1},
                                    .parts = {3, UINT32_MAX}};
     take(&one, 1);
 }
@@ -115,6 +122,26 @@ START_TEST(traces_that_come_again_are_one)
 }
 END_TEST
 
+START_TEST(traces_that_cannot_be_are_refused)
+{
+    const struct wire_trace good = {
+        .run = 7, .lane = 1, .batch = 10, .wall_ns = 5, .stage_ns = {2, 0, 3}};
+    struct wire_trace bad[6] = {good, good, good, good, good, good};
+    bad[0].run = 0;
+    bad[1].batch = 0;
+    bad[2].lane = LIMIT_LANES;
+    bad[3].wall_ns = 6;
+    bad[4].stage_ns[0] = UINT64_MAX; /* they add up to 5 past the end */
+    bad[4].stage_ns[2] = 6;
+    bad[5].wall_ns = 0;
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(taken(&bad[i], 1), SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(ask(0, 0, 0), 0);
+    take(&good, 1);
+    ck_assert_uint_eq(ask(0, 0, 0), 1);
+}
+END_TEST
+
 START_TEST(traces_newest_are_kept)
 {
     static struct wire_trace many[100];
@@ -137,6 +164,7 @@ int main(void)
     tcase_add_test(c, traces_none_before_an_order);
     tcase_add_test(c, traces_are_told_by_run_and_batch);
     tcase_add_test(c, traces_that_come_again_are_one);
+    tcase_add_test(c, traces_that_cannot_be_are_refused);
     tcase_add_test(c, traces_newest_are_kept);
     return suite_main(s);
 }

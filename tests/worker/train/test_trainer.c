@@ -380,6 +380,37 @@ START_TEST(trainer_beats_three_times_a_lease)
 }
 END_TEST
 
+/* The coordinator asks for traces with its reply to a beat and gets those of later batches, the
+ * last ones before the farewell. _i 1: a message with traces is lost. */
+START_TEST(trainer_sends_traces_when_it_is_asked)
+{
+    job_make(2000, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 2, 2);
+    fake.lease_ms = 60;
+    fake.trace_every = 2;
+    fake.lose_count[WIRE_TYPE_TRACES] = (uint32_t)_i;
+    worker_add(2);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_gt(fake.traces, 20);
+    ck_assert_uint_lt(fake.traces, 63);
+    uint64_t last[2] = {0};
+    for (uint32_t i = 0; i < fake.traces; i++) {
+        const struct wire_trace *t = &fake.trace[i];
+        uint64_t sum = 0;
+        for (int s = 0; s < WIRE_STAGES; s++)
+            sum += t->stage_ns[s];
+        ck_assert_uint_eq(t->batch % 2, 0);
+        ck_assert_uint_gt(sum, 0);
+        ck_assert_uint_eq(t->wall_ns, sum);
+        ck_assert_uint_eq(t->worker, 1);
+        last[t->lane] = MAX(last[t->lane], t->batch);
+    }
+    for (uint32_t l = 0; l < 2; l++)
+        ck_assert_uint_ge(last[l] + 1, fake_mark(&fake, l));
+}
+END_TEST
+
 /* A coordinator that is gone does not get the farewell. */
 START_TEST(trainer_leaves_though_nobody_listens)
 {
@@ -941,6 +972,7 @@ int main(void)
     tcase_add_loop_test(c, trainer_has_a_seat_for_every_lane_of_bsp, 0, 2);
     tcase_add_test(c, trainer_that_may_not_declare_joins_again);
     tcase_add_test(c, trainer_beats_three_times_a_lease);
+    tcase_add_loop_test(c, trainer_sends_traces_when_it_is_asked, 0, 2);
     tcase_add_test(c, trainer_leaves_though_nobody_listens);
     tcase_add_test(c, trainer_asks_for_one_lane_at_a_time);
     tcase_add_test(c, trainer_sends_again_as_the_job_says);
