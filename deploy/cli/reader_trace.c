@@ -41,6 +41,7 @@ int reader_spans(struct reader *r, uint32_t shard, const struct wire_SPANS *ask,
                  struct wire_span **out, uint32_t *count, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SPANS, .u.SPANS = *ask}, reply;
+    struct wire_HELLO_reply hello;
     struct ask *to;
     struct msg *m;
     void *items;
@@ -48,7 +49,7 @@ int reader_spans(struct reader *r, uint32_t shard, const struct wire_SPANS *ask,
     if (r->endpoint == NULL)
         rc = reader_live_known(r, e);
     if (rc == 0 && shard < r->shards) /* one that is away holds the others up for 3 s only */
-        rc = reader_dial(r, shard, r->endpoint[shard], e);
+        rc = reader_dial(r, shard, r->endpoint[shard], &hello, e);
     if (rc == 0)
         rc = reader_shard(r, shard, &to, e);
     if (rc == 0)
