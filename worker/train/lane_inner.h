@@ -79,7 +79,7 @@ struct lane {
     struct lane_batch *computing; /* a thread computes this batch */
     uint64_t computing_since_ns;
     uint64_t gradient_age_ns; /* lane_gradient_age */
-    uint64_t computed_ns; /* the time of all batches computed before */
+    uint64_t computed_ns;     /* the time of all batches computed before */
     struct model_output output;
     int compute_status;
     struct stats_clock clock;
