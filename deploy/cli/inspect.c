@@ -143,6 +143,16 @@ static void push_print(const struct json *p)
            json_as_number(json_get(p, "norm"), 0));
 }
 
+static void away_print(const struct json *away)
+{
+    for (size_t i = 0; i < json_count(away); i++) {
+        const struct json *one = json_array_at(away, i);
+        printf("not searched: shard %" PRId64
+               ", which may have led the tablet before it moved: %s\n",
+               json_as_int(json_get(one, "shard"), 0), json_as_string(json_get(one, "why"), "?"));
+    }
+}
+
 static void blame_print(const struct json *blame)
 {
     struct json *found = json_printable(blame);
@@ -157,7 +167,8 @@ static void blame_print(const struct json *blame)
         puts(complete ? "no push ever had this key"
                       : "no push in the journal has this key; older ones are no longer kept");
     else if (!complete)
-        puts("there may be older ones: past --limit, or no longer kept (journal.keep)");
+        puts("there may be others: past --limit, or no longer kept (journal.keep)");
+    away_print(json_get(found, "not_asked"));
     json_free(found);
 }
 

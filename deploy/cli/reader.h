@@ -95,10 +95,11 @@ int reader_job(struct reader *r, char **text, size_t *bytes, struct err *e);
 
 /* ---- pushes and keys ---- */
 
-/* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, and the list
- * pushes. The member `who` of a push names its worker and input rows (the coordinator's
- * lease_log.h): null when that is no longer known, missing when the cluster does not run.
- * UNAVAILABLE: a checkpoint has no pushes. */
+/* Pushes of a key (embedding/engine.h) as JSON: table, key, complete, and the list pushes: those of
+ * the shard that leads the key's tablet, newest first, then those of each other shard, which may
+ * have led it before. not_asked: the shards that could not be searched, and why. The member `who`
+ * of a push names its worker and input rows (the coordinator's lease_log.h): null when that is no
+ * longer known, missing when the cluster does not run. UNAVAILABLE: a checkpoint has no pushes. */
 int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit, struct json **out,
                  struct err *e);
 /* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has any data of them in

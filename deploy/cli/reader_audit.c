@@ -10,13 +10,63 @@ enum { SCRUB_MS = 3600000, BUSY_TRIES = 60 };
 
 /* ---- blame ----------------------------------------------------------------------------------- */
 
-static int live_blame(struct reader *r, const struct table_schema *s, uint64_t key, uint32_t limit,
-                      struct json **list, bool *complete, struct err *e)
+/* What a search has found so far. */
+struct blamed {
+    struct json *list; /* owned; pushes */
+    struct json *away; /* owned; the shards that were not searched, and why */
+    bool complete;     /* the journals that were searched reach back to their beginnings */
+};
+
+/* Searches one shard for the pushes that the limit leaves room for. */
+static int shard_blame(struct reader *r, uint32_t at, struct wire w, struct blamed *b,
+                       struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_BLAME}, reply;
-    w.u.BLAME = (struct wire_BLAME){s->table, key, limit};
-    int rc = reader_ask_key(r, s, key, &w, LONG_QUESTION_MS, &reply, list, e);
-    *complete = rc == 0 && reply.u.BLAME_reply.complete;
+    struct wire reply;
+    struct json *part = NULL;
+    struct ask *shard;
+    w.u.BLAME.limit -= (uint32_t)json_count(b->list);
+    int rc = reader_shard(r, at, &shard, e);
+    if (rc == 0)
+        rc = reader_ask_json(shard, &w, NULL, LONG_QUESTION_MS, &reply, &part, e);
+    if (rc != 0)
+        return rc;
+    b->complete &= reply.u.BLAME_reply.complete;
+    for (size_t i = 0; i < json_count(part); i++) {
+        struct json *push = json_hold(json_array_at(part, i));
+        (void)json_set_int(push, "shard", at);
+        (void)json_append(b->list, push);
+    }
+    json_free(part);
+    return 0;
+}
+
+/* The tablet of the key may have moved: the shards that led it before have its older pushes. The
+ * shard that leads it now comes first, and must answer. */
+static int live_blame(struct reader *r, const struct table_schema *s, uint64_t key, uint32_t limit,
+                      struct blamed *b, struct err *e)
+{
+    uint32_t tablet = s->tablet_first + key_tablet(key_mix(key), s->tablet_bits);
+    const struct wire w = {.type = WIRE_TYPE_BLAME, .u.BLAME = {s->table, key, limit}};
+    if (tablet >= r->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
+    int rc = shard_blame(r, r->shard_of[tablet], w, b, e);
+    for (uint32_t at = 0; rc == 0 && at < r->shards; at++) {
+        struct err why = {0};
+        if (at == r->shard_of[tablet] || r->endpoint[at][0] == 0) /* the number is retired */
+            continue;
+        if (json_count(b->list) >= limit) { /* older ones than these */
+            b->complete = false;
+            break;
+        }
+        int refused = shard_blame(r, at, w, b, &why);
+        if (refused == 0 || refused == SHOAL_E_NO_TABLE)
+            continue;
+        b->complete = false;
+        struct json *one = json_new_object();
+        (void)json_set_int(one, "shard", at);
+        (void)json_set_string(one, "why", why.text);
+        (void)json_append(b->away, one);
+    }
     return rc;
 }
 
@@ -42,12 +92,10 @@ static void run_done(void *context, int status, const char *text, const struct b
 
 /* A tablet may have moved, so several folders may have pushes of the key. */
 static int run_blame(struct reader *r, const struct table_schema *s, uint64_t key, uint32_t limit,
-                     struct json **list, bool *complete, struct err *e)
+                     struct blamed *to, struct err *e)
 {
-    *list = json_new_array();
-    *complete = true;
     for (uint32_t i = 0; i < r->engines; i++) {
-        struct run_blame b = {.env = net_env(r->net), .list = *list, .err = e};
+        struct run_blame b = {.env = net_env(r->net), .list = to->list, .err = e};
         int rc = engine_blame(r->engine[i], s->table, key, limit, run_done, &b, e);
         if (rc == SHOAL_E_NO_TABLE)
             continue;
@@ -57,7 +105,7 @@ static int run_blame(struct reader *r, const struct table_schema *s, uint64_t ke
         }
         if (rc != 0)
             return rc;
-        *complete &= b.complete;
+        to->complete &= b.complete;
     }
     return 0;
 }
@@ -102,30 +150,31 @@ int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit,
                  struct err *e)
 {
     const struct table_schema *s = r->schema[index];
-    struct json *list = NULL;
-    bool complete = false;
     int rc;
     if (r->checkpoint != NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "a checkpoint has rows and no pushes: blame asks a run or a cluster");
+    struct blamed b = {json_new_array(), json_new_array(), true};
     if (r->coordinator != NULL)
-        rc = live_blame(r, s, key, limit, &list, &complete, e);
+        rc = live_blame(r, s, key, limit, &b, e);
     else
-        rc = run_blame(r, s, key, limit, &list, &complete, e);
-    for (size_t i = 0; rc == 0 && r->coordinator != NULL && i < json_count(list); i++) {
-        struct json *p = json_array_at(list, i);
+        rc = run_blame(r, s, key, limit, &b, e);
+    for (size_t i = 0; rc == 0 && r->coordinator != NULL && i < json_count(b.list); i++) {
+        struct json *p = json_array_at(b.list, i);
         if (json_get(p, "who") == NULL)
-            rc = who_of_run(r, list, json_as_int(json_get(p, "run"), 0), e);
+            rc = who_of_run(r, b.list, json_as_int(json_get(p, "run"), 0), e);
     }
     if (rc != 0) {
-        json_free(list);
+        json_free(b.list);
+        json_free(b.away);
         return rc;
     }
     *out = json_new_object();
     (void)json_set_string(*out, "table", s->name);
     (void)json_set_hex(*out, "key", key);
-    (void)json_set_bool(*out, "complete", complete);
-    (void)json_set(*out, "pushes", list);
+    (void)json_set_bool(*out, "complete", b.complete);
+    (void)json_set(*out, "pushes", b.list);
+    (void)json_set(*out, "not_asked", b.away);
     return 0;
 }
 

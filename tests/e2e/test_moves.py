@@ -155,7 +155,8 @@ def a_job_goes_back_over_moves(space):
 
 
 def erased_keys_leave_their_former_owners(space):
-    """The server that had a tablet before it moved has the pushes of its keys in journal and archive: erasing takes them from there too."""
+    """The server that had a tablet before it moved has the pushes of its keys in journal and archive: they are blamed, and erasing takes them
+    from there too."""
     train = synth(space / "train.tsv", 4000, 3)
     column = (line.split("\t")[14] for line in train.read_text().splitlines())
     values = [value for value, _ in Counter(v for v in column if v).most_common(20)]
@@ -172,10 +173,18 @@ def erased_keys_leave_their_former_owners(space):
                      for who in [*SERVERS, "s3"]}
             return {key: [who for who, all_of in files.items() if sum(f.count(int(key, 16).to_bytes(8, "little")) for f in all_of) > 1] for key in keys}
 
+        def blamed():
+            """Runs, lanes and batches of each value's pushes; they must be all that there were."""
+            found = {value: json.loads(fleet.order("blame", "emb", f"0:{value}", "--json", "--limit", "1000")) for value in values}
+            assert all(f["complete"] and f["pushes"] and not f["not_asked"] for f in found.values()), found
+            return {value: sorted((p["run"], p["lane"], p["batch"]) for p in f["pushes"]) for value, f in found.items()}
+
+        before = blamed()
         fleet.added("s3")
         fleet.order("rebalance")
         fleet.wait_moved()
         assert fleet.tablets()["s3"] > 10 and all(held().values()), held()
+        assert blamed() == before
         (space / "keys").write_text("\n".join(keys) + "\n")
         receipt = json.loads(fleet.order("erase", "emb", "--keys", space / "keys"))["shards"]
         assert len(receipt) == 4 and all(s["sequence"] > 0 for s in receipt) and sum(s["newly_erased"] for s in receipt) == 20, receipt
