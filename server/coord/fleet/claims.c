@@ -324,15 +324,49 @@ int coord_claims_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, pe
     return found(f, e);
 }
 
+/* Returns a shard of which copies are missing, one that leads tablets first; COORD_NOBODY: those
+ * that have come are whole. */
+static uint32_t part_of(const struct coord_fleet *f, const struct numbers *n)
+{
+    if (n->away != COORD_NOBODY)
+        return n->away;
+    for (uint32_t s = 0; s < n->end; s++)
+        if (n->count[s] > 0 && n->count[s] < f->options.replicas)
+            return s;
+    return COORD_NOBODY;
+}
+
+/* Writes which copies of a shard have come. */
+static void part_say(const struct coord_fleet *f, const struct numbers *n, uint32_t shard,
+                     char *out, size_t bytes)
+{
+    const struct coord_claims *c = &f->cluster.claims;
+    const char *between = "";
+    if (n->count[shard] == 0) {
+        (void)snprintf(out, bytes, "; shard %u, which leads tablets, has not", shard);
+        return;
+    }
+    size_t used = (size_t)snprintf(out, bytes, "; shard %u has %u of %u copies, on ", shard,
+                                   n->count[shard], f->options.replicas);
+    for (uint32_t i = 0; i < c->count && used < bytes; i++) {
+        if (c->claim[i].beat.number != shard)
+            continue;
+        used +=
+            (size_t)snprintf(out + used, bytes - used, "%s%s", between, c->claim[i].beat.server);
+        between = " and ";
+    }
+}
+
 bool coord_claims_waits(const struct coord_fleet *f, char *text, size_t bytes)
 {
     const struct coord_claims *c = &f->cluster.claims;
     struct numbers n;
-    char who[80] = "", further[160] = "";
+    char who[LIMIT_COPIES * (LIMIT_NAME + 8)] = "", further[160] = "";
     if (coord_cluster_known(&f->cluster) || claims_old(c) == 0 || !numbers_count(f, &n))
         return false;
-    if (n.away != COORD_NOBODY)
-        (void)snprintf(who, sizeof who, "; shard %u, which leads tablets, has not", n.away);
+    uint32_t part = part_of(f, &n);
+    if (part != COORD_NOBODY)
+        part_say(f, &n, part, who, sizeof who);
     else if (n.whole > 0 && n.whole < f->options.shards && c->map.epoch > 0)
         (void)snprintf(further, sizeof further,
                        "; those that have come lead all tablets: if the others were drained, set "

@@ -14,6 +14,13 @@
  * counts are advice. Only where all of them tell another count than the file is the claim refused
  * for that, until no further shard has come for a lease.
  *
+ * With replicas it waits for every copy, because no part of the copies proves which has all
+ * acknowledged records. A copy that takes over is alone in sync in its new term, and may have
+ * acknowledged pushes alone; and PROMOTE lets a copy lead that was in no list. So any copy that is
+ * away may have led the newest term, of which the others were never told. coord_claims_waits names
+ * the copies that have come. Where a copy is lost for good together with the store, a cluster with
+ * empty folders begins from a checkpoint.
+ *
  * Invariant: no cluster is taken over without a shard that leads tablets by the newest map of those
  * that have come. [test: coord_lost_store_waits_for_the_shard_that_leads]
  *
