@@ -145,19 +145,10 @@ static int places_give(struct coord_fleet *f, struct add *a, struct err *e)
     for (uint32_t i = 0; i < a->shards; i++)
         if (!coord_copies_make(f, a->shard[i]))
             return err_set(e, SHOAL_E_NOMEM, "no memory for the copies of shards");
-    if (rc == 0 && f->options.replicas > 1 &&
-        !coord_copies_deal(f, a->claim, a->claims, a->shard, a->shards))
+    if (rc == 0 && !coord_copies_deal(f, a->claim, a->claims, a->shard, a->shards))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    for (uint32_t i = 0; i < a->shards && rc == 0; i++) {
-        struct coord_shard *s = &m->shard[a->shard[i]];
-        const struct wire_SHARD_BEAT *b = &a->claim[i].beat;
-        if (f->options.replicas > 1) /* dealt */
-            rc = coord_member_reserve(m, f->store, a->shard[i], s->server, s->index,
-                                      env_now_ns(f->env), e);
-        else
-            rc = coord_member_reserve(m, f->store, a->shard[i], b->server, b->shard_index,
-                                      env_now_ns(f->env), e);
-    }
+    for (uint32_t i = 0; i < a->shards && rc == 0; i++)
+        rc = coord_member_reserve(m, f->store, a->shard[i], env_now_ns(f->env), e);
     return rc;
 }
 

@@ -88,8 +88,8 @@ bool coord_copies_retire(struct coord_fleet *f, uint32_t shard);
 /* Returns the copies that a cluster is founded with: shards x replicas. */
 uint32_t coord_copies_wanted(const struct coord_fleet *f);
 /* Gives the claims (claims: shards x replicas; sorted anew) the places of these shards, which have
- * none yet. No server has more than `shards` of them. Stores it. False: the store failed, or out of
- * memory. */
+ * none yet; a leader's server and index are in members.shard then. No server has more than `shards`
+ * of them. Stores the copies. False: the store failed, or out of memory. */
 bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_t claims,
                        const uint32_t *shard, uint32_t shards);
 /* The cluster has just become known by the beats of all its copies (claims.h): stores what is

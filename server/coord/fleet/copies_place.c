@@ -77,12 +77,17 @@ static void leaders_find(struct coord_fleet *f)
 }
 
 /* The leader's values are in members.shard from now on. */
+static void leads_on(struct coord_fleet *f, uint32_t shard, const char *server, uint32_t index)
+{
+    struct coord_shard *m = &f->members.shard[shard];
+    memcpy(m->server, server, LIMIT_NAME);
+    m->index = index;
+}
+
 static bool founded(struct coord_fleet *f, uint32_t shard)
 {
     struct coord_copies_of *of = coord_copies_shard(f, shard);
-    struct coord_shard *m = &f->members.shard[shard];
-    memcpy(m->server, of->copy[of->leader].server, LIMIT_NAME);
-    m->index = of->copy[of->leader].index;
+    leads_on(f, shard, of->copy[of->leader].server, of->copy[of->leader].index);
     of->in_sync = UINT32_C(1) << of->leader;
     for (uint32_t p = 0; p < of->count; p++) /* until they beat again nothing is known of them */
         of->copy[p].figures = (struct wire_SHARD_BEAT){0};
@@ -103,7 +108,9 @@ bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_
 {
     const struct deal d = {f, claim, claims, shard, shards};
     SHOAL_ASSERT(claims == shards * f->options.replicas);
-    if (f->copies.of == NULL)
+    for (uint32_t i = 0; f->options.replicas == 1 && i < claims; i++)
+        leads_on(f, shard[i], claim[i].beat.server, claim[i].beat.shard_index);
+    if (f->options.replicas == 1)
         return true;
     /* No server has more than `shards` of the claims (the caller has checked it), so those of one
      * server go to different shards; so do those of one zone, as far as its servers have no more

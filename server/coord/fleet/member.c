@@ -233,13 +233,13 @@ int coord_member_vacate(struct coord_members *m, uint32_t shard, uint64_t run,
 }
 
 int coord_member_reserve(struct coord_members *m, struct coord_store *store, uint32_t shard,
-                         const char *server, uint32_t index, uint64_t now_ns, struct err *e)
+                         uint64_t now_ns, struct err *e)
 {
     struct coord_shard *s = &m->shard[shard];
-    struct wire_SHARD_BEAT named = {.shard_index = index};
+    struct wire_SHARD_BEAT named = {.shard_index = s->index};
     SHOAL_ASSERT(coord_member_used(m, shard) && !s->seen);
-    (void)snprintf(named.server, sizeof named.server, "%s", server);
-    *s = (struct coord_shard){.index = index, .vacant = true, .beat_ns = now_ns};
+    memcpy(named.server, s->server, sizeof named.server);
+    *s = (struct coord_shard){.index = named.shard_index, .vacant = true, .beat_ns = now_ns};
     memcpy(s->server, named.server, sizeof s->server);
     int rc = shard_put(store, shard, &named, e);
     if (rc == 0)
