@@ -1,8 +1,7 @@
 /* test_death.c: workers that die at the same work, in whole jobs with fake shards and workers. */
-#include "server/coord/coord.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/work/death.h"
-#include "tests/lib/server_fake.h"
+#include "tests/lib/fleet_fake.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -10,14 +9,10 @@
 #include <string.h>
 
 #define SECOND UINT64_C(1000000000)
-enum { ROWS = 1005, WORKERS = 64, LEASE_MS = 1000, BATCH = 7 };
+enum { ROWS = 1005, WORKERS = 64, LEASE_MS = FLEET_FAKE_LEASE_MS, BATCH = 7 };
 
 static struct {
-    struct sim *sim;
-    struct sim_node *node;
-    struct coord_store *store;
-    struct coord *coord;
-    struct fake_shard *shard[2];
+    struct fleet_fake f;
     struct fake_worker worker[WORKERS];
     uint32_t workers, killed;
     struct fake_client client;
@@ -26,34 +21,13 @@ static struct {
 
 static void setup(void)
 {
-    static const struct sim_options calm = {
-        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
-    const struct coord_options o = {.shards = 2, .lease_ms = LEASE_MS, .resend_ms = 200};
-    struct err e = {0};
     memset(&r, 0, sizeof r);
-    r.sim = sim_new(&calm);
-    r.store = coord_store_memory();
-    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
-    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
-    sim_node_set_handler(r.node, &coord_handler, r.coord);
-    sim_listen(r.node, "sim://coordinator");
-    for (uint32_t s = 0; s < 2; s++) {
-        char name[24];
-        (void)snprintf(name, sizeof name, "server-%u", s);
-        r.shard[s] = calloc(1, sizeof *r.shard[s]);
-        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
-    }
+    fleet_fake_start(&r.f);
 }
 
 static void teardown(void)
 {
-    coord_free(r.coord);
-    sim_free(r.sim);
-    coord_store_close(r.store);
-    for (uint32_t s = 0; s < 2; s++) {
-        free(r.shard[s]->shard_of);
-        free(r.shard[s]);
-    }
+    fleet_fake_end(&r.f);
 }
 
 /* holder: the name of the worker's key. */
@@ -74,7 +48,7 @@ static struct fake_worker *worker_start(const char *holder)
     for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
         w->quality[n] = 0.5 + 0.02 * n;
     (void)snprintf(name, sizeof name, "worker-%u", r.workers++);
-    fake_worker_start(w, r.sim, name, r.shard, 2);
+    fake_worker_start(w, r.f.sim, name, r.f.shard, 2);
     (void)snprintf(who.key, sizeof who.key, "%s", holder);
     sim_node_who(w->node, &who);
     return w;
@@ -90,7 +64,7 @@ static void job_start(const char *consistency, uint32_t workers)
         consistency);
     for (uint32_t i = 0; i < workers; i++)
         (void)worker_start("good");
-    fake_client_start(&r.client, r.sim, r.yaml, workers);
+    fake_client_start(&r.client, r.f.sim, r.yaml, workers);
 }
 
 static bool over(void)
@@ -118,8 +92,8 @@ static bool at_it(const struct fake_worker *w, uint64_t at)
  * a batch later than the one before. */
 static void play(uint64_t at, uint32_t most, uint64_t on)
 {
-    while (!over() && sim_now_ns(r.sim) < 600 * SECOND) {
-        ck_assert(sim_step(r.sim));
+    while (!over() && sim_now_ns(r.f.sim) < 600 * SECOND) {
+        ck_assert(sim_step(r.f.sim));
         for (uint32_t i = 0; i < r.workers; i++)
             if (r.killed < most && at_it(&r.worker[i], at)) {
                 sim_kill(r.worker[i].node);
@@ -129,8 +103,8 @@ static void play(uint64_t at, uint32_t most, uint64_t on)
                 (void)worker_start("good");
             }
     }
-    ck_assert_msg(over(), "no end: phase %u, epoch %u, %u killed", r.coord->slot[0].at.phase,
-                  r.coord->slot[0].at.epoch, r.killed);
+    ck_assert_msg(over(), "no end: phase %u, epoch %u, %u killed", r.f.coord->slot[0].at.phase,
+                  r.f.coord->slot[0].at.epoch, r.killed);
 }
 
 static const char *const consistency[] = {"async", "ssp, staleness: 1", "bsp"};
@@ -203,8 +177,8 @@ START_TEST(death_of_one_machine_leaves_its_lane_to_others)
     for (uint32_t i = 0; i < BAD; i++)
         bad[i] = worker_start("bad");
     r.client.workers = 1 + BAD;
-    while (!over() && sim_now_ns(r.sim) < 600 * SECOND) {
-        ck_assert(sim_step(r.sim));
+    while (!over() && sim_now_ns(r.f.sim) < 600 * SECOND) {
+        ck_assert(sim_step(r.f.sim));
         for (uint32_t i = 0; i < BAD && r.workers < WORKERS; i++)
             if (works(bad[i])) {
                 sim_kill(bad[i]->node);

@@ -1,12 +1,10 @@
 /* test_gauges.c: a coordinator's figures for Prometheus, and how many series they are. */
-#include "server/coord/coord.h"
 #include "server/coord/gauges.h"
 #include "server/coord/job/slot.h"
-#include "tests/lib/server_fake.h"
+#include "tests/lib/fleet_fake.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +12,7 @@
 enum { ROWS = 4000, LANES = FAKE_LANES };
 
 static struct {
-    struct sim *sim;
-    struct sim_node *node;
-    struct coord_store *store;
-    struct coord *coord;
-    struct fake_shard *shard[2];
+    struct fleet_fake f;
     struct fake_worker worker;
     struct fake_client client;
     struct meter_sheet sheet;
@@ -31,35 +25,14 @@ static const char yaml[] =
 
 static void setup(void)
 {
-    static const struct sim_options calm = {
-        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
-    const struct coord_options o = {.shards = 2, .lease_ms = 1000, .resend_ms = 200};
-    struct err e = {0};
     memset(&r, 0, sizeof r);
-    r.sim = sim_new(&calm);
-    r.store = coord_store_memory();
-    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
-    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
-    sim_node_set_handler(r.node, &coord_handler, r.coord);
-    sim_listen(r.node, "sim://coordinator");
-    for (uint32_t s = 0; s < 2; s++) {
-        char name[24];
-        (void)snprintf(name, sizeof name, "server-%u", s);
-        r.shard[s] = calloc(1, sizeof *r.shard[s]);
-        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
-    }
+    fleet_fake_start(&r.f);
 }
 
 static void teardown(void)
 {
     meter_free(&r.sheet);
-    coord_free(r.coord);
-    sim_free(r.sim);
-    coord_store_close(r.store);
-    for (uint32_t s = 0; s < 2; s++) {
-        free(r.shard[s]->shard_of);
-        free(r.shard[s]);
-    }
+    fleet_fake_end(&r.f);
 }
 
 /* The sum of the samples of a metric whose last label has this value; NULL: of all. */
@@ -86,19 +59,19 @@ static double value(enum meter_id id, const char *last)
 static void put(void)
 {
     meter_clear(&r.sheet);
-    coord_gauges_put(r.coord, &r.sheet);
+    coord_gauges_put(r.f.coord, &r.sheet);
     ck_assert_uint_eq(r.sheet.left_out, 0);
 }
 
 static bool half(void *context)
 {
     (void)context;
-    return r.client.submit_status != 0 || r.coord->slot[0].tasks->pushed > 20;
+    return r.client.submit_status != 0 || r.f.coord->slot[0].tasks->pushed > 20;
 }
 
 START_TEST(gauges_of_a_fleet_without_a_job)
 {
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND, NULL, NULL);
     put();
     ck_assert_double_eq(value(METER_ID_SHARDS_WANTED, NULL), 2);
     ck_assert_double_eq(value(METER_ID_SHARD_READY, NULL), 2);
@@ -121,12 +94,12 @@ START_TEST(gauges_of_a_job_are_bounded_and_true)
     w->step_ns = 5000000;
     w->resend_ns = SECOND / 2;
     w->digest = 42;
-    fake_worker_start(w, r.sim, "worker-0", r.shard, 2);
-    fake_client_start(&r.client, r.sim, yaml, 1);
-    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, half, NULL));
+    fake_worker_start(w, r.f.sim, "worker-0", r.f.shard, 2);
+    fake_client_start(&r.client, r.f.sim, yaml, 1);
+    ck_assert(sim_run(r.f.sim, sim_now_ns(r.f.sim) + 60 * SECOND, half, NULL));
     ck_assert_int_eq(r.client.submit_status, 0);
     put();
-    const struct coord_tasks *t = r.coord->slot[0].tasks;
+    const struct coord_tasks *t = r.f.coord->slot[0].tasks;
     /* a lane more is two series more: those of the largest job fit */
     uint32_t of_lanes = 0;
     for (uint32_t i = 0; i < r.sheet.samples; i++)

@@ -1,11 +1,10 @@
 /* test_stall.c: workers that send beats and do no work, in whole jobs with fake shards and
  * workers. */
 #include "proto/base/json.h"
-#include "server/coord/coord.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/work/stall.h"
-#include "tests/lib/server_fake.h"
+#include "tests/lib/fleet_fake.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -14,14 +13,10 @@
 #include <string.h>
 
 #define SECOND UINT64_C(1000000000)
-enum { ROWS = 1005, WORKERS = 3, LEASE_MS = 1000 };
+enum { ROWS = 1005, WORKERS = 3, LEASE_MS = FLEET_FAKE_LEASE_MS };
 
 static struct {
-    struct sim *sim;
-    struct sim_node *node;
-    struct coord_store *store;
-    struct coord *coord;
-    struct fake_shard *shard[2];
+    struct fleet_fake f;
     struct fake_worker worker[WORKERS];
     struct fake_client client;
     char yaml[512];
@@ -29,34 +24,13 @@ static struct {
 
 static void setup(void)
 {
-    static const struct sim_options calm = {
-        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
-    const struct coord_options o = {.shards = 2, .lease_ms = LEASE_MS, .resend_ms = 200};
-    struct err e = {0};
     memset(&r, 0, sizeof r);
-    r.sim = sim_new(&calm);
-    r.store = coord_store_memory();
-    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
-    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
-    sim_node_set_handler(r.node, &coord_handler, r.coord);
-    sim_listen(r.node, "sim://coordinator");
-    for (uint32_t s = 0; s < 2; s++) {
-        char name[24];
-        (void)snprintf(name, sizeof name, "server-%u", s);
-        r.shard[s] = calloc(1, sizeof *r.shard[s]);
-        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
-    }
+    fleet_fake_start(&r.f);
 }
 
 static void teardown(void)
 {
-    coord_free(r.coord);
-    sim_free(r.sim);
-    coord_store_close(r.store);
-    for (uint32_t s = 0; s < 2; s++) {
-        free(r.shard[s]->shard_of);
-        free(r.shard[s]);
-    }
+    fleet_fake_end(&r.f);
 }
 
 static void worker_start(uint32_t i)
@@ -74,7 +48,7 @@ static void worker_start(uint32_t i)
     for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
         w->quality[n] = 0.5 + 0.02 * n;
     (void)snprintf(name, sizeof name, "worker-%u", i);
-    fake_worker_start(w, r.sim, name, r.shard, 2);
+    fake_worker_start(w, r.f.sim, name, r.f.shard, 2);
 }
 
 static void job_start(const char *consistency, uint32_t workers)
@@ -87,7 +61,7 @@ static void job_start(const char *consistency, uint32_t workers)
         consistency);
     for (uint32_t i = 0; i < workers; i++)
         worker_start(i);
-    fake_client_start(&r.client, r.sim, r.yaml, workers);
+    fake_client_start(&r.client, r.f.sim, r.yaml, workers);
 }
 
 static bool over(void *context)
@@ -99,20 +73,20 @@ static bool over(void *context)
 
 static void run_to_the_end(uint64_t seconds)
 {
-    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, over, NULL),
-                  "no end: phase %u, epoch %u", r.coord->slot[0].at.phase,
-                  r.coord->slot[0].at.epoch);
+    ck_assert_msg(sim_run(r.f.sim, sim_now_ns(r.f.sim) + seconds * SECOND, over, NULL),
+                  "no end: phase %u, epoch %u", r.f.coord->slot[0].at.phase,
+                  r.f.coord->slot[0].at.epoch);
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
     for (uint32_t e = 1; e <= 2; e++)
         for (uint32_t row = 0; row < ROWS; row++)
-            ck_assert_uint_eq(r.shard[0]->seen[e][row], 1);
+            ck_assert_uint_eq(r.f.shard[0]->seen[e][row], 1);
 }
 
 /* Returns the text that `shoal status` would show; the caller frees it. */
 static struct json *status(void)
 {
     struct json *j;
-    char *text = coord_status_text(&r.coord->slot[0]);
+    char *text = coord_status_text(&r.f.coord->slot[0]);
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     free(text);
     return j;
@@ -152,13 +126,13 @@ START_TEST(stall_is_told_with_its_worker)
     r.worker[0].wedge_batch = 20;
     job_start("bsp", 2);
     r.worker[1].held_up.waits = 4; /* its lanes wait for the other worker's */
-    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, over, NULL) && !(waited && told)) {
+    while (!sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND / 10, over, NULL) && !(waited && told)) {
         struct json *j = status();
         const char *waits = json_as_string(json_get(j, "waiting"), "");
         waited = waited || strstr(waits, "waits for worker worker-0, which beats") != NULL;
         told = told || problem(j, "worker-0", "gets no work for another");
         json_free(j);
-        ck_assert_uint_lt(sim_now_ns(r.sim), 100 * SECOND);
+        ck_assert_uint_lt(sim_now_ns(r.f.sim), 100 * SECOND);
     }
     ck_assert(waited && told);
 }
@@ -179,7 +153,7 @@ END_TEST
 static bool index_moved(void *context)
 {
     (void)context;
-    uint64_t at = r.coord->slot[0].objects[WIRE_TRAIN].item.worker;
+    uint64_t at = r.f.coord->slot[0].objects[WIRE_TRAIN].item.worker;
     return r.worker[0].wedged && at != 0 && at != r.worker[0].number;
 }
 
@@ -194,8 +168,8 @@ START_TEST(stall_an_index_goes_to_another_key)
         (void)snprintf(who.key, sizeof who.key, "%s", (int)i == _i ? "other" : "same");
         sim_node_who(r.worker[i].node, &who);
     }
-    ck_assert(sim_run(r.sim, 60 * SECOND, index_moved, NULL));
-    ck_assert_uint_eq(r.coord->slot[0].objects[WIRE_TRAIN].item.worker, r.worker[_i].number);
+    ck_assert(sim_run(r.f.sim, 60 * SECOND, index_moved, NULL));
+    ck_assert_uint_eq(r.f.coord->slot[0].objects[WIRE_TRAIN].item.worker, r.worker[_i].number);
     run_to_the_end(120);
 }
 END_TEST
@@ -208,7 +182,7 @@ START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
     r.worker[0].wedge_kind = WIRE_NEXT_TASK;
     r.worker[0].wedge_batch = 20;
     job_start("ssp", 2);
-    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, over, NULL)) {
+    while (!sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND / 10, over, NULL)) {
         r.worker[0].held_up.waits = r.worker[0].wedged ? 2 : 0; /* it waits for the server */
         r.worker[0].held_up.late_shard = 1;
         r.worker[0].held_up.late_ms += r.worker[0].wedged ? 100 : 0;
@@ -217,7 +191,7 @@ START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
         told = told || problem(j, "worker worker-0 gets no answer from server server-1",
                                _i == 1 ? "has no address on the worker's machine" : "firewall");
         json_free(j);
-        ck_assert_uint_lt(sim_now_ns(r.sim), 100 * SECOND);
+        ck_assert_uint_lt(sim_now_ns(r.f.sim), 100 * SECOND);
     }
     ck_assert(told);
     run_to_the_end(1);
@@ -229,7 +203,7 @@ START_TEST(stall_the_only_worker_keeps_its_lanes)
 {
     r.worker[0].step_ns = 5 * SECOND; /* more than three leases a batch */
     job_start("ssp", 1);
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + 100 * SECOND, over, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + 100 * SECOND, over, NULL);
     ck_assert_uint_eq(r.worker[0].fenced + r.worker[0].leaves, 0);
     ck_assert_uint_ge(r.worker[0].batches, 20);
 }
@@ -240,7 +214,7 @@ START_TEST(stall_a_slow_worker_gets_ever_longer)
 {
     r.worker[0].step_ns = 4 * SECOND;
     job_start("async", 2);
-    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 600 * SECOND, over, NULL));
+    ck_assert(sim_run(r.f.sim, sim_now_ns(r.f.sim) + 600 * SECOND, over, NULL));
     ck_assert_int_eq(r.client.state, WIRE_JOB_DONE);
     ck_assert_uint_ge(r.worker[0].batches, 1);
 }
@@ -267,12 +241,12 @@ START_TEST(stall_a_server_away_is_no_fault_of_workers)
 {
     job_start("ssp", 2);
     while (r.worker[0].batches + r.worker[1].batches < 40)
-        ck_assert(sim_step(r.sim));
-    fake_shard_die(r.shard[1]);
+        ck_assert(sim_step(r.f.sim));
+    fake_shard_die(r.f.shard[1]);
     r.worker[0].wedged = r.worker[1].wedged = true;
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, over, NULL);
-    for (uint32_t i = 0; i < r.coord->slot[0].workers.count; i++)
-        ck_assert_uint_eq(r.coord->slot[0].workers.worker[i].stalls, 0);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + 30 * SECOND, over, NULL);
+    for (uint32_t i = 0; i < r.f.coord->slot[0].workers.count; i++)
+        ck_assert_uint_eq(r.f.coord->slot[0].workers.worker[i].stalls, 0);
 }
 END_TEST
 
@@ -292,19 +266,19 @@ START_TEST(stall_a_slow_way_is_named)
         r.worker[i].step_ns = SECOND / 4;
     job_start("ssp", 3);
     while (r.worker[0].batches < 1)
-        ck_assert(sim_step(r.sim));
+        ck_assert(sim_step(r.f.sim));
     for (uint32_t i = 0; i < 3; i++) {
         r.worker[i].held_up.slow_us = 3000;
         r.worker[i].held_up.usual_us = 2000;
     }
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, over, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND / 2, over, NULL);
     ck_assert(!slow_told("answers", "ms"));
     r.worker[1].held_up.slow_us = 200000;
     r.worker[1].held_up.slow_shard = 1;
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, over, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND / 2, over, NULL);
     ck_assert(slow_told("server server-1", "answers worker worker-1 in 200 ms, the others in 2.0"));
     r.worker[1].held_up.usual_us = 190000;
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, over, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND / 2, over, NULL);
     ck_assert(slow_told("worker worker-1 gets answers of servers in 190 ms", "2.0 ms"));
     ck_assert(!slow_told("server server-1", "answers worker"));
 }
