@@ -262,18 +262,19 @@ static const char *state_text(const struct row *r, const char *good, char out[32
     return out;
 }
 
-/* A column that is left out where the line has no room for it. */
-__attribute__((format(printf, 4, 5))) static void column(struct make *m, struct top_line *line,
-                                                         int width, const char *form, ...)
+/* A column of a list: what of an object it has, and how a number is written; NULL: it is a word. */
+struct column {
+    const char *head;
+    int width;
+    const char *key;
+    const char *(*as)(double x, char text[NUMBER_TEXT]);
+};
+
+/* A column is left out where the line has no room for it. */
+static void column(struct make *m, struct top_line *line, int width, const char *text)
 {
-    char text[64];
-    va_list values;
-    if (line == NULL || strlen(line->text) + (size_t)width + 1 > m->v->width)
-        return;
-    va_start(values, form);
-    (void)vsnprintf(text, sizeof text, form, values);
-    va_end(values);
-    put(m, line, " %*.*s", width, width, text);
+    if (line != NULL && strlen(line->text) + (size_t)width + 1 <= m->v->width)
+        put(m, line, " %*.*s", width, width, text);
 }
 
 static int name_width(const struct make *m)
@@ -281,61 +282,67 @@ static int name_width(const struct make *m)
     return m->v->width < 60 ? 14 : 22;
 }
 
+/* The head of a list. columns: up to one without a width. */
+static void list_begin(struct make *m, const char *name, const struct column *columns)
+{
+    struct top_line *line = line_add(m, TOP_HEAD);
+    put(m, line, "%-*s %-11s", name_width(m), name, "state");
+    for (; columns->width > 0; columns++)
+        column(m, line, columns->width, columns->head);
+}
+
+static void list_line(struct make *m, bool bad, const char *name, const char *state,
+                      const struct json *of, const struct column *columns)
+{
+    char text[NUMBER_TEXT];
+    int wide = name_width(m);
+    struct top_line *line = line_add(m, bad ? TOP_BAD : TOP_PLAIN);
+    put(m, line, "%-*.*s %-11s", wide, wide, name, state);
+    for (; columns->width > 0; columns++)
+        if (columns->as == NULL)
+            column(m, line, columns->width, word(of, columns->key));
+        else
+            column(m, line, columns->width, columns->as(number(of, columns->key), text));
+}
+
 static void servers_say(struct make *m, const struct json *s)
 {
+    static const struct column columns[] = {{"pull/s", 9, "pull_rate", number_short},
+                                            {"push/s", 9, "push_rate", number_short},
+                                            {"rows", 13, "rows", number_count},
+                                            {"memory", 8, "rss_bytes", number_bytes},
+                                            {"journal", 8, "journal_bytes", number_bytes},
+                                            {"disk", 8, "disk_bytes", number_bytes},
+                                            {"waiting", 7, "parked", number_short},
+                                            {.width = 0}};
     const struct json *list = json_get(s, "servers");
     struct row *r = rows_of(m, list);
-    char a[NUMBER_TEXT], state[32];
-    int wide = name_width(m);
-    struct top_line *line = line_add(m, TOP_HEAD);
-    put(m, line, "%-*s %-11s", wide, "SERVER", "state");
-    column(m, line, 9, "pull/s");
-    column(m, line, 9, "push/s");
-    column(m, line, 13, "rows");
-    column(m, line, 8, "memory");
-    column(m, line, 8, "journal");
-    column(m, line, 8, "disk");
-    column(m, line, 7, "waiting");
+    char state[32], name[80];
+    list_begin(m, "SERVER", columns);
     for (size_t i = 0; r != NULL && i < json_count(list); i++) {
-        const struct json *v = r[i].of;
-        line = line_add(m, r[i].bad ? TOP_BAD : TOP_PLAIN);
-        put(m, line, "%3.0f %-*.*s %-11s", number(v, "shard"), wide - 4, wide - 4, r[i].name,
-            state_text(&r[i], "ready", state));
-        column(m, line, 9, "%s", number_short(number(v, "pull_rate"), a));
-        column(m, line, 9, "%s", number_short(number(v, "push_rate"), a));
-        column(m, line, 13, "%s", number_count(number(v, "rows"), a));
-        column(m, line, 8, "%s", number_bytes(number(v, "rss_bytes"), a));
-        column(m, line, 8, "%s", number_bytes(number(v, "journal_bytes"), a));
-        column(m, line, 8, "%s", number_bytes(number(v, "disk_bytes"), a));
-        column(m, line, 7, "%s", number_short(number(v, "parked"), a));
+        (void)snprintf(name, sizeof name, "%3d %.60s", (int)number(r[i].of, "shard"), r[i].name);
+        list_line(m, r[i].bad, name, state_text(&r[i], "ready", state), r[i].of, columns);
     }
     free(r);
 }
 
 static void workers_say(struct make *m, const struct json *s)
 {
+    static const struct column columns[] = {{"ex/s", 9, "rate", number_short},
+                                            {"examples", 13, "examples", number_count},
+                                            {"lanes", 5, "lanes", number_count},
+                                            {"computes on", 24, "backend", NULL},
+                                            {.width = 0}};
     const struct json *list = json_get(s, "workers"), *idle = json_get(s, "idle");
     struct row *r = rows_of(m, list);
-    char a[NUMBER_TEXT], state[32];
+    char state[32];
     int wide = name_width(m);
-    struct top_line *line = line_add(m, TOP_HEAD);
-    put(m, line, "%-*s %-11s", wide, "WORKER", "state");
-    column(m, line, 9, "ex/s");
-    column(m, line, 13, "examples");
-    column(m, line, 5, "lanes");
-    column(m, line, 24, "computes on");
-    for (size_t i = 0; r != NULL && i < json_count(list); i++) {
-        const struct json *v = r[i].of;
-        line = line_add(m, r[i].bad ? TOP_BAD : TOP_PLAIN);
-        put(m, line, "%-*.*s %-11s", wide, wide, r[i].name, state_text(&r[i], "beats", state));
-        column(m, line, 9, "%s", number_short(number(v, "rate"), a));
-        column(m, line, 13, "%s", number_count(number(v, "examples"), a));
-        column(m, line, 5, "%.0f", number(v, "lanes"));
-        column(m, line, 24, "%s", word(v, "backend"));
-    }
+    list_begin(m, "WORKER", columns);
+    for (size_t i = 0; r != NULL && i < json_count(list); i++)
+        list_line(m, r[i].bad, r[i].name, state_text(&r[i], "beats", state), r[i].of, columns);
     for (size_t i = 0; i < json_count(idle); i++) {
         const char *why = word(json_array_at(idle, i), "why");
-        line = line_add(m, why[0] != 0 ? TOP_BAD : TOP_PLAIN);
+        struct top_line *line = line_add(m, why[0] != 0 ? TOP_BAD : TOP_PLAIN);
         put(m, line, "%-*.*s %s%s", wide, wide, word(json_array_at(idle, i), "name"),
             text_if(why[0] != 0, "refused: "), text_unless_empty(why, "waits for a job"));
     }
@@ -344,24 +351,18 @@ static void workers_say(struct make *m, const struct json *s)
 
 static void jobs_say(struct make *m)
 {
+    static const struct column columns[] = {{"examples", 14, "examples", number_count},
+                                            {"began", 21, "began", NULL},
+                                            {"ended", 21, "ended", NULL},
+                                            {.width = 0}};
     size_t count = json_count(m->v->jobs);
-    char a[NUMBER_TEXT];
-    int wide = name_width(m);
     if (count == 0)
         return;
-    struct top_line *line = line_add(m, TOP_HEAD);
-    put(m, line, "%-*s %-11s", wide, "JOB", "state");
-    column(m, line, 14, "examples");
-    column(m, line, 21, "began");
-    column(m, line, 21, "ended");
+    list_begin(m, "JOB", columns);
     for (size_t i = count; i > SAT_SUB(count, JOBS); i--) {
         const struct json *v = json_array_at(m->v->jobs, i - 1);
         bool failed = strcmp(word(v, "state"), "failed") == 0;
-        line = line_add(m, failed ? TOP_BAD : TOP_PLAIN);
-        put(m, line, "%-*.*s %-11s", wide, wide, word(v, "job"), word(v, "state"));
-        column(m, line, 14, "%s", number_count(number(v, "examples"), a));
-        column(m, line, 21, "%s", word(v, "began"));
-        column(m, line, 21, "%s", word(v, "ended"));
+        list_line(m, failed, word(v, "job"), word(v, "state"), v, columns);
     }
 }
 
