@@ -28,6 +28,8 @@
                     "[Metrics](metrics.md)"                                                        \
     }
 
+#define KEYS_DAEMON KEYS_LOG, KEYS_METRICS, KEYS_METRICS_TOKEN /* of every daemon */
+
 const struct config_key keys_server[] = {
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "of a unit HOST-INSTANCE, else drawn once; kept in `data_dir/name`",
@@ -87,9 +89,7 @@ const struct config_key keys_server[] = {
          "leader: [Replicas](#replicas)"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
-    KEYS_LOG,
-    KEYS_METRICS,
-    KEYS_METRICS_TOKEN,
+    KEYS_DAEMON,
     {0},
 };
 
@@ -149,9 +149,7 @@ const struct config_key keys_coordinator[] = {
              "commands as this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on tcp without keys: [Security](#security)"},
-    KEYS_LOG,
-    KEYS_METRICS,
-    KEYS_METRICS_TOKEN,
+    KEYS_DAEMON,
     {0},
 };
 
@@ -182,8 +180,6 @@ const struct config_key keys_worker[] = {
              "this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "reach a coordinator over tcp without keys: [Security](#security)"},
-    KEYS_LOG,
-    KEYS_METRICS,
-    KEYS_METRICS_TOKEN,
+    KEYS_DAEMON,
     {0},
 };

@@ -107,16 +107,27 @@ static int labels_of_job(struct feature_plan *p, struct features *f, struct err 
     return rc;
 }
 
+/* Finds the column that a key of the job names; FEATURE_NO_COLUMN: it names none, or the file is
+ * only predicted and lacks it. */
+static int column_named(const struct feature_plan *p, struct features *f, const char *key,
+                        const char *name, uint32_t *at, struct err *e)
+{
+    *at = FEATURE_NO_COLUMN;
+    if (name[0] == '\0')
+        return 0;
+    *at = feature_names_find(f, name);
+    if (*at == FEATURE_NO_COLUMN && !f->predict)
+        return feature_names_missing(f, p->file, key, name, e);
+    return 0;
+}
+
 static int weight_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
     const char *name = p->job->data.weight;
-    if (name[0] == '\0')
-        return 0;
-    uint32_t at = feature_names_find(f, name);
-    if (at == FEATURE_NO_COLUMN && f->predict)
-        return 0;
-    if (at == FEATURE_NO_COLUMN)
-        return feature_names_missing(f, p->file, "data.weight", name, e);
+    uint32_t at;
+    int rc = column_named(p, f, "data.weight", name, &at, e);
+    if (rc != 0 || at == FEATURE_NO_COLUMN)
+        return rc;
     if (p->type[at] == COLUMN_LABEL)
         return err_set(e, SHOAL_E_CONFIG,
                        "data.weight names column \"%s\", which is a label; name another", name);
@@ -133,13 +144,10 @@ static int weight_of_job(struct feature_plan *p, struct features *f, struct err 
 static int time_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
     const char *name = p->job->data.time;
-    if (name[0] == '\0')
-        return 0;
-    uint32_t at = feature_names_find(f, name);
-    if (at == FEATURE_NO_COLUMN && f->predict)
-        return 0;
-    if (at == FEATURE_NO_COLUMN)
-        return feature_names_missing(f, p->file, "data.time", name, e);
+    uint32_t at;
+    int rc = column_named(p, f, "data.time", name, &at, e);
+    if (rc != 0 || at == FEATURE_NO_COLUMN)
+        return rc;
     if (p->type[at] == COLUMN_LABEL || at == f->weight)
         return err_set(e, SHOAL_E_CONFIG,
                        "data.time names column \"%s\", which is %s; name another", name,

@@ -37,16 +37,22 @@ static uint32_t table_number(const struct transfer *t, const struct part *p)
     return wire_table_number(map == NULL ? 0 : map->tables, p->table);
 }
 
+/* The head of a request. The fields of all types, which are many bytes, are not cleared. */
+static void request_head(struct wire *w, enum wire_type type, uint64_t id)
+{
+    w->type = type;
+    w->reply = false;
+    w->id = id;
+    w->status = 0;
+    w->error[0] = '\0';
+}
+
 static struct msg *pull_build(struct request *r)
 {
     struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     struct wire w;
-    w.type = WIRE_TYPE_PULL;
-    w.reply = false;
-    w.id = r->id;
-    w.status = 0;
-    w.error[0] = '\0';
+    request_head(&w, WIRE_TYPE_PULL, r->id);
     w.u.PULL = (struct wire_PULL){.run = t->name.run,
                                   .table = table_number(t, &p->part),
                                   .lane = t->name.lane,
@@ -68,11 +74,7 @@ static struct msg *push_build(struct request *r)
     struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     struct wire w;
-    w.type = WIRE_TYPE_PUSH;
-    w.reply = false;
-    w.id = r->id;
-    w.status = 0;
-    w.error[0] = '\0';
+    request_head(&w, WIRE_TYPE_PUSH, r->id);
     w.u.PUSH = (struct wire_PUSH){.run = t->name.run,
                                   .table = table_number(t, &p->part),
                                   .lane = t->name.lane,
