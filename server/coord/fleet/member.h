@@ -93,8 +93,8 @@ int coord_member_file_check(const struct coord_members *m, uint32_t shards, stru
 /* Stores which numbers there are, and which are retired. */
 int coord_member_numbers_put(const struct coord_members *m, struct coord_store *store,
                              struct err *e);
-/* The number is its server's alone (server, index of m->shard) from the first beat on, which must be
- * of an empty folder. Stored. */
+/* The number is its server's alone (server, index of m->shard) from the first beat on, which must
+ * be of an empty folder. Stored. */
 int coord_member_reserve(struct coord_members *m, struct coord_store *store, uint32_t shard,
                          uint64_t now_ns, struct err *e);
 /* The number is retired: forgets its values, in the store too. */
