@@ -58,6 +58,10 @@ extern const struct doctor_probe doctor_probe_host;
 int doctor_settings_read(const char *path, const struct string_list *set,
                          struct doctor_settings *out, struct err *e);
 
+/* The whole file that the settings are of. CONFIG, NOINPUT. */
+int doctor_settings_load(const struct doctor_settings *s, const struct string_list *set,
+                         struct config **out, struct err *e);
+
 /* ---- findings ---- */
 
 enum { DOCTOR_FINDINGS = 96, DOCTOR_TEXT = 2 * ERR_TEXT_MAX };
@@ -82,17 +86,20 @@ void doctor_note(struct doctor_report *r, const char *format, ...)
 void doctor_fine(struct doctor_report *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Adds the findings of one report to another. */
+void doctor_add(struct doctor_report *to, const struct doctor_report *from);
+/* {"problems", "findings": [{"check", "problem", "note", "text"}]} */
+struct json *doctor_json(const struct doctor_report *r);
+/* For people; UNAVAILABLE when there is a problem. */
+void doctor_print(const struct doctor_report *r);
+int doctor_end(const struct doctor_report *r, struct err *e);
+
 struct doctor_host {
     const struct doctor_settings *settings;
     const struct doctor_probe *probe;
 };
 /* NOMEM. */
 int doctor_run(const struct doctor_host *h, struct doctor_report *out, struct err *e);
-/* {"problems", "findings": [{"check", "problem", "note", "text"}]} */
-struct json *doctor_json(const struct doctor_report *r);
-/* For people; UNAVAILABLE when there is a problem. */
-void doctor_print(const struct doctor_report *r);
-int doctor_end(const struct doctor_report *r, struct err *e);
 
 /* ---- the checks, by file ---- */
 
@@ -106,6 +113,7 @@ void doctor_check_gpu(const struct doctor_host *h, struct doctor_report *r);
 /* doctor_disk.c */
 void doctor_check_disk(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_space(const struct doctor_host *h, struct doctor_report *r);
+/* doctor_crashes.c */
 void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r);
 /* doctor.c: units that fail to start; h is not looked at. */
 void doctor_check_units(const struct doctor_host *h, struct doctor_report *r);
@@ -116,6 +124,11 @@ void doctor_check_names(const struct doctor_host *h, struct doctor_report *r);
 void doctor_check_clock(const struct doctor_host *h, struct doctor_report *r);
 /* doctor_keys.c */
 void doctor_check_keys(const struct doctor_host *h, struct doctor_report *r);
+
+/* doctor_crashes.c: calls `visit` for the folder of a daemon (empty: none) and, below the root, for
+ * those that units have for their data. */
+void doctor_each_folder(const char *root, const char *own,
+                        void (*visit)(void *context, const char *folder), void *context);
 
 enum { DOCTOR_PATH = 2 * LIMIT_PATH + 256 };
 /* FOLDER/NAME, and a path below the probe's root, cut to DOCTOR_PATH bytes. Both return out. */

@@ -11,7 +11,6 @@
 #include "proto/base/process.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
-#include "proto/job/keys.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -111,14 +110,9 @@ static void folder_put(struct bundle *b, const char *folder, bool (*wanted)(cons
 
 static void settings_put(struct bundle *b, struct option_line *o, const struct doctor_settings *s)
 {
-    static const struct config_key *const keys[] = {[DOCTOR_SERVER] = keys_server,
-                                                    [DOCTOR_COORDINATOR] = keys_coordinator,
-                                                    [DOCTOR_WORKER] = keys_worker,
-                                                    [DOCTOR_JOB] = keys_job};
     struct config *c;
     struct err e;
-    if (s->kind == DOCTOR_MACHINE ||
-        config_load(s->file, option_list(o, "set"), keys[s->kind], &c, &e))
+    if (s->kind == DOCTOR_MACHINE || doctor_settings_load(s, option_list(o, "set"), &c, &e) != 0)
         return;
     char *text = NULL;
     if (config_commands_hide(c, "checkpoint.publish", &e) == 0 &&
@@ -207,41 +201,9 @@ static void run_put(struct bundle *b, const char *run)
     folder_put(b, doctor_join(path, run, "coordinator"), crash_is_report, "");
 }
 
-static void crashes_put(struct bundle *b, const struct doctor_settings *s)
+static void crashes_put(void *context, const char *folder)
 {
-    static const char *const places[] = {"/var/lib/shoal", "/var/cache/shoal"};
-    char path[DOCTOR_PATH];
-    struct file_walk w;
-    const char *name;
-    if (s->folder[0] != '\0')
-        folder_put(b, s->folder, crash_is_report, "");
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        (void)file_walk_open(&w, places[i]);
-        while ((name = file_walk_next(&w)) != NULL)
-            folder_put(b, doctor_join(path, places[i], name), crash_is_report, "");
-        file_walk_close(&w);
-    }
-}
-
-/* ---- passwords in URLs ---- */
-
-static bool ends_user(char c)
-{
-    return c == '/' || c == '"' || c == '\'' || (unsigned char)c <= ' ';
-}
-
-/* Overwrites USER:PASSWORD in each SCHEME://USER:PASSWORD@HOST of the text. */
-static void passwords_hide(char *text, size_t bytes)
-{
-    char *end = text + bytes, *at = text, *last;
-    while ((at = memmem(at, (size_t)(end - at), "://", 3)) != NULL) {
-        last = NULL;
-        for (at += 3; at < end && !ends_user(*at); at++)
-            if (*at == '@')
-                last = at;
-        for (char *from = last; from != NULL && from[-1] != '/'; from--)
-            from[-1] = '*';
-    }
+    folder_put(context, folder, crash_is_report, "");
 }
 
 /* All files of the bundle, whatever program has written them. */
@@ -257,7 +219,7 @@ static void files_clean(struct bundle *b)
             (void)file_unlink(path); /* it is not sent unseen */
             continue;
         }
-        passwords_hide(text, bytes);
+        text_passwords_hide(text, bytes);
         FILE *f = file_stream(path, false);
         if (f != NULL)
             (void)fwrite(text, 1, bytes, f);
@@ -315,7 +277,7 @@ static void fill(void *context)
     json_free(j);
     settings_put(b, b->line, b->settings);
     run_put(b, option_text(b->line, "run-dir"));
-    crashes_put(b, b->settings);
+    doctor_each_folder("", b->settings->folder, crashes_put, b);
     machine_put(b);
     status_put(b, coordinator_of(b->line, b->settings)); /* last: a name server may hang */
 }

@@ -1,13 +1,10 @@
-/* doctor_disk.c: checks of the folder of a daemon: writable, fast, large enough; crash reports. */
+/* doctor_disk.c: checks of the folder of a daemon: writable, fast, large enough. */
 #include "deploy/cli/doctor.h"
-#include "proto/base/crash.h"
-#include "proto/base/file.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,65 +102,4 @@ void doctor_check_space(const struct doctor_host *h, struct doctor_report *r)
                      (double)s->journal / GIB, (double)journal_most / GIB, folder);
     else
         doctor_fine(r, "%.1f of %.1f GiB are free", (double)left / GIB, (double)bytes / GIB);
-}
-
-/* ---- crash reports ---- */
-
-/* The first line of a report; "": it cannot be read. */
-static void report_line(const char *path, char out[256])
-{
-    int fd = doctor_open(path);
-    ssize_t n = -1;
-    if (fd >= 0) {
-        n = read(fd, out, 255);
-        close(fd);
-    }
-    out[n > 0 ? n : 0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-}
-
-static void reports_look(struct doctor_report *r, const char *folder)
-{
-    char newest[256] = "", path[DOCTOR_PATH], line[256];
-    struct file_walk w;
-    const char *name;
-    uint32_t count = 0;
-    if (!file_walk_open(&w, folder))
-        return;
-    while ((name = file_walk_next(&w)) != NULL) {
-        if (!crash_is_report(name))
-            continue;
-        count++;
-        if (strcmp(name, newest) > 0)
-            (void)snprintf(newest, sizeof newest, "%s", name);
-    }
-    file_walk_close(&w);
-    if (count == 0)
-        return;
-    report_line(doctor_join(path, folder, newest), line);
-    doctor_wrong(r,
-                 "%u crash reports in %s, the newest %s: %s; pack what is needed to look into it "
-                 "with shoal doctor --bundle FILE.tar.gz, then remove the reports",
-                 count, folder, newest, text_unless_empty(line, "it cannot be read"));
-}
-
-/* The folder of the settings, and those of the units. */
-void doctor_check_crashes(const struct doctor_host *h, struct doctor_report *r)
-{
-    static const char *const places[] = {UNITS_DATA, "/var/cache/shoal"};
-    char path[DOCTOR_PATH], below[DOCTOR_PATH];
-    struct file_walk w;
-    const char *name;
-    uint32_t wrong = r->problems;
-    if (h->settings->folder[0] != '\0')
-        reports_look(r, h->settings->folder);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        (void)file_walk_open(&w, doctor_below(h, path, places[i]));
-        while ((name = file_walk_next(&w)) != NULL)
-            if (strcmp(doctor_join(below, path, name), h->settings->folder) != 0)
-                reports_look(r, below);
-        file_walk_close(&w);
-    }
-    if (r->problems == wrong)
-        doctor_fine(r, "no crash report");
 }

@@ -2,6 +2,7 @@
 #include "deploy/cli/doctor.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -176,7 +177,7 @@ void doctor_check_pages(const struct doctor_host *h, struct doctor_report *r)
                      "with free-page-reporting=off of its balloon device");
     if (r->problems == wrong)
         doctor_fine(r, "transparent huge pages: %s; no free page reporting",
-                    enabled[0] != '\0' ? enabled : "unknown");
+                    text_unless_empty(enabled, "unknown"));
 }
 
 /* ---- the processor ---- */
@@ -219,10 +220,7 @@ void doctor_check_blas(const struct doctor_host *h, struct doctor_report *r)
                      "products of matrices take up to twice as long; unset OPENBLAS_CORETYPE",
                      told);
     else
-        doctor_fine(r, "OpenBLAS kernels: %s",
-                    told != NULL   ? told
-                    : best != NULL ? best
-                                   : "its own");
+        doctor_fine(r, "OpenBLAS kernels: %s", text_or(told, text_or(best, "its own")));
 }
 
 /* ---- GPU ---- */
@@ -272,7 +270,7 @@ void doctor_check_gpu(const struct doctor_host *h, struct doctor_report *r)
         doctor_wrong(r, "backend: cuda is asked for, and this machine has no driver of a GPU: "
                         "install one, or set backend: auto");
     else if (library)
-        doctor_fine(r, "%s", driver[0] != '\0' ? driver : "a driver is there");
+        doctor_fine(r, "%s", text_unless_empty(driver, "a driver is there"));
     else
         doctor_fine(r, "none: workers compute on the CPU");
 }

@@ -17,12 +17,54 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 20, PIECES = 16, SYNCED = 4, SYNCS = 5, SYNC_BYTES = 4096 };
 enum { ANSWER_MS = 3000, PATIENCE_MS = 10000 };
 #define WRITE_NS UINT64_C(2000000000) /* a slow disk gets fewer pieces */
+
+/* ---- files below the root -------------------------------------------------------------------- */
+
+const char *doctor_join(char out[DOCTOR_PATH], const char *folder, const char *name)
+{
+    (void)snprintf(out, DOCTOR_PATH, "%s/%s", folder, name);
+    return out;
+}
+
+const char *doctor_below(const struct doctor_host *h, char out[DOCTOR_PATH], const char *path)
+{
+    (void)snprintf(out, DOCTOR_PATH, "%s%s", h->probe->root, path);
+    return out;
+}
+
+int doctor_open(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+void doctor_text(const struct doctor_host *h, const char *path, char *out, size_t bytes)
+{
+    char whole[DOCTOR_PATH];
+    out[0] = '\0';
+    FILE *f = fopen(doctor_below(h, whole, path), "re");
+    if (f == NULL)
+        return;
+    size_t got = fread(out, 1, bytes - 1, f);
+    (void)fclose(f);
+    while (got > 0 && out[got - 1] == '\n')
+        got--;
+    out[got] = '\0';
+}
+
+/* ---- the doors ------------------------------------------------------------------------------- */
 
 static const char *libraries(void)
 {

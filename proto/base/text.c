@@ -65,6 +65,24 @@ char *text_clean(char *text)
     return text;
 }
 
+/* True for a byte behind which no host of the same URL comes. */
+static bool ends_user(char c)
+{
+    return c == '/' || c == '"' || c == '\'' || (unsigned char)c <= ' ';
+}
+
+void text_passwords_hide(char *text, size_t bytes)
+{
+    char *end = text + bytes, *at = text;
+    while ((at = memmem(at, (size_t)(end - at), "://", 3)) != NULL) {
+        char *begin = at + 3, *last = begin; /* last: the last '@' */
+        for (at = begin; at < end && !ends_user(*at); at++)
+            if (*at == '@')
+                last = at;
+        memset(begin, '*', (size_t)(last - begin));
+    }
+}
+
 char *text_count(uint64_t n, char out[32])
 {
     char digit[24];

@@ -15,6 +15,10 @@ char *text_clean(char *text);
  * changed, so it cannot be a name (wire.c). */
 const char *text_unclean(const char *text);
 
+/* Overwrites USER:PASSWORD in each SCHEME://USER:PASSWORD@HOST by '*', in place. A text that is cut
+ * inside of one keeps it. */
+void text_passwords_hide(char *text, size_t bytes);
+
 /* The length of the first line, without its newline. */
 size_t text_line(const char *text, size_t bytes);
 

@@ -252,6 +252,28 @@ START_TEST(text_that_would_speak_to_a_terminal_is_cleaned)
 }
 END_TEST
 
+START_TEST(text_passwords_of_urls_are_hidden)
+{
+    static const char *const of[][2] = {
+        {"s3://me:pw@host/a", "s3://*****@host/a"},
+        {"\"zookeeper://u:p@ss@h1,h2/x\"", "\"zookeeper://******@h1,h2/x\""},
+        {"a://u:p@h b://v:q@i", "a://***@h b://***@i"},
+        {"https://h/a@b me@h ://", "https://h/a@b me@h ://"},
+        {"tcp://h:7000 x@y", "tcp://h:7000 x@y"},
+        {"://@", "://@"},
+        {"", ""}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "%s", of[i][0]);
+        text_passwords_hide(text, strlen(text));
+        ck_assert_str_eq(text, of[i][1]);
+    }
+    char part[] = "a://u:p@h";
+    text_passwords_hide(part, 7); /* the end of the bytes is an end */
+    ck_assert_str_eq(part, "a://u:p@h");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -271,6 +293,7 @@ int main(void)
     tcase_add_test(t, crc32c_is_the_same_by_instruction_and_by_table);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
     tcase_add_test(t, text_that_would_speak_to_a_terminal_is_cleaned);
+    tcase_add_test(t, text_passwords_of_urls_are_hidden);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
