@@ -762,10 +762,11 @@ const struct option_command option_commands[] = {
      options_trace, 3},
     {"shoal doctor", "what is wrong with this machine, a daemon's file or a cluster",
      "[--config FILE] [--bundle FILE] [options]\n--cluster [options]",
-     "Checks libraries, limits, ports, disk, memory, pages, clock, keys, names, GPU, processor and "
-     "crash reports; each finding says what to do. With --cluster: the cluster, its map, each "
-     "shard's server, tablets and rows, and who was refused, why. Ends with 0 when nothing is "
-     "wrong, else with 69; --bundle ends with 0 when the file is made.",
+     "Checks libraries, limits, ports, disk, memory, pages, clock, keys, names, GPU, processor, "
+     "crash reports and units; each finding says what to do. With --cluster: each shard's server, "
+     "tablets, rows and copies, the coordinator's problems, and what does not fit (versions, "
+     "clocks, budgets, room, the map). Ends with 0 when nothing is wrong, else with 69; --bundle "
+     "ends with 0 when the file is made.",
      NULL, options_doctor, 0},
     {"shoal digest", "rows and digest of each table", "[TABLE] [options]",
      "Rows and digest of each table: XXH3 over the tablets in order, each over its rows (weights "

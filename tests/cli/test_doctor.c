@@ -421,9 +421,17 @@ START_TEST(a_disk_that_is_too_small)
                    "them 50.0 GiB at most in %s/data: lower journal.keep or journal.max",
                    root);
     has("space", want);
-    settings.disk = 0;
+    settings.disk = settings.journal = 0;
     look();
     ck_assert_str_eq(all(), "");
+    settings.kind = DOCTOR_COORDINATOR; /* another daemon suffers otherwise */
+    settings.disk_free = 0;
+    (void)snprintf(want, sizeof want,
+                   "the file system of %s/data has 2.0 GiB free, less than 8.0 GiB: a job's place "
+                   "cannot be stored when it is full; remove what does not belong to Shoal there, "
+                   "or use a larger disk",
+                   root);
+    has("space", want);
 }
 END_TEST
 
