@@ -134,6 +134,31 @@ def planted_faults_are_told_and_no_other(space):
         raise Skip(f"{skipped} faults need a mount namespace; the others are told")
 
 
+def the_command_that_is_advised_ends_the_finding(space):
+    """chmod and mkdir as the sentences have them are typed; each finding is gone then, and no other has come."""
+    assert shoal("keygen", space / "open.key").returncode == 0
+    (space / "open.key").chmod(0o644)
+    (space / "token").write_text("abcdefghijklmnopqrst\n")
+    (space / "token").chmod(0o644)
+    (space / "allow").write_text("rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 worker w1\n")
+    (space / "allow").chmod(0o666)
+    file, _ = server_file(space, coordinator=None)
+    plain = {(n, f["text"]) for n, of in findings("--config", file).items() for f in of if f["problem"]}
+    file, _ = server_file(space, coordinator=None, keys=f"{space}/open.key", allow=f"{space}/allow", listen=f"ipc://{space}/a/s",
+                          metrics=f"127.0.0.1:{free_port()}", metrics_token=f"{space}/token")
+
+    def now():
+        return {(n, f["text"]) for n, of in findings("--config", file).items() for f in of if f["problem"]} - plain
+    found = now()
+    assert len(found) == 4, found
+    while found:
+        words = re.search(r"\b(chmod \d+ [^\s,;]+|mkdir -p [^\s,;)]+)", min(found)[1])[1]
+        subprocess.run(words.split(), check=True)
+        left = now()
+        assert left < found and len(left) == len(found) - 1, (words, left)
+        found = left
+
+
 def what_hangs_is_left_after_ten_seconds(space):
     """A folder on a disk that hangs, and a name server that does not answer: the report comes, and names both. All other checks have ended."""
     with frozen_disk(space) as disk, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
@@ -331,6 +356,7 @@ def lines_that_contradict(space):
 
 
 if __name__ == "__main__":
-    main([a_daemon_is_seen_beside_its_file, planted_faults_are_told_and_no_other, what_hangs_is_left_after_ten_seconds,
+    main([a_daemon_is_seen_beside_its_file, planted_faults_are_told_and_no_other, the_command_that_is_advised_ends_the_finding,
+          what_hangs_is_left_after_ten_seconds,
           any_machine_gets_a_report, daemons_that_do_not_fit_are_told, a_bundle_has_what_is_needed_and_no_secret,
           secrets_in_every_place_stay_here, a_bundle_is_made_or_says_what_is_missing, lines_that_contradict])

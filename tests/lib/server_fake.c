@@ -892,6 +892,7 @@ static void worker_join(struct fake_worker *w)
     (void)snprintf(q.u.WORKER_JOIN.device, sizeof q.u.WORKER_JOIN.device, "device of %s", w->name);
     (void)snprintf(q.u.WORKER_JOIN.why, sizeof q.u.WORKER_JOIN.why, "%s",
                    w->why == NULL ? "a test" : w->why);
+    (void)snprintf(q.u.WORKER_JOIN.build, sizeof q.u.WORKER_JOIN.build, "1.2.3 abc");
     q.u.WORKER_JOIN.lanes_max = w->seats;
     worker_send(w, &q, NULL, 0, NULL, 0);
 }

@@ -2477,6 +2477,7 @@ START_TEST(coord_tells_on_what_workers_compute)
     ck_assert_str_eq(json_as_string(json_get(j, "workers.0.kernel"), ""), "k");
     ck_assert_ptr_nonnull(
         strstr(json_as_string(json_get(j, "workers.0.device"), ""), "device of worker-"));
+    ck_assert_str_eq(json_as_string(json_get(j, "workers.0.build"), ""), "1.2.3 abc");
     ck_assert_str_eq(json_as_string(json_get(j, "workers.0.why"), ""), "a test");
     json_free(j);
     free(text);
