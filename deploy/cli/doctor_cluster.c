@@ -96,7 +96,7 @@ static void daemons_ask(struct reader *c, struct doctor_view *v)
         struct doctor_met *m = &v->server[i];
         m->answers = true;
         m->ahead_s = (double)NAN;
-        if (!json_as_bool(json_get(s, "ready"), false))
+        if (!json_as_bool(json_get(s, "ready"), false) || !json_as_bool(json_get(s, "heard"), true))
             continue;
         m->answers =
             reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),

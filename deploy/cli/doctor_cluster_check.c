@@ -82,7 +82,7 @@ const struct doctor_state *doctor_cluster_state(const struct json *shard,
         return &absent;
     if (silent_ms < 0)
         return &unheard;
-    if (silent_ms > SILENT_MS)
+    if (!json_as_bool(json_get(shard, "heard"), silent_ms <= SILENT_MS))
         return &silent;
     if (!json_as_bool(json_get(shard, "ready"), false))
         return &reads;
