@@ -1,4 +1,5 @@
-/* starts.c: the file `starts`, which holds "COUNT SINCE WAITED CAUSE". */
+/* starts.c: the file `starts`, "COUNT SINCE WAITED PID CAUSE". PID 0: COUNT starts have failed, the
+ * last one by CAUSE. Else the last of them is that process, and CAUSE is of the one before. */
 #include "proto/net/starts.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
@@ -7,12 +8,14 @@
 #include "proto/base/time.h"
 #include "proto/net/notify.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 #define WAIT_S 29 /* RestartSec=1 makes it 30 */
@@ -21,6 +24,7 @@
 /* The state of this process. */
 static struct {
     bool counting;
+    pid_t pid;            /* while this start goes on; else 0 */
     struct starts failed; /* includes this start */
 } now;
 
@@ -30,22 +34,31 @@ static bool path_of(const char *folder, const char *name, char path[LIMIT_PATH])
            snprintf(path, LIMIT_PATH, "%s/%s", folder, name) < (int)LIMIT_PATH;
 }
 
+static bool goes_on(pid_t pid)
+{
+    return kill(pid, 0) == 0 || errno == EPERM; /* another user's */
+}
+
 bool starts_read(const char *folder, struct starts *s)
 {
     char path[LIMIT_PATH], *text;
     size_t bytes;
-    int waited, at = 0;
+    int waited, pid, at = 0;
     if (!path_of(folder, "starts", path) ||
         file_read_whole(path, 128 + sizeof s->cause, &text, &bytes) != 0)
         return false;
-    bool good =
-        sscanf(text, "%" SCNu32 " %" SCNu64 " %d %n", &s->count, &s->since_ns, &waited, &at) == 3 &&
-        at > 0 && s->count > 0;
+    bool good = sscanf(text, "%" SCNu32 " %" SCNu64 " %d %d %n", &s->count, &s->since_ns, &waited,
+                       &pid, &at) == 4 &&
+                at > 0 && s->count > 0;
     if (good) {
         s->waited = waited != 0;
         (void)snprintf(s->cause, sizeof s->cause, "%s", text + at);
         s->cause[strcspn(s->cause, "\r\n")] = '\0';
         text_clean(s->cause); /* another user may have written it */
+        if (pid > 0 && goes_on(pid))
+            good = --s->count > 0;
+        else if (pid > 0)
+            (void)snprintf(s->cause, sizeof s->cause, "%s", UNTOLD);
     }
     free(text);
     return good;
@@ -57,8 +70,8 @@ static void store(void)
     char path[LIMIT_PATH], temporary[LIMIT_PATH], text[128 + sizeof now.failed.cause];
     const struct starts *s = &now.failed;
     const char *folder = getenv("RUNTIME_DIRECTORY");
-    int bytes = snprintf(text, sizeof text, "%" PRIu32 " %" PRIu64 " %d %s", s->count, s->since_ns,
-                         s->waited, s->cause);
+    int bytes = snprintf(text, sizeof text, "%" PRIu32 " %" PRIu64 " %d %d %s", s->count,
+                         s->since_ns, s->waited, (int)now.pid, s->cause);
     if (path_of(folder, "starts", path) && path_of(folder, "starts.part", temporary))
         (void)file_write_whole(path, temporary, text, (size_t)bytes, 0640, FILE_LASTS_PROCESS);
 }
@@ -105,7 +118,7 @@ void starts_begin(void)
         wait_told();
     now.failed.count++;
     now.failed.waited = false;
-    (void)snprintf(now.failed.cause, sizeof now.failed.cause, "%s", UNTOLD);
+    now.pid = getpid();
     store();
 }
 
@@ -122,6 +135,7 @@ void starts_cause(const char *sentence)
     if (!now.counting)
         return;
     (void)snprintf(now.failed.cause, sizeof now.failed.cause, "%s", sentence);
+    now.pid = 0;
     store();
     tell("");
 }

@@ -36,8 +36,8 @@ void starts_over(void); /* called by notify_ready and notify_stopping: this star
 int starts_end(int rc, const struct err *e);
 /* Records why this start fails; for a thread that is about to end the process. */
 void starts_cause(const char *sentence);
-/* Reads the failed starts of the unit that owns the folder. False: it has not failed to start, or
- * its file cannot be read. */
+/* Reads the failed starts of the unit that owns the folder, without one that goes on, which may
+ * take minutes. False: it has not failed to start, or its file cannot be read. */
 bool starts_read(const char *folder, struct starts *s);
 
 #endif

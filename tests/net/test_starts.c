@@ -57,7 +57,7 @@ static void count_put(uint32_t count, uint64_t ago_ns, bool waited)
 {
     char path[128], text[128];
     (void)snprintf(path, sizeof path, "%s/starts", folder);
-    int bytes = snprintf(text, sizeof text, "%" PRIu32 " %" PRIu64 " %d no port", count,
+    int bytes = snprintf(text, sizeof text, "%" PRIu32 " %" PRIu64 " %d 0 no port", count,
                          time_monotonic_ns() - ago_ns, waited);
     int fd = file_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ck_assert_int_eq(file_write_all(fd, text, (size_t)bytes), 0);
@@ -90,6 +90,45 @@ START_TEST(starts_end_with_the_first_that_is_good)
     ck_assert_int_eq(start(SHOAL_E_IO, "bad"), 74);
     ck_assert_int_eq(start(SHOAL_E_STOPPED, "told to end"), 0);
     ck_assert(!starts_read(folder, &s));
+}
+END_TEST
+
+/* A start that goes on, such as one that reads a long journal. */
+static pid_t start_long(void)
+{
+    int line[2];
+    char letter;
+    ck_assert_int_eq(pipe(line), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        starts_begin();
+        (void)!write(line[1], "x", 1);
+        for (;;)
+            pause();
+    }
+    ck_assert_int_eq(read(line[0], &letter, 1), 1);
+    close(line[0]);
+    close(line[1]);
+    return child;
+}
+
+START_TEST(a_start_that_goes_on_has_not_failed)
+{
+    for (uint32_t failed = 0; failed < 2; failed++) {
+        pid_t child = start_long();
+        ck_assert_int_eq(starts_read(folder, &s), failed > 0);
+        if (failed > 0) {
+            ck_assert_uint_eq(s.count, failed);
+            ck_assert_str_eq(s.cause, "no port");
+        }
+        kill(child, SIGKILL);
+        ck_assert_int_eq(waitpid(child, NULL, 0), child);
+        ck_assert(starts_read(folder, &s));
+        ck_assert_uint_eq(s.count, failed + 1);
+        ck_assert_ptr_nonnull(strstr(s.cause, "without a word"));
+        starts_over();
+        count_put(1, 0, false);
+    }
 }
 END_TEST
 
@@ -190,6 +229,7 @@ int main(void)
     TCase *t = tcase_create("starts");
     tcase_add_checked_fixture(t, unit_begin, unit_end);
     tcase_set_timeout(t, 30);
+    tcase_add_test(t, a_start_that_goes_on_has_not_failed);
     tcase_add_test(t, starts_that_fail_are_counted_with_their_cause);
     tcase_add_test(t, starts_end_with_the_first_that_is_good);
     tcase_add_test(t, starts_wait_once_they_have_failed_for_five_minutes);
