@@ -1,4 +1,4 @@
-"""booted: systemd in containers over throw-away layers, two of them with a network between, and the guide typed there; for test-systemd."""
+"""booted: systemd in containers over throw-away layers, with a network between, and the guide typed there; for test-systemd."""
 import contextlib
 import os
 import pathlib
@@ -113,6 +113,14 @@ class Machine:
         """Ends the container by `systemctl WORD` and waits for its end (a reboot ends it too: boot() it again)."""
         self.ask("systemctl", word)
         self.nspawn.wait(180)
+        self.console.close()
+        self.nspawn = None
+
+    def burn(self):
+        """No peer hears of its end."""
+        run("ip", "-n", namespace(self.name), "link", "set", "host0", "down")
+        os.kill(self.init, signal.SIGKILL)
+        self.nspawn.wait(60)
         self.console.close()
         self.nspawn = None
 
