@@ -278,10 +278,10 @@ void device_wait(struct stream *s)
     struct err e;
     if (s->device->stream != NULL &&
         /* a failed stream too: its queued work may still write to its memory */
-        thread_enter(&e) == 0)
+        thread_enter(&e) == 0) {
         CUDA(s, cudaStreamSynchronize(s->device->stream));
-    if (!stream_failed(s))
         memory_look();
+    }
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
