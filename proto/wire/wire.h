@@ -394,7 +394,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * chosen, and the build, as in HELLO. Reply frame 1: the job file as submitted (YAML text, --set
  * applied). The worker number is never used again. pass: a secret that the worker sends with every
  * later request, on this connection or another; no other program knows it. job: its number, which
- * no other job of this coordinator has, even with the same file. */
+ * no other job of this coordinator has, even with the same file. trace_every: as in TRACE_EVERY. */
 /* large enough for the longest text of a device: two truncated texts could be equal */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
@@ -404,7 +404,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
     STR(device, WIRE_DEVICE) STR(why, WIRE_WHY) STR(build, WIRE_BUILD)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
-    U64(job) U64(wall_s)
+    U64(job) U64(wall_s) U32(trace_every)
 
 /* A worker whose join returned no tables (`tables` 0) declares all tables of the job after INDEX,
  * because only the model knows them. The first declaration stands; another one must be equal bit
@@ -658,8 +658,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * (server/coord/figures/jobs.h). */
 #define WIRE_JOBS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_JOBS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
-/* Has workers trace one batch in `every` of each lane, of all jobs, from their next beat on; 0:
- * none. Not stored: a coordinator that starts traces none. */
+/* Has workers trace one batch in `every` of each lane, of all jobs, from their next beat or join
+ * on; 0: none. Not stored: a coordinator that starts traces none. */
 #define WIRE_TRACE_EVERY(U32, U64, I32, F32, F64, B, STR) U32(every)
 #define WIRE_TRACE_EVERY_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* The traces that the coordinator has of a run; run 0: of the run that was traced last. batch above

@@ -268,7 +268,8 @@ static void coordinator_join(struct fake_node *n, peer_t from)
                                                               .tables = f->tables,
                                                               .shards = f->shards,
                                                               .pass = FAKE_PASS + f->workers,
-                                                              .job = f->job};
+                                                              .job = f->job,
+                                                              .trace_every = f->trace_join};
     if (f->forgets)
         f->known = f->workers;
     f->forgets = false;

@@ -59,6 +59,7 @@ struct fake {
     uint32_t lose_count[128];   /* requests that are still to be lost, by wire type */
     uint32_t seen[128];         /* requests by wire type */
     uint32_t trace_every;       /* in the reply to each beat */
+    uint32_t trace_join;        /* in the reply to a join */
     /* batches whose pushes with keys are refused for their values */
     uint64_t poison_from, poison_to;
     uint64_t push_late_ns;  /* delay of acknowledgements of pushes */

@@ -1,10 +1,11 @@
 /* trace.h: the way of some batches through the worker, with times (`shoal trace`).
  *
- * When the coordinator asks for it (WORKER_BEAT's reply), one batch in `every` of each lane is
- * traced, by its number. Each moment of its way is charged to one stage of wire.h, so that the
- * stages add up to the time from the start of its read to the last acknowledgement of its push. The
- * finished traces go to the coordinator with the next beat. A batch for which there is no room here
- * is not traced; nor is one that its lane drops. Other batches have one branch in each place.
+ * When the coordinator asks for it (replies to WORKER_JOIN and WORKER_BEAT), one batch in `every`
+ * of each lane is traced, by its number. Each moment of its way is charged to one stage of wire.h,
+ * so that the stages add up to the time from the start of its read to the last acknowledgement of
+ * its push. The finished traces go to the coordinator with the next beat. A batch for which there
+ * is no room here is not traced; nor is one that its lane drops. Other batches have one branch in
+ * each place.
  *
  * The shards' shares of a pull or push stay with the shards (server/shard/span.h), under the ids of
  * its requests. They are durations, so the clocks of machines are never compared. Thread: the

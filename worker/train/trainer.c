@@ -212,6 +212,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
 
     env_timer_stop(t->env, &t->wait_timer);
     memset(&t->stats, 0, sizeof t->stats);
+    traces_set(&t->traces, reply->trace_every);
     clock_compare(t, reply->wall_s);
     int rc = trainer_job_take(t, reply->job, m->frame[1].data, m->frame[1].bytes, &e);
     if (rc != 0) {

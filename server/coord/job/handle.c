@@ -139,7 +139,8 @@ int coord_handle_join(struct coord_job *j, struct coord_ask *a)
                                         .map_epoch = j->at.map_epoch,
                                         .pass = w->pass,
                                         .job = j->at.number,
-                                        .wall_s = env_wall_s(j->fleet->env)};
+                                        .wall_s = env_wall_s(j->fleet->env),
+                                        .trace_every = j->fleet->traces.every};
     a->frame = j->yaml;
     a->frame_bytes = j->yaml_bytes;
     return 0;
