@@ -54,7 +54,7 @@ CANNOT = {
         "tests/restore [--rows N]": LONG, "tests/page [BIN]": "needs Chromium and a quiet machine", "tests/arm64 [DIR]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
         "tests/plants/run [NAME...]": LONG, "tests/plants/run --draw 10 --seed S": "deploy/test draws",
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
-        "tests/scrape [--pairs N] [--seconds S]": LONG,
+        "tests/scrape [--pairs N] [--seconds S] [--trace N]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
                             "tests/sim/seeds --of moves": LONG},
