@@ -83,9 +83,9 @@ START_TEST(gauges_of_a_fleet_without_a_job)
 }
 END_TEST
 
-START_TEST(gauges_of_a_job_are_bounded_and_true)
+/* One worker and a job of ROWS rows. */
+static void job_start(struct fake_worker *w)
 {
-    struct fake_worker *w = &r.worker;
     w->rows[0] = ROWS;
     w->rows[1] = 300;
     w->rows[2] = 200;
@@ -96,6 +96,12 @@ START_TEST(gauges_of_a_job_are_bounded_and_true)
     w->digest = 42;
     fake_worker_start(w, r.f.sim, "worker-0", r.f.shard, 2);
     fake_client_start(&r.client, r.f.sim, yaml, 1);
+}
+
+START_TEST(gauges_of_a_job_are_bounded_and_true)
+{
+    struct fake_worker *w = &r.worker;
+    job_start(w);
     ck_assert(sim_run(r.f.sim, sim_now_ns(r.f.sim) + 60 * SECOND, half, NULL));
     ck_assert_int_eq(r.client.submit_status, 0);
     put();
@@ -126,28 +132,19 @@ START_TEST(gauges_of_what_is_refused_and_silent)
 {
     struct fake_worker *w = &r.worker;
     static struct fake_shard surplus;
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
-    fake_shard_start(&surplus, r.sim, "server-9", 0, 1);
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND, NULL, NULL);
+    fake_shard_start(&surplus, r.f.sim, "server-9", 0, 1);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND, NULL, NULL);
     put();
     ck_assert_double_eq(value(METER_ID_REFUSED_SHARDS, NULL), 1);
-    w->rows[0] = ROWS;
-    w->rows[1] = 300;
-    w->rows[2] = 200;
-    w->batch = 10;
-    w->seats = FAKE_SEATS;
-    w->step_ns = 5000000;
-    w->resend_ns = SECOND / 2;
-    w->digest = 42;
-    fake_worker_start(w, r.sim, "worker-0", r.shard, 2);
-    fake_client_start(&r.client, r.sim, yaml, 1);
-    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, half, NULL));
+    job_start(w);
+    ck_assert(sim_run(r.f.sim, sim_now_ns(r.f.sim) + 60 * SECOND, half, NULL));
     put();
     ck_assert_double_lt(value(METER_ID_WORKER_SILENT, "many"), 0.5);
     const double refused = value(METER_ID_COORD_REFUSALS, NULL);
     ck_assert_double_gt(refused, 0); /* the surplus shard's beats */
     sim_kill(w->node);
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND * 3 / 4, NULL, NULL);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND * 3 / 4, NULL, NULL);
     put();
     ck_assert_double_gt(value(METER_ID_WORKER_SILENT, "many"), 0.5);
     ck_assert_double_gt(value(METER_ID_COORD_REFUSALS, NULL), refused);
