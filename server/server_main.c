@@ -81,6 +81,8 @@ struct member {            /* one shard and its thread */
     struct err error;        /* the message for status */
     _Atomic uint64_t pulses; /* counted up by the thread while it makes progress */
     uint64_t seen;           /* the value of pulses when the main thread last told systemd */
+    uint64_t stands;         /* the value of pulses when it last changed, as the main thread saw */
+    uint64_t stands_ns;      /* and when that was; 0: not yet */
     struct env_timer pulse;
     struct server_list list; /* the allow-list of a server without a coordinator */
 };
@@ -482,21 +484,51 @@ static uint32_t placed(const struct server *sv, enum shard_place place)
     return count;
 }
 
+/* Returns for how long the loop has made no progress that has stood still for longest, and which
+ * shard's that is. */
+static uint64_t loops_look(struct server *sv, uint64_t now_ns, uint32_t *shard)
+{
+    uint64_t longest = 0;
+    *shard = 0;
+    for (uint32_t i = 0; i < sv->config.shards; i++) {
+        struct member *m = &sv->member[i];
+        uint64_t pulses = m->pulses;
+        if (m->stands_ns == 0 || pulses != m->stands) {
+            m->stands = pulses;
+            m->stands_ns = now_ns;
+        }
+        if (now_ns - m->stands_ns <= longest)
+            continue;
+        longest = now_ns - m->stands_ns;
+        *shard = i;
+    }
+    return longest;
+}
+
+/* Whole seconds of a hang; 0: it is none yet. */
+static uint32_t hang_s(uint64_t ns)
+{
+    if (ns < SERVER_HANG_NS)
+        return 0;
+    return (uint32_t)(ns / UINT64_C(1000000000));
+}
+
 static void serving_tell(struct server *sv)
 {
     char text[160];
+    uint32_t shard;
     uint64_t now_ns = time_monotonic_ns();
+    uint32_t disk_s = hang_s(server_hang_tell(&sv->hang, sv->name, sv->config.data_dir, now_ns));
+    uint32_t loop_s = hang_s(loops_look(sv, now_ns, &shard));
+    server_word_hang(&sv->word, disk_s, shard, loop_s);
     if (now_ns - sv->told.ns < UINT64_C(2000000000))
         return;
-    uint64_t hangs_ns = server_hang_tell(&sv->hang, sv->name, sv->config.data_dir, now_ns);
-    uint64_t hangs_s = 0;
-    if (hangs_ns >= SERVER_HANG_NS)
-        hangs_s = hangs_ns / UINT64_C(1000000000);
-    server_word_disk(&sv->word, (uint32_t)hangs_s);
     server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
-    if (hangs_s > 0)
-        (void)snprintf(text, sizeof text, "the disk of data_dir has not answered for %" PRIu64 " s",
-                       hangs_s);
+    if (disk_s > 0)
+        (void)snprintf(text, sizeof text, "the disk of data_dir has not answered for %u s", disk_s);
+    else if (loop_s > 0)
+        (void)snprintf(text, sizeof text, "the loop of shard-%u has made no progress for %u s",
+                       shard, loop_s);
     notify_status("%s", placed(sv, SHARD_REFUSED) > 0 ? NOT_TAKEN : text);
 }
 
@@ -702,11 +734,12 @@ static int serve(struct server *sv, struct err *e)
         log_event(SERVER_READY, sv->name, "server %s: %u shards ready", sv->name,
                   sv->config.shards);
         if (wait_taken(sv)) {
-            sv->word = (struct server_word){
-                .server = sv->name, .coordinator = sv->config.coordinator, .keys = sv->keys};
+            sv->word =
+                (struct server_word){.coordinator = sv->config.coordinator, .keys = sv->keys};
+            (void)snprintf(sv->word.hang.server, sizeof sv->word.hang.server, "%s", sv->name);
             notify_ready("serving");
             serve_until(sv);
-            server_word_disk(&sv->word, 0);
+            server_word_hang(&sv->word, 0, 0, 0);
         }
         board_stops(sv->board);
         log_event(SERVER_STOPS, sv->name, "server %s stops: every changed tablet is written first",

@@ -32,7 +32,7 @@ static void on_drained(void *core)
 
 static void word_send(struct server_word *w)
 {
-    struct msg *m = beat_disk(w->server, w->seconds, ++w->id);
+    struct msg *m = beat_disk(&w->hang, ++w->id);
     if (m != NULL)
         (void)env_send(net_env(w->net), w->list.peer, m);
     coordinators_asked(&w->list);
@@ -77,15 +77,18 @@ static bool word_open(struct server_word *w)
     return false;
 }
 
-void server_word_disk(struct server_word *w, uint32_t seconds)
+void server_word_hang(struct server_word *w, uint32_t disk_s, uint32_t shard_index, uint32_t loop_s)
 {
-    if (w->coordinator[0] == 0 || (seconds == 0 && w->net == NULL) || !word_open(w))
+    bool well = disk_s == 0 && loop_s == 0;
+    if (w->coordinator[0] == 0 || (well && w->net == NULL) || !word_open(w))
         return;
-    w->seconds = seconds;
+    w->hang.seconds = disk_s;
+    w->hang.shard_index = shard_index;
+    w->hang.loop_seconds = loop_s;
     word_send(w);
     env_timer_start(net_env(w->net), &w->over, ANSWER_NS);
     net_run(w->net);
     env_timer_stop(net_env(w->net), &w->over);
-    if (seconds == 0)
+    if (well)
         word_close(w);
 }

@@ -94,11 +94,12 @@ static void job_print(const struct json *s)
 static const char *ready_text(const struct json *v, char out[64])
 {
     int64_t silent_ms = json_as_int(json_get(v, "silent_ms"), -1);
-    if (json_as_bool(json_get(v, "ready"), false))
+    bool heard = json_as_bool(json_get(v, "heard"), true);
+    if (json_as_bool(json_get(v, "ready"), false) && heard)
         return "ready";
     if (silent_ms < 0)
         return "not seen yet";
-    if (silent_ms < SILENT_TOLD_MS)
+    if (silent_ms < SILENT_TOLD_MS && heard)
         return "not ready";
     (void)snprintf(out, 64, "not heard for %" PRId64 " s", silent_ms / 1000);
     return out;

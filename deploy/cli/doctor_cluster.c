@@ -84,7 +84,7 @@ static double ahead_s(uint64_t wall_s)
     return (double)wall_s - (double)(time_wall_ns() / UINT64_C(1000000000));
 }
 
-/* Asks the daemons from here, one after the other, for three seconds each. Silent servers are not
+/* Asks the daemons from here, one after the other, for a second each. Silent servers are not
  * asked: the coordinator's list has them. */
 static void daemons_ask(struct reader *c, struct doctor_view *v)
 {

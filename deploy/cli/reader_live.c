@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASK_FILES = 12 /* at most this many descriptors a connection */, DIAL_MS = 3000 };
+enum { ASK_FILES = 12 /* at most this many descriptors a connection */, DIAL_MS = 1000 };
 
 /* ---- the coordinator ------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
  *     NAME    as in Prometheus, without _total and _info, which the exposition adds. It ends in the
  *             UNIT, where there is one. A histogram has the bounds of meter_bound
  *     LABELS  with commas, in the order of meter_put's values. Each has a bound that the fleet's
- *             size sets: no key, no address, no text of a peer
+ *             size sets: no key, no address, no text of a peer but its name
  *     OF      which daemons have it: s server, c coordinator, w worker
  * Names are permanent: rules of other teams have them. */
 #ifndef PROTO_METER_METER_TABLE_H
@@ -160,6 +160,8 @@
       "After this silence a shard or a worker counts as gone") \
     X(PROBLEMS, GAUGE, "shoal_problems", "", "", "c", \
       "Sentences on what is wrong, as `shoal status` shows them") \
+    X(PROBLEM, GAUGE, "shoal_problem_seconds", "seconds", "problem,of", "c", \
+      "Since the problem was found, by its kind and the server, worker, job or shard; 64 at most") \
     X(IDLE, GAUGE, "shoal_idle_workers", "", "", "c", \
       "Workers that asked to join and are part of no job") \
     X(MOVES_LEFT, GAUGE, "shoal_moves_left_tablets", "tablets", "", "c", \

@@ -283,7 +283,11 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 
 /* ---- shard -> coordinator -------------------------------------------------------------------- */
 
-/* A shard reports where it listens, at start and again every lease_ms / 3. server is the name kept
+/* Beats of shards and of workers come each third of the lease, and after this time at most, so that
+ * the coordinator tells of a silence of seconds though it waits for a lease of minutes. */
+#define WIRE_BEAT_MS 1000u
+
+/* A shard reports where it listens, at start and with each beat. server is the name kept
  * in its data_dir, so a server that comes back gets its shard numbers back. Figures for `shoal
  * status`: rss_bytes of the process, rows in the store (cold), rows that came from it (fetched) and
  * went there (evicted; clean: without a write), bytes of memory and disk against the shard's part
@@ -299,7 +303,8 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * changes, power may have been lost. durability: enum durability from its file, plus 1; 0: not
  * told. The reply gives cluster and number; shard 4294967295: they are not known yet, ask again.
  *
- * zone: of its server's file; copies of a shard go to different ones.
+ * zone: of its server's file; copies of a shard go to different ones. sync_ms: for how long the
+ * journal's sync under way has lasted; 0: there is none, or it has just begun.
  *
  * Copies: term is the leader's term that the sender knows, last_term that of its last record (0: no
  * leader was ever named). The reply: the sender's place in the shard's list of copies (below
@@ -321,7 +326,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
     U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability) \
     U64(taken_version) U64(term) U64(last_term) U64(lag_ms) U32(record_bytes) U64(copied) \
-    U64(copy_bytes) U64(copy_ms) STR(zone, LIMIT_NAME)
+    U64(copy_bytes) U64(copy_ms) STR(zone, LIMIT_NAME) U32(sync_ms)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards) \
     U32(copy) U32(copies) U64(term) U32(in_sync) U32(min_in_sync) U32(shard_lease_ms) \
@@ -381,10 +386,12 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 #define WIRE_MOVE_MAP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
 #define WIRE_MOVE_TABLETS 256u /* most tablets of one MOVE_TAKE */
 
-/* A server reports every few seconds for how many seconds the disk of its data_dir has not
- * answered, and reports 0 once when it answers again. The main thread sends it, because the shards,
- * which send beats, hang. */
-#define WIRE_SERVER_DISK(U32, U64, I32, F32, F64, B, STR) STR(server, LIMIT_NAME) U32(seconds)
+/* A server reports every second for how many seconds the disk of its data_dir has not answered, and
+ * the loop that has made no progress for longest: the shard, by its number within the server, and
+ * for how many seconds. 0: it answers, all make progress; this is reported once, when both do
+ * again. The main thread sends it, because the shards, which send beats, hang. */
+#define WIRE_SERVER_DISK(U32, U64, I32, F32, F64, B, STR) \
+    STR(server, LIMIT_NAME) U32(seconds) U32(shard_index) U32(loop_seconds)
 #define WIRE_SERVER_DISK_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
@@ -439,7 +446,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(map_epoch) U32(tablet_count) U32(shards) U64(tables)
 
-/* Renews the worker's lease every lease_ms / 3 and carries the worker's figures (sums since it
+/* Renews the worker's lease with each beat and carries the worker's figures (sums since it
  * joined; worker/train/stats.h explains them). Reply: the number of lanes that it holds. Status
  * UNAVAILABLE: the worker is no longer known (its lease ran out): it must stop writing and join
  * again. state: enum wire_job_state; list: the worker should send OBJECTS, for a log that grows.

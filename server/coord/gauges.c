@@ -20,8 +20,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define NS 1e-9
+#define PROBLEMS_PUT 64u /* series of problems, at most */
 
 _Static_assert(COORD_REASONS == METER_REASONS, "each count has a name");
 
@@ -77,11 +79,45 @@ static uint32_t strangers(const struct coord_fleet *f)
     return count;
 }
 
+/* Puts a series for each problem; of those with the same labels the oldest. */
+static void problems_put(struct coord *c, struct meter_sheet *out)
+{
+    struct json *found = coord_sight_found(coord_slot_newest(c));
+    uint64_t now = env_now_ns(c->fleet.env);
+    struct {
+        const char *kind, *of;
+        double seconds;
+    } put[PROBLEMS_PUT];
+    uint32_t count = 0;
+    for (size_t i = 0; i < json_count(found); i++) {
+        const struct json *p = json_array_at(found, i);
+        const char *kind = json_as_string(json_get(p, "problem"), ""),
+                   *of = json_as_string(json_get(p, "of"), "");
+        double seconds =
+            coord_since_seconds(&c->fleet.since, json_as_string(json_get(p, "text"), ""), now);
+        uint32_t at = 0;
+        while (at < count && (strcmp(put[at].kind, kind) != 0 || strcmp(put[at].of, of) != 0))
+            at++;
+        if (at == PROBLEMS_PUT)
+            continue;
+        if (at == count) {
+            put[count].kind = kind;
+            put[count].of = of;
+            put[count++].seconds = 0;
+        }
+        put[at].seconds = MAX(put[at].seconds, seconds);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        meter_put(out, PROBLEM, put[i].seconds, put[i].kind, put[i].of, NULL);
+    meter_put(out, PROBLEMS, (double)json_count(found), NULL);
+    json_free(found);
+}
+
 static void fleet_put(struct coord *c, struct meter_sheet *out)
 {
     const struct coord_fleet *f = &c->fleet;
     const struct coord_moves *m = &f->moves;
-    struct json *problems = coord_sight_problems(coord_slot_newest(c)), *idle = coord_sight_idle(f);
+    struct json *idle = coord_sight_idle(f);
     uint64_t left = 0;
     COORD_EACH_SHARD (&f->members, s)
         shard_put(f, s, out);
@@ -92,11 +128,10 @@ static void fleet_put(struct coord *c, struct meter_sheet *out)
     meter_put(out, REFUSED_SHARDS, strangers(f), NULL);
     meter_put(out, LEASE, (double)coord_fleet_lease_ns(f) * NS, NULL);
     refusals_put(c, out);
-    meter_put(out, PROBLEMS, (double)json_count(problems), NULL);
+    problems_put(c, out);
     meter_put(out, IDLE, (double)json_count(idle), NULL);
     meter_put(out, MOVES_LEFT, (double)left, NULL);
     meter_put(out, MOVED, m->moved, NULL);
-    json_free(problems);
     json_free(idle);
 }
 

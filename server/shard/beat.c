@@ -23,7 +23,22 @@
 
 static uint64_t period_ns(const struct shard *s)
 {
-    return MIN((uint64_t)s->beat.lease_ms * 1000000 / 3, copies_beat_ns(s));
+    uint64_t third_ms = MIN(s->beat.lease_ms / 3, WIRE_BEAT_MS);
+    return MIN(third_ms * 1000000, copies_beat_ns(s));
+}
+
+/* Returns for how long the sync under way has lasted, as far as beats have seen it: the loop turns
+ * while a disk completes no sync. */
+static uint64_t sync_ns(struct beat *b, const struct engine_stats *stats, uint64_t now_ns)
+{
+    if (!stats->syncing || stats->syncs != b->syncs)
+        b->sync_ns = 0;
+    b->syncs = stats->syncs;
+    if (!stats->syncing)
+        return 0;
+    if (b->sync_ns == 0)
+        b->sync_ns = now_ns;
+    return now_ns - b->sync_ns;
 }
 
 static void send_beat(struct shard *s)
@@ -65,6 +80,7 @@ static void send_beat(struct shard *s)
         .boot = s->options.boot,
         .term = s->copies.term,
         .last_term = engine_last_term(s->engine),
+        .sync_ms = (uint32_t)(sync_ns(b, &stats, b->sent_ns) / 1000000),
     };
     place_beat(s, r);
     follow_beat(s, r);
@@ -223,11 +239,9 @@ void beat_on_reply(struct shard *s, peer_t from)
         env_timer_start(s->env, &b->timer, period_ns(s)); /* the lease is shorter than it was */
 }
 
-struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id)
+struct msg *beat_disk(const struct wire_SERVER_DISK *hang, uint64_t id)
 {
-    struct wire w = {.type = WIRE_TYPE_SERVER_DISK, .id = id};
-    w.u.SERVER_DISK.seconds = seconds;
-    (void)snprintf(w.u.SERVER_DISK.server, sizeof w.u.SERVER_DISK.server, "%s", server);
+    struct wire w = {.type = WIRE_TYPE_SERVER_DISK, .id = id, .u.SERVER_DISK = *hang};
     return wire_encode(&w);
 }
 

@@ -1,9 +1,10 @@
-/* beat.h: the shard's heartbeat to the coordinator: SHARD_BEAT at the start and every third of the
- * lease. The first reply gives the shard's number. A beat says whether all rows are back after a
- * start: until then the coordinator sends the map and nothing else. The coordinator sends its own
- * requests (map, tables, runs, fences) over this connection, and they are dispatched like requests
- * from other peers. Another coordinator of the list (coordinators.h) looks like the same one
- * started again: the next beat tells it all. Thread: the shard's. */
+/* beat.h: the shard's heartbeat to the coordinator: SHARD_BEAT at the start and then every third of
+ * the lease, or every second (WIRE_BEAT_MS). The first reply gives the shard's number. A beat says
+ * whether all rows are back after a start: until then the coordinator sends the map and nothing
+ * else. The coordinator sends its own requests (map, tables, runs, fences) over this connection,
+ * and they are dispatched like requests from other peers. Another coordinator of the list
+ * (coordinators.h) looks like the same one started again: the next beat tells it all. Thread: the
+ * shard's. */
 #ifndef SERVER_SHARD_BEAT_H
 #define SERVER_SHARD_BEAT_H
 
@@ -11,6 +12,7 @@
 #include "proto/base/err.h"
 #include "proto/base/msg.h"
 #include "proto/wire/coordinators.h"
+#include "proto/wire/wire.h"
 
 #include <stdbool.h>
 
@@ -33,6 +35,8 @@ struct beat {
     uint64_t said; /* XXH3 of the last refusal that was logged */
     enum shard_place place;
     struct env_timer timer;
+    uint64_t syncs,
+        sync_ns; /* syncs of the journal so far; since when the next one runs; 0: none */
 };
 
 void beat_init(struct shard *s);
@@ -48,6 +52,6 @@ void beat_on_reply(struct shard *s, peer_t from);
 void beat_close(struct shard *s);
 /* A SERVER_DISK message, for the main thread, which speaks for its server (server_word.h). NULL: no
  * memory. */
-struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id);
+struct msg *beat_disk(const struct wire_SERVER_DISK *hang, uint64_t id);
 
 #endif

@@ -302,6 +302,11 @@ def play(space, fleet, job, prometheus):
     job_values(space, fleet, all_, state, json.loads((space / "report.json").read_text()))
     if prometheus:
         job_values(space, fleet, fleet.as_prometheus_has_it(), fleet.state(), json.loads((space / "report.json").read_text()))
+    fleet.running["s1"].send_signal(signal.SIGSTOP)
+    within(15, "a problem of s1", lambda: seen.update(problems := scraped(fleet.port["coordinator"])) or
+           any(dict(key)["of"] in ("s1", "0", "1") for key in problems.get("shoal_problem_seconds", {})))
+    fleet.running["s1"].send_signal(signal.SIGCONT)
+    within(30, "it to be over", lambda: "shoal_problem_seconds" not in scraped(fleet.port["coordinator"]))
     rows = told_rows()
     assert len(rows) > 60, rows
     missing = [name for name, kind in rows.items() if name + "_count" * (kind == "histogram") not in seen and (DEVICE.exists() or "_device_" not in name)]

@@ -36,7 +36,7 @@ START_TEST(hang_of_a_thread_is_seen_and_so_is_its_end)
         usleep(10000);
     }
     ck_assert_uint_eq(h.count, 1);
-    ck_assert_uint_eq(server_hang_tell(&h, "a", "/x", 4 * SECOND), 2 * SECOND);
+    ck_assert_uint_eq(server_hang_tell(&h, "a", "/x", 3 * SECOND), 1 * SECOND);
     ck_assert_uint_eq(h.told_ns, 0);
     ck_assert_uint_eq(server_hang_tell(&h, "a", "/x", 8 * SECOND), 6 * SECOND);
     ck_assert_uint_eq(h.told_ns, 6 * SECOND);

@@ -31,6 +31,8 @@ enum {
     PAUSES_SAID = 20,
     TRIES_SAID = 8,
     SILENT_MS = 1000, /* without an answer to a ping */
+    SLOW_MS = 5000,   /* an answer to a ping that comes later follows an absence */
+    ROUNDS = 3,       /* answers to pings whose times are kept */
     SEEK_FIRST_MS = 50,
     SEEK_FAST = 40, /* questions at that interval; then it doubles, up to: */
     SEEK_LAST_MS = 1000
@@ -44,7 +46,8 @@ struct connection {
     struct ping {                   /* a shard's ping */
         uint64_t id;                /* id of the ping in flight; 0: it is answered */
         uint64_t begun_ns, sent_ns; /* first and last time that it was sent */
-        uint64_t round_ns;          /* smoothed time from sending to answer; 0: no answer yet */
+        uint64_t round_ns[ROUNDS];  /* times from sending to answer, the newest ones */
+        uint32_t rounds;            /* answers so far */
         bool unnamed;
     } ping;
     struct seek {          /* where the shard is looked for */
@@ -357,18 +360,37 @@ void client_ping(struct client *c)
     }
 }
 
+/* An answer within SLOW_MS is that to the first sending, over a slow way; a later one follows an
+ * absence, and is that to the last sending. */
+static void ping_took(struct ping *p, uint64_t now_ns)
+{
+    uint64_t took = now_ns - p->begun_ns;
+    if (took > SLOW_MS * MS)
+        took = now_ns - p->sent_ns;
+    p->round_ns[p->rounds++ % ROUNDS] = took + 1;
+}
+
+/* Returns how long an answer takes now: the median of the newest ones, which one slow answer does
+ * not change, or what the ping in flight takes so far, from SILENT_MS on. 0: too few answers came
+ * yet. */
+static uint64_t ping_round(const struct ping *p, uint64_t now_ns)
+{
+    uint64_t a = p->round_ns[0], b = p->round_ns[1], c = p->round_ns[2];
+    if (p->rounds < ROUNDS)
+        return 0;
+    uint64_t median = MAX(MIN(a, b), MIN(MAX(a, b), c));
+    if (p->id != 0 && now_ns - p->begun_ns > SILENT_MS * MS)
+        return MAX(median, now_ns - p->begun_ns);
+    return median;
+}
+
 static void ping_answer(struct client *c, peer_t from, uint64_t id)
 {
     for (uint32_t s = 0; s < c->shard_count && id != 0; s++) {
         struct ping *p = &c->shard[s].ping;
         if (c->shard[s].peer != from || p->id != id)
             continue;
-        uint64_t took = env_now_ns(c->env) - p->sent_ns;
-        if (p->round_ns == 0)
-            p->round_ns = took + 1;
-        else
-            p->round_ns = (3 * p->round_ns + took + 1) / 4;
-
+        ping_took(p, env_now_ns(c->env));
         p->id = 0;
         p->unnamed = false;
         if (c->shard[s].seek.closed)
@@ -393,7 +415,7 @@ bool client_way(const struct client *c, uint32_t shard, uint64_t *late_ns, uint6
     *late_ns = 0;
     if (p->id != 0)
         *late_ns = env_now_ns(c->env) - p->begun_ns;
-    *round_ns = p->round_ns;
+    *round_ns = ping_round(p, env_now_ns(c->env));
     return true;
 }
 

@@ -180,6 +180,13 @@ static void clock_compare(struct trainer *t, uint64_t wall_s)
             abs(t->clock_ahead_s), t->clock_ahead_s > 0 ? "ahead of" : "behind");
 }
 
+/* Starts the timer of the next beat. */
+static void beat_later(struct trainer *t)
+{
+    uint64_t third_ms = MIN(t->lease_ms / 3, WIRE_BEAT_MS);
+    env_timer_start(t->env, &t->beat_timer, third_ms * MS);
+}
+
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct trainer *t = container_of(r, struct trainer, join);
@@ -223,7 +230,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->known = 0; /* a coordinator that came back asks again */
     t->profiled = false;
     trainer_job_prepare(t);
-    env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
+    beat_later(t);
     trainer_wake(t);
     return REQUEST_DONE;
 }
@@ -467,7 +474,7 @@ static void beat_fire(struct env_timer *timer)
     device_check(t);
     if (t->state >= CLEARING)
         return;
-    env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
+    beat_later(t);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */

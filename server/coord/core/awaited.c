@@ -18,6 +18,12 @@ bool coord_awaited_silent(const struct coord_job *j, const struct coord_shard *s
     return coord_awaited_silent_ns(j, s) > j->fleet->options.lease_ms * UINT64_C(1000000);
 }
 
+bool coord_awaited_unheard(const struct coord_job *j, const struct coord_shard *s)
+{
+    uint64_t lease_ns = j->fleet->options.lease_ms * UINT64_C(1000000);
+    return coord_awaited_silent_ns(j, s) > MIN(lease_ns, COORD_UNHEARD_NS);
+}
+
 const struct coord_shard *coord_awaited_missing(const struct coord_job *j)
 {
     COORD_EACH_SHARD (&j->fleet->members, i)

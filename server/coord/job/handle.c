@@ -295,6 +295,7 @@ void coord_handle_expire(struct coord_job *j)
         if (coord_phase_running(j))
             j->at.worker_deaths++;
         coord_death_note(j, coord_worker_find(&j->workers, number));
+        coord_sight_lost(j->fleet, coord_worker_find(&j->workers, number));
         worker_gone(j, number, NULL);
     }
 }

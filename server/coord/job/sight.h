@@ -1,6 +1,7 @@
 /* sight.h: a view for an operator without asking: the workers that are there but not part of a
  * job, and sentences on what is wrong with the cluster, whether or not it stops the job at hand
- * (status.h: what the job waits for). `shoal status` and `shoal doctor` print both. */
+ * (status.h: what the job waits for). This is the one list of problems: `shoal status`, `shoal
+ * doctor`, `shoal top` and the page print its sentences, and Prometheus gets a series for each. */
 #ifndef SERVER_COORD_JOB_SIGHT_H
 #define SERVER_COORD_JOB_SIGHT_H
 
@@ -9,35 +10,44 @@
 #include "proto/base/limits.h"
 #include "proto/wire/wire.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct coord_fleet;
 struct coord_job;
 struct coord_ask;
+struct coord_worker;
 
-/* Workers that asked to join and were not taken: there is no job, or they do not fit it. A worker
- * that is not heard for three leases is forgotten. */
+/* Workers that asked to join and were not taken: there is no job, or they do not fit it; and those
+ * whose lease ran out. A worker that is not heard for three leases is forgotten, a lost one after a
+ * minute. */
 struct coord_visitors {
     struct coord_visitor {
         char name[LIMIT_NAME], why[ERR_TEXT_MAX]; /* why it was refused; empty: it waits */
         uint32_t pid;
-        uint64_t heard_ns;
-    } * visitor; /* owned (count) */
+        bool lost;         /* its lease ran out */
+        uint64_t heard_ns; /* lost: when that was */
+    } * visitor;           /* owned (count) */
     uint32_t count, capacity;
 };
 
 /* A worker has asked to join. why: NULL: the worker is a member now. */
 void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, const char *why);
+/* A worker's lease has run out. */
+void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w);
 void coord_sight_tick(struct coord_fleet *f);
 void coord_sight_close(struct coord_visitors *v);
 /* [{"name", "pid", "why", "silent_ms"}] */
 struct json *coord_sight_idle(const struct coord_fleet *f);
 /* Handler of SERVER_DISK. */
 int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a);
-/* Returns for how many seconds the disk of a shard's server has not answered, as the server says;
- * 0: the disk answers, or the server no longer says so. */
+/* Returns for how many seconds the disk of a shard's server has not answered, as its main thread or
+ * its beats say; 0: the disk answers, or the server no longer says so. */
 uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard);
-/* Returns ["sentence"]; empty: nothing is wrong. */
+/* Returns [{"problem": what kind, as "disk_hangs"; "of": the server, worker, job or shard that has
+ * it, or ""; "text": a sentence: since when, and what to do}]; empty: nothing is wrong. */
+struct json *coord_sight_found(const struct coord_job *j);
+/* Returns its ["text"]. */
 struct json *coord_sight_problems(const struct coord_job *j);
 /* Returns [seconds] for [sentence]: how long each has been found so far (since.h). */
 struct json *coord_sight_seconds(struct coord_fleet *f, const struct json *sentences);

@@ -102,6 +102,7 @@ static struct json *servers_json(const struct coord_job *j)
         json_set_number(item, "push_rate", ready ? shard->push_rate : (double)NAN);
         tier_json(item, &shard->figures);
         json_set_bool(item, "ready", ready);
+        json_set_bool(item, "heard", !coord_awaited_unheard(j, shard));
         int64_t silent_ms = -1;
         if (shard->seen)
             silent_ms = (int64_t)((env_now_ns(j->fleet->env) - shard->beat_ns) / 1000000);

@@ -75,16 +75,28 @@ static bool has_work(const struct coord_job *j, uint64_t worker)
 
 /* ---- workers that are held up ---------------------------------------------------------------- */
 
+/* True when a server has not answered the worker for that long, and was heard lately. */
+static bool cut_for(const struct coord_fleet *f, const struct coord_worker *w, uint64_t most_ns,
+                    uint64_t heard_ns)
+{
+    uint32_t shard = w->figures.late_shard;
+    if (w->figures.late_ms * UINT64_C(1000000) <= most_ns || shard >= f->members.shards)
+        return false;
+    const struct coord_shard *s = &f->members.shard[shard];
+    return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= heard_ns;
+}
+
 uint32_t coord_stall_cut(const struct coord_job *j, const struct coord_worker *w)
 {
-    const struct coord_fleet *f = j->fleet;
-    uint32_t shard = w->figures.late_shard;
-    uint64_t late_ns = w->figures.late_ms * UINT64_C(1000000);
-    if (late_ns <= coord_lease_ns(j) || shard >= f->members.shards)
+    if (!cut_for(j->fleet, w, coord_lease_ns(j), coord_fleet_lease_ns(j->fleet)))
         return COORD_NOBODY;
-    const struct coord_shard *s = &f->members.shard[shard];
-    bool heard = s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= coord_fleet_lease_ns(f);
-    return heard ? shard : COORD_NOBODY;
+    return w->figures.late_shard;
+}
+
+bool coord_stall_cut_seen(const struct coord_job *j, const struct coord_worker *w)
+{
+    return coord_stall_cut(j, w) != COORD_NOBODY ||
+           cut_for(j->fleet, w, COORD_CUT_NS, COORD_CUT_NS);
 }
 
 void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker *w, char *text,

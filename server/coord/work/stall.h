@@ -29,6 +29,7 @@
 struct coord_fleet;
 struct coord_job;
 
+#define COORD_CUT_NS UINT64_C(2000000000) /* two pings of the worker, and two beats of the server */
 #define COORD_STALL_LEASES 3u
 #define COORD_STALL_DOUBLINGS 6u /* at most */
 
@@ -49,6 +50,8 @@ bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w
 /* Returns the shard of a server that is heard here and has not answered the worker for longer than
  * a lease, or COORD_NOBODY. */
 uint32_t coord_stall_cut(const struct coord_job *j, const struct coord_worker *w);
+/* True when that is to be told: after COORD_CUT_NS, while the server's beats come. */
+bool coord_stall_cut_seen(const struct coord_job *j, const struct coord_worker *w);
 /* Writes the sentence on that: "gets no answer from server .. for 45 s, ..". */
 void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker *w, char *text,
                           size_t bytes);

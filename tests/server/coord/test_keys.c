@@ -250,8 +250,14 @@ START_TEST(coord_a_disk_that_hangs_is_told_by_its_servers_key)
     (void)sim_run(sim, sim_now_ns(sim) + 3000 * MS, NULL, NULL);
     ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 10);
     q.u.SERVER_DISK.seconds = 0;
-    ck_assert_int_eq(ask(&q, 0, 0), 0);
+    for (uint32_t shard = 0; shard < 2; shard++) { /* the server has shard 0 alone */
+        q.u.SERVER_DISK.shard_index = shard;
+        q.u.SERVER_DISK.loop_seconds = 4;
+        ck_assert_int_eq(ask(&q, 0, 0), 0);
+        ck_assert_uint_eq(c->fleet.members.shard[0].loop_s, shard == 0 ? 4 : 0);
+    }
     ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0);
+    q.u.SERVER_DISK.loop_seconds = 0;
     q.u.SERVER_DISK.seconds = 5;
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     (void)sim_run(sim, sim_now_ns(sim) + 11000 * MS, NULL, NULL);

@@ -1,0 +1,221 @@
+/* test_sight.c: the list of problems: each fault is in it within seconds, though the lease is
+ * longer, and has a series of its own. */
+#include "proto/base/json.h"
+#include "server/coord/coord.h"
+#include "server/coord/gauges.h"
+#include "server/coord/job/sight.h"
+#include "server/coord/job/slot.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+enum { ROWS = 60000, WORKERS = 2, LEASE_S = 10 };
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard *shard[2];
+    struct fake_worker worker[WORKERS];
+    struct fake_client client;
+    struct meter_sheet sheet;
+} r;
+
+static const char yaml[] =
+    "job: t\ndata: {format: libsvm, train: [a], max_bad: 0.01}"
+    "\ntables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\n"
+    "train: {batch: 10, task_batches: 4, epochs: 2, lanes: 4, consistency: async}\n";
+
+/* coord_options.problems: sentences without a subject, which have the same labels. */
+static void of_the_daemon(void *context, struct json *list)
+{
+    (void)context;
+    json_append_string(list, "one key is refused");
+    json_append_string(list, "another key is refused");
+}
+
+static void setup(void)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    const struct coord_options o = {
+        .shards = 2, .lease_ms = LEASE_S * 1000, .resend_ms = 200, .problems = of_the_daemon};
+    struct err e = {0};
+    memset(&r, 0, sizeof r);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+    for (uint32_t s = 0; s < 2; s++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "server-%u", s);
+        r.shard[s] = calloc(1, sizeof *r.shard[s]);
+        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
+    }
+}
+
+static void teardown(void)
+{
+    meter_free(&r.sheet);
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t s = 0; s < 2; s++) {
+        free(r.shard[s]->shard_of);
+        free(r.shard[s]);
+    }
+}
+
+static bool trains(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.coord->slot[0].tasks->pushed > 2;
+}
+
+static void job_start(uint32_t workers)
+{
+    for (uint32_t i = 0; i < workers; i++) {
+        struct fake_worker *w = &r.worker[i];
+        char name[24];
+        w->rows[0] = ROWS;
+        w->batch = 10;
+        w->seats = 2;
+        w->step_ns = SECOND / 10;
+        w->resend_ns = SECOND / 2;
+        w->digest = 42;
+        (void)snprintf(name, sizeof name, "worker-%u", i);
+        fake_worker_start(w, r.sim, name, r.shard, 2);
+    }
+    fake_client_start(&r.client, r.sim, yaml, 1);
+    if (workers == 0)
+        return;
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, trains, NULL));
+    ck_assert_int_eq(r.client.submit_status, 0);
+}
+
+static void pass(uint64_t ns)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + ns, NULL, NULL);
+}
+
+/* True when the list has such a problem, with the text in its sentence, and its series is told. */
+static bool told(const char *problem, const char *of, const char *text)
+{
+    struct json *found = coord_sight_found(&r.coord->slot[0]);
+    bool is = false, series = false;
+    for (size_t i = 0; i < json_count(found); i++) {
+        const struct json *p = json_array_at(found, i);
+        is = is || (strcmp(json_as_string(json_get(p, "problem"), ""), problem) == 0 &&
+                    strcmp(json_as_string(json_get(p, "of"), ""), of) == 0 &&
+                    strstr(json_as_string(json_get(p, "text"), ""), text) != NULL);
+    }
+    json_free(found);
+    meter_clear(&r.sheet);
+    coord_gauges_put(r.coord, &r.sheet);
+    for (uint32_t i = 0; i < r.sheet.samples; i++) {
+        const struct meter_sample *s = &r.sheet.sample[i];
+        const char *label = r.sheet.text + s->text;
+        if (s->id != METER_ID_PROBLEM || strcmp(label, problem) != 0 ||
+            strcmp(label + strlen(label) + 1, of) != 0)
+            continue;
+        ck_assert(!series); /* twice would be no valid text for Prometheus */
+        series = true;
+    }
+    ck_assert(series || !is);
+    return is;
+}
+
+START_TEST(sight_a_silent_server_is_told_before_the_lease)
+{
+    job_start(2);
+    sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 100 * SECOND);
+    pass(2 * SECOND);
+    ck_assert(!told("server_silent", "server-1", ""));
+    pass(3 * SECOND);
+    ck_assert(told("server_silent", "server-1", "is not heard for"));
+    ck_assert(!told("server_silent", "server-0", ""));
+}
+END_TEST
+
+START_TEST(sight_a_silent_worker_is_told_and_then_that_it_is_lost)
+{
+    job_start(2);
+    sim_pause(r.worker[1].node, sim_now_ns(r.sim) + 200 * SECOND);
+    pass(5 * SECOND);
+    ck_assert(told("worker_silent", "worker-1", "after 10 s its lanes go to others"));
+    ck_assert(!told("worker_lost", "worker-1", ""));
+    pass(LEASE_S * SECOND);
+    ck_assert(!told("worker_silent", "worker-1", ""));
+    ck_assert(told("worker_lost", "worker-1", "counts as dead for"));
+    ck_assert(!told("no_workers", "t", ""));
+    pass(60 * SECOND);
+    ck_assert(!told("worker_lost", "worker-1", ""));
+}
+END_TEST
+
+START_TEST(sight_a_job_without_workers_is_told_from_its_submission_on)
+{
+    pass(60 * SECOND);
+    job_start(0);
+    pass(2 * SECOND);
+    ck_assert(!told("no_workers", "t", ""));
+    pass(3 * SECOND);
+    ck_assert(told("no_workers", "t", "job t has no worker for"));
+}
+END_TEST
+
+/* The main thread tells of a loop; its beats go on or not. */
+START_TEST(sight_a_loop_that_stands_is_told_as_that)
+{
+    pass(SECOND);
+    struct coord_shard *s = &r.coord->fleet.members.shard[0];
+    s->hang_ns = sim_now_ns(r.sim);
+    s->loop_s = 2;
+    ck_assert(told("loop_hangs", s->server, "its loop has made no progress for 2 s"));
+    s->hang_s = 2; /* its disk explains it */
+    ck_assert(told("disk_hangs", s->server, "its disk has not answered for 2 s"));
+    ck_assert(!told("loop_hangs", s->server, ""));
+    pass(6 * SECOND); /* it says no more of it */
+    ck_assert(!told("disk_hangs", s->server, ""));
+}
+END_TEST
+
+START_TEST(sight_a_sync_that_does_not_end_is_a_disk_that_hangs)
+{
+    pass(SECOND);
+    struct coord_shard *s = &r.coord->fleet.members.shard[0];
+    s->figures.sync_ms = 1900; /* of a slow disk */
+    ck_assert(!told("disk_hangs", s->server, ""));
+    s->figures.sync_ms = 2600;
+    ck_assert(told("disk_hangs", s->server, "its disk has not answered for 2 s"));
+}
+END_TEST
+
+START_TEST(sight_problems_with_the_same_labels_are_one_series)
+{
+    pass(SECOND);
+    ck_assert(told("keys", "", "another key is refused"));
+    ck_assert(told("keys", "", "one key is refused"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_sight");
+    TCase *c = suite_case(s, "sight", 60, setup, teardown);
+    tcase_add_test(c, sight_a_silent_server_is_told_before_the_lease);
+    tcase_add_test(c, sight_a_silent_worker_is_told_and_then_that_it_is_lost);
+    tcase_add_test(c, sight_a_job_without_workers_is_told_from_its_submission_on);
+    tcase_add_test(c, sight_a_loop_that_stands_is_told_as_that);
+    tcase_add_test(c, sight_a_sync_that_does_not_end_is_a_disk_that_hangs);
+    tcase_add_test(c, sight_problems_with_the_same_labels_are_one_series);
+    return suite_main(s);
+}
