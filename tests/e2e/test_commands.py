@@ -50,7 +50,7 @@ CANNOT = {
         "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
-        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG, "deploy/test-ha": "installs and starts ZooKeeper", "tests/replicas [CASE...]": LONG, "tests/moves [CASE...]": LONG,
+        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG, "deploy/test-ha": "installs and starts ZooKeeper", "tests/replicas [CASE...]": LONG, "tests/sight [CASE...]": LONG, "tests/moves [CASE...]": LONG,
         "tests/restore [--rows N]": LONG, "tests/page [BIN]": "needs Chromium and a quiet machine", "tests/arm64 [DIR]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
         "tests/plants/run [NAME...]": LONG, "tests/plants/run --draw 10 --seed S": "deploy/test draws",
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
