@@ -295,6 +295,7 @@ static char *page_text(struct daemon *d)
         return coord_page(d->coord);
     struct json *stands_by = json_new_object();
     json_set_string(stands_by, "stands_by", d->stand.leader);
+    json_set_string(stands_by, "why", d->stand.told);
     char *text = json_text(stands_by, 0);
     json_free(stands_by);
     return text;
@@ -306,6 +307,7 @@ static void figures_fire(struct env_timer *timer)
 {
     struct daemon *d = container_of(timer, struct daemon, figures);
     bool ready = d->coord != NULL || d->stand.leader[0] != 0;
+    char why[BOARD_WHY];
     uint64_t now_ns = time_monotonic_ns();
     if (asked_wants(d->page, now_ns))
         asked_put(d->page, page_text(d), now_ns);
@@ -317,9 +319,10 @@ static void figures_fire(struct env_timer *timer)
             coord_gauges_put(d->coord, sheet);
         struct net_refused refused[NET_REFUSED_MOST];
         meter_put(sheet, REFUSED_KEYS, net_refused(d->net, refused), NULL);
-        board_publish(
-            d->board, 0, ready,
-            text_if(!ready, "it does not lead, and does not know which coordinator does"));
+        (void)snprintf(why, sizeof why,
+                       "it does not lead, and does not know which coordinator does%s%.180s",
+                       text_if(d->stand.told[0] != 0, "; "), d->stand.told);
+        board_publish(d->board, 0, ready, text_if(!ready, why));
     }
     env_timer_start(d->env, timer, BOARD_PERIOD_NS);
 }

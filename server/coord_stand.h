@@ -34,7 +34,7 @@ struct coord_stand {
         struct coord_store *opened; /* NULL: it does not lead */
         uint32_t granted_ms;
     } attempt;
-    char told[ERR_TEXT_MAX]; /* the last trouble that was logged */
+    char told[ERR_TEXT_MAX]; /* the trouble of the last try, which was logged; empty: none */
 };
 
 /* Opens the module and begins to try. UNAVAILABLE, VERSION: the module is missing or does not fit;

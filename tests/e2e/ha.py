@@ -4,6 +4,7 @@ SHOAL_KILLS sets how many coordinators die (default 5), SHOAL_BIN the folder of 
 from fleet import Fleet as AnyFleet
 from fleet import bsp_job, shoal, within
 from lib import *
+from test_seen import asked
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "5"))
 JAR = pathlib.Path("/usr/share/java/zookeeper.jar")
@@ -58,7 +59,17 @@ class Fleet(AnyFleet):
 
     def coordinate(self, who):
         return self.start(who, "--set", f"listen={self.own[who]}", "--set", f"data_dir={self.folder(who)}", "--set", self.store, "--set",
-                          f"report={self.space / 'report.json'}", "--set", f"shards={self.shards}", "--set", "lease=2s", program="shoal-coordinator")
+                          f"report={self.space / 'report.json'}", "--set", f"shards={self.shards}", "--set", "lease=2s", "--set", f"metrics=unix:{self.http(who)}",
+                          program="shoal-coordinator")
+
+    def http(self, who):
+        return self.space / f"{who}.http"
+
+    def shown(self, who):
+        """What its HTTP says: of health, readiness, the page without its frame, and {series: value}."""
+        page = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", asked(self.http(who), "/").partition("<main")[2].partition("<script")[0]))
+        series = dict(line.rsplit(" ", 1) for line in asked(self.http(who), "/metrics").splitlines() if not line.startswith("#"))
+        return asked(self.http(who), "/healthz"), asked(self.http(who), "/readyz"), page, series
 
     def up(self):
         self.coordinate("x")
@@ -156,6 +167,27 @@ def a_job_outlives_an_absence_of_zookeeper(space):
     assert got == expected, f"{got}, undisturbed {expected}"
 
 
+def a_standby_says_that_it_is_one(space):
+    """It is healthy and ready, names the leader, and tells no figure that an alert could take for a fault; without ZooKeeper none leads, and both say why."""
+    with ZooKeeper(space) as zookeeper, Fleet(space, zookeeper).up() as fleet:
+        within(15, "the shards", lambda: [v for k, v in fleet.shown("x")[3].items() if k.startswith("shoal_shard_ready{")] == ["1", "1"])
+        within(15, "the page", lambda: "Servers" in fleet.shown("x")[2])
+        healthy, ready, page, series = fleet.shown("y")
+        assert (healthy, ready) == ("ok\n", "ready\n") and f"stands by. The one that leads is at {fleet.own['x']}" in page, (healthy, ready, page)
+        own = {name for name in series if name.startswith("shoal_")} - {'shoal_loop_silent_seconds{loop="coordinator"}', 'shoal_ready{loop="coordinator"}'}
+        assert series["shoal_coordinator_leads"] == "0" and series['shoal_ready{loop="coordinator"}'] == "1", series
+        assert not [name for name in own if not re.match("shoal_(build_info|coordinator_leads|refused_keys|process|log_|series_)", name)], own
+        fleet.kill("x")
+        within(5, "y to say that it leads", lambda: fleet.shown("y")[3]["shoal_coordinator_leads"] == "1" and "Servers" in fleet.shown("y")[2])
+        fleet.coordinate("x")
+        within(5, "x to name y", lambda: fleet.own["y"] in fleet.shown("x")[2])
+        zookeeper.kill()
+        for who in "xy":
+            within(10, f"{who} to say why", lambda w=who: "does not know which coordinator does; ZooKeeper: " in fleet.shown(w)[1]
+                   and "which one leads (ZooKeeper: " in fleet.shown(w)[2])
+            assert fleet.shown(who)[0] == "ok\n" and fleet.shown(who)[3]["shoal_coordinator_leads"] == "0", fleet.shown(who)
+
+
 def many_small_tasks_are_given_out(space):
     """Tasks of one batch, of 64 rows: what a worker asks for is a transaction each."""
     train = synth(space / "train.tsv", 60000, 5)
@@ -170,4 +202,4 @@ def many_small_tasks_are_given_out(space):
 
 if __name__ == "__main__":
     main([killed_coordinators_leave_the_undisturbed_digest, a_frozen_leader_stands_by_when_it_runs_again, a_job_outlives_an_absence_of_zookeeper,
-          many_small_tasks_are_given_out])
+          a_standby_says_that_it_is_one, many_small_tasks_are_given_out])

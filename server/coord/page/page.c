@@ -2,7 +2,9 @@
 #include "server/coord/page/page.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/err.h"
 #include "proto/base/number.h"
+#include "proto/base/text.h"
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
 
@@ -212,13 +214,18 @@ static void main_write(const struct page_figures *f, const struct json *figures,
 /* Why there are no figures. */
 static void none_write(const struct json *figures, FILE *out)
 {
-    const char *leader = json_as_string(json_get(figures, "stands_by"), "");
+    const char *leader = json_as_string(json_get(figures, "stands_by"), ""),
+               *why = json_as_string(json_get(figures, "why"), "");
+    char text[ERR_TEXT_MAX + 128];
+    (void)snprintf(text, sizeof text,
+                   "and does not know which one leads%s%s%s: see whether another one runs, and the "
+                   "store",
+                   text_if(why[0] != 0, " ("), why, text_if(why[0] != 0, ")"));
     fputs("<h2>Coordinator</h2><ul class=\"troubles\">", out);
     if (leader[0] != 0)
         said(out, "info", "This coordinator stands by. The one that leads is at", leader, NAN);
     else if (figures != NULL)
-        said(out, "bad", "This coordinator stands by,",
-             "and does not know which one leads: see whether another one runs, and the store", NAN);
+        said(out, "bad", "This coordinator stands by,", text, NAN);
     else
         said(out, "info", "", "The figures are being made: they are here in a second.", NAN);
     fputs("</ul>", out);

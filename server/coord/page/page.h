@@ -1,9 +1,10 @@
 /* page.h: the status page: HTML made from the figures of job/picture.h, or, for a coordinator that
- * stands by, from {"stands_by": where the leader is, empty if unknown}. Read only, complete without
- * its script, which fetches the page again every two seconds and changes what differs, so that what
- * is unfolded, moved, selected or in focus stays; without scripts the browser loads it again every
- * ten seconds. No resource from elsewhere: page.html, which has the style and the script, names
- * their hashes in its Content-Security-Policy, and nothing else may run.
+ * stands by, from {"stands_by": where the leader is, empty if unknown; "why": the store's error,
+ * empty if there is none}. Read only, complete without its script, which fetches the page again
+ * every two seconds and changes what differs, so that what is unfolded, moved, selected or in focus
+ * stays; without scripts the browser loads it again every ten seconds. No resource from elsewhere:
+ * page.html, which has the style and the script, names their hashes in its Content-Security-Policy,
+ * and nothing else may run.
  *
  * Every text of the figures is a stranger's (names of jobs, servers, tables; errors): it is written
  * by html_text alone, which escapes it, and never into a script, a style or an address. Figures

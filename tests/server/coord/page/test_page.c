@@ -128,7 +128,10 @@ START_TEST(page_says_when_nothing_is_wrong_and_when_it_is_old)
     ck_assert_ptr_nonnull(strstr(page, "The one that leads is at</b> tcp://c1:7170"));
     free(page);
     page = page_of("{\"stands_by\": \"\"}", 0);
-    ck_assert_ptr_nonnull(strstr(page, "does not know which one leads"));
+    ck_assert_ptr_nonnull(strstr(page, "does not know which one leads: see"));
+    free(page);
+    page = page_of("{\"stands_by\": \"\", \"why\": \"ZooKeeper: <lost>\"}", 0);
+    ck_assert_ptr_nonnull(strstr(page, "which one leads (ZooKeeper: &lt;lost&gt;): see"));
     free(page);
 }
 END_TEST
