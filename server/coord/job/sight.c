@@ -74,7 +74,9 @@ void coord_sight_tick(struct coord_fleet *f)
     struct coord_visitors *v = f->visitors;
     uint64_t now = env_now_ns(f->env);
     for (uint32_t i = 0; i < v->count;) {
-        uint64_t kept_ns = v->visitor[i].lost ? LOST_NS : 3 * coord_fleet_lease_ns(f);
+        uint64_t kept_ns = 3 * coord_fleet_lease_ns(f);
+        if (v->visitor[i].lost)
+            kept_ns = LOST_NS;
         if (now - v->visitor[i].heard_ns > kept_ns)
             v->visitor[i] = v->visitor[--v->count];
         else
@@ -226,6 +228,7 @@ static void server_say(const struct coord_job *j, uint32_t shard, struct json *l
     const struct coord_fleet *f = j->fleet;
     const struct coord_shard *s = &f->members.shard[shard];
     uint64_t disk = coord_sight_hangs(f, shard), loop = hang_now(f, s, s->loop_s);
+    bool away = coord_awaited_silent(j, s); /* before that it may come back */
     char ways[ERR_TEXT_MAX];
     if (disk > 0)
         say(list, "disk_hangs", s->server,
@@ -242,9 +245,10 @@ static void server_say(const struct coord_job *j, uint32_t shard, struct json *l
         say(list, "server_silent", s->server,
             "server %s (shard %u, %s) is not heard for %" PRIu64
             " s: see if its process runs, its machine and its network; if it has ended, start it "
-            "again; %s",
+            "again%s%s",
             s->server, shard, text_unless_empty(s->endpoint, "not seen yet"),
-            coord_awaited_silent_ns(j, s) / SECOND_NS, coord_add_ways(f, s->server, ways));
+            coord_awaited_silent_ns(j, s) / SECOND_NS, text_if(away, "; "),
+            text_if(away, coord_add_ways(f, s->server, ways)));
     else if (s->short_ns != 0)
         say(list, "disk_short", s->server,
             "server %s (shard %u) takes no pushes for %" PRIu64

@@ -141,7 +141,10 @@ START_TEST(sight_a_silent_server_is_told_before_the_lease)
     ck_assert(!told("server_silent", "server-1", ""));
     pass(3 * SECOND);
     ck_assert(told("server_silent", "server-1", "is not heard for"));
+    ck_assert(!told("server_silent", "server-1", "shoal replace")); /* it may come back */
     ck_assert(!told("server_silent", "server-0", ""));
+    pass(LEASE_S * SECOND);
+    ck_assert(told("server_silent", "server-1", "shoal replace server-1 --from CHECKPOINT"));
 }
 END_TEST
 
