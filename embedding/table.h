@@ -15,7 +15,7 @@
  *
  * Undo (bsp): if a worker dies between its pushes to two shards, its batch is computed again from
  * the rows before that clock. Under bsp a tablet therefore keeps, for its last clock, the weights
- * that its rows had before it; table_pull_before reads through them. The undo is part of the
+ * that its rows had before it; table_pull_as reads through them. The undo is part of the
  * tablet: the image has it, and replay rebuilds it. It also has the weights of a row that was
  * removed; these are freed by the first push of a later clock to any tablet, because by then every
  * lane has finished the earlier clock. */
@@ -79,20 +79,28 @@ uint64_t table_cold_rows(const struct table *t);
  * width). An absent key gets its initial value, or zeros if it is blocked, or if its first push
  * would not by itself create the row (schema_absent_zero). */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
-/* The same for a reader that scores: an absent key of a sparse table gets negative zeros
- * (TABLE_ABSENT), which distinguish it from a row. Its initial value would be untrained noise, and
- * an export does not have it. */
+
+struct pull_args {
+    /* of the output: fp32; the table's, which loses nothing; or, of an fp32 table, any: each weight
+     * becomes the nearest value */
+    enum value_kind values;
+    /* The pull is of a reader that scores: an absent key of a sparse table gets negative zeros
+     * (TABLE_ABSENT), which distinguish it from a row. Its initial value would be untrained noise,
+     * and an export does not have it. */
+    bool reader;
+    /* The rows are those before this clock of table_undo_clock was applied (see Undo); 0: the rows
+     * as they are */
+    uint64_t before;
+};
 #define TABLE_ABSENT (-0.0f)
-void table_pull_rows(const struct table *t, const uint64_t *keys, size_t count, float *rows);
+/* As table_pull; rows (count, width) are of args->values. */
+void table_pull_as(const struct table *t, const struct pull_args *args, const uint64_t *keys,
+                   size_t count, void *rows);
 /* The name of a bsp clock of `run`, under which a push keeps undo and a pull reads it: clocks of
  * two runs must differ, because a tablet may be unchanged from one run to the next. Never 0. */
 uint64_t table_undo_clock(uint64_t run, uint64_t clock);
 /* Drops the undo of a run that is over. */
 void table_undo_drop(struct table *t, uint64_t run);
-/* The same as table_pull for the rows before `clock` was applied (see Undo; a clock of
- * table_undo_clock, 0: the rows as they are). */
-void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock,
-                       float *rows);
 
 struct push_args {
     float lr_scale;

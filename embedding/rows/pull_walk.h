@@ -1,21 +1,22 @@
 /* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once for each vector level,
- * with WALK_TARGET (the level's attribute), WALK_MATCH (its bucket_match), WALK_WIDEN (its
- * half_widen) and WALK_NAME (appends the level to a name) set.
+ * with WALK_TARGET (the level's attribute), WALK_MATCH (its bucket_match), WALK_WIDEN and
+ * WALK_NARROW (its half_widen, half_narrow) and WALK_NAME (appends the level to a name) set.
  *
- * Calls with constant arguments make versions for the common shapes: values (enum value_kind),
- * width, row_bytes and aligned (rows begin at a cache line). */
+ * Calls with constant arguments make versions for the common shapes: values (enum value_kind
+ * of the rows), out (of the output), width, row_bytes and aligned (rows begin at a cache line). */
 
 struct WALK_NAME(step) {
     const struct tablet *tablet;
     struct bucket *home;
 };
 
-WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys,
-                                            size_t count, float *rows, const uint32_t width,
-                                            const uint32_t row_bytes, const uint32_t place_bits,
-                                            const bool aligned, const uint32_t values,
-                                            const bool initial)
+WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const struct pull_args *args,
+                                            const uint64_t *keys, size_t count, char *rows,
+                                            const uint32_t width, const uint32_t row_bytes,
+                                            const uint32_t place_bits, const bool aligned,
+                                            const uint32_t values, const uint32_t out)
 {
+    const uint32_t stored = width * half_bytes(values), bytes = width * half_bytes(out);
     /* a copy, because the compiler must assume that stores to rows change the table's shape */
     const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
                                        row_bytes,      t->shape.page_rows,   t->shape.page_units,
@@ -27,15 +28,16 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
         if (i >= WALK_ROW + WALK_INDEX) {
             size_t at = i - WALK_ROW - WALK_INDEX;
             const float *from = row[at % WALK_ROW];
-            if (__builtin_expect(from != NULL, 1) && values == VALUES_FP32)
-                memcpy(rows + at * width, from, width * sizeof *rows);
-            else if (__builtin_expect(from != NULL, 1))
-                WALK_WIDEN(values, (const uint16_t *)(const void *)from, rows + at * width, width);
-            else if (initial)
-                table_absent(t, table_tablet(t, key_mix(keys[at])), keys[at], rows + at * width);
+            char *to = rows + at * bytes;
+            if (__builtin_expect(from == NULL, 0))
+                absent(t, args, keys[at], to);
+            else if (values == out)
+                memcpy(to, from, bytes);
+            else if (out == VALUES_FP32)
+                WALK_WIDEN(values, (const uint16_t *)(const void *)from, (float *)(void *)to,
+                           width);
             else
-                for (uint32_t k = 0; k < width; k++)
-                    rows[at * width + k] = TABLE_ABSENT;
+                WALK_NARROW(out, from, (uint16_t *)(void *)to, width);
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
             size_t at = i - WALK_INDEX;
@@ -44,10 +46,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
             TABLET_SEARCH(found, s->tablet, &shape, s->home, keys[at], WALK_MATCH, bucket_seen);
             row[at % WALK_ROW] = found;
             if (__builtin_expect(found != NULL, 1))
-                walk_prefetch(
-                    found,
-                    width * (uint32_t)(values == VALUES_FP32 ? sizeof(float) : sizeof(uint16_t)),
-                    aligned);
+                walk_prefetch(found, stored, aligned);
         }
         if (i < count) {
             uint64_t mixed = key_mix(keys[i]);
@@ -59,29 +58,50 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
     }
 }
 
-WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *keys, size_t count,
-                                        float *rows, bool initial)
+/* One walk for each kind of output; the table's values are another kind only if one of them is
+ * fp32. */
+WALK_TARGET ISA_INLINE void WALK_NAME(shaped)(const struct table *t, const struct pull_args *args,
+                                              const uint64_t *keys, size_t count, char *rows,
+                                              const uint32_t width, const uint32_t row_bytes,
+                                              const uint32_t place_bits, const bool aligned,
+                                              const uint32_t values)
+{
+    if (args->values == VALUES_FP32)
+        WALK_NAME(walk)
+    (t, args, keys, count, rows, width, row_bytes, place_bits, aligned, values, VALUES_FP32);
+    else if (values != VALUES_FP32) WALK_NAME(walk)(t, args, keys, count, rows, width, row_bytes,
+                                                    place_bits, aligned, values, values);
+    else if (args->values == VALUES_BF16) WALK_NAME(walk)(
+        t, args, keys, count, rows, width, row_bytes, place_bits, aligned, values, VALUES_BF16);
+    else WALK_NAME(walk)(t, args, keys, count, rows, width, row_bytes, place_bits, aligned, values,
+                         VALUES_FP16);
+}
+
+WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const struct pull_args *args,
+                                        const uint64_t *keys, size_t count, char *rows)
 {
     const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes,
                    place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
     /* 32 bytes of weights in a row of 96 lie in one cache line, too */
     const bool common = width == 16 && row_bytes == 96 && place_bits == 6;
+#define SHAPED(width, row_bytes, place_bits, aligned, values)                                      \
+    WALK_NAME(shaped)(t, args, keys, count, rows, width, row_bytes, place_bits, aligned, values)
     if (t->schema.values == VALUES_FP16 && common)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_FP16, initial);
+        SHAPED(16, 96, 6, true, VALUES_FP16);
     else if (t->schema.values == VALUES_FP16)
-        WALK_NAME(walk)
-    (t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP16, initial);
+        SHAPED(width, row_bytes, place_bits, aligned, VALUES_FP16);
     else if (t->schema.values == VALUES_BF16 && common)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_BF16, initial);
-    else if (t->schema.values == VALUES_BF16) WALK_NAME(walk)(
-        t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_BF16, initial);
+        SHAPED(16, 96, 6, true, VALUES_BF16);
+    else if (t->schema.values == VALUES_BF16)
+        SHAPED(width, row_bytes, place_bits, aligned, VALUES_BF16);
     else if (width == 16 && row_bytes == 128 && place_bits == 5)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 5, true, VALUES_FP32, initial);
-    else if (width == 16) WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned,
-                                          VALUES_FP32, initial);
-    else if (width == 8) WALK_NAME(walk)(t, keys, count, rows, 8, row_bytes, place_bits, aligned,
-                                         VALUES_FP32, initial);
-    else WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP32,
-                         initial);
+        SHAPED(16, 128, 5, true, VALUES_FP32);
+    else if (width == 16)
+        SHAPED(16, row_bytes, place_bits, aligned, VALUES_FP32);
+    else if (width == 8)
+        SHAPED(8, row_bytes, place_bits, aligned, VALUES_FP32);
+    else
+        SHAPED(width, row_bytes, place_bits, aligned, VALUES_FP32);
+#undef SHAPED
 }

@@ -8,7 +8,7 @@
 #define EMBEDDING_ROWS_TABLE_INNER_H
 
 #include "embedding/rows/cold.h"
-#include "embedding/rows/half.h"
+#include "embedding/rows/half_row.h"
 #include "embedding/rows/optimizer/optimizer.h"
 #include "embedding/rows/rules/life.h"
 #include "embedding/rows/tablet.h"

@@ -21,9 +21,9 @@
 #define EMBEDDING_ROWS_TABLET_H
 
 #include "embedding/rows/arena_inner.h"
-#include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/undo.h"
 #include "proto/base/hash.h"
+#include "proto/base/isa.h"
 #include "proto/base/key.h"
 #include "proto/base/salt.h"
 

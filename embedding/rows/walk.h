@@ -5,8 +5,8 @@
 #ifndef EMBEDDING_ROWS_WALK_H
 #define EMBEDDING_ROWS_WALK_H
 
-#include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/tablet.h"
+#include "proto/base/isa.h"
 #include "proto/base/minmax.h"
 #include "proto/base/x86.h"
 

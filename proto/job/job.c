@@ -180,6 +180,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease");
     j->net.drop = config_float(c, "net.drop");
     j->net.resend_ms = (uint32_t)config_size(c, "net.resend");
+    j->net.values = (enum value_kind)config_enum(c, "net.values");
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)

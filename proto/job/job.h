@@ -333,7 +333,8 @@ struct job {
         /* share of replies that are lost on purpose, for tests; servers have this key in their own
          * file, too */
         double drop;
-        uint32_t resend_ms; /* default 1000 */
+        uint32_t resend_ms;     /* default 1000 */
+        enum value_kind values; /* of rows of fp32 tables on their way to a worker */
     } net;
     struct {
         uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */

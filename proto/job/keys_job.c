@@ -437,6 +437,9 @@ const struct config_key keys_job[] = {
      .text = "share of replies that servers lose on purpose, for tests"},
     {"net.resend", CONFIG_SIZE, 10, 60000, NULL, .unit = "ms", .fallback = "1000",
      .otherwise = "1 s", .text = "a worker sends a request again after this"},
+    {"net.values", CONFIG_ENUM, 0, 0, "fp32|fp16|bf16", .fallback = "fp32",
+     .text = "pulled rows of fp32 tables travel so, rounded to the nearest; those of 16-bit tables "
+             "as they are stored"},
     {"journal.max", CONFIG_SIZE, 1e6, 1e15, NULL, .fallback = "0",
      .otherwise = "max(1 GiB, bytes of the rows)", .text = "of all shards of a server",
      .unit = "bytes"},

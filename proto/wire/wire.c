@@ -12,6 +12,7 @@
 #include "proto/wire/wire.h"
 #include "proto/base/assert.h"
 #include "proto/base/text.h"
+#include "proto/job/half.h"
 #include "proto/wire/wire_inner.h"
 
 #include "shoal.pb-c.h"
@@ -163,7 +164,11 @@ static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *
 {
     if (q->width > LIMIT_WIDTH)
         return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", q->width, LIMIT_WIDTH);
-    return frame_expect(m, 1, q->key_count, 4ull * q->width, LIMIT_KEYS, e);
+    if (q->values > VALUES_BF16)
+        return err_set(e, SHOAL_E_MALFORMED, "rows of values of kind %u, which is not known",
+                       q->values);
+    return frame_expect(m, 1, q->key_count,
+                        (uint64_t)q->width * half_bytes((enum value_kind)q->values), LIMIT_KEYS, e);
 }
 
 /* Checks the frames in the lists WIRE_COUNTED and WIRE_COUNTED_REPLY. */

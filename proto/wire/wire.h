@@ -51,15 +51,19 @@
 
 /* Reads the rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane ==
  * UINT32_MAX belongs to no lane (eval, CLI) and never waits. Any other waits until every live lane
- * of the run has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width). An
- * absent key stays absent and gives its initial value; in a pull without a lane, an absent key of a
- * sparse table gives negative zeros instead, which no stored row consists of. clock: this pull's
+ * of the run has reached clock(batch) - bound - 1. Reply frame 1: rows (key_count, width) of the
+ * reply's `values` (enum value_kind). The request's `values`: 0: f32; WIRE_VALUES + an enum
+ * value_kind: as the table stores them, or of this kind where it stores f32. An absent key stays
+ * absent and gives its initial value; in a pull without a lane, an absent key of a sparse table
+ * gives negative zeros instead, which no stored row consists of. clock: this pull's
  * clock here; low: the lowest clock of the live lanes at the reply (staleness = clock - 1 - low);
  * waited_ns: how long the shard held the pull. traced: the shard notes its times (SPANS). */
+#define WIRE_VALUES 1u
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch) B(traced)
+    U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch) B(traced) \
+    U32(values)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
+    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns) U32(values)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
  * the table; the batches in (from, to) had no keys for these tablets. frame 1: keys, u64

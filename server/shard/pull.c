@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/job/half.h"
 #include "server/shard/park.h"
 
 #include <inttypes.h>
@@ -27,6 +28,9 @@ static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
                        w->key_count, schema->name, LIMIT_FRAME_BYTES);
+    if (w->values > WIRE_VALUES + VALUES_BF16)
+        return err_set(e, SHOAL_E_VERSION, "shard %s knows no values of kind %u for rows", s->name,
+                       w->values);
     if (!lead_keys(&s->lead, schema, s->m->frame[1].data, w->key_count))
         return err_set(
             e, SHOAL_E_NOT_LEADER,
@@ -59,6 +63,17 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
     s->counts.waited_ns_max = MAX(s->counts.waited_ns_max, waited_ns);
 }
 
+/* What the rows travel as: a table of 16 bits gives its rows as it stores them, where the sender
+ * takes that. wanted: as in struct wire_PULL. */
+static enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted)
+{
+    if (wanted == 0)
+        return VALUES_FP32;
+    if (schema->values != VALUES_FP32)
+        return (enum value_kind)schema->values;
+    return (enum value_kind)(wanted - WIRE_VALUES);
+}
+
 /* Answers q, or parks it until its rows have come. before: 0, or the bsp clock whose pushes must
  * not be seen. */
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
@@ -66,8 +81,12 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     const struct table *t = engine_table(s->engine, q->pull.table);
     SHOAL_ASSERT(t != NULL);
     SHOAL_ASSERT(before == 0 || q->pull.lane != LANE_NONE); /* readers see rows as they are */
-    bool reader = q->pull.lane == LANE_NONE;
+    const struct pull_args args = {.values = pull_values(table_schema_of(t), q->pull.values),
+                                   .reader = q->pull.lane == LANE_NONE,
+                                   .before =
+                                       before ? table_undo_clock(q->pull.run, before) : before};
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
+    size_t bytes = (size_t)n * width * half_bytes(args.values);
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
         q->pull.parked = true;
@@ -79,22 +98,17 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     if (q->span.traced)
         span_turn_at(&q->span, WIRE_SPAN_WORK, began_ns);
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
-    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
+    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns, args.values};
     struct msg *m = wire_encode(&s->out);
-    float *rows = msg_add(m, (size_t)n * width * sizeof(float));
+    void *rows = msg_add(m, bytes);
     if (rows == NULL) {
         msg_free(m);
         shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory for the reply; send again later");
         return;
     }
-    if (before)
-        table_pull_before(t, q->pull.keys, n, table_undo_clock(q->pull.run, before), rows);
-    else if (reader)
-        table_pull_rows(t, q->pull.keys, n, rows);
-    else
-        table_pull(t, q->pull.keys, n, rows);
+    table_pull_as(t, &args, q->pull.keys, n, rows);
     count(s, q, low, waited_ns);
-    s->counts.bytes_pulled += 4ull * n * width;
+    s->counts.bytes_pulled += bytes;
     if (q->span.traced)
         span_end(s, q, env_now_ns(s->env));
     shard_send(s, q->peer, m);

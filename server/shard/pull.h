@@ -5,7 +5,7 @@
  *
  * Under bsp a pull of batch b sees all pushes of clock b - 1 and none of clock b, whatever process
  * died: it waits until the whole of clock b - 1 is applied here, and reads rows as they were before
- * the parts of clock b that are already applied (table_pull_before). So a batch that is computed
+ * the parts of clock b that are already applied (table_pull_as). So a batch that is computed
  * again for a shard that lacks it gives the same gradients. Once clock b + 1 is applied here those
  * rows are gone, and the pull is refused (GAP): this happens to a worker that pushes b + 1 to a
  * shard before all shards have acknowledged b. */

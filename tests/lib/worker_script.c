@@ -1,5 +1,6 @@
 /* worker_script.c: peers of a worker's client; a case writes their replies. */
 #include "tests/lib/worker_script.h"
+#include "proto/job/half.h"
 #include "tests/lib/dense_case.h"
 #include "worker/data/batch_inner.h"
 
@@ -38,7 +39,8 @@ static struct msg *scripted_reply(uint32_t node)
         return wire_refusal(&in, out.status, "scripted");
     struct msg *m = wire_encode(&out);
     if (in.type == WIRE_TYPE_PULL) {
-        size_t bytes = (size_t)out.u.PULL_reply.key_count * out.u.PULL_reply.width * sizeof(float);
+        size_t bytes = (size_t)out.u.PULL_reply.key_count * out.u.PULL_reply.width *
+                       half_bytes((enum value_kind)out.u.PULL_reply.values);
         memset(msg_add(m, bytes), 0, bytes);
     }
     return m;

@@ -215,19 +215,24 @@ START_TEST(wire_replies_must_fit_their_frames)
         uint32_t keys, width;
         size_t bytes;
         int status;
+        uint32_t values;
     } rows[] = {
-        {3, 2, 24, 0},
-        {3, 2, 20, SHOAL_E_MALFORMED},
-        {3, 2, 28, SHOAL_E_MALFORMED},
-        {0, 2, 4, SHOAL_E_MALFORMED},
-        {1, LIMIT_WIDTH, 4ul * LIMIT_WIDTH, 0},
-        {1, LIMIT_WIDTH + 1, 4ul * LIMIT_WIDTH + 4, SHOAL_E_TOO_BIG},
+        {3, 2, 24, 0, 0},
+        {3, 2, 20, SHOAL_E_MALFORMED, 0},
+        {3, 2, 28, SHOAL_E_MALFORMED, 0},
+        {0, 2, 4, SHOAL_E_MALFORMED, 0},
+        {1, LIMIT_WIDTH, 4ul * LIMIT_WIDTH, 0, 0},
+        {1, LIMIT_WIDTH + 1, 4ul * LIMIT_WIDTH + 4, SHOAL_E_TOO_BIG, 0},
+        {3, 2, 12, 0, VALUES_BF16},
+        {3, 2, 24, SHOAL_E_MALFORMED, VALUES_FP16},
+        {3, 2, 12, SHOAL_E_MALFORMED, VALUES_BF16 + 1},
     };
     struct wire got;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct wire w = {.type = WIRE_TYPE_PULL, .reply = true};
         w.u.PULL_reply.key_count = rows[i].keys;
         w.u.PULL_reply.width = rows[i].width;
+        w.u.PULL_reply.values = rows[i].values;
         struct msg *m = wire_encode(&w);
         (void)msg_add(m, rows[i].bytes);
         ck_assert_int_eq(wire_decode(m, &got, NULL), rows[i].status);

@@ -132,6 +132,7 @@ static struct transfer_name batch_name(const struct lane *l, const struct lane_b
                                   .batch = b->number,
                                   .lane = l->task.lane,
                                   .bound = bound_of(l->base->job),
+                                  .values = l->base->job->net.values,
                                   .lr_scale = lr_scale(l, b->number),
                                   .event_time = b->rows->batch.event_time,
                                   .worker = l->base->worker,

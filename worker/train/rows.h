@@ -131,8 +131,8 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e);
 int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m);
 /* Adds frame 2 of a push of part p: its gradients, borrowed. */
 int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m);
-/* Copies the rows of a pull's reply, (p->key_count, width), to their places. */
-void rows_take(struct rows *r, const struct part *p, const float *rows);
+/* Copies the rows of a pull's reply, (p->key_count, width) of these values, to their places. */
+void rows_take(struct rows *r, const struct part *p, enum value_kind values, const void *rows);
 /* Brings the dense gradients into key order, and puts shows and clicks behind the sparse ones.
  * Called once, after model_train and before the first push. */
 void rows_gather(struct rows *r);

@@ -1,22 +1,24 @@
 /* rows_model.c: copies rows into the model's arrays, and gradients out of them. */
 #include "proto/base/assert.h"
+#include "proto/job/half.h"
 #include "worker/train/rows.h"
 
 #include <math.h>
 #include <string.h>
 
-void rows_take(struct rows *r, const struct part *p, const float *rows)
+void rows_take(struct rows *r, const struct part *p, enum value_kind values, const void *rows)
 {
     struct rows_table *t = &r->table[p->table];
-    size_t width = t->schema->width;
+    uint32_t width = t->schema->width;
+    size_t bytes = (size_t)width * half_bytes(values);
     SHOAL_ASSERT(p->key_first <= t->pull_count && p->key_count <= t->pull_count - p->key_first);
     if (t->block == NULL) {
-        memcpy(t->pulled + p->key_first * width, rows, p->key_count * width * sizeof(float));
+        half_widen(values, rows, t->pulled + (size_t)p->key_first * width, p->key_count * width);
         return;
     }
     for (uint32_t i = 0; i < p->key_count; i++)
-        memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width,
-               width * sizeof(float));
+        half_widen(values, (const char *)rows + i * bytes,
+                   t->pulled + (size_t)t->block[p->key_first + i] * width, width);
 }
 
 /* Moves a table's gradients to the positions from which they are pushed, with room for shows and

@@ -47,6 +47,14 @@ static void request_head(struct wire *w, enum wire_type type, uint64_t id)
     w->error[0] = '\0';
 }
 
+/* Dense weights and the model's statistics come as they are: every example reads them. */
+static enum value_kind values_wanted(const struct transfer_part *p)
+{
+    if (p->transfer->rows->table[p->part.table].block != NULL)
+        return VALUES_FP32;
+    return p->transfer->name.values;
+}
+
 static struct msg *pull_build(struct request *r)
 {
     struct transfer_part *p = container_of(r, struct transfer_part, request);
@@ -60,7 +68,8 @@ static struct msg *pull_build(struct request *r)
                                   .bound = t->name.bound,
                                   .key_count = p->part.key_count,
                                   .map_epoch = map_epoch(t),
-                                  .traced = t->trace != NULL};
+                                  .traced = t->trace != NULL,
+                                  .values = WIRE_VALUES + values_wanted(p)};
     struct msg *m = wire_encode(&w);
     if (m != NULL && rows_add_keys(t->rows, &p->part, false, m) != 0) {
         msg_free(m);
@@ -89,7 +98,7 @@ static struct msg *push_build(struct request *r)
                                   .worker = t->name.worker,
                                   .task = t->name.task,
                                   .event_time = t->name.event_time,
-                                  .traced = t->trace != NULL};
+                                  .traced = t->trace != NULL,
     struct msg *m = wire_encode(&w);
     if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
                       rows_add_gradients(t->rows, &p->part, m) != 0)) {
@@ -168,14 +177,14 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     SHOAL_ASSERT(!t->push && p < t->part + t->part_count);
     if (w->status != 0)
         return part_refused(p, w);
-    if (reply->key_count != p->part.key_count || reply->width != width ||
-        m->frame[1].bytes != (size_t)reply->key_count * width * sizeof(float)) {
+    if (reply->key_count != p->part.key_count || reply->width != width) {
         err_set(&e, SHOAL_E_SCHEMA,
                 "shard %u answered a pull of %u keys of width %u with %u rows of width %u",
                 p->part.shard, p->part.key_count, width, reply->key_count, reply->width);
         return refuse(t, SHOAL_E_SCHEMA, e.text);
     }
-    rows_take(t->rows, &p->part, m->frame[1].data);
+    SHOAL_ASSERT(reply->values <= VALUES_BF16); /* wire_decode has checked it */
+    rows_take(t->rows, &p->part, (enum value_kind)reply->values, m->frame[1].data);
     if (reply->waited_ns > t->held_ns)
         t->held_ns = reply->waited_ns;
     staleness_count(t, reply);

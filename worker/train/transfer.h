@@ -31,11 +31,12 @@
 /* The batch's identity and the header fields of its pulls and pushes. */
 struct transfer_name {
     uint64_t run, generation, batch;
-    uint32_t lane;         /* UINT32_MAX: no lane (evaluation) */
-    uint32_t bound;        /* pulls only */
-    float lr_scale;        /* pushes only */
-    uint32_t event_time;   /* pushes only: the batch's; 0: unknown */
-    uint64_t worker, task; /* pushes only: the origin, for messages */
+    uint32_t lane;          /* UINT32_MAX: no lane (evaluation) */
+    uint32_t bound;         /* pulls only */
+    enum value_kind values; /* pulls only: of rows of fp32 tables on their way */
+    float lr_scale;         /* pushes only */
+    uint32_t event_time;    /* pushes only: the batch's; 0: unknown */
+    uint64_t worker, task;  /* pushes only: the origin, for messages */
 };
 
 struct transfer {

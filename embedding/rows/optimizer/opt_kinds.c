@@ -20,7 +20,7 @@ ISA_INLINE void sgd_body(float *restrict row, const float *restrict g, const str
 {
     const float lr = p->lr;
 #define BLOCK(at, n) sgd_block(row + (at), g + (at), lr, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 
@@ -57,7 +57,7 @@ ISA_INLINE void adagrad_body(float *restrict row, const float *restrict g, const
 {
     const float lr = p->lr, eps = p->eps, decay = p->decay;
 #define BLOCK(at, n) adagrad_block(row + (at), row + width + (at), g + (at), lr, eps, decay, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 
@@ -76,7 +76,7 @@ ISA_INLINE void adagrad_row_body(float *restrict row, const float *restrict g,
     row[width] = sum;
     const float step = p->lr / (sqrtf(sum) + p->eps);
 #define BLOCK(at, n) step_block(row + (at), g + (at), step, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 
@@ -145,7 +145,7 @@ ISA_INLINE void adam_body(float *restrict row, const float *restrict g, const st
     };
 #define BLOCK(at, n)                                                                               \
     adam_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 
@@ -245,7 +245,7 @@ ISA_INLINE void ftrl_body(float *restrict row, const float *restrict g, const st
     const struct ftrl_numbers c = {p->lr_whole, p->scale, p->beta, p->l1, p->l2};
 #define BLOCK(at, n)                                                                               \
     ftrl_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 

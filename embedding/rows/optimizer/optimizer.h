@@ -8,7 +8,7 @@
 #ifndef EMBEDDING_ROWS_OPTIMIZER_OPTIMIZER_H
 #define EMBEDDING_ROWS_OPTIMIZER_OPTIMIZER_H
 
-#include "embedding/rows/optimizer/isa.h"
+#include "proto/base/isa.h"
 #include "proto/job/schema.h"
 
 #include <float.h>
@@ -90,24 +90,5 @@ ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t wi
                                                          name##_avx512_16};                        \
         return width == 16 ? sixteen[isa] : any[isa];                                              \
     }
-
-/* Runs block(offset, n) over `width` floats with constant n 16, then 8, 4 and 1: GCC vectorizes
- * loops of constant length at -O2 without a check at run time. */
-#define OPT_BLOCKS(width, block)                                                                   \
-    do {                                                                                           \
-        uint32_t at_ = 0;                                                                          \
-        for (; at_ + 16 <= (width); at_ += 16)                                                     \
-            block(at_, 16);                                                                        \
-        if (((width)&8) != 0) {                                                                    \
-            block(at_, 8);                                                                         \
-            at_ += 8;                                                                              \
-        }                                                                                          \
-        if (((width)&4) != 0) {                                                                    \
-            block(at_, 4);                                                                         \
-            at_ += 4;                                                                              \
-        }                                                                                          \
-        for (; at_ < (width); at_++)                                                               \
-            block(at_, 1);                                                                         \
-    } while (0)
 
 #endif

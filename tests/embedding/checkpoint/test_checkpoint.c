@@ -11,6 +11,7 @@
 #include "proto/job/manifest.h"
 #include "proto/job/signature.h"
 #include "tests/lib/embedding_fleet.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/file_fault.h"
 
 #include <check.h>
@@ -1176,7 +1177,7 @@ START_TEST(undo_of_bsp_goes_by_the_new_run)
     for (int again = 0; again < 2; again++) {
         struct table *t = engine_table(to.s[0].g, 0);
         table_pull(t, p.keys, SHARD_KEYS, now);
-        table_pull_before(t, p.keys, SHARD_KEYS, table_undo_clock(7, 3), then);
+        pull_before(t, p.keys, SHARD_KEYS, table_undo_clock(7, 3), then);
         ck_assert_int_ne(memcmp(now, before, sizeof now), 0);
         ck_assert_int_eq(memcmp(then, before, sizeof then), 0);
         fleet_close(&to, false);
@@ -1211,7 +1212,7 @@ START_TEST(a_run_that_begins_takes_no_undo_along)
     ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
     struct table *t = engine_table(to.s[0].g, 0);
     table_pull(t, p.keys, SHARD_KEYS, now);
-    table_pull_before(t, p.keys, SHARD_KEYS, table_undo_clock(7, 3), then);
+    pull_before(t, p.keys, SHARD_KEYS, table_undo_clock(7, 3), then);
     ck_assert_int_eq(memcmp(then, now, sizeof then), 0);
     fleet_close(&to, false);
 }

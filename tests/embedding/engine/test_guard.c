@@ -1,6 +1,6 @@
 /* test_guard.c: the values that a push may contain, and the record of refused pushes. */
 #include "embedding/engine/guard.h"
-#include "embedding/rows/optimizer/isa.h"
+#include "proto/base/isa.h"
 #include "proto/base/key.h"
 #include "proto/job/gradient.h"
 #include "tests/lib/embedding_rig.h"

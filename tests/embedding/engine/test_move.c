@@ -5,6 +5,7 @@
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "tests/lib/embedding_cool.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/move_rig.h"
 #include "tests/lib/suite.h"
 
@@ -384,8 +385,8 @@ START_TEST(undo_moves_with_its_tablet)
         if (key_tablet(key_mix(p.keys[i]), SHARD_TABLET_BITS) == MOVED)
             p.keys[count++] = p.keys[i];
     uint64_t clock = table_undo_clock(1, 3);
-    table_pull_before(engine_table(b.g, 0), p.keys, count, clock, there);
-    table_pull_before(engine_table(all.g, 0), p.keys, count, clock, here);
+    pull_before(engine_table(b.g, 0), p.keys, count, clock, there);
+    pull_before(engine_table(all.g, 0), p.keys, count, clock, here);
     ck_assert_mem_eq(there, here, count * SHARD_WIDTH * sizeof(float));
     table_pull(engine_table(b.g, 0), p.keys, count, there);
     ck_assert_mem_ne(there, here, count * SHARD_WIDTH * sizeof(float));

@@ -7,6 +7,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -519,7 +520,7 @@ START_TEST(undo_survives)
         reopen();
         rig_push_make(&p, 1, 0, 0, 0, 2, 3);
         table_pull(engine_table(s.g, 0), p.keys, SHARD_KEYS, now);
-        table_pull_before(engine_table(s.g, 0), p.keys, SHARD_KEYS, table_undo_clock(1, 3), then);
+        pull_before(engine_table(s.g, 0), p.keys, SHARD_KEYS, table_undo_clock(1, 3), then);
         ck_assert_int_ne(memcmp(now, shared->before, sizeof now), 0);
         ck_assert_int_eq(memcmp(then, shared->before, sizeof then), 0);
         rig_close(&s, true);

@@ -10,6 +10,7 @@
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/kill_step.h"
 
@@ -408,8 +409,7 @@ static void side_pull(struct side *s, uint32_t i)
     memset(rows, 0, sizeof rows);
     uint64_t low, clock;
     (void)engine_clock(s->rig.g, o->run, o->lane, 0, &clock, &low);
-    table_pull_before(t, keys, n, s->plan->mode == RUN_BSP ? table_undo_clock(o->run, low) : 0,
-                      rows);
+    pull_before(t, keys, n, s->plan->mode == RUN_BSP ? table_undo_clock(o->run, low) : 0, rows);
     uint64_t sum = hash_bytes(rows, sizeof rows, 0);
     if (!s->bounded)
         shared->pulled[i] = sum;

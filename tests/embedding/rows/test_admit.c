@@ -1,7 +1,8 @@
 /* test_admit.c: which keys get a row, and what the others get instead. */
 #include "embedding/rows/init.h"
-#include "embedding/rows/optimizer/isa.h"
+#include "proto/base/isa.h"
 #include "proto/base/key.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
 #define KEY 77u
@@ -227,7 +228,7 @@ START_TEST(undo_of_a_new_row_is_zeros)
     stats_push(&r, KEY, 0.5f, 1, 0, (struct stats_batch){.undo_clock = 5});
     stats_push(&r, KEY, 0.5f, 1, 0, (struct stats_batch){.undo_clock = 5});
     ck_assert(stats_weight(&r, KEY, 0) != 0);
-    table_pull_before(r.table, &key, 1, 5, before);
+    pull_before(r.table, &key, 1, 5, before);
     for (int i = 0; i < 3; i++)
         ck_assert(before[i] == 0);
     rows_close(&r);

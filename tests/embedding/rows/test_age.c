@@ -2,6 +2,7 @@
 #include "embedding/rows/age.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <math.h>
@@ -401,10 +402,10 @@ START_TEST(undo_knows_rows_that_went)
     stats_push(&r, keys[100], 0.5f, 1, 0,
                (struct stats_batch){.time = NOON + 200, .undo_clock = 4});
     ck_assert_uint_eq(table_rows(r.table), 93);
-    table_pull_before(r.table, keys, 101, 4, found);
+    pull_before(r.table, keys, 101, 4, found);
     ck_assert_mem_eq(before, found, sizeof before);
     struct rows copy = stats_through_images(&r);
-    table_pull_before(copy.table, keys, 101, 4, found);
+    pull_before(copy.table, keys, 101, 4, found);
     ck_assert_mem_eq(before, found, sizeof before);
     table_pull(r.table, keys, 101, before);
     struct push_args tick =
@@ -413,7 +414,7 @@ START_TEST(undo_knows_rows_that_went)
     tick.event_time = NOON + 2 * DAY; /* the same clock again: all of them go */
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
     ck_assert_uint_eq(table_rows(r.table), 0);
-    table_pull_before(r.table, keys, 101, 5, found);
+    pull_before(r.table, keys, 101, 5, found);
     ck_assert_mem_eq(before, found, sizeof before);
     rows_close(&r);
     rows_close(&copy);
@@ -490,11 +491,11 @@ START_TEST(undo_of_rows_that_went_outlives_pushes_that_its_tablet_does_not_take)
         stats_args(&s, (struct stats_batch){.undo_clock = table_undo_clock(7, 9)});
     late.take = take;
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &late), 0);
-    table_pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);
+    pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);
     ck_assert_mem_eq(before, weights, s.width * sizeof *weights);
     late.take = NULL;
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &late), 0);
-    table_pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);
+    pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);
     ck_assert_mem_ne(before, weights, s.width * sizeof *weights);
     rows_close(&r);
 }

@@ -4,6 +4,7 @@
 
 #include "embedding/rows/table_inner.h"
 #include "tests/lib/crafted.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <inttypes.h>
@@ -714,7 +715,7 @@ START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
     ck_assert(!stats_has(&hot, ends));
     table_pull(hot.table, &ends, 1, out);
     ck_assert_mem_ne(out, before, sizeof out);
-    table_pull_before(hot.table, &ends, 1, 4, out);
+    pull_before(hot.table, &ends, 1, 4, out);
     ck_assert_mem_eq(out, before, sizeof out);
     size_t bytes = table_image_bytes(cold.table, 0); /* the same after a restart */
     void *image = malloc(bytes);
@@ -726,9 +727,9 @@ START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
         ck_assert(table_cold_has(both[i]->table, ends));
         fetch(both[i], &shelf, ends);
         ck_assert(!stats_has(both[i], ends));
-        table_pull_before(both[i]->table, &ends, 1, 4, out);
+        pull_before(both[i]->table, &ends, 1, 4, out);
         ck_assert_mem_eq(out, before, sizeof out);
-        table_pull_before(both[i]->table, &ends, 1, 3, out); /* undo of another clock is not kept */
+        pull_before(both[i]->table, &ends, 1, 3, out); /* undo of another clock is not kept */
         ck_assert_mem_ne(out, before, sizeof out);
     }
     shelf_clear(&shelf);

@@ -1,6 +1,6 @@
 /* test_half.c: 16-bit values against their definition, value by value. Rounding is random, fair,
  * and the same at every vector level. */
-#include "embedding/rows/half.h"
+#include "embedding/rows/half_row.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
@@ -189,6 +189,30 @@ static bool fair(enum value_kind kind, float x, bool by_chance)
     return fabs(sum / TIMES - (double)x) <= 5 * 0.5 * step / sqrt(TIMES) + step / 65536;
 }
 
+/* Arrays are rounded by vectors: each value as by itself, at every level and length. */
+START_TEST(arrays_are_rounded_and_widened_as_single_values)
+{
+    struct rng r = rng_of(7, 1, 0);
+    const enum value_kind kind = kinds[_i % 2];
+    isa_limit((enum isa)(_i / 2));
+    for (uint32_t round = 0; round < 2000; round++) {
+        float x[WIDTH_MAX], near[WIDTH_MAX], wide[WIDTH_MAX + 1];
+        uint16_t h[WIDTH_MAX + 1];
+        const uint32_t n = 1 + round % WIDTH_MAX;
+        for (uint32_t i = 0; i < n; i++)
+            near[i] = x[i] = some_float(&r, i);
+        h[n] = 0x1234;
+        wide[n] = 0.25f;
+        half_nearest(kind, near, n);
+        half_narrow(kind, x, h, n);
+        half_widen(kind, h, wide, n);
+        ck_assert(h[n] == 0x1234 && wide[n] == 0.25f);
+        ck_assert_mem_eq(wide, near, n * sizeof *near);
+    }
+    isa_limit(ISA_AVX512);
+}
+END_TEST
+
 /* The control case: rounding to the nearest is not fair. */
 START_TEST(rounding_is_fair)
 {
@@ -294,6 +318,7 @@ int main(void)
     tcase_add_loop_test(c, elements_are_rounded_independently, 0, 2);
     tcase_add_loop_test(c, rounding_has_the_same_bits_at_every_level, 0, 2);
     tcase_add_loop_test(c, levels_are_really_different_code, 0, 2);
+    tcase_add_loop_test(c, arrays_are_rounded_and_widened_as_single_values, 0, 6);
     tcase_add_loop_test(c, bound_is_the_largest_value_not_above, 0, 2);
     suite_add_tcase(suite, c);
     return rows_main(suite);

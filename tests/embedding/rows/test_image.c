@@ -2,6 +2,7 @@
 #include "embedding/rows/image.h"
 #include "embedding/rows/rules/life.h"
 #include "proto/base/key.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <stddef.h>
@@ -60,8 +61,8 @@ START_TEST(image_read_gives_back_rows_and_undo)
     ck_assert_uint_eq(table_rows(b.table), ROWS);
     ck_assert_uint_eq(rows_digest(a.table), rows_digest(b.table));
     for (uint64_t clock = 8; clock < 11; clock++) {
-        table_pull_before(a.table, keys, ROWS, clock, x);
-        table_pull_before(b.table, keys, ROWS, clock, y);
+        pull_before(a.table, keys, ROWS, clock, x);
+        pull_before(b.table, keys, ROWS, clock, y);
         ck_assert_mem_eq(x, y, ROWS * s.width * sizeof(float));
     }
     /* The undo continues: the same clock adds to it, the next one drops it. */

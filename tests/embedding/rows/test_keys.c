@@ -1,9 +1,10 @@
 /* test_keys.c: keys that are erased, blocked, allowed or reset, in tables with rules and without;
  * dropped fields. */
 #include "embedding/rows/init.h"
-#include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/rules/named.h"
+#include "proto/base/isa.h"
 #include "proto/base/key.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
 #define KEYS 300u
@@ -91,11 +92,11 @@ START_TEST(erased_rows_leave_undo)
     stats_push(&r, key[0], 0.5f, 1, 0, (struct stats_batch){.undo_clock = 9});
     stats_push(&r, key[1], 0.5f, 1, 0, (struct stats_batch){.undo_clock = 9});
     name_keys(&r, KEY_ERASE, key, 1);
-    table_pull_before(r.table, key, 2, 9, found);
+    pull_before(r.table, key, 2, 9, found);
     ck_assert(found[0] == 0 && found[1] == 0 && found[2] == 0);
     ck_assert_float_eq(found[3], before);
     struct rows copy = stats_through_images(&r);
-    table_pull_before(copy.table, key, 2, 9, found);
+    pull_before(copy.table, key, 2, 9, found);
     ck_assert_float_eq(found[3], before);
     rows_close(&r);
     rows_close(&copy);

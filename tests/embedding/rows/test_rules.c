@@ -1,8 +1,8 @@
 /* test_rules.c: the effect of a push on a row under rules: statistics, scaling, clamping, staged
  * vectors. */
 #include "embedding/rows/init.h"
-#include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/optimizer/optimizer.h"
+#include "proto/base/isa.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <math.h>

@@ -1,10 +1,11 @@
 /* test_table.c: pulls and pushes of whole batches against a plain table. */
 #include "embedding/rows/init.h"
-#include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/optimizer/optimizer.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/isa.h"
 #include "proto/base/key.h"
 #include "tests/lib/crafted.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ START_TEST(who_scores_gets_zeros_for_absent_keys)
         if (_i == 0 && table_row(r.table, keys[i]) == NULL)
             for (int k = 0; k < 10; k++)
                 plain[10 * i + k] = -0.0f;
-    table_pull_rows(r.table, keys, 300, rows);
+    pull_reader(r.table, keys, 300, rows);
     ck_assert_mem_eq(rows, plain, sizeof rows);
     rows_close(&r);
 }
@@ -279,7 +280,7 @@ static struct seen see(const struct rows *r, const struct table_schema *s, const
     for (int k = 0; k < 2; k++) {
         seen.digest[k] = rows_digest(of[k]);
         table_pull(of[k], keys, count, seen.now + (size_t)k * floats);
-        table_pull_before(of[k], keys, count, clock, seen.before + (size_t)k * floats);
+        pull_before(of[k], keys, count, clock, seen.before + (size_t)k * floats);
     }
     rows_close(&copy);
     return seen;

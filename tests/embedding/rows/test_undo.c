@@ -1,6 +1,7 @@
 /* test_undo.c: rows as they were before a clock. */
 #include "embedding/rows/undo.h"
 #include "tests/lib/crafted.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_rows.h"
 
 #define WIDTH 5
@@ -10,7 +11,7 @@ static void pull_one(const struct rows *r, uint64_t key, uint64_t before, float 
     if (before == 0)
         table_pull(r->table, &key, 1, out);
     else
-        table_pull_before(r->table, &key, 1, before, out);
+        pull_before(r->table, &key, 1, before, out);
 }
 
 static void assert_same(const struct rows *r, uint64_t key, uint64_t before, const float *expected)
@@ -173,7 +174,7 @@ START_TEST(pull_before_equals_the_table_before)
             rows_gradients(g, count * WIDTH, clock * 10 + (uint64_t)lane);
             rows_push(&r, keys, g, count, clock);
         }
-        table_pull_before(r.table, all, KEYS, clock, got);
+        pull_before(r.table, all, KEYS, clock, got);
         ck_assert_mem_eq(before, got, sizeof before);
         table_pull(r.table, all, KEYS, got);
         ck_assert_mem_ne(before, got, sizeof before);

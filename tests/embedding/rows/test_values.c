@@ -3,11 +3,13 @@
  * the same rows. */
 #include "embedding/census.h"
 #include "embedding/row_json.h"
-#include "embedding/rows/half.h"
+#include "embedding/rows/half_row.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/init.h"
+#include "embedding/rows/optimizer/optimizer.h"
 #include "embedding/rows/translate.h"
 #include "proto/base/key.h"
+#include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <math.h>
@@ -269,12 +271,65 @@ START_TEST(pull_before_sees_what_was_stored)
             rows_gradients(g, KEYS * 11, clock * 2 + lane);
             ck_assert_int_eq(table_push(r.table, keys + 100 * lane, g, KEYS - 100, &args), 0);
         }
-        table_pull_before(r.table, keys, KEYS, clock, out);
+        pull_before(r.table, keys, KEYS, clock, out);
         ck_assert_mem_eq(out, before, sizeof out);
         table_pull(r.table, keys, KEYS, out);
         ck_assert_mem_ne(out, before, sizeof out);
     }
     rows_close(&r);
+}
+END_TEST
+
+/* The rows of a pull in each of the values that the table may give, at each level of vectors, next
+ * to the fp32 rows of the same pull: those of an absent key, of a reader, and of before a clock. */
+static void pulls_agree(const struct rows *r, const struct pull_args *args, const uint64_t *keys,
+                        uint32_t count)
+{
+    static float wide[800 * 67];
+    static uint16_t narrow[800 * 67 + 1], nearest[800 * 67];
+    const uint32_t width = table_schema_of(r->table)->width;
+    struct pull_args plain = *args;
+    plain.values = VALUES_FP32;
+    table_pull_as(r->table, &plain, keys, count, wide);
+    narrow[count * width] = 0x1234;
+    table_pull_as(r->table, args, keys, count, narrow);
+    ck_assert_uint_eq(narrow[count * width], 0x1234);
+    half_narrow(args->values, wide, nearest, count * width);
+    ck_assert_mem_eq(narrow, nearest, count * width * sizeof *narrow);
+    if (table_schema_of(r->table)->values == VALUES_FP32)
+        return;
+    static float back[800 * 67];
+    half_widen(args->values, narrow, back, count * width); /* nothing is lost */
+    ck_assert_mem_eq(back, wide, count * width * sizeof *wide);
+}
+
+START_TEST(pulled_rows_travel_as_they_are_stored_or_as_the_nearest)
+{
+    static const uint32_t widths[] = {16, 8, 1, 67};
+    const enum value_kind stored = (enum value_kind)(_i % 3), *kind;
+    const struct table_schema s = values_schema(stored, OPT_ADAGRAD, widths[_i / 3 % 4], 3);
+    enum { KEYS = 800, ROWS = 600 };
+    static uint64_t keys[KEYS];
+    static float g[KEYS * 67];
+    isa_limit((enum isa)(_i / 12));
+    struct rows r = rows_open(&s);
+    for (uint64_t i = 0; i < KEYS; i++)
+        keys[i] = rows_key(i);
+    for (uint64_t clock = 1; clock < 4; clock++) {
+        struct push_args args = args_of(&s, 0, clock);
+        args.undo_clock = clock;
+        rows_gradients(g, (uint32_t)(KEYS * s.width), clock);
+        ck_assert_int_eq(table_push(r.table, keys, g, clock < 3 ? ROWS : ROWS / 2, &args), 0);
+    }
+    for (kind = kinds; kind < kinds + 2; kind++) {
+        if (stored != VALUES_FP32 && stored != *kind)
+            continue;
+        pulls_agree(&r, &(struct pull_args){.values = *kind}, keys, KEYS);
+        pulls_agree(&r, &(struct pull_args){.values = *kind, .reader = true}, keys, KEYS);
+        pulls_agree(&r, &(struct pull_args){.values = *kind, .before = 3}, keys, KEYS);
+    }
+    rows_close(&r);
+    isa_limit(ISA_AVX512);
 }
 END_TEST
 
@@ -433,6 +488,7 @@ int main(void)
     tcase_add_loop_test(c, table_has_the_same_bits_at_every_level, 0, 24);
     tcase_add_loop_test(c, rules_hold_on_what_is_stored, 0, 2);
     tcase_add_loop_test(c, pull_before_sees_what_was_stored, 0, 2);
+    tcase_add_loop_test(c, pulled_rows_travel_as_they_are_stored_or_as_the_nearest, 0, 36);
     tcase_add_loop_test(c, image_gives_back_rows_and_undo, 0, 2);
     tcase_add_test(c, image_of_other_values_is_refused);
     tcase_add_test(c, rows_go_into_a_table_of_other_values);

@@ -2,6 +2,7 @@
  * late, wrong or hostile. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
+#include "proto/job/half.h"
 #include "tests/lib/crafted.h"
 #include "tests/lib/crafted_tablet.h"
 #include "tests/server/shard_rig.h"
@@ -34,6 +35,43 @@ START_TEST(push_is_seen_by_the_pull_behind_it)
     ck_assert_uint_eq(rig_reply(&r, a)->u.PUSH_reply.mark, 1);
     ck_assert(rig_value(&r, b) == -2);
     ck_assert_uint_eq(rig_reply(&r, b)->u.PULL_reply.width, 2);
+    rig_free(&r);
+}
+END_TEST
+
+/* Pulls one key with this wish for the values of its row. */
+static uint64_t pull_as(struct rig *r, uint32_t values, uint64_t key)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_PULL);
+    w.u.PULL = (struct wire_PULL){
+        .run = RIG_RUN, .lane = EVAL, .key_count = 1, .map_epoch = 1, .values = values};
+    uint64_t id = rig_send(r, &w, 1, &key, sizeof key, NULL, 0);
+    rig_run(r, 5);
+    return id;
+}
+
+/* A table of fp32 gives fp32 to a peer that asks for nothing, and 16 bits to one that asks for
+ * them. */
+START_TEST(rows_travel_as_the_puller_takes_them)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t key = rig_key(3, 0);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 1.01f});
+    rig_run(&r, 5);
+    for (uint32_t wish = 0; wish <= WIRE_VALUES + VALUES_BF16; wish++) {
+        enum value_kind values = (enum value_kind)(wish == 0 ? 0 : wish - WIRE_VALUES);
+        uint64_t id = pull_as(&r, wish, key);
+        float row[2], expected = -1.01f;
+        ck_assert_int_eq(rig_status(&r, id), 0);
+        ck_assert_uint_eq(rig_reply(&r, id)->u.PULL_reply.values, values);
+        ck_assert_uint_eq(r.answer[id].m->frame[1].bytes, 2 * half_bytes(values));
+        half_widen(values, r.answer[id].m->frame[1].data, row, 2);
+        half_nearest(values, &expected, 1);
+        ck_assert(row[0] == expected && row[1] == expected);
+    }
+    uint64_t unknown = pull_as(&r, WIRE_VALUES + VALUES_BF16 + 1, key);
+    ck_assert_int_eq(rig_status(&r, unknown), SHOAL_E_VERSION);
     rig_free(&r);
 }
 END_TEST
@@ -1481,6 +1519,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         push_is_seen_by_the_pull_behind_it,
+        rows_travel_as_the_puller_takes_them,
         push_sent_again_is_skipped,
         push_past_a_gap_is_refused_with_the_mark,
         wrong_pushes_are_refused_each_with_its_reason,

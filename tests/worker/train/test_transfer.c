@@ -293,6 +293,19 @@ START_TEST(pull_answered_by_another_number_of_rows_is_refused)
 }
 END_TEST
 
+/* A shard tells of which values its rows are: of the table's, of those asked for, or fp32. */
+START_TEST(pull_takes_rows_of_any_values)
+{
+    open_with(pulled_so);
+    pull_so(1, script.schema[0].width);
+    pulled[0].values = (uint32_t)_i;
+    start(false);
+    script_run_ms(10);
+    ck_assert_int_eq(refused, 0);
+    ck_assert_uint_eq(done, 1);
+}
+END_TEST
+
 /* Only the transfer's own parts count, not those of the transfer before. */
 START_TEST(pull_was_held_as_long_as_its_slowest_part)
 {
@@ -342,6 +355,7 @@ int main(void)
     tcase_add_test(c, push_is_refused_for_its_values_once);
     tcase_add_test(c, push_names_the_map_that_it_goes_by);
     tcase_add_loop_test(c, pull_answered_by_another_number_of_rows_is_refused, 0, 3);
+    tcase_add_loop_test(c, pull_takes_rows_of_any_values, 0, 3);
     tcase_add_loop_test(c, pull_was_held_as_long_as_its_slowest_part, 0, 2);
     tcase_add_test(c, pull_counts_how_stale_its_rows_are);
     return suite_main(s);

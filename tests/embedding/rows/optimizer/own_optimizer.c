@@ -17,7 +17,7 @@ ISA_INLINE void momentum_body(float *restrict row, const float *restrict g,
 {
     const float lr = p->lr, beta = p->beta1;
 #define BLOCK(at, n) momentum_block(row + (at), row + width + (at), g + (at), lr, beta, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 

@@ -1,7 +1,7 @@
 /* test_optimizer.c: each optimizer against its paper in double precision, and the same bits at
  * every vector level. */
-#include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/optimizer/optimizer.h"
+#include "proto/base/isa.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* half.c: opens and closes rows of 16-bit weights, compiled once for each vector level, for any
+/* half_row.c: opens and closes rows of 16-bit weights, compiled once for each vector level, for any
  * width and for 16; and functions that need no speed. */
-#include "embedding/rows/half.h"
+#include "embedding/rows/half_row.h"
 
 #include "proto/base/assert.h"
 
@@ -12,7 +12,7 @@ ISA_INLINE void copy_block(float *restrict to, const float *restrict from, const
 ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, const uint32_t count)
 {
 #define BLOCK(at, n) copy_block(to + (at), from + (at), n)
-    OPT_BLOCKS(count, BLOCK);
+    ISA_BLOCKS(count, BLOCK);
 #undef BLOCK
 }
 
@@ -56,7 +56,7 @@ ISA_INLINE void close_body(const uint32_t kind, float *restrict row, const float
 {
     uint16_t *weights = (uint16_t *)(void *)row;
 #define BLOCK(at, n) round_block(kind, weights, wide, draw, at, n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
     if (width % 2 != 0)
         weights[width] = 0;
@@ -104,51 +104,12 @@ struct half half_of(enum value_kind kind, enum isa isa, uint32_t width)
 
 /* ---- to the nearest ---- */
 
-static uint16_t nearest(enum value_kind kind, float x)
-{
-    const uint32_t bits = half_bits(x), rest = bits & 0x7fffffffu;
-    if (kind == VALUES_BF16)
-        return (uint16_t)half_to_bf16(x, 0x7fffu + (rest >> 16 & 1));
-    /* when added to 1/2, floats have steps of 2^-24, as fp16 has here */
-    if (rest < HALF_FP16_USUAL)
-        return (uint16_t)((bits >> 16 & 0x8000u) |
-                          (half_bits(half_float(rest) + 0.5f) - half_bits(0.5f)));
-    return (uint16_t)half_to_fp16(x, (0xfffu + (rest >> 13 & 1)) << 3);
-}
-
 void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
                         uint32_t state)
 {
     uint16_t *weights = (uint16_t *)(void *)row;
-    for (uint32_t i = 0; i < width; i++)
-        weights[i] = nearest(kind, wide[i]);
+    half_narrow(kind, wide, weights, width);
     if (width % 2 != 0)
         weights[width] = 0;
     memcpy(row + (width + 1) / 2, wide + width, state * sizeof *row);
-}
-
-void half_widen(enum value_kind kind, const void *from, float *to, uint32_t count)
-{
-    if (kind == VALUES_FP32)
-        memcpy(to, from, count * sizeof *to);
-    else
-        half_widen_base(kind, from, to, count);
-}
-
-void half_nearest(enum value_kind kind, float *weights, uint32_t count)
-{
-    for (uint32_t i = 0; kind != VALUES_FP32 && i < count; i++) {
-        uint16_t h = nearest(kind, weights[i]);
-        half_widen(kind, &h, &weights[i], 1);
-    }
-}
-
-float half_bound(enum value_kind kind, float x)
-{
-    SHOAL_ASSERT(x >= 0);
-    if (kind == VALUES_FP32)
-        return x;
-    uint16_t h = (uint16_t)(kind == VALUES_BF16 ? half_to_bf16(x, 0) : half_to_fp16(x, 0));
-    half_widen(kind, &h, &x, 1);
-    return x;
 }

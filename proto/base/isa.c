@@ -1,10 +1,11 @@
 /* isa.c: asks the processor which vector instructions it has. */
-#include "embedding/rows/optimizer/isa.h"
+#include "proto/base/isa.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
 #include "proto/base/x86.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #ifdef SHOAL_X86
@@ -38,10 +39,17 @@ static enum isa isa_of_processor(void)
 #endif
 }
 
+/* The processor is asked once: the instruction that asks is slow, and a virtual machine's host
+ * answers it. */
 enum isa isa_best(void)
 {
-    enum isa have = isa_of_processor();
-    return MIN(have, limit);
+    static atomic_int known = ISA_COUNT;
+    int have = atomic_load_explicit(&known, memory_order_relaxed);
+    if (have == ISA_COUNT) {
+        have = (int)isa_of_processor();
+        atomic_store_explicit(&known, have, memory_order_relaxed);
+    }
+    return MIN((enum isa)have, limit);
 }
 
 void isa_limit(enum isa at_most)

@@ -1,27 +1,12 @@
-/* half.h: weights of 16 bits (schema.values fp16 or bf16) and the fp32 form used in computations.
+/* half.h: weights of 16 bits (schema.values fp16 or bf16): widening, which is exact, and the nearest
+ * value, ties to even, always finite: a number beyond the largest one becomes the largest one.
+ * Tables store rows so (embedding/rows/half_row.h), and rows and gradients travel so.
  *
- * Widening is exact. There are two ways back, both always to a finite value: a number beyond the
- * largest one becomes the largest one.
- *  - To the nearest, ties to even: initial values, and rows that come from a table of other values.
- *  - Stochastically, after a push: up or down by chance, so that the mean is the exact value. To
- *    the nearest, an update below half a step would be lost at each push, and training would stop
- *    (Gupta and others 2015, Deep Learning with Limited Numerical Precision; for embedding tables
- *    Zhang and others 2022). The probability of the upper neighbour is the value's distance to the
- *    lower one in steps: random bits are added below the cut, then the cut is made. That is exact
- *    for bf16 and for fp16 from 2^-14 on; below, where fp16 has steps of 2^-24, probabilities have
- *    16 bits.
- *
- * Random bits are a function of a row's draw and the element's place alone, 16 of them for each
- * element. A row's draw is a function of (table seed, lane, batch, key): replay rounds in the same
- * way, and so does every vector level, because the bodies are integer arithmetic. Functions are
- * pure; thread: any. */
-#ifndef EMBEDDING_ROWS_HALF_H
-#define EMBEDDING_ROWS_HALF_H
+ * Functions are pure, and every vector level gives the same bits. Thread: any. */
+#ifndef PROTO_JOB_HALF_H
+#define PROTO_JOB_HALF_H
 
-#include "embedding/rows/optimizer/isa.h"
-#include "embedding/rows/optimizer/optimizer.h"
-#include "proto/base/hash.h"
-#include "proto/base/rng.h"
+#include "proto/base/isa.h"
 #include "proto/base/x86.h"
 #include "proto/job/schema.h"
 
@@ -32,40 +17,19 @@
 #include <immintrin.h>
 #endif
 
-/* ---- converts a stored row of 16-bit weights to an fp32 row, and back ---- */
-
-/* `row`: weights of 16 bits (width), padded to 4 bytes, then `state` floats; `wide`: weights f32
- * (width), then the same state. */
-struct half {
-    void (*open)(const float *restrict row, float *restrict wide, uint32_t width, uint32_t state);
-    /* Rounds stochastically; the padding becomes 0. */
-    void (*close)(float *restrict row, const float *restrict wide, uint32_t width, uint32_t state,
-                  uint64_t draw);
-};
-/* kind: not VALUES_FP32. */
-struct half half_of(enum value_kind kind, enum isa isa, uint32_t width);
-/* close, but to the nearest. */
-void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
-                        uint32_t state);
-
-/* The draws of one push, and that of a row. */
-static inline uint64_t half_draws(uint64_t seed, uint32_t lane, uint64_t batch)
-{
-    return rng_of(seed, batch, lane).state;
-}
-static inline uint64_t half_draw(uint64_t draws, uint64_t mixed)
-{
-    return draws ^ mixed;
-}
-
-/* ---- weights alone ---- */
-
-/* (count) each; `from`: stored weights of this kind. */
+/* (count) each; `from`: values of this kind. */
 void half_widen(enum value_kind kind, const void *from, float *to, uint32_t count);
+/* (count) each; `to`: the nearest values of this kind. */
+void half_narrow(enum value_kind kind, const float *from, void *to, uint32_t count);
 /* In place: each weight becomes the nearest that can be stored; nothing happens for VALUES_FP32. */
 void half_nearest(enum value_kind kind, float *weights, uint32_t count);
 /* The largest storable value that is not above x, x >= 0: a bound that rounding keeps. */
 float half_bound(enum value_kind kind, float x);
+/* Bytes of a value. */
+static inline uint32_t half_bytes(enum value_kind kind)
+{
+    return kind == VALUES_FP32 ? sizeof(float) : sizeof(uint16_t);
+}
 
 /* ---- one value, for the loops ---- */
 
@@ -129,7 +93,22 @@ ISA_INLINE uint32_t half_to_fp16(float x, uint32_t random)
            half_least((int32_t)rest < (int32_t)HALF_FP16_USUAL ? tiny : usual, HALF_FP16_MOST);
 }
 
-/* ---- widening for the walk of pulls: one function for each vector level ---- */
+/* The nearest value; ties to even. Without a branch. */
+ISA_INLINE uint32_t half_nearest_bf16(float x)
+{
+    return half_to_bf16(x, 0x7fffu + (half_bits(x) >> 16 & 1));
+}
+/* When added to 1/2, floats have steps of 2^-24, as fp16 has below 2^-14. */
+ISA_INLINE uint32_t half_nearest_fp16(float x)
+{
+    const uint32_t bits = half_bits(x), rest = bits & 0x7fffffffu;
+    const uint32_t tiny =
+        (bits >> 16 & 0x8000u) | (half_bits(half_float(rest) + 0.5f) - half_bits(0.5f));
+    const uint32_t usual = half_to_fp16(x, (0xfffu + (rest >> 13 & 1)) << 3);
+    return rest < HALF_FP16_USUAL ? tiny : usual;
+}
+
+/* ---- many values: one function for each vector level ---- */
 
 ISA_INLINE void half_widen_block(const uint32_t kind, const uint16_t *restrict from,
                                  float *restrict to, const uint32_t n)
@@ -138,11 +117,27 @@ ISA_INLINE void half_widen_block(const uint32_t kind, const uint16_t *restrict f
         to[i] = kind == VALUES_BF16 ? half_from_bf16(from[i]) : half_from_fp16(from[i]);
 }
 
+ISA_INLINE void half_narrow_block(const uint32_t kind, const float *restrict from,
+                                  uint16_t *restrict to, const uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = (uint16_t)(kind == VALUES_BF16 ? half_nearest_bf16(from[i])
+                                               : half_nearest_fp16(from[i]));
+}
+
 ISA_INLINE void half_widen_base(const uint32_t kind, const uint16_t *restrict from,
                                 float *restrict to, const uint32_t width)
 {
 #define BLOCK(at, n) half_widen_block(kind, from + (at), to + (at), n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
+#undef BLOCK
+}
+
+ISA_INLINE void half_narrow_base(const uint32_t kind, const float *restrict from,
+                                 uint16_t *restrict to, const uint32_t width)
+{
+#define BLOCK(at, n) half_narrow_block(kind, from + (at), to + (at), n)
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 
@@ -176,7 +171,7 @@ ISA_TARGET_AVX2 ISA_INLINE void half_widen_avx2(const uint32_t kind, const uint1
                                                 float *restrict to, const uint32_t width)
 {
 #define BLOCK(at, n) half_widen_eight(kind, from + (at), to + (at), n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 ISA_TARGET_AVX512 ISA_INLINE void half_widen_avx512(const uint32_t kind,
@@ -184,12 +179,43 @@ ISA_TARGET_AVX512 ISA_INLINE void half_widen_avx512(const uint32_t kind,
                                                     float *restrict to, const uint32_t width)
 {
 #define BLOCK(at, n) half_widen_sixteen(kind, from + (at), to + (at), n)
-    OPT_BLOCKS(width, BLOCK);
+    ISA_BLOCKS(width, BLOCK);
+#undef BLOCK
+}
+/* The processor rounds to the nearest, too, but makes what is too large infinite. */
+ISA_TARGET_AVX2 ISA_INLINE void half_narrow_eight(const uint32_t kind, const float *restrict from,
+                                                  uint16_t *restrict to, const uint32_t n)
+{
+    const __m256 most = _mm256_set1_ps(65504.0f), least = _mm256_set1_ps(-65504.0f);
+    if (kind == VALUES_FP16 && n % 8 == 0)
+        for (uint32_t i = 0; i < n; i += 8) {
+            const __m256 x = _mm256_max_ps(_mm256_min_ps(_mm256_loadu_ps(from + i), most), least);
+            _mm_storeu_si128((__m128i *)(void *)(to + i),
+                             _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        }
+    else
+        half_narrow_block(kind, from, to, n);
+}
+ISA_TARGET_AVX2 ISA_INLINE void half_narrow_avx2(const uint32_t kind, const float *restrict from,
+                                                 uint16_t *restrict to, const uint32_t width)
+{
+#define BLOCK(at, n) half_narrow_eight(kind, from + (at), to + (at), n)
+    ISA_BLOCKS(width, BLOCK);
+#undef BLOCK
+}
+ISA_TARGET_AVX512 ISA_INLINE void half_narrow_avx512(const uint32_t kind,
+                                                     const float *restrict from,
+                                                     uint16_t *restrict to, const uint32_t width)
+{
+#define BLOCK(at, n) half_narrow_eight(kind, from + (at), to + (at), n)
+    ISA_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
 #else
 #define half_widen_avx2 half_widen_base
 #define half_widen_avx512 half_widen_base
+#define half_narrow_avx2 half_narrow_base
+#define half_narrow_avx512 half_narrow_base
 #endif
 
 #endif
