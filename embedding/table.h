@@ -118,6 +118,10 @@ struct push_args {
      * do */
     const uint8_t *take;
 };
+/* Gradients of a push at a width of packed.h as floats (count, schema_push_floats): `gradients`
+ * itself at width 0, else in the table's own memory, until the next call. NOMEM. */
+int table_gradients(struct table *t, uint32_t width, const void *gradients, size_t count,
+                    const float **out);
 /* Applies gradients (count, schema_push_floats) to the rows of keys (count), in order. Before that
  * the tablets that take the push age if it moves their clocks far enough; after it tablets that are
  * too full drop rows. Deterministic: the result depends only on rows, schema and arguments, bit for

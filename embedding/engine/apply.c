@@ -7,6 +7,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
+#include "proto/job/packed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -128,7 +129,10 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
     SHOAL_ASSERT(plan->uneven == (plan->steps != NULL));
     if (dirty)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
-    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
+    const float *gradients;
+    int rc = table_gradients(t->table, r->width, r->gradients, r->key_count, &gradients);
+    if (rc == 0)
+        rc = table_push(t->table, r->keys, gradients, r->key_count, &args);
     apply_plan_free(plan);
     return rc;
 }
@@ -150,7 +154,7 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
     uint32_t gap;
     SHOAL_ASSERT(!a->live);
     if (t == NULL || a->base[h->table] == NULL ||
-        record_to_push(h, payload, schema_push_floats(table_schema_of(t->table)), &p) != 0 ||
+        record_to_push(h, payload, packed_bytes(table_schema_of(t->table), h->width), &p) != 0 ||
         p.key_count > LIMIT_KEYS || p.tablet_first >= t->scope.tablets ||
         p.tablet_count > t->scope.tablets - p.tablet_first)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table",

@@ -9,6 +9,7 @@
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/job/packed.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -54,7 +55,7 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
 
 static uint64_t body_bytes(const struct table_schema *s, const struct push_record *r)
 {
-    return (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
+    return (uint64_t)r->key_count * (sizeof(uint64_t) + packed_bytes(s, r->width));
 }
 
 /* The setting of the server that limits its segments (engine.c). */
@@ -71,18 +72,23 @@ static const char *segment_bound(const struct engine *g)
     return "disk, of which it is a sixteenth of the shard's part";
 }
 
-/* The push fits a segment, every gradient is valid, clicks do not exceed shows. */
-static int check_body(const struct engine *g, const struct table_schema *s,
-                      const struct push_record *r, struct err *e)
+/* The push fits a segment, every gradient is valid, clicks do not exceed shows. *gradients: the
+ * opened ones. */
+static int check_body(const struct engine *g, const struct push_record *r,
+                      const struct engine_table *t, const float **gradients, struct err *e)
 {
+    const struct table_schema *s = table_schema_of(t->table);
     if (g->journal != NULL && body_bytes(s, r) > journal_payload_max(g->journal))
         return err_set(e, SHOAL_E_TOO_BIG,
                        "a push of %" PRIu64
                        " bytes does not fit a journal segment of %u: raise %s, and restart the "
                        "server",
                        body_bytes(s, r), g->segment_bytes, segment_bound(g));
-    int rc = guard_check(g->guard, s, r, e);
-    if (rc == 0 && !table_stats_ok(s, r->gradients, r->key_count))
+    int rc = table_gradients(t->table, r->width, r->gradients, r->key_count, gradients);
+    if (rc != 0)
+        return err_set(e, rc, "no memory for the gradients of %u keys", r->key_count);
+    rc = guard_check(g->guard, s, r, *gradients, e);
+    if (rc == 0 && !table_stats_ok(s, *gradients, r->key_count))
         rc = err_set(e, SHOAL_E_MALFORMED,
                      "lane %u batch %" PRIu64
                      " for table %s: a key's clicks are not within 0 and its shows",
@@ -92,10 +98,10 @@ static int check_body(const struct engine *g, const struct table_schema *s,
 
 /* Checks what would change rows: every key is in a covered tablet, every gradient is valid. */
 static int check_content(const struct engine *g, const struct push_record *r,
-                         const struct engine_table *t, struct err *e)
+                         const struct engine_table *t, const float **gradients, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t->table);
-    int rc = check_body(g, s, r, e);
+    int rc = check_body(g, r, t, gradients, e);
     if (rc != 0)
         return rc;
     if (r->tablet_count < t->scope.tablets) {
@@ -143,7 +149,7 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
         g->sequence++;
         return 0;
     }
-    record_of_push(r, schema_push_floats(table_schema_of(t->table)),
+    record_of_push(r, packed_bytes(table_schema_of(t->table), r->width),
                    run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
     int rc = 0;
@@ -162,11 +168,12 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
 int engine_check_body(struct engine *g, const struct push_record *r, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, r->table);
+    const float *gradients;
 
     if (t == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
 
-    return check_body(g, table_schema_of(t->table), r, e);
+    return check_body(g, r, t, &gradients, e);
 }
 
 static const char *table_name(void *context, uint32_t table)
@@ -241,14 +248,15 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
                        r->lane, plan->mark, r->table, r->from);
     if (plan->applied == 0)
         return 0;
-    rc = check_content(g, r, t, e);
+    const float *gradients = NULL;
+    rc = check_content(g, r, t, &gradients, e);
     if (rc == 0)
         rc = check_room(g, r, t, e);
     if (rc == 0)
         rc = take_push(g, r, run, t, plan, e);
     if (rc != 0)
         return rc;
-    guard_count_clipped(g->guard, table_schema_of(t->table), r);
+    guard_count_clipped(g->guard, table_schema_of(t->table), r, gradients);
     return 0;
 }
 

@@ -19,6 +19,7 @@
 #include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
+#include "proto/job/packed.h"
 
 #include <inttypes.h>
 
@@ -77,7 +78,8 @@ static int read_push(const struct engine *g, const struct record_header *h, cons
     const struct table *t = NULL;
     if (h->table < LIMIT_TABLES)
         t = g->table[h->table].table;
-    if (t == NULL || record_to_push(h, payload, schema_push_floats(table_schema_of(t)), out) != 0)
+    if (t == NULL ||
+        record_to_push(h, payload, packed_bytes(table_schema_of(t), h->width), out) != 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "record %" PRIu64 " of the leader is a push that fits no table here",
                        h->sequence);

@@ -132,7 +132,7 @@ static bool seen_before(struct guard *g, const struct push_record *r)
 }
 
 static void count_refused(struct guard *g, const struct table_schema *s,
-                          const struct push_record *r)
+                          const struct push_record *r, const float *gradients)
 {
     uint32_t floats = schema_push_floats(s);
     struct gradient_fault f;
@@ -141,21 +141,21 @@ static void count_refused(struct guard *g, const struct table_schema *s,
     g->pushes++;
     worker_of(g, r->worker)->refused++;
     for (uint32_t k = 0; k < r->key_count; k++)
-        if (gradient_fault_find(s, r->gradients + (size_t)k * floats, 1, &f)) {
+        if (gradient_fault_find(s, gradients + (size_t)k * floats, 1, &f)) {
             field_of(g, s->table, key_field(r->keys[k]))->refused++;
             g->rows.refused++;
         }
     SHOAL_ASSERT(g->rows.refused > before); /* a row was the reason */
 }
 
-void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r)
+void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r,
+                         const float *gradients)
 {
     uint32_t floats = schema_push_floats(s);
     if (s->rules.norm_max <= 0 || s->rules.norm_refuse != 0)
         return;
     for (uint32_t k = 0; k < r->key_count; k++) {
-        if (gradient_norm(r->gradients + (size_t)k * floats, s->width) <=
-                (double)s->rules.norm_max ||
+        if (gradient_norm(gradients + (size_t)k * floats, s->width) <= (double)s->rules.norm_max ||
             !run_turn(g, r->run))
             continue;
         field_of(g, s->table, key_field(r->keys[k]))->clipped++;
@@ -338,18 +338,18 @@ static void refusal_keep(struct guard *g, const struct table_schema *s, const st
 }
 
 int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
-                struct err *e)
+                const float *gradients, struct err *e)
 {
     bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
     struct gradient_fault f;
     char value[32], norm_text[64] = "";
-    if (!norm && table_gradients_ok(r->gradients, (size_t)r->key_count * schema_push_floats(s)))
+    if (!norm && table_gradients_ok(gradients, (size_t)r->key_count * schema_push_floats(s)))
         return 0;
-    if (!gradient_fault_find(s, r->gradients, r->key_count, &f))
+    if (!gradient_fault_find(s, gradients, r->key_count, &f))
         return 0;
     SHOAL_ASSERT(f.key < r->key_count && f.rows > 0 && f.rows <= r->key_count);
     if (run_turn(g, r->run) && !seen_before(g, r)) {
-        count_refused(g, s, r);
+        count_refused(g, s, r, gradients);
         refusal_keep(g, s, r, &f);
     }
     value_text(f.value, value);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/job/packed.h"
 
 #include <string.h>
 
@@ -101,7 +102,7 @@ static bool split_payload(const struct record_header *h, const void *at, struct 
 bool record_known(const struct record_header *h)
 {
     return h->kind >= RECORD_PUSH && h->kind < RECORD_KINDS && h->clock == 0 && h->age == 0 &&
-           h->width == 0;
+           (h->width == 0 || (h->kind == RECORD_PUSH && packed_known(h->width)));
 }
 
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
@@ -130,10 +131,10 @@ void record_reseal(void *at)
     memcpy(at, &h, record_head_bytes(&h));
 }
 
-void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
+void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t flags,
                     struct record_header *h, struct record_payload *payload)
 {
-    SHOAL_ASSERT(flags <= UINT16_MAX && width > 0);
+    SHOAL_ASSERT(flags <= UINT16_MAX && key_bytes > 0);
     *h = (struct record_header){
         .kind = RECORD_PUSH,
         .flags = (uint16_t)flags,
@@ -148,17 +149,18 @@ void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
         .lr_scale = r->lr_scale,
         .key_count = r->key_count,
         .event_time = r->event_time,
+        .width = r->width,
     };
     payload->piece[0] = r->keys;
     payload->bytes[0] = (size_t)r->key_count * sizeof(uint64_t);
     payload->piece[1] = r->gradients;
-    payload->bytes[1] = (size_t)r->key_count * width * sizeof(float);
+    payload->bytes[1] = (size_t)r->key_count * key_bytes;
 }
 
-int record_to_push(const struct record_header *h, const void *payload, uint32_t width,
+int record_to_push(const struct record_header *h, const void *payload, uint32_t key_bytes,
                    struct push_record *r)
 {
-    uint64_t per_key = sizeof(uint64_t) + (uint64_t)width * sizeof(float);
+    uint64_t per_key = sizeof(uint64_t) + (uint64_t)key_bytes;
     if (h->kind != RECORD_PUSH || h->payload_bytes != h->key_count * per_key)
         return SHOAL_E_MALFORMED;
     *r = (struct push_record){
@@ -173,9 +175,9 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
         .lr_scale = h->lr_scale,
         .key_count = h->key_count,
         .event_time = h->event_time,
+        .width = h->width,
         .keys = payload,
-        .gradients = (const float *)(const void *)((const char *)payload +
-                                                   (size_t)h->key_count * sizeof(uint64_t)),
+        .gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t),
     };
     return 0;
 }

@@ -46,10 +46,11 @@ struct push_record {
     uint32_t lane, table, tablet_first, tablet_count; /* numbers within the table */
     float lr_scale;
     uint32_t key_count;
-    uint32_t event_time;    /* seconds since 1970; 0: unknown */
-    uint64_t worker, task;  /* origin of the push, for the quarantine only; not in the journal */
-    const uint64_t *keys;   /* (key_count) */
-    const float *gradients; /* (key_count, schema_push_floats) */
+    uint32_t event_time;   /* seconds since 1970; 0: unknown */
+    uint64_t worker, task; /* origin of the push, for the quarantine only; not in the journal */
+    uint32_t width;        /* of a gradient, enum packed_width */
+    const uint64_t *keys;  /* (key_count) */
+    const void *gradients; /* (key_count) of packed_bytes */
 };
 
 #define RECORD_MAGIC 0x324f4853u       /* "SHO2" */
@@ -71,10 +72,11 @@ struct record_header {
     uint32_t key_count;
     uint32_t payload_bytes;
     uint32_t event_time; /* push: seconds since 1970; else 0 */
-    /* Of a push. No release sets these yet: a record where one is not 0 is refused (VERSION). */
+    /* Of a push. No release sets clock and age yet: a record where one is not 0 is refused
+     * (VERSION), and so is an unknown width. */
     uint64_t clock; /* time step of the sender */
     uint32_t age;   /* age of the examples, in seconds */
-    uint32_t width; /* bits of a gradient; 0: 32 */
+    uint32_t width; /* enum packed_width */
 };
 _Static_assert(sizeof(struct record_header) == 120, "record_header is a disk format");
 
@@ -198,11 +200,11 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
 /* Seals the record at `at` again after its payload was changed in place. */
 void record_reseal(void *at);
 
-/* Converts a push to a header and back. width: floats of a key (schema_push_floats). MALFORMED: the
- * payload's size does not match the key count. */
-void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
+/* Converts a push to a header and back. key_bytes: of a key's gradient (packed_bytes). MALFORMED:
+ * the payload's size does not match the key count. */
+void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t flags,
                     struct record_header *h, struct record_payload *payload);
-int record_to_push(const struct record_header *h, const void *payload, uint32_t width,
+int record_to_push(const struct record_header *h, const void *payload, uint32_t key_bytes,
                    struct push_record *r);
 
 #endif

@@ -18,34 +18,11 @@ ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, cons
 
 /* ---- stochastic rounding ---- */
 
-#define RANDOM_STEP 0x9e3779b97f4a7c15ULL /* splitmix64's increment (rng.h) */
-
-/* 16 bits for each of n elements from `at` on: four from each number of splitmix64, the lowest
- * first. Four numbers are one vector, so that a vector that was stored whole is loaded whole. */
-ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at,
-                             const uint32_t n)
-{
-    typedef uint64_t four __attribute__((vector_size(32)));
-    if (n == 16) {
-        const four step = {RANDOM_STEP, 2 * RANDOM_STEP, 3 * RANDOM_STEP, 4 * RANDOM_STEP};
-        /* clang adds no other type to a vector */
-        four z = step + (uint64_t)(draw + at / 4 * RANDOM_STEP);
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL; /* rng_mix */
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-        z = z ^ (z >> 31);
-        memcpy(random, &z, sizeof z);
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        random[i] =
-            (uint16_t)(rng_mix(draw + ((at + i) / 4 + 1) * RANDOM_STEP) >> (at + i) % 4 * 16);
-}
-
 ISA_INLINE void round_block(const uint32_t kind, uint16_t *restrict to, const float *restrict from,
                             uint64_t draw, const uint32_t at, const uint32_t n)
 {
-    uint16_t random[16];
-    random_block(random, draw, at, n);
+    uint16_t random[HALF_RANDOMS];
+    half_random_block(random, draw, at, n);
     for (uint32_t i = 0; i < n; i++)
         to[at + i] = (uint16_t)(kind == VALUES_BF16 ? half_to_bf16(from[at + i], random[i])
                                                     : half_to_fp16(from[at + i], random[i]));

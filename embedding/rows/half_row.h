@@ -38,14 +38,4 @@ struct half half_of(enum value_kind kind, enum isa isa, uint32_t width);
 void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
                         uint32_t state);
 
-/* The draws of one push, and that of a row. */
-static inline uint64_t half_draws(uint64_t seed, uint32_t lane, uint64_t batch)
-{
-    return rng_of(seed, batch, lane).state;
-}
-static inline uint64_t half_draw(uint64_t draws, uint64_t mixed)
-{
-    return draws ^ mixed;
-}
-
 #endif

@@ -7,7 +7,9 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/limits.h"
+#include "proto/job/packed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int table_undo_begin(struct table *t, uint32_t number, uint64_t clock, uint32_t from)
@@ -95,6 +97,26 @@ void table_undo_drop(struct table *t, uint64_t run)
 #define WALK_MATCH walk_match_avx512
 #define WALK_NAME(x) x##_avx512
 #include "embedding/rows/push_walk.h"
+
+int table_gradients(struct table *t, uint32_t width, const void *gradients, size_t count,
+                    const float **out)
+{
+    const size_t floats = count * t->push_floats;
+    *out = gradients;
+    if (width == PACKED_NOT || count == 0)
+        return 0;
+    if (floats > t->opened_floats) {
+        float *more = aligned_alloc(64, (floats * sizeof *more + 63) / 64 * 64);
+        if (more == NULL)
+            return SHOAL_E_NOMEM;
+        free(t->opened);
+        t->opened = more;
+        t->opened_floats = floats;
+    }
+    packed_open(&t->schema, width, gradients, t->opened, count);
+    *out = t->opened;
+    return 0;
+}
 
 int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
                const struct push_args *args)

@@ -6,7 +6,9 @@
 #ifndef PROTO_JOB_HALF_H
 #define PROTO_JOB_HALF_H
 
+#include "proto/base/hash.h"
 #include "proto/base/isa.h"
+#include "proto/base/rng.h"
 #include "proto/base/x86.h"
 #include "proto/job/schema.h"
 
@@ -29,6 +31,43 @@ float half_bound(enum value_kind kind, float x);
 static inline uint32_t half_bytes(enum value_kind kind)
 {
     return kind == VALUES_FP32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* ---- chances, for rounding up or down so that the mean is the exact value ---- */
+
+/* The draws of one push, and that of a row. */
+static inline uint64_t half_draws(uint64_t seed, uint32_t lane, uint64_t batch)
+{
+    return rng_of(seed, batch, lane).state;
+}
+static inline uint64_t half_draw(uint64_t draws, uint64_t mixed)
+{
+    return draws ^ mixed;
+}
+
+#define HALF_RANDOMS 16u
+#define HALF_RANDOM_STEP 0x9e3779b97f4a7c15ULL /* splitmix64's increment (rng.h) */
+
+/* 16 bits for each of n elements from `at` on: four from each number of splitmix64, the lowest
+ * first. Four numbers are one vector, so that a vector that was stored whole is loaded whole. */
+ISA_INLINE void half_random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at,
+                                  const uint32_t n)
+{
+    typedef uint64_t four __attribute__((vector_size(32)));
+    if (n == 16) {
+        const four step = {HALF_RANDOM_STEP, 2 * HALF_RANDOM_STEP, 3 * HALF_RANDOM_STEP,
+                           4 * HALF_RANDOM_STEP};
+        /* clang adds no other type to a vector */
+        four z = step + (uint64_t)(draw + at / 4 * HALF_RANDOM_STEP);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL; /* rng_mix */
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+        z = z ^ (z >> 31);
+        memcpy(random, &z, sizeof z);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        random[i] =
+            (uint16_t)(rng_mix(draw + ((at + i) / 4 + 1) * HALF_RANDOM_STEP) >> (at + i) % 4 * 16);
 }
 
 /* ---- one value, for the loops ---- */

@@ -145,6 +145,7 @@ const char *job_durability_name(enum durability d)
 
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
+    static const enum packed_width packed[] = {PACKED_NOT, PACKED_BF16, PACKED_INT8};
     char where[CONFIG_WHERE];
     j->train.batch = (uint32_t)config_int(c, "train.batch");
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
@@ -181,6 +182,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->net.drop = config_float(c, "net.drop");
     j->net.resend_ms = (uint32_t)config_size(c, "net.resend");
     j->net.values = (enum value_kind)config_enum(c, "net.values");
+    j->net.gradients = packed[config_enum(c, "net.gradients")];
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)

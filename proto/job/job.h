@@ -13,6 +13,7 @@
 #include "proto/base/zone.h"
 #include "proto/job/format.h"
 #include "proto/job/legend.h"
+#include "proto/job/packed.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
@@ -333,8 +334,9 @@ struct job {
         /* share of replies that are lost on purpose, for tests; servers have this key in their own
          * file, too */
         double drop;
-        uint32_t resend_ms;     /* default 1000 */
-        enum value_kind values; /* of rows of fp32 tables on their way to a worker */
+        uint32_t resend_ms;          /* default 1000 */
+        enum value_kind values;      /* of rows of fp32 tables on their way to a worker */
+        enum packed_width gradients; /* of sparse tables */
     } net;
     struct {
         uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */

@@ -440,6 +440,9 @@ const struct config_key keys_job[] = {
     {"net.values", CONFIG_ENUM, 0, 0, "fp32|fp16|bf16", .fallback = "fp32",
      .text = "pulled rows of fp32 tables travel so, rounded to the nearest; those of 16-bit tables "
              "as they are stored"},
+    {"net.gradients", CONFIG_ENUM, 0, 0, "fp32|bf16|int8", .fallback = "fp32",
+     .text = "gradients of sparse tables travel and are journalled so, rounded by chance; int8 "
+             "with a scale for each row"},
     {"journal.max", CONFIG_SIZE, 1e6, 1e15, NULL, .fallback = "0",
      .otherwise = "max(1 GiB, bytes of the rows)", .text = "of all shards of a server",
      .unit = "bytes"},

@@ -67,13 +67,14 @@
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
  * the table; the batches in (from, to) had no keys for these tablets. frame 1: keys, u64
- * (key_count), unique, sorted by key_mix; frame 2: gradients, f32 (key_count, schema_push_floats:
- * the gradient, then with statistics the key's shows and clicks). A push of zero keys is a tick.
- * lr_scale multiplies the table's learning rate for this push. worker, task: the source of the
- * push, only for messages and the quarantine. event_time: seconds since 1970, the median of the
- * batch's examples; 0: not known. clock: time step of the sender; age: age of the examples, in
- * seconds; width: bits of a gradient, 0: 32. No release sets these three yet: a shard refuses a
- * push where one is not 0 (VERSION). traced: the shard notes its times (SPANS).
+ * (key_count), unique, sorted by key_mix; frame 2: gradients (key_count, packed_bytes), each with
+ * the key's shows and clicks behind it where the table has statistics (packed.h). A push of zero
+ * keys is a tick. lr_scale multiplies the table's learning rate for this push. worker, task: the
+ * source of the push, only for messages and the quarantine. event_time: seconds since 1970, the
+ * median of the batch's examples; 0: not known. width: enum packed_width. clock: time step of the
+ * sender; age: age of the examples, in seconds. No release sets these two yet: a shard refuses a
+ * push where one is not 0, or of an unknown width (VERSION). traced: the shard notes its times
+ * (SPANS).
  *
  * Reply: how many tablets applied it and skipped it, and the lowest mark of the covered tablets.
  * Status GAP: nothing was done, send on from `mark` + 1 (GAP fills in `mark` too). FENCED, OLD_RUN,

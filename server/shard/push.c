@@ -2,6 +2,7 @@
 #include "server/shard/push.h"
 
 #include "proto/base/assert.h"
+#include "proto/job/packed.h"
 #include "server/shard/push_group.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ static int check_led(struct shard *s, const struct table_schema *schema, uint32_
 static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
 {
     const struct table_schema *schema;
-    if (w->clock != 0 || w->age != 0 || w->width != 0)
+    if (w->clock != 0 || w->age != 0 || !packed_known(w->width))
         return err_set(e, SHOAL_E_VERSION,
                        "push of lane %u batch %" PRIu64 " has clock %" PRIu64
                        ", age %u and width %u, which shard %s does not know: upgrade this server",
@@ -32,7 +33,7 @@ static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
         return err_set(e, SHOAL_E_AGAIN,
                        "shard %s has come back and waits to hear who may push; send again",
                        s->name);
-    size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
+    size_t expected = (size_t)w->key_count * packed_bytes(schema, w->width);
     if (s->m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of lane %u batch %" PRIu64

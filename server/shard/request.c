@@ -130,6 +130,7 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
         .event_time = w->event_time,
         .worker = w->worker,
         .task = w->task,
+        .width = w->width,
         .keys = q->m->frame[1].data,
         .gradients = q->m->frame[2].data,
     };

@@ -61,12 +61,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((mode & 1) != 0)
         record_mend(copy, size);
     if (record_read(copy, size, 1, &h, &payload) == 0) {
-        for (uint32_t width = 1; width <= 17; width += 16)
-            if (record_to_push(&h, payload, width, &r) == 0 && r.key_count > 0) {
+        for (uint32_t bytes = 4; bytes <= 68; bytes += 64)
+            if (record_to_push(&h, payload, bytes, &r) == 0 && r.key_count > 0) {
                 volatile uint64_t last;
                 float weight;
                 memcpy((void *)(uintptr_t)&last, r.keys + r.key_count - 1, sizeof last);
-                memcpy(&weight, r.gradients + (size_t)r.key_count * width - 1, sizeof weight);
+                memcpy(&weight,
+                       (const char *)r.gradients + (size_t)r.key_count * bytes - sizeof weight,
+                       sizeof weight);
             }
         if (h.kind == RECORD_TABLE)
             (void)record_schema_read(payload, h.payload_bytes, &s, &e);

@@ -369,6 +369,7 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
         rows_gather(b->rows);
         if (l->base->job->train.mode == WIRE_BSP)
             rows_check(b->rows);
+        rows_pack(b->rows, l->base->job->net.gradients, l->task.lane, b->number);
     }
 }
 

@@ -253,6 +253,8 @@ int rows_reserve(struct rows *r, struct err *e)
                        "no memory for the rows of %u keys: use a smaller train.batch",
                        r->batch.key_count);
     r->planned = r->poisoned = false;
+    for (uint32_t t = 0; t < r->table_count; t++)
+        r->table[t].width = PACKED_NOT;
     return 0;
 }
 
@@ -355,6 +357,15 @@ void rows_check(struct rows *r)
     for (uint32_t t = 0; t < r->table_count && !r->poisoned; t++) {
         struct part whole = {.table = t, .key_count = r->table[t].key_count};
         r->poisoned = rows_part_refused(r, &whole);
+    }
+}
+
+void rows_pack(struct rows *r, enum packed_width width, uint32_t lane, uint64_t batch)
+{
+    for (uint32_t i = 0; i < r->sparse && !r->poisoned; i++) {
+        struct rows_table *t = &r->table[i];
+        t->width = packed_width(t->schema, width);
+        packed_close(t->schema, t->width, lane, batch, t->keys, t->gradients, t->key_count);
     }
 }
 
@@ -509,8 +520,8 @@ int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m
 int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
 {
     const struct rows_table *t = &r->table[p->table];
-    size_t floats = schema_push_floats(t->schema);
+    size_t bytes = packed_bytes(t->schema, t->width);
     SHOAL_ASSERT(p->key_first <= t->key_count && p->key_count <= t->key_count - p->key_first);
-    return frame_borrow(r, m, t->gradients + p->key_first * floats,
-                        p->key_count * floats * sizeof(float));
+    return frame_borrow(r, m, (const char *)t->gradients + p->key_first * bytes,
+                        p->key_count * bytes);
 }

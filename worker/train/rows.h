@@ -31,6 +31,7 @@
 
 #include "dense/model.h"
 #include "proto/base/msg.h"
+#include "proto/job/packed.h"
 #include "proto/metric/unseen.h"
 #include "worker/data/dataset.h"
 #include "worker/train/client.h"
@@ -56,6 +57,7 @@ struct rows_table {
     float *pulled; /* (pull_count, width); dense: flat, owned */
     /* (key_count, schema_push_floats): in key order, from rows_gather on; dense: owned */
     float *gradients;
+    uint32_t width;  /* of these, enum packed_width: set by rows_pack */
     float *flat;     /* owned; dense only: gradients in tensor order, as the model leaves them */
     size_t capacity; /* dense: rows of the arrays; 0: there are none */
     /* (pull_count): the keys to pull: all, or those that the cache lacks */
@@ -118,6 +120,9 @@ int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct er
 /* Finds gradients that a shard would refuse. After rows_gather, on the thread that computes the
  * batch. */
 void rows_check(struct rows *r);
+/* Packs the sparse tables' gradients in place (packed.h). After rows_check, on the same thread. A
+ * poisoned batch stays as it is: its parts are still to be checked. */
+void rows_pack(struct rows *r, enum packed_width width, uint32_t lane, uint64_t batch);
 /* True when a shard would refuse this part of a push. */
 bool rows_part_refused(const struct rows *r, const struct part *p);
 /* Pushes nothing of this batch but a tick. */

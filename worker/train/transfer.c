@@ -99,6 +99,7 @@ static struct msg *push_build(struct request *r)
                                   .task = t->name.task,
                                   .event_time = t->name.event_time,
                                   .traced = t->trace != NULL,
+                                  .width = t->rows->table[p->part.table].width};
     struct msg *m = wire_encode(&w);
     if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
                       rows_add_gradients(t->rows, &p->part, m) != 0)) {

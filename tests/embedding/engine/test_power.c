@@ -33,6 +33,7 @@
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
+#include "proto/job/packed.h"
 #include "tests/lib/disk.h"
 #include "tests/lib/embedding_rig.h"
 
@@ -183,7 +184,12 @@ static void push_make(const struct entry *o, struct push *p)
         p->gradients[i * floats + SHARD_WIDTH] = (float)(1 + rng_below(&r, 3));
         p->gradients[i * floats + SHARD_WIDTH + 1] = (float)rng_below(&r, 2);
     }
+    const struct table_schema of = {.width = SHARD_WIDTH, .seed = 1, .rules = {.stats = o->ages}};
+    const enum packed_width wish[] = {PACKED_NOT, PACKED_INT8, PACKED_BF16};
+    const enum packed_width width = packed_width(&of, wish[o->dice % 3]);
+    packed_close(&of, width, o->lane, o->to, p->keys, p->gradients, n);
     p->record = (struct push_record){.run = o->run,
+                                     .width = width,
                                      .generation = o->generation,
                                      .from = o->from,
                                      .to = o->to,

@@ -10,6 +10,7 @@
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "proto/job/packed.h"
 #include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/kill_step.h"
@@ -259,7 +260,11 @@ static void push_make(const struct plan *p, uint32_t i, struct push *out)
             out->gradients[k * floats + s->width + 1] = (float)rng_below(&r, 2);
         }
     }
+    const enum packed_width wish[] = {PACKED_NOT, PACKED_INT8, PACKED_BF16};
+    const enum packed_width width = packed_width(s, wish[(p->seed + i) % 3]);
+    packed_close(s, width, o->lane, o->to, out->keys, out->gradients, n);
     out->record = (struct push_record){.run = o->run,
+                                       .width = width,
                                        .generation = 1,
                                        .from = o->from,
                                        .to = o->to,

@@ -56,7 +56,7 @@ static void push(uint32_t lane, uint64_t to, uint32_t floats)
                             .event_time = 77,
                             .keys = keys,
                             .gradients = gradients};
-    record_of_push(&r, floats, 0, &h, &payload);
+    record_of_push(&r, floats * 4, 0, &h, &payload);
     ck_assert_int_eq(journal_append(j, &h, &payload, &e), 0);
     ck_assert_int_eq(journal_commit(j, &e), 0);
 }
@@ -169,12 +169,13 @@ START_TEST(wished_keys_are_blanked_and_others_stay)
     for (uint64_t to = 1; to <= 4; to++) {
         struct push_record p;
         ck_assert_int_eq(cursor_next(&c, &r, &e), 0); /* checks the record, too */
-        ck_assert_int_eq(record_to_push(r.head, r.payload, WIDTH + 2, &p), 0);
+        ck_assert_int_eq(record_to_push(r.head, r.payload, 4 * (WIDTH + 2), &p), 0);
+        const float *gradients = p.gradients;
         for (uint32_t i = 0; i < KEYS; i++) {
             bool stays = to == 1 || keys[i] == 6;
             ck_assert_uint_eq(p.keys[i], stays ? keys[i] : 0);
             for (uint32_t k = 0; k < WIDTH + 2; k++)
-                ck_assert((p.gradients[i * (WIDTH + 2) + k] != 0) == stays);
+                ck_assert((gradients[i * (WIDTH + 2) + k] != 0) == stays);
         }
     }
     ck_assert_int_eq(cursor_next(&c, &r, &e), SHOAL_E_END);

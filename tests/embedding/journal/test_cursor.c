@@ -217,7 +217,7 @@ START_TEST(heads_alone_read_keys_and_whole_records_when_asked)
     const uint64_t *read;
     void *payload;
     append(2);
-    record_of_push(&push, 1, 0, &h, &p);
+    record_of_push(&push, 4, 0, &h, &p);
     ck_assert_int_eq(journal_append(j, &h, &p, NULL), 0);
     ck_assert_int_eq(journal_commit(j, NULL), 0);
     append(1);

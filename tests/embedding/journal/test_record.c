@@ -35,7 +35,7 @@ static size_t lay_out(char *out, uint64_t segment)
     struct push_record r = push_of(keys, gradients);
     struct record_header h;
     struct record_payload payload;
-    record_of_push(&r, 2, 0, &h, &payload);
+    record_of_push(&r, 8, 0, &h, &payload);
     h.sequence = 9;
     h.segment = segment;
     record_seal(&h, &payload);
@@ -70,7 +70,7 @@ START_TEST(push_comes_back_as_it_was)
     ck_assert_uint_eq(record_length(&h), count);
     ck_assert(_i == 1 || record_bytes(h.payload_bytes) == count);
     ck_assert(h.clock == 0 && h.age == 0 && h.width == 0);
-    ck_assert_int_eq(record_to_push(&h, payload, 2, &r), 0);
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), 0);
     ck_assert_uint_eq(r.run, 5);
     ck_assert_uint_eq(r.generation, 2);
     ck_assert_uint_eq(r.from, 6);
@@ -81,8 +81,41 @@ START_TEST(push_comes_back_as_it_was)
     ck_assert_uint_eq(r.tablet_count, 8);
     ck_assert_float_eq(r.lr_scale, 0.5f);
     ck_assert_uint_eq(r.keys[2], 30);
-    ck_assert_float_eq(r.gradients[5], 6);
-    ck_assert_int_eq(record_to_push(&h, payload, 3, &r), SHOAL_E_MALFORMED);
+    ck_assert_float_eq(((const float *)r.gradients)[5], 6);
+    ck_assert_int_eq(record_to_push(&h, payload, 12, &r), SHOAL_E_MALFORMED);
+}
+END_TEST
+
+/* A push keeps the width of its gradients; one of a width that this release does not know is a later
+ * one's, and a control record has none. */
+START_TEST(widths_of_gradients_are_known_or_refused)
+{
+    static const struct {
+        uint32_t width;
+        uint16_t kind;
+        int status;
+    } cases[] = {{0, RECORD_PUSH, 0},
+                 {8, RECORD_PUSH, 0},
+                 {16, RECORD_PUSH, 0},
+                 {4, RECORD_PUSH, SHOAL_E_VERSION},
+                 {16, RECORD_FENCE, SHOAL_E_VERSION}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        _Alignas(8) char bytes[512];
+        struct record_header h;
+        const void *payload;
+        struct push_record r;
+        (void)lay_out(bytes, 1);
+        memcpy(&h, bytes, sizeof h);
+        h.width = cases[i].width;
+        h.kind = cases[i].kind;
+        memcpy(bytes, &h, sizeof h);
+        record_reseal(bytes);
+        ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), cases[i].status);
+        if (cases[i].status != 0)
+            continue;
+        ck_assert_int_eq(record_to_push(&h, payload, 8, &r), 0);
+        ck_assert_uint_eq(r.width, cases[i].width);
+    }
 }
 END_TEST
 
@@ -125,13 +158,13 @@ START_TEST(a_push_of_no_keys_comes_back)
     struct record_payload pieces;
     const void *payload;
     r.key_count = 0;
-    record_of_push(&r, 2, 0, &h, &pieces);
+    record_of_push(&r, 8, 0, &h, &pieces);
     h.sequence = 9;
     h.segment = 1;
     record_seal(&h, &pieces);
     memcpy(bytes, &h, sizeof h);
     ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
-    ck_assert_int_eq(record_to_push(&h, payload, 2, &r), 0);
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), 0);
     ck_assert(r.to == 7 && r.key_count == 0);
 }
 END_TEST
@@ -206,6 +239,7 @@ int main(void)
 {
     Suite *s = suite_create("record");
     TCase *t = tcase_create("record");
+    tcase_add_test(t, widths_of_gradients_are_known_or_refused);
     tcase_add_loop_test(t, push_comes_back_as_it_was, 0, 2);
     tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 4);
     tcase_add_test(t, a_push_of_no_keys_comes_back);

@@ -153,7 +153,7 @@ START_TEST(a_push_with_values_of_a_later_release_is_refused)
 {
     static const char *const text[] = {"has clock 5, age 0 and width 0, which shard",
                                        "has clock 0, age 5 and width 0, which shard",
-                                       "has clock 0, age 0 and width 16, which shard"};
+                                       "has clock 0, age 0 and width 4, which shard"};
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     uint64_t key = rig_key(3, 0);
@@ -167,7 +167,7 @@ START_TEST(a_push_with_values_of_a_later_release_is_refused)
                                       .key_count = 1,
                                       .clock = i == 0 ? 5 : 0,
                                       .age = i == 1 ? 5 : 0,
-                                      .width = i == 2 ? 16 : 0};
+                                      .width = i == 2 ? 4 : 0};
         float two[2] = {1, 1};
         uint64_t push = rig_send(&r, &w, 2, &key, 8, two, 8);
         uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
@@ -175,6 +175,48 @@ START_TEST(a_push_with_values_of_a_later_release_is_refused)
         ck_assert_int_eq(rig_status(&r, push), SHOAL_E_VERSION);
         ck_assert_ptr_nonnull(strstr(rig_reply(&r, push)->error, text[i]));
         ck_assert(rig_value(&r, pull) == 0);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* Gradients of 16 and 8 bits are applied as what they say; a wrong number of bytes is refused. */
+START_TEST(packed_pushes_are_applied)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t key = rig_key(3, 0);
+    const struct {
+        uint32_t width;
+        uint32_t bytes;
+        union {
+            uint16_t half[2];
+            struct {
+                float scale;
+                int8_t q[4];
+            } eight;
+        };
+    } sent[2] = {{16, 4, {.half = {0x3fc0, 0xbf80}}},                      /* 1.5, -1 */
+                 {8, 8, {.eight = {.scale = 0.25f, .q = {6, -4, 0, 0}}}}}; /* the same */
+    for (int i = 0; i < 2; i++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                      .generation = 1,
+                                      .from = (uint64_t)i,
+                                      .to = (uint64_t)i + 1,
+                                      .tablet_count = 16,
+                                      .lr_scale = 1,
+                                      .key_count = 1,
+                                      .width = sent[i].width};
+        uint64_t push = rig_send(&r, &w, 2, &key, 8, sent[i].half, sent[i].bytes);
+        w.id = r.next_id++;
+        uint64_t whole = rig_send(&r, &w, 2, &key, 8, sent[i].half, 12);
+        uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, push), 0);
+        ck_assert_int_eq(rig_status(&r, whole), SHOAL_E_MALFORMED);
+        ck_assert(rig_value(&r, pull) == -1.5f * (float)(i + 1));
+        ck_assert(((const float *)r.answer[pull].m->frame[1].data)[1] == (float)(i + 1));
     }
     rig_free(&r);
 }
@@ -1524,6 +1566,7 @@ int main(void)
         push_past_a_gap_is_refused_with_the_mark,
         wrong_pushes_are_refused_each_with_its_reason,
         a_push_with_values_of_a_later_release_is_refused,
+        packed_pushes_are_applied,
         fence_shuts_out_the_older_generation,
         push_after_a_return_waits_for_the_fences,
         each_run_waits_for_its_own_fences,
