@@ -80,7 +80,7 @@ void flush_put_value(struct engine *g, const struct store_item *key, const void 
     item->value_bytes = bytes;
 }
 
-static uint64_t half_of(const struct store_item *item, size_t half)
+static uint64_t half_row_of(const struct store_item *item, size_t half)
 {
     uint64_t word;
     memcpy(&word, item->key + half * sizeof word, sizeof word);
@@ -89,10 +89,10 @@ static uint64_t half_of(const struct store_item *item, size_t half)
 
 static bool is_behind(const struct store_item *a, const struct store_item *b)
 {
-    uint64_t of_a = half_of(a, 0), of_b = half_of(b, 0);
+    uint64_t of_a = half_row_of(a, 0), of_b = half_row_of(b, 0);
 
     if (of_a == of_b)
-        return half_of(a, 1) > half_of(b, 1);
+        return half_row_of(a, 1) > half_row_of(b, 1);
 
     return of_a > of_b;
 }

@@ -64,7 +64,7 @@ HALF_LEVELS(_bf16, VALUES_BF16, width)
 HALF_LEVELS(_fp16_16, VALUES_FP16, 16)
 HALF_LEVELS(_bf16_16, VALUES_BF16, 16)
 
-struct half half_of(enum value_kind kind, enum isa isa, uint32_t width)
+struct half half_row_of(enum value_kind kind, enum isa isa, uint32_t width)
 {
 #define HALF_ROW(suffix)                                                                           \
     {                                                                                              \
@@ -81,8 +81,8 @@ struct half half_of(enum value_kind kind, enum isa isa, uint32_t width)
 
 /* ---- to the nearest ---- */
 
-void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
-                        uint32_t state)
+void half_row_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
+                            uint32_t state)
 {
     uint16_t *weights = (uint16_t *)(void *)row;
     half_narrow(kind, wide, weights, width);

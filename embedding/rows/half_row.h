@@ -33,9 +33,9 @@ struct half {
                   uint64_t draw);
 };
 /* kind: not VALUES_FP32. */
-struct half half_of(enum value_kind kind, enum isa isa, uint32_t width);
+struct half half_row_of(enum value_kind kind, enum isa isa, uint32_t width);
 /* close, but to the nearest. */
-void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
-                        uint32_t state);
+void half_row_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
+                            uint32_t state);
 
 #endif

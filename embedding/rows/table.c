@@ -88,7 +88,7 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->wide = wide;
     t->state_floats = schema_state_floats(schema);
     if (halves)
-        t->half = half_of((enum value_kind)schema->values, t->isa, schema->width);
+        t->half = half_row_of((enum value_kind)schema->values, t->isa, schema->width);
     table_derive(t);
     t->push_floats = schema_push_floats(schema);
     t->stats_at = 0;
@@ -199,8 +199,8 @@ void table_initial(const struct table *t, uint64_t key, float *weights)
 void table_close_new(const struct table *t, float *row)
 {
     if (t->wide != NULL)
-        half_close_nearest((enum value_kind)t->schema.values, row, t->wide, t->schema.width,
-                           t->state_floats);
+        half_row_close_nearest((enum value_kind)t->schema.values, row, t->wide, t->schema.width,
+                               t->state_floats);
 }
 
 void table_row_weights(const struct table_schema *s, const void *row, float *weights)

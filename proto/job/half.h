@@ -1,5 +1,5 @@
-/* half.h: weights of 16 bits (schema.values fp16 or bf16): widening, which is exact, and the nearest
- * value, ties to even, always finite: a number beyond the largest one becomes the largest one.
+/* half.h: weights of 16 bits (schema.values fp16 or bf16): widening, which is exact, and the
+ * nearest value, ties to even, always finite: a number beyond the largest one becomes the largest.
  * Tables store rows so (embedding/rows/half_row.h), and rows and gradients travel so.
  *
  * Functions are pure, and every vector level gives the same bits. Thread: any. */

@@ -32,8 +32,8 @@ bool packed_known(uint32_t width);
 uint32_t packed_bytes(const struct table_schema *s, uint32_t width);
 /* The width for a table's gradients: `wanted`, or bf16 where int8 with its scale is not smaller. */
 enum packed_width packed_width(const struct table_schema *s, enum packed_width wanted);
-/* Packs the gradients (count, schema_push_floats) of these keys in place, from the first byte on. width:
- * packed_width's. */
+/* Packs the gradients (count, schema_push_floats) of these keys in place, from the first byte on.
+ * width: packed_width's. */
 void packed_close(const struct table_schema *s, uint32_t width, uint32_t lane, uint64_t batch,
                   const uint64_t *keys, float *gradients, size_t count);
 /* gradients: (count, schema_push_floats) from (count, packed_bytes). */

@@ -323,17 +323,17 @@ START_TEST(guard_norms_are_refused_or_counted)
     gradients[4] = 1;
     schema.rules.norm_max = 5;
     schema.rules.norm_refuse = 1;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0); /* as long as allowed */
+    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), 0); /* as long as allowed */
     schema.rules.norm_max = 4.9999f;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
     ck_assert_ptr_nonnull(strstr(e.text, "place 3 is -4 in a row of norm 5"));
-    guard_count_clipped(g, &schema, &r);
+    guard_count_clipped(g, &schema, &r, gradients);
     schema.rules.norm_refuse = 0; /* clipped: accepted, and counted when it is applied */
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0);
-    guard_count_clipped(g, &schema, &r);
-    guard_count_clipped(g, &schema, &r);
+    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), 0);
+    guard_count_clipped(g, &schema, &r, gradients);
+    guard_count_clipped(g, &schema, &r, gradients);
     schema.rules.norm_max = 5; /* not longer: no row is clipped */
-    guard_count_clipped(g, &schema, &r);
+    guard_count_clipped(g, &schema, &r, gradients);
     struct json *j = counts(g);
     ck_assert_int_eq(json_as_int(json_get(j, "pushes"), -1), 1);
     ck_assert_int_eq(json_as_int(json_get(j, "rows"), -1), 1);
@@ -371,7 +371,7 @@ START_TEST(guard_counts_are_bounded_and_of_one_run)
         key = key_make(i, 5);
         r.worker = 1 + i;
         r.to = i + 1;
-        ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+        ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
     }
     struct json *j = counts(g);
     ck_assert_uint_eq(json_count(json_get(j, "by_field")), GUARD_FIELDS + 1);
@@ -382,10 +382,10 @@ START_TEST(guard_counts_are_bounded_and_of_one_run)
     ck_assert_uint_eq(refused, 2000);
     json_free(j);
     r.run = 2;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
     r.run = 1;
     r.to = 5000;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
     j = counts(g);
     ck_assert_int_eq(json_as_int(json_get(j, "run"), -1), 2);
     ck_assert_int_eq(json_as_int(json_get(j, "pushes"), -1), 1);
@@ -411,7 +411,7 @@ static void refuse(struct guard *g, uint64_t to)
     struct push_record r = {
         .run = 1, .to = to, .keys = &key, .gradients = &bad, .key_count = 1, .tablet_count = 1};
     struct err e;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
 }
 
 static uint64_t lost(const struct guard *g)

@@ -86,8 +86,8 @@ START_TEST(push_comes_back_as_it_was)
 }
 END_TEST
 
-/* A push keeps the width of its gradients; one of a width that this release does not know is a later
- * one's, and a control record has none. */
+/* A push keeps the width of its gradients; one of a width that this release does not know is a
+ * later one's, and a control record has none. */
 START_TEST(widths_of_gradients_are_known_or_refused)
 {
     static const struct {

@@ -76,7 +76,7 @@ START_TEST(widening_gives_what_the_format_says)
     for (uint32_t k = 0; k < sizeof widths / sizeof widths[0]; k++)
         for (int level = 0; level <= (int)isa_best(); level++) {
             const uint32_t width = widths[k];
-            const struct half half = half_of(kind, (enum isa)level, width);
+            const struct half half = half_row_of(kind, (enum isa)level, width);
             for (uint32_t from = 0; from < ALL; from += width) {
                 float row[16], wide[32], expected;
                 uint16_t *weights = (uint16_t *)(void *)row;
@@ -104,7 +104,7 @@ START_TEST(a_value_that_can_be_stored_is_stored_as_it_is)
 {
     const enum value_kind kind = kinds[_i];
     for (int level = 0; level <= (int)isa_best(); level++) {
-        const struct half half = half_of(kind, (enum isa)level, 16);
+        const struct half half = half_row_of(kind, (enum isa)level, 16);
         for (uint32_t from = 0; from < ALL; from += 16) {
             float row[8], back[8], wide[16];
             uint16_t *weights = (uint16_t *)(void *)row;
@@ -117,7 +117,7 @@ START_TEST(a_value_that_can_be_stored_is_stored_as_it_is)
                 half.close(back, wide, 16, 0, draw_of(from + n));
                 ck_assert_mem_eq(back, row, sizeof row);
             }
-            half_close_nearest(kind, back, wide, 16, 0);
+            half_row_close_nearest(kind, back, wide, 16, 0);
             ck_assert_mem_eq(back, row, sizeof row);
         }
     }
@@ -130,14 +130,14 @@ START_TEST(rounding_goes_to_a_neighbour_and_stays_finite)
 {
     const enum value_kind kind = kinds[_i];
     struct rng r = rng_of(3, 1, 4);
-    const struct half half = half_of(kind, isa_best(), 16);
+    const struct half half = half_row_of(kind, isa_best(), 16);
     for (uint32_t n = 0; n < 20000; n++) {
         float wide[16], row[8], near[8];
         for (uint32_t i = 0; i < 16; i++)
             wide[i] = some_float(&r, n + i);
         wide[3] = n % 2 ? FLT_MAX : -FLT_MAX;
         half.close(row, wide, 16, 0, draw_of(n));
-        half_close_nearest(kind, near, wide, 16, 0);
+        half_row_close_nearest(kind, near, wide, 16, 0);
         for (uint32_t i = 0; i < 16; i++) {
             const uint32_t h = ((uint16_t *)(void *)row)[i], even = ((uint16_t *)(void *)near)[i];
             const double x = fabs((double)wide[i]);
@@ -171,7 +171,7 @@ END_TEST
 static bool fair(enum value_kind kind, float x, bool by_chance)
 {
     enum { TIMES = 20000 };
-    const struct half half = half_of(kind, isa_best(), 16);
+    const struct half half = half_row_of(kind, isa_best(), 16);
     double sum = 0, step;
     uint32_t low = below(kind, fabs((double)x));
     float wide[16], row[8];
@@ -181,7 +181,7 @@ static bool fair(enum value_kind kind, float x, bool by_chance)
         if (by_chance)
             half.close(row, wide, 16, 0, draw_of(n));
         else
-            half_close_nearest(kind, row, wide, 16, 0);
+            half_row_close_nearest(kind, row, wide, 16, 0);
         for (uint32_t i = 0; i < 16; i++)
             sum += meaning(kind, ((uint16_t *)(void *)row)[i]);
     }
@@ -236,7 +236,7 @@ END_TEST
 START_TEST(elements_are_rounded_independently)
 {
     const enum value_kind kind = kinds[_i];
-    const struct half half = half_of(kind, isa_best(), WIDTH_MAX);
+    const struct half half = half_row_of(kind, isa_best(), WIDTH_MAX);
     float wide[WIDTH_MAX], row[WIDTH_MAX];
     uint32_t ups[WIDTH_MAX] = {0}, together[WIDTH_MAX] = {0};
     enum { TIMES = 4000 };
@@ -270,7 +270,8 @@ START_TEST(rounding_has_the_same_bits_at_every_level)
             for (uint32_t i = 0; i < width + 9; i++)
                 wide[i] = some_float(&r, n + i);
             for (int level = 0; level <= (int)isa_best(); level++) {
-                half_of(kind, (enum isa)level, width).close(row[level], wide, width, 9, draw_of(n));
+                half_row_of(kind, (enum isa)level, width)
+                    .close(row[level], wide, width, 9, draw_of(n));
                 ck_assert_mem_eq(row[0], row[level], floats * sizeof(float));
                 ck_assert_mem_eq(row[level] + (width + 1) / 2, wide + width, 9 * sizeof(float));
             }
@@ -285,10 +286,10 @@ END_TEST
 START_TEST(levels_are_really_different_code)
 {
     for (int level = 1; level <= (int)isa_best(); level++) {
-        ck_assert(half_of(kinds[_i], (enum isa)level, 16).open !=
-                  half_of(kinds[_i], ISA_BASE, 16).open);
-        ck_assert(half_of(kinds[_i], (enum isa)level, 16).close !=
-                  half_of(kinds[_i], ISA_BASE, 16).close);
+        ck_assert(half_row_of(kinds[_i], (enum isa)level, 16).open !=
+                  half_row_of(kinds[_i], ISA_BASE, 16).open);
+        ck_assert(half_row_of(kinds[_i], (enum isa)level, 16).close !=
+                  half_row_of(kinds[_i], ISA_BASE, 16).close);
     }
 }
 END_TEST

@@ -91,7 +91,7 @@ START_TEST(push_and_pull_equal_a_plain_table)
     struct rows r = rows_open(&s);
     const uint32_t width = s.width, state = schema_state_floats(&s), floats = schema_row_floats(&s);
     struct optimizer o = optimizer_of(&s, ISA_BASE);
-    struct half half = half_of(kind, ISA_BASE, width);
+    struct half half = half_row_of(kind, ISA_BASE, width);
     static float plain[SPACE][64 * 4], g[COUNT * 64], out[COUNT * 64];
     float wide[64 * 4];
     uint64_t keys[COUNT], number[COUNT];
@@ -99,7 +99,7 @@ START_TEST(push_and_pull_equal_a_plain_table)
         init_weights(&s, rows_key(i), wide);
         half_nearest(kind, wide, width);
         o.start(wide, &s);
-        half_close_nearest(kind, plain[i], wide, width, state);
+        half_row_close_nearest(kind, plain[i], wide, width, state);
     }
     for (uint64_t batch = 1; batch < 20; batch++) {
         struct push_args args = args_of(&s, (uint32_t)(batch % 3), batch);
