@@ -197,7 +197,7 @@ START_TEST(groups_mix)
 }
 END_TEST
 
-static uint64_t packed_bytes(void)
+static uint64_t file_bytes(void)
 {
     uint64_t bytes = 0;
     struct parsed *p;
@@ -212,7 +212,7 @@ START_TEST(groups_read_each_block_once_an_epoch)
 {
     uint64_t order[SMALL_ROWS], packed;
     small_open(false);
-    packed = packed_bytes();
+    packed = file_bytes();
     groups_make(200, 3);
     ck_assert_uint_ge(groups_count(g), 6);
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
@@ -231,7 +231,7 @@ START_TEST(groups_of_an_object_go_when_they_are_read)
         .drawn = true, .object = true, .near = 1, .readers = 1, .rows = 300, .held = 3};
     uint64_t order[SMALL_ROWS], packed;
     small_open(false);
-    packed = packed_bytes();
+    packed = file_bytes();
     ck_assert_int_eq(groups_open(&d->source, &d->features, &w, &g, &e), 0);
     for (uint32_t epoch = 0; epoch < 3; epoch++) {
         order_read(1, epoch, order);
@@ -312,7 +312,7 @@ START_TEST(groups_are_decoded_together)
         for (uint32_t i = 0; i < SMALL_ROWS; i++)
             ck_assert_uint_eq(times_read[i], (uint32_t)round + 1);
         if (_i == 0)
-            ck_assert_uint_eq(groups_read(g), packed_bytes()); /* no block is read by two of them */
+            ck_assert_uint_eq(groups_read(g), file_bytes()); /* no block is read by two of them */
     }
 }
 END_TEST
