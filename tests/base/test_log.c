@@ -215,7 +215,7 @@ static const char *source(const char *path)
 {
     static char full[512];
     int before = (int)(strlen(__FILE__) - strlen("tests/base/test_log.c"));
-    ck_assert_str_eq(__FILE__ + before, "tests/base/test_log.c");
+    ck_assert_str_eq(&__FILE__[before], "tests/base/test_log.c");
     (void)snprintf(full, sizeof full, "%.*s%s", before, __FILE__, path);
     return full;
 }
