@@ -119,14 +119,17 @@ START_TEST(a_signal_ends_the_waiting)
     sigaddset(&blocked, number[_i]);
     if (_i == 2) {
         ck_assert_int_eq(sigaction(SIGALRM, &(struct sigaction){.sa_handler = caught}, NULL), 0);
-        ck_assert_int_eq(ualarm(200000, 0), 0);
+        /* again and again: the first may come before the wait has begun */
+        ck_assert_int_eq(ualarm(200000, 200000), 0);
     } else {
         ck_assert_int_eq(sigprocmask(SIG_BLOCK, &blocked, NULL), 0);
         ck_assert_int_eq(raise(number[_i]), 0);
     }
-    int fd = lockfile_take(folder, 60000);
+    int fd = lockfile_take(folder, 60000), saved = errno;
+    if (_i == 2)
+        (void)ualarm(0, 0);
     ck_assert_int_eq(fd >= 0, _i == 3);
-    ck_assert(_i == 3 || (errno == EINTR && time_monotonic_ns() - begun < 1400000000u));
+    ck_assert(_i == 3 || (saved == EINTR && time_monotonic_ns() - begun < 1400000000u));
     ended(pid);
 }
 END_TEST

@@ -649,7 +649,7 @@ END_TEST
 START_TEST(units_that_fail_to_start)
 {
     char text[128];
-    (void)snprintf(text, sizeof text, "3 %" PRIu64 " 0 the disk is gone", time_monotonic_ns());
+    (void)snprintf(text, sizeof text, "3 %" PRIu64 " 0 0 the disk is gone", time_monotonic_ns());
     put("/server-1/starts", text);
     has("units", "shoal-server@1 on this machine has failed to start 3 times in 0 s: the disk is "
                  "gone");
@@ -657,7 +657,7 @@ START_TEST(units_that_fail_to_start)
     ck_assert_int_eq(file_remove_tree(text), 0); /* it has started */
     look();
     ck_assert_str_eq(all(), "");
-    (void)snprintf(text, sizeof text, "1 %" PRIu64 " 0 no key", time_monotonic_ns());
+    (void)snprintf(text, sizeof text, "1 %" PRIu64 " 0 0 no key", time_monotonic_ns());
     put("/coordinator/starts", text);
     has("units", "shoal-coordinator on this machine has failed to start 1 times in 0 s: no key");
 }

@@ -411,7 +411,7 @@ static void refuse(struct guard *g, uint64_t to)
     struct push_record r = {
         .run = 1, .to = to, .keys = &key, .gradients = &bad, .key_count = 1, .tablet_count = 1};
     struct err e;
-    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, &bad, &e), SHOAL_E_NOT_FINITE);
 }
 
 static uint64_t lost(const struct guard *g)
