@@ -22,6 +22,7 @@ struct reader {
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
     uint32_t asked;        /* number of connected shards */
+    uint64_t files;        /* open files before the first of these; 0: not known */
     char (*endpoint)[256]; /* (shards) */
     char (*key)[48];       /* (shards): the key that each has to show; empty: none */
     uint32_t shards;

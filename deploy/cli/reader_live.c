@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ASK_FILES = 12 /* at most this many descriptors a connection */, DIAL_MS = 1000 };
 
@@ -138,9 +139,13 @@ int reader_live_known(struct reader *r, struct err *e)
 /* ---- shards ---------------------------------------------------------------------------------- */
 
 /* A fleet may have more shards than this process may have connections: they get half of its files.
- * Past that all connections are closed. */
+ * Past that all connections are closed. ZeroMQ closes files a little later, in a thread of its own:
+ * the next connection waits for them, two seconds at most. */
 static void shard_room(struct reader *r)
 {
+    const struct timespec moment = {.tv_nsec = 2000000};
+    if (r->asked == 0 && r->files == 0)
+        r->files = machine_files_open();
     if (r->asked < machine_files() / 2 / ASK_FILES)
         return;
     for (uint32_t i = 0; i < r->shards; i++) {
@@ -148,6 +153,8 @@ static void shard_room(struct reader *r)
         r->shard[i] = NULL;
     }
     r->asked = 0;
+    for (uint32_t i = 0; i < 1000 && machine_files_open() > r->files; i++)
+        (void)nanosleep(&moment, NULL);
 }
 
 /* out: NULL, or where the answer goes. */

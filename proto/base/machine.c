@@ -2,6 +2,7 @@
 #include "proto/base/machine.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
@@ -207,4 +208,16 @@ uint64_t machine_files(void)
     if (more.rlim_cur > l.rlim_cur && setrlimit(RLIMIT_NOFILE, &more) == 0)
         return more.rlim_cur;
     return l.rlim_cur;
+}
+
+uint64_t machine_files_open(void)
+{
+    struct file_walk all;
+    uint64_t count = 0;
+    if (!file_walk_open(&all, "/proc/self/fd"))
+        return 0;
+    while (file_walk_next(&all) != NULL)
+        count++;
+    file_walk_close(&all);
+    return count - 1; /* without the folder itself */
 }

@@ -18,5 +18,7 @@ uint64_t machine_boot(const char *root);
 /* Raises the limit of open files to the most that this process may have, 2^20 at most (a shell's
  * limit is 1,024, and idle connections alone can take all of it). Returns the limit. */
 uint64_t machine_files(void);
+/* The open files and connections of this process; 0: not known. */
+uint64_t machine_files_open(void);
 
 #endif

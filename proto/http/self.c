@@ -49,28 +49,17 @@ static double started(void)
     return (double)time_wall_ns() * 1e-9 - (double)time_of(CLOCK_BOOTTIME) * 1e-9 + begun;
 }
 
-static double files_open(void)
-{
-    struct file_walk all;
-    uint32_t count = 0;
-    if (!file_walk_open(&all, "/proc/self/fd"))
-        return NAN;
-    while (file_walk_next(&all) != NULL)
-        count++;
-    file_walk_close(&all);
-    return count - 1.0; /* without the folder itself */
-}
-
 void self_put(struct meter_sheet *s, const char *program, const char *version)
 {
-    struct rlimit files;
+    struct rlimit most;
+    const uint64_t files = machine_files_open();
     meter_put(s, BUILD, 1, program, version, NULL);
     meter_put(s, CPU, (double)time_of(CLOCK_PROCESS_CPUTIME_ID) * 1e-9, NULL);
     meter_put(s, RSS, resident(), NULL);
     meter_put(s, MEMORY_LIMIT, (double)machine_memory(""), NULL);
     meter_put(s, START_TIME, started(), NULL);
     meter_put(s, LOG_DROPPED, (double)log_dropped(), NULL);
-    meter_put(s, OPEN_FDS, files_open(), NULL);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        meter_put(s, MAX_FDS, (double)files.rlim_cur, NULL);
+    meter_put(s, OPEN_FDS, files > 0 ? (double)files : NAN, NULL);
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0)
+        meter_put(s, MAX_FDS, (double)most.rlim_cur, NULL);
 }

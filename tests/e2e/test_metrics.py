@@ -87,7 +87,21 @@ class Watched(Fleet):
         self.server(who, "--set", f"metrics=127.0.0.1:{self.port[who]}", "--set", "shards=2", "--set", "memory=256MiB")
 
     def scrape(self):
-        return {who: scraped(port) for who, port in self.port.items() if self.running[who].poll() is None}
+        return {who: told for who, port in self.port.items() if (told := self.scrape_one(who, port)) is not None}
+
+    def scrape_one(self, who, port):
+        """None: it has ended, perhaps while it was asked."""
+        if self.running[who].poll() is not None:
+            return None
+        status, text = got(port, "/metrics")
+        if status == 0:
+            try:
+                self.running[who].wait(5)
+                return None
+            except subprocess.TimeoutExpired:
+                pass
+        assert status == 200, (who, port, status, text)
+        return parsed(text)
 
     def prometheus_up(self):
         """A real Prometheus with the rules that ship; False: there is none here."""

@@ -329,7 +329,8 @@ int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct er
 
 bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s)
 {
-    return env_now_ns(f->env) - s->beat_ns <= 2 * coord_fleet_lease_ns(f);
+    const uint64_t beats_ns = UINT64_C(3000000) * WIRE_BEAT_MS;
+    return env_now_ns(f->env) - s->beat_ns <= MIN(2 * coord_fleet_lease_ns(f), beats_ns);
 }
 
 const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index)
