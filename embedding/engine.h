@@ -464,8 +464,6 @@ struct engine_stats {
     uint64_t disk_bytes;
     bool disk_short;   /* pushes are refused, or a change of schema waits, for lack of disk */
     bool memory_short; /* the last push was refused for lack of memory: no row could move */
-    uint64_t syncs;    /* of the journal, beside the loop, that have ended */
-    bool syncing;      /* another one runs */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 

@@ -29,12 +29,15 @@ static uint64_t period_ns(const struct shard *s)
 
 /* Returns for how long the sync under way has lasted, as far as beats have seen it: the loop turns
  * while a disk completes no sync. */
-static uint64_t sync_ns(struct beat *b, const struct engine_stats *stats, uint64_t now_ns)
+static uint64_t sync_ns(struct beat *b, const struct engine *g, uint64_t now_ns)
+
 {
-    if (!stats->syncing || stats->syncs != b->syncs)
+    struct engine_disk_stats disk;
+    engine_disk_stats_get(g, &disk);
+    if (!disk.syncing || disk.syncs != b->syncs)
         b->sync_ns = 0;
-    b->syncs = stats->syncs;
-    if (!stats->syncing)
+    b->syncs = disk.syncs;
+    if (!disk.syncing)
         return 0;
     if (b->sync_ns == 0)
         b->sync_ns = now_ns;
@@ -80,7 +83,7 @@ static void send_beat(struct shard *s)
         .boot = s->options.boot,
         .term = s->copies.term,
         .last_term = engine_last_term(s->engine),
-        .sync_ms = (uint32_t)(sync_ns(b, &stats, b->sent_ns) / 1000000),
+        .sync_ms = (uint32_t)(sync_ns(b, s->engine, b->sent_ns) / 1000000),
     };
     place_beat(s, r);
     follow_beat(s, r);

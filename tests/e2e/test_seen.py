@@ -163,15 +163,16 @@ class Near(Places, Fleet):
         return self
 
 
-def stopped_processes_and_a_surplus_server_are_seen_at_four_places(space):
+def stopped_processes_a_hanging_disk_and_a_surplus_server_are_seen_at_four_places(space):
     with Near(space).up() as fleet:
         for fault, who in (("stopped_worker", "w1"), ("stopped_server", "s1")):
             process = fleet.running[who]
             looked_at(fleet, fault, lambda p=process: p.send_signal(signal.SIGSTOP), lambda p=process: p.send_signal(signal.SIGCONT))
+        looked_at(fleet, "hung_sync", fleet.hangs.touch, fleet.hangs.unlink)
         looked_at(fleet, "surplus_server", lambda: fleet.server("s2"), lambda: fleet.stop("s2"), calm=False)
     for fault, place, told, gone, text in TABLE:
         assert told is not None and gone < AWAY, (fault, place, told, gone, text)
 
 
 if __name__ == "__main__":
-    main([stopped_processes_and_a_surplus_server_are_seen_at_four_places])
+    main([stopped_processes_a_hanging_disk_and_a_surplus_server_are_seen_at_four_places])
