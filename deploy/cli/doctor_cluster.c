@@ -23,7 +23,7 @@ static const struct {
     {"map", doctor_cluster_map},
 };
 
-/* ---- for people: who owns what --------------------------------------------------------------- */
+/* ---- the owners of shards and tablets, as text ----------------------------------------------- */
 
 static void shards_print(const struct doctor_view *v)
 {

@@ -21,7 +21,7 @@ struct doctor_view {
     struct doctor_met coordinator, *server; /* server: (servers) */
 };
 
-/* ---- who owns what ---- */
+/* ---- the owners of shards and tablets ---- */
 
 enum { DOCTOR_NAME = LIMIT_NAME + 16 };
 /* "NAME/INDEX" of a shard's server. Returns out. */

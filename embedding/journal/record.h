@@ -72,8 +72,8 @@ struct record_header {
     uint32_t key_count;
     uint32_t payload_bytes;
     uint32_t event_time; /* push: seconds since 1970; else 0 */
-    /* Of a push. No release sets clock and age yet: a record where one is not 0 is refused
-     * (VERSION), and so is an unknown width. */
+    /* These three belong to a push. No release sets clock and age yet. A record in which one of
+     * them is not 0 is refused (VERSION), and so is one of an unknown width. */
     uint64_t clock; /* time step of the sender */
     uint32_t age;   /* age of the examples, in seconds */
     uint32_t width; /* enum packed_width */

@@ -1,10 +1,10 @@
 /* host.h: whether a request was sent to this server, or to a web site's name that leads here.
  *
- * A hostile site can let its own name point to 127.0.0.1 (DNS rebinding). The browser of a person
- * who looks at that site, on this machine or with a tunnel to it, then takes this server for the
- * site, and lets the site's script read all pages: the cluster's names, addresses, errors and
- * figures. The script cannot choose the header Host, which has the site's name. An address, or
- * localhost, is no site's name. */
+ * A hostile site can let its own name point to 127.0.0.1 (DNS rebinding). A browser that shows the
+ * site, on this machine or with a tunnel to it, then takes this server for the site, and lets the
+ * site's script read all pages: the cluster's names, addresses, errors and figures. The script
+ * cannot choose the header Host, which has the site's name. An address, or localhost, is no site's
+ * name. */
 #ifndef PROTO_HTTP_HOST_H
 #define PROTO_HTTP_HOST_H
 

@@ -30,7 +30,6 @@ static uint64_t period_ns(const struct shard *s)
 /* Returns for how long the sync under way has lasted, as far as beats have seen it: the loop turns
  * while a disk completes no sync. */
 static uint64_t sync_ns(struct beat *b, const struct engine *g, uint64_t now_ns)
-
 {
     struct engine_disk_stats disk;
     engine_disk_stats_get(g, &disk);

@@ -122,7 +122,7 @@ static void marks_write(const struct page_curve *c, struct axis xs, struct axis 
     }
 }
 
-/* The line in words, for who does not see it. */
+/* Describes the curve in words, which a screen reader speaks. */
 static void words_write(const struct page_curve *c, FILE *out)
 {
     double x, y, least = NAN, most = NAN, last = NAN, trained = NAN;
