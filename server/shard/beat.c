@@ -27,22 +27,6 @@ static uint64_t period_ns(const struct shard *s)
     return MIN(third_ms * 1000000, copies_beat_ns(s));
 }
 
-/* Returns for how long the sync under way has lasted, as far as beats have seen it: the loop turns
- * while a disk completes no sync. */
-static uint64_t sync_ns(struct beat *b, const struct engine *g, uint64_t now_ns)
-{
-    struct engine_disk_stats disk;
-    engine_disk_stats_get(g, &disk);
-    if (!disk.syncing || disk.syncs != b->syncs)
-        b->sync_ns = 0;
-    b->syncs = disk.syncs;
-    if (!disk.syncing)
-        return 0;
-    if (b->sync_ns == 0)
-        b->sync_ns = now_ns;
-    return now_ns - b->sync_ns;
-}
-
 static void send_beat(struct shard *s)
 {
     struct beat *b = &s->beat;
@@ -82,7 +66,7 @@ static void send_beat(struct shard *s)
         .boot = s->options.boot,
         .term = s->copies.term,
         .last_term = engine_last_term(s->engine),
-        .sync_ms = (uint32_t)(sync_ns(b, s->engine, b->sent_ns) / 1000000),
+        .sync_ms = (uint32_t)(gauges_sync_ns(s) / 1000000),
     };
     place_beat(s, r);
     follow_beat(s, r);

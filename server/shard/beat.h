@@ -35,8 +35,6 @@ struct beat {
     uint64_t said; /* XXH3 of the last refusal that was logged */
     enum shard_place place;
     struct env_timer timer;
-    uint64_t syncs,
-        sync_ns; /* syncs of the journal so far; since when the next one runs; 0: none */
 };
 
 void beat_init(struct shard *s);

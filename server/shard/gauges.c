@@ -143,15 +143,16 @@ static void copies_put(const struct shard *s, const struct engine_stats *g, stru
     }
 }
 
-/* For how long the sync at hand has been seen. */
-static uint64_t syncs_ns(struct shard *s, const struct engine_disk_stats *d)
+uint64_t gauges_sync_ns(struct shard *s)
 {
     const uint64_t now_ns = env_now_ns(s->env);
     struct gauges *seen = &s->gauges;
-    if (!seen->syncing || !d->syncing || seen->syncs != d->syncs)
+    struct engine_disk_stats d;
+    engine_disk_stats_get(s->engine, &d);
+    if (!seen->syncing || !d.syncing || seen->syncs != d.syncs)
         seen->sync_ns = now_ns;
-    seen->syncing = d->syncing;
-    seen->syncs = d->syncs;
+    seen->syncing = d.syncing;
+    seen->syncs = d.syncs;
     return now_ns - seen->sync_ns;
 }
 
@@ -175,7 +176,7 @@ static void store_put(struct shard *s, const struct engine_stats *g, struct mete
     meter_put_times(out, WRITE_SECONDS, &s->counts.commits, s->name, NULL);
     meter_put_times(out, SYNC_SECONDS, d.sync_times, s->name, NULL);
     meter_put_times(out, STORE_SECONDS, d.write_times, s->name, NULL);
-    meter_put(out, SYNC_AGE, (double)syncs_ns(s, &d) * 1e-9, s->name, NULL);
+    meter_put(out, SYNC_AGE, (double)gauges_sync_ns(s) * 1e-9, s->name, NULL);
     meter_put(out, SEGMENTS, (double)d.segments, s->name, NULL);
     meter_put(out, STORE_BYTES, (double)d.large, s->name, "values", NULL);
     meter_put(out, STORE_BYTES, (double)d.small, s->name, "tables", NULL);

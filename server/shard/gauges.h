@@ -18,5 +18,8 @@ struct gauges {
 /* Adds all rows of a shard (proto/meter/meter_table.h) to the sheet. On the shard's loop, about
  * once a second: it looks at all tablets. */
 void gauges_put(struct shard *s, struct meter_sheet *out);
+/* For how long the journal's sync at hand has been seen by these calls, at least one a second: the
+ * loop turns while a disk completes no sync. 0: there is none. */
+uint64_t gauges_sync_ns(struct shard *s);
 
 #endif
