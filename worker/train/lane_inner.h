@@ -1,5 +1,5 @@
-/* lane_inner.h: the struct behind a lane, for lane.c (state machine, tasks, life) and lane_stage.c
- * (what each stage does with a batch, and the cache of rows). */
+/* lane_inner.h: the struct behind a lane, for lane.c (state machine, tasks, life), lane_stage.c
+ * (reading, pulling and pushing a batch, and the cache of rows) and lane_compute.c. */
 #ifndef WORKER_TRAIN_LANE_INNER_H
 #define WORKER_TRAIN_LANE_INNER_H
 
@@ -91,6 +91,12 @@ static inline bool lane_evaluates(const struct lane *l)
     return l->task.kind == WIRE_NEXT_EVAL;
 }
 
+/* Charges the time that a stage took. */
+static inline void lane_busy(struct lane *l, enum stats_stage stage, uint64_t ns)
+{
+    l->base->stats->busy_ns[stage] += ns;
+}
+
 /* Most batches with memory for rows and gradients. */
 static inline uint32_t lane_full_batches(const struct lane *l)
 {
@@ -115,10 +121,16 @@ void lane_stages_init(struct lane *l, struct lane_batch *b);
 /* reads batch l->next_read into free memory */
 void lane_read(struct lane *l, struct lane_batch *b);
 void lane_pull(struct lane *l, struct lane_batch *b); /* with a cache, plans its keys first */
-void lane_compute(struct lane *l, struct lane_batch *b);
 void lane_push(struct lane *l, struct lane_batch *b);
 /* Pulls or pushes anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
+
+/* The factor of the learning rates at a batch. */
+float lane_lr_scale(const struct lane *l, uint64_t batch);
+
+/* lane_compute.c: computes the next batch in order, on a thread. */
+void lane_compute_init(struct lane *l);
+void lane_compute(struct lane *l, struct lane_batch *b);
 
 /* lane_stage.c: the cache. */
 int lane_cache_init(struct lane *l, struct err *e);

@@ -137,7 +137,7 @@ static void a_request_is_started_while_it_is_under_way(void)
 static const struct broken list[] = {
     {"worker/train/lane_stage.c", 2, a_batch_is_pulled_before_its_turn,
      "b->number == l->next_pull"},
-    {"worker/train/lane_stage.c", 2, a_batch_is_computed_before_its_turn,
+    {"worker/train/lane_compute.c", 2, a_batch_is_computed_before_its_turn,
      "b->number == l->next_compute"},
     {"worker/train/lane_stage.c", 3, a_batch_is_read_into_memory_that_a_message_has,
      "rows_quiet(b->rows)"},

@@ -1,0 +1,175 @@
+/* lane_compute.c: forward and backward of a batch on a thread, and what is counted of it. */
+#include "proto/base/container_of.h"
+#include "worker/train/lane_inner.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Adds the batch's predictions, made before it is learnt; on a thread of the pool. */
+static void tally_batch(struct lane *l, const struct batch *b)
+{
+    const float *score = l->output.scores, *label = b->label;
+    double loss[LIMIT_TASKS];
+    for (uint32_t i = 0; i < b->examples; i++, score += b->tasks, label += b->tasks) {
+        for (uint32_t t = 0; t < b->tasks; t++) {
+            loss[t] = metric_loss(score[t], label[t]);
+            metric_tally_add(&l->result.tally[t], score[t], label[t], loss[t]);
+        }
+        for (uint32_t f = 0; f < b->by_count; f++)
+            metric_by_add(&l->result.by[f], b->by[(size_t)i * b->by_count + f], score, label, loss);
+    }
+}
+
+static void compute_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct lane *l = container_of(w, struct lane, compute);
+    struct lane_batch *b = l->computing;
+    struct model_input in;
+    SHOAL_ASSERT(b->state == COMPUTING && b->rows->batch.examples > 0);
+    rows_input(b->rows, &in);
+    rows_output(b->rows, &l->output);
+    if (lane_evaluates(l)) {
+        l->compute_status = model_predict(l->base->model, l->run, &in, &l->output);
+        if (l->task.unseen)
+            rows_unseen(b->rows, &l->scores.unseen);
+        return;
+    }
+    l->compute_status = model_train(l->base->model, l->run, &in, l->base->job->train.seed,
+                                    l->task.lane, b->number, &l->output);
+    if (l->compute_status == 0 && l->base->job->model.kind != MODEL_PROBE)
+        tally_batch(l, &b->rows->batch);
+    if (l->compute_status == 0 && !l->output.skipped) {
+        rows_gather(b->rows);
+        if (l->base->job->train.mode == WIRE_BSP)
+            rows_check(b->rows);
+        rows_pack(b->rows, l->base->job->net.gradients, l->task.lane, b->number);
+    }
+}
+
+/* The message about a step whose result is not a finite number. */
+static const char *not_finite_text(const struct lane *l)
+{
+    if (l->base->job->train.precision == PRECISION_FP16)
+        return "the loss is not finite, or gradients overflow at a loss scale of 1: set "
+               "train.precision to bf16, look "
+               "at the input there or lower the learning rate";
+    return "the loss is not finite: look at the input there or lower the learning rate";
+}
+
+/* A failed device concerns this worker, any other error the job. */
+static void compute_failed(struct lane *l, const struct lane_batch *b)
+{
+    struct err e = {0};
+    int status = l->compute_status;
+    if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
+        const char *why = model_run_error(l->run);
+        if (why[0] == '\0')
+            why = err_text(status);
+        l->result.broken = true;
+        err_set(&e, status, "the device failed at lane %u batch %" PRIu64 ": %s", l->task.lane,
+                b->number, why);
+    } else {
+        const char *why = err_text(status);
+        if (status == SHOAL_E_NOT_FINITE)
+            why = not_finite_text(l);
+        err_set(&e, status,
+                "lane %u batch %" PRIu64 " (epoch %u, rows from position %" PRIu64 "): %s",
+                l->task.lane, b->number, l->task.epoch, b->position, why);
+    }
+    lane_fail(l, status, e.text);
+}
+
+/* A norm that is not finite would spoil the sum. */
+static bool norms_known(const struct model_output *o)
+{
+    return !o->skipped && (o->dense_norm > 0 || o->row_norm > 0) && isfinite(o->dense_norm) &&
+           isfinite(o->row_norm);
+}
+
+static void result_add(struct lane *l, const struct lane_batch *b)
+{
+    const struct model_output *o = &l->output;
+    struct lane_result *r = &l->result;
+    r->examples += b->rows->batch.examples;
+    r->loss_sum += o->loss_sum;
+    r->weight_sum += o->weight_sum;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        r->loss_task[t] += o->loss_task[t];
+    r->batches++;
+    r->skipped += o->skipped;
+    if (norms_known(o)) {
+        r->measured++;
+        r->dense_norm += o->dense_norm;
+        r->row_norm += o->row_norm;
+    }
+    r->lr_scale = lane_lr_scale(l, b->number);
+}
+
+/* Takes the predictions of a batch, and the number of its rows even without a good line. */
+static void scores_take(struct lane *l, struct lane_batch *b)
+{
+    if (evaluate_scores_add(&l->scores, l->output.scores, &b->rows->batch) != 0)
+        lane_fail(l, SHOAL_E_NOMEM, "no memory for what the prediction passes on");
+}
+
+/* Adds the result of a computed batch. A skipped step pushes only its tick. */
+static void compute_count(struct lane *l, struct lane_batch *b)
+{
+    result_add(l, b);
+    if (lane_evaluates(l)) {
+        scores_take(l, b);
+        return;
+    }
+    l->base->stats->examples += b->rows->batch.examples;
+    if (l->output.skipped) {
+        l->base->stats->skipped_steps++;
+        rows_void(b->rows);
+    }
+}
+
+static void compute_done(struct env_work *w)
+{
+    struct lane *l = container_of(w, struct lane, compute);
+    struct lane_batch *b = l->computing;
+    SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
+    l->computing = NULL;
+    l->computed_ns += env_now_ns(l->base->env) - l->computing_since_ns;
+    if (b->trace != NULL)
+        b->trace->w.compute_ns = w->ran_ns;
+    lane_busy(l, STAGE_COMPUTE, w->ran_ns);
+    meter_time(&l->base->stats->steps, w->ran_ns);
+    if (l->dropping || l->compute_status != 0) {
+        lane_batch_move(b, DRAINING);
+        if (!l->dropping) {
+            compute_failed(l, b);
+            return;
+        }
+    } else {
+        compute_count(l, b);
+        lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+    }
+    lane_tick(l);
+}
+
+/* Runs forward and backward of the next batch in order, on a thread. An empty batch needs
+ * neither. */
+void lane_compute(struct lane *l, struct lane_batch *b)
+{
+    SHOAL_ASSERT(b->number == l->next_compute && b->state == READY); /* lane.c, 2 */
+    l->next_compute++;
+    if (b->rows->batch.examples == 0) {
+        if (lane_evaluates(l))
+            scores_take(l, b);
+        lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+        return;
+    }
+    lane_batch_move(b, COMPUTING);
+    l->computing = b;
+    l->computing_since_ns = env_now_ns(l->base->env);
+    env_work_start(l->base->env, &l->compute);
+}
+
+void lane_compute_init(struct lane *l)
+{
+    l->compute = (struct env_work){.run = compute_run, .done = compute_done};
+}
