@@ -223,7 +223,7 @@ def tile_of(page, name):
 
 def every_value_is_that_of_the_status(space):
     """While a job stands, because its worker is stopped, nothing moves: the page is compared value by value with a status from before and after it."""
-    fleet, port = fleet_with_page(space, "--set", "lease=20s")  # so long a stopped worker is waited for
+    fleet, port = fleet_with_page(space, "--set", "lease=90s")  # so long a stopped worker is waited for
     with fleet:
         within(60, "an AUC", lambda: fleet.state().get("train_auc") and fleet.state()["workers"][0]["rate"])
         fleet.running["w"].send_signal(signal.SIGSTOP)
@@ -233,13 +233,14 @@ def every_value_is_that_of_the_status(space):
             before, page, after = fleet.state(), Reader(get(port)), fleet.state()
             servers, workers, tiles = expected(after)
             if expected(before) != expected(after) or (len(servers), len(workers)) != (2, 1):
+                differ[:] = ["the status moved", expected(before), expected(after)]
                 return False
             want = [*servers, *workers, tiles]
             rows = [*page.table("shard"), *page.table("worker"), {k: tile_of(page, k) for k in tiles}]
             differ[:] = [(k, row[k], w[k]) for row, w in zip(rows, want) for k in w if row[k] != w[k]]
             return len(rows) == len(want) and differ == []
         try:
-            within(15, "page and status to be equal", equal)
+            within(60, "page and status to be equal", equal)
         except AssertionError as e:
             raise AssertionError(f"{e}: {differ}") from None
         fleet.running["w"].send_signal(signal.SIGCONT)
