@@ -16,6 +16,14 @@ def within(seconds, what, look):
     raise AssertionError(f"{what}: not within {seconds} s")
 
 
+def http_cpu(pid):
+    """Processor seconds of the daemon's HTTP thread."""
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "http":
+            return int((task / "schedstat").read_text().split()[0]) / 1e9
+    raise AssertionError("there is no thread http")
+
+
 def bsp_job(space, name, train, epochs, **over):
     """Writes a job whose digests tell of each push that is lost, late, or applied twice."""
     return job_file(space / name, train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": epochs, "model.norm": "batch",
