@@ -103,10 +103,10 @@ def get(port):
         return answer.read().decode()
 
 
-def fleet_with_page(space, **over):
+def fleet_with_page(space, *words, **over):
     port, fleet = free_port(), Fleet(space, "a")
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{**LONG, **over})
-    fleet.coordinator("--set", f"metrics=127.0.0.1:{port}")
+    fleet.coordinator("--set", f"metrics=127.0.0.1:{port}", *words)
     for i in range(2):
         fleet.server(f"s{i}")
     fleet.fits()
@@ -223,7 +223,7 @@ def tile_of(page, name):
 
 def every_value_is_that_of_the_status(space):
     """While a job stands, because its worker is stopped, nothing moves: the page is compared value by value with a status from before and after it."""
-    fleet, port = fleet_with_page(space, **{"coordinator.lease": "90s"})  # so long a stopped worker is waited for
+    fleet, port = fleet_with_page(space, "--set", "lease=90s", **{"coordinator.lease": "90s"})  # the shorter one counts
     with fleet:
         within(60, "an AUC", lambda: fleet.state().get("train_auc") and fleet.state()["workers"][0]["rate"])
         fleet.running["w"].send_signal(signal.SIGSTOP)
