@@ -68,6 +68,8 @@ static void request_send(struct bench_load *l, enum bench_kind kind)
         rc = msg_add_borrowed(m, keys, count * sizeof *keys, NULL, NULL);
     if (rc == 0 && kind == BENCH_PUSH)
         rc = msg_add_borrowed(m, l->gradients, count * BENCH_WIDTH * sizeof(float), NULL, NULL);
+    if (rc == 0 && kind == BENCH_PUSH)
+        rc = msg_add_borrowed(m, NULL, 0, NULL, NULL); /* no rows are wanted */
     if (rc != 0)
         msg_free(m);
     else if (env_send(l->env, l->peer[kind], m) == 0)

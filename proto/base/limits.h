@@ -7,7 +7,7 @@
 
 #define LIMIT_HEADER_BYTES (64u << 10)  /* protobuf header of a message */
 #define LIMIT_FRAME_BYTES (16u << 20)   /* one bulk frame, ZMQ_MAXMSGSIZE */
-#define LIMIT_FRAMES 3                  /* header and at most two bulk frames */
+#define LIMIT_FRAMES 4                  /* header and at most three raw frames */
 #define LIMIT_MESSAGE_BYTES (21u << 20) /* all frames: one is a header, one has at most 4 MiB */
 #define LIMIT_UNPACK_BYTES (256u << 10) /* memory of protobuf-c for one header */
 #define LIMIT_KEYS 65536u               /* keys of one pull or push */

@@ -1,4 +1,4 @@
-/* msg.h: a message as every layer sees it: one packed header and at most two raw little-endian
+/* msg.h: a message as every layer sees it: one packed header and at most three raw little-endian
  * frames.
  *
  * The owner of a message frees it, once; msg_hold adds owners. Sending passes ownership on,

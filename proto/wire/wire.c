@@ -129,6 +129,26 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
     return frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
+/* The bitmap has as many bits set as the header says, and each of them is a key's. */
+static int echo_frame_check(const struct msg *m, const struct wire_PUSH *q, struct err *e)
+{
+    const unsigned char *bits = m->frame[3].data;
+    uint64_t bytes = 0, set = 0;
+    if (q->echo > 0)
+        bytes = ((uint64_t)q->key_count + 7) / 8;
+    int rc = frame_expect(m, 3, bytes, 1, LIMIT_KEYS / 8, e);
+    if (rc != 0)
+        return rc;
+    for (uint64_t i = 0; i < bytes; i++)
+        set += (uint64_t)__builtin_popcount(bits[i]);
+    bool beyond = bytes > 0 && q->key_count % 8 != 0 && bits[bytes - 1] >> q->key_count % 8 != 0;
+    if (set != q->echo || beyond)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "a bitmap of %u keys has %" PRIu64 " bits, its count says %u", q->key_count,
+                       set, q->echo);
+    return 0;
+}
+
 /* Each key has the same number of floats. Only the shard knows the table, and so the right
  * number. */
 static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, struct err *e)
@@ -137,7 +157,7 @@ static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, str
     if (q->key_count == 0 ? bytes != 0 : bytes % (4ull * q->key_count) != 0)
         return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys", bytes,
                        q->key_count);
-    return 0;
+    return echo_frame_check(m, q, e);
 }
 
 static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q, struct err *e)
@@ -160,15 +180,16 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
     return frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
-static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *q, struct err *e)
+static int rows_frames_check(const struct msg *m, uint32_t key_count, uint32_t width,
+                             uint32_t values, struct err *e)
 {
-    if (q->width > LIMIT_WIDTH)
-        return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", q->width, LIMIT_WIDTH);
-    if (q->values > VALUES_BF16)
+    if (width > LIMIT_WIDTH)
+        return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", width, LIMIT_WIDTH);
+    if (values > VALUES_BF16)
         return err_set(e, SHOAL_E_MALFORMED, "rows of values of kind %u, which is not known",
-                       q->values);
-    return frame_expect(m, 1, q->key_count,
-                        (uint64_t)q->width * half_bytes((enum value_kind)q->values), LIMIT_KEYS, e);
+                       values);
+    return frame_expect(m, 1, key_count, (uint64_t)width * half_bytes((enum value_kind)values),
+                        LIMIT_KEYS, e);
 }
 
 /* Checks the frames in the lists WIRE_COUNTED and WIRE_COUNTED_REPLY. */
@@ -218,7 +239,11 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
         WIRE_COUNTED_REPLY(X)
 #undef X
     case WIRE_TYPE_PULL:
-        return rows_frames_check(m, &w->u.PULL_reply, e);
+        return rows_frames_check(m, w->u.PULL_reply.key_count, w->u.PULL_reply.width,
+                                 w->u.PULL_reply.values, e);
+    case WIRE_TYPE_PUSH:
+        return rows_frames_check(m, w->u.PUSH_reply.key_count, w->u.PUSH_reply.width,
+                                 w->u.PUSH_reply.values, e);
     default:
         return 0;
     }

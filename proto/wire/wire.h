@@ -57,13 +57,14 @@
  * absent and gives its initial value; in a pull without a lane, an absent key of a sparse table
  * gives negative zeros instead, which no stored row consists of. clock: this pull's
  * clock here; low: the lowest clock of the live lanes at the reply (staleness = clock - 1 - low);
- * waited_ns: how long the shard held the pull. traced: the shard notes its times (SPANS). */
+ * steps: how many batches, over all lanes of the run, the rows include (engine_steps); waited_ns:
+ * how long the shard held the pull. traced: the shard notes its times (SPANS). */
 #define WIRE_VALUES 1u
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch) B(traced) \
     U32(values)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns) U32(values)
+    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns) U32(values) U64(steps)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
  * the table; the batches in (from, to) had no keys for these tablets. frame 1: keys, u64
@@ -71,19 +72,30 @@
  * the key's shows and clicks behind it where the table has statistics (packed.h). A push of zero
  * keys is a tick. lr_scale multiplies the table's learning rate for this push. worker, task: the
  * source of the push, only for messages and the quarantine. event_time: seconds since 1970, the
- * median of the batch's examples; 0: not known. width: enum packed_width. clock: time step of the
- * sender; age: age of the examples, in seconds. No release sets these two yet: a shard refuses a
- * push where one is not 0, or of an unknown width (VERSION). traced: the shard notes its times
- * (SPANS).
+ * median of the batch's examples; 0: not known. width: enum packed_width. clock: the lowest `steps`
+ * of the replies whose rows the gradients were computed from; 0: not known. traced: the shard notes
+ * its times (SPANS). A shard refuses a push of an unknown width, or with an age, which no release
+ * sets (VERSION).
+ *
+ * Echo: the reply gives the rows of `echo` of the keys as they are after the push, so that the
+ * sender need not pull them. frame 3: a bit for each key, (key_count + 7) / 8 bytes; bit i % 8 of
+ * byte i / 8 is set for key i if its row is wanted. Empty where echo is 0. values: as in PULL.
  *
  * Reply: how many tablets applied it and skipped it, and the lowest mark of the covered tablets.
+ * frame 1: rows (key_count, width) of the reply's `values` (enum value_kind), in the order of the
+ * set bits. key_count: `echo`, or 0: the shard gives no rows, and the sender pulls them. A push
+ * that was skipped gets none, nor does one under bsp. clock, low, steps: as in PULL's reply, of
+ * batch `to`, at the instant of the rows.
+ *
  * Status GAP: nothing was done, send on from `mark` + 1 (GAP fills in `mark` too). FENCED, OLD_RUN,
  * NOT_LEADER, NOT_FINITE, NO_SPACE: nothing was done. */
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) \
     U32(tablet_count) F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) \
-    U32(event_time) U64(clock) U32(age) U32(width) B(traced)
-#define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
+    U32(event_time) U64(clock) U32(age) U32(width) B(traced) U32(echo) U32(values)
+#define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U32(applied) U32(skipped) U64(mark) U32(key_count) U32(width) U32(values) U64(clock) U64(low) \
+    U64(steps)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
 
@@ -743,7 +755,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 #define WIRE_MAP(X)                                                                                \
     X(HELLO, 1, 0, 0)                                                                              \
     X(PULL, 2, 1, 1)                                                                               \
-    X(PUSH, 3, 2, 0)                                                                               \
+    X(PUSH, 3, 3, 1)                                                                               \
     X(TABLE_CREATE, 4, 1, 0)                                                                       \
     X(RUN_OPEN, 5, 0, 0)                                                                           \
     X(RUN_DROP, 6, 0, 0)                                                                           \

@@ -98,7 +98,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     if (q->span.traced)
         span_turn_at(&q->span, WIRE_SPAN_WORK, began_ns);
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
-    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns, args.values};
+    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns, args.values, 0};
     struct msg *m = wire_encode(&s->out);
     void *rows = msg_add(m, bytes);
     if (rows == NULL) {

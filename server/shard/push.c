@@ -21,11 +21,12 @@ static int check_led(struct shard *s, const struct table_schema *schema, uint32_
 static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
 {
     const struct table_schema *schema;
-    if (w->clock != 0 || w->age != 0 || !packed_known(w->width))
+    if (w->age != 0 || !packed_known(w->width) || w->values > WIRE_VALUES + VALUES_BF16)
         return err_set(e, SHOAL_E_VERSION,
-                       "push of lane %u batch %" PRIu64 " has clock %" PRIu64
-                       ", age %u and width %u, which shard %s does not know: upgrade this server",
-                       w->lane, w->to, w->clock, w->age, w->width, s->name);
+                       "push of lane %u batch %" PRIu64
+                       " has age %u, width %u and asks for values of kind %u, which shard %s does "
+                       "not know: upgrade this server",
+                       w->lane, w->to, w->age, w->width, w->values, s->name);
     int rc = shard_schema(s, w->run, w->table, &schema, e);
     if (rc)
         return rc;

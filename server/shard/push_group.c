@@ -78,7 +78,8 @@ static void answer(struct shard *s, struct request *q, uint64_t now_ns)
             span_end(s, q, now_ns);
     }
     struct wire *w = shard_reply(s, WIRE_TYPE_PUSH, q->id);
-    w->u.PUSH_reply = (struct wire_PUSH_reply){plan->applied, plan->skipped, plan->mark};
+    w->u.PUSH_reply = (struct wire_PUSH_reply){
+        .applied = plan->applied, .skipped = plan->skipped, .mark = plan->mark};
     if (q->push.status) {
         w->status = q->push.status;
         snprintf(w->error, sizeof w->error,
@@ -87,7 +88,10 @@ static void answer(struct shard *s, struct request *q, uint64_t now_ns)
                  q->push.r.lane, q->push.r.to, q->push.r.from, plan->mark);
         shard_count_refusal(s, q->push.status);
     }
-    shard_send_reply(s, q->peer);
+    struct msg *m = wire_encode(w);
+    if (m != NULL && q->push.status == 0)
+        (void)msg_add_borrowed(m, NULL, 0, NULL, NULL); /* no rows yet */
+    shard_send(s, q->peer, m);
     request_give(&s->pool, q);
 }
 

@@ -85,7 +85,8 @@ static struct msg *request_make(struct offer *o, uint32_t index)
     struct msg *m = wire_encode(&w);
     uint64_t *keys = o->keys[o->sequence % SETS];
     if (m == NULL || msg_add_borrowed(m, keys, sizeof o->keys[0], NULL, NULL) != 0 ||
-        (pushes && msg_add_borrowed(m, o->gradients, sizeof o->gradients, NULL, NULL) != 0)) {
+        (pushes && (msg_add_borrowed(m, o->gradients, sizeof o->gradients, NULL, NULL) != 0 ||
+                    msg_add_borrowed(m, NULL, 0, NULL, NULL) != 0))) {
         fprintf(stderr, "bench_offer: no memory\n");
         exit(70);
     }

@@ -27,8 +27,9 @@ struct msg *part_request(uint64_t id, const uint64_t *keys, uint32_t count,
     if (m == NULL ||
         msg_add_borrowed(m, (void *)(uintptr_t)keys, sizeof *keys * count, NULL, NULL) != 0 ||
         (push != NULL &&
-         msg_add_borrowed(m, (void *)(uintptr_t)push->gradients,
-                          sizeof *push->gradients * count * PART_WIDTH, NULL, NULL) != 0)) {
+         (msg_add_borrowed(m, (void *)(uintptr_t)push->gradients,
+                           sizeof *push->gradients * count * PART_WIDTH, NULL, NULL) != 0 ||
+          msg_add_borrowed(m, NULL, 0, NULL, NULL) != 0))) {
         msg_free(m);
         return NULL;
     }

@@ -149,6 +149,7 @@ static void foreign_push(struct hostile *h, peer_t to)
     m = wire_encode(&w);
     memcpy(msg_add(m, sizeof key), &key, sizeof key);
     memcpy(msg_add(m, sizeof gradient), &gradient, sizeof gradient);
+    (void)msg_add(m, 0);
     (void)env_send(h->env, to, m);
     h->sent++;
 }

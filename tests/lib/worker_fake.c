@@ -247,7 +247,10 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     wire_reply_to(&in, rc, &out);
     out.u.PUSH_reply =
         (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
-    send_late(n, from, wire_encode(&out), f->push_late_ns);
+    struct msg *reply = wire_encode(&out);
+    if (rc == 0)
+        (void)msg_add(reply, 0);
+    send_late(n, from, reply, f->push_late_ns);
 }
 
 /* ---- coordinator ----------------------------------------------------------------------------- */

@@ -43,6 +43,8 @@ static struct msg *scripted_reply(uint32_t node)
                        half_bytes((enum value_kind)out.u.PULL_reply.values);
         memset(msg_add(m, bytes), 0, bytes);
     }
+    if (in.type == WIRE_TYPE_PUSH)
+        (void)msg_add(m, 0);
     return m;
 }
 

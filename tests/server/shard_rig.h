@@ -100,7 +100,8 @@ __attribute__((unused)) static struct wire rig_wire(struct rig *r, enum wire_typ
     return w;
 }
 
-/* Sends with up to two raw frames; returns the id. */
+/* Sends with up to two raw frames; a push has a third one, which asks for no rows. Returns the
+ * id. */
 __attribute__((unused)) static uint64_t rig_send(struct rig *r, const struct wire *w, int frames,
                                                  const void *a, size_t a_bytes, const void *b,
                                                  size_t b_bytes)
@@ -115,6 +116,8 @@ __attribute__((unused)) static uint64_t rig_send(struct rig *r, const struct wir
         if (bytes)
             memcpy(to, from, bytes);
     }
+    if (w->type == WIRE_TYPE_PUSH)
+        ck_assert_ptr_nonnull(msg_add(m, 0));
     ck_assert_int_eq(env_send(sim_node_env(r->client), r->to, m), 0);
     return w->id;
 }

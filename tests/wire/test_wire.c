@@ -24,6 +24,7 @@ static struct msg *push_message(uint32_t keys, uint32_t width)
     struct msg *m = wire_encode(&w);
     memset(msg_add(m, 8ull * keys), 1, 8ull * keys);
     memset(msg_add(m, 4ull * keys * width), 0, 4ull * keys * width);
+    (void)msg_add(m, 0);
     return m;
 }
 
@@ -202,7 +203,48 @@ START_TEST(wire_gradients_of_no_key_are_refused)
         struct msg *m = wire_encode(&(struct wire){.type = WIRE_TYPE_PUSH});
         (void)msg_add(m, 0);
         (void)msg_add(m, bytes);
+        (void)msg_add(m, 0);
         ck_assert_int_eq(wire_decode(m, &got, NULL), bytes == 0 ? 0 : SHOAL_E_MALFORMED);
+        msg_free(m);
+    }
+}
+END_TEST
+
+/* The bitmap of a push has a bit for each key, and as many of them set as the header says. */
+START_TEST(wire_echo_must_fit_its_keys)
+{
+    static const struct {
+        uint32_t keys, echo;
+        size_t bytes;
+        unsigned char bits[3];
+        int status;
+    } push[] = {
+        {10, 0, 0, {0}, 0},
+        {10, 3, 2, {0x81, 0x02}, 0},
+        {10, 10, 2, {0xff, 0x03}, 0},
+        {8, 8, 1, {0xff}, 0},
+        {16, 1, 2, {0, 0x80}, 0},
+        {10, 0, 2, {0, 0}, SHOAL_E_MALFORMED},        /* nothing is asked for: no bitmap */
+        {10, 1, 0, {0}, SHOAL_E_MALFORMED},           /* no bitmap */
+        {10, 2, 2, {0x81, 0x02}, SHOAL_E_MALFORMED},  /* one bit more than the count */
+        {10, 4, 2, {0x81, 0x02}, SHOAL_E_MALFORMED},  /* one less */
+        {10, 1, 1, {0x01}, SHOAL_E_MALFORMED},        /* a byte is missing */
+        {10, 1, 3, {0x01}, SHOAL_E_MALFORMED},        /* one too many */
+        {10, 1, 2, {0, 0x04}, SHOAL_E_MALFORMED},     /* the bit of no key */
+        {10, 11, 2, {0xff, 0x07}, SHOAL_E_MALFORMED}, /* more rows than keys */
+        {0, 1, 0, {0}, SHOAL_E_MALFORMED},            /* a tick has no keys */
+        {10, UINT32_MAX, 2, {0xff, 0x03}, SHOAL_E_MALFORMED},
+    };
+    struct wire got;
+    for (size_t i = 0; i < sizeof push / sizeof push[0]; i++) {
+        struct wire w = {.type = WIRE_TYPE_PUSH};
+        w.u.PUSH.key_count = push[i].keys;
+        w.u.PUSH.echo = push[i].echo;
+        struct msg *m = wire_encode(&w);
+        memset(msg_add(m, 8ull * push[i].keys), 1, 8ull * push[i].keys);
+        memset(msg_add(m, 8ull * push[i].keys), 0, 8ull * push[i].keys);
+        memcpy(msg_add(m, push[i].bytes), push[i].bits, push[i].bytes);
+        ck_assert_msg(wire_decode(m, &got, NULL) == push[i].status, "case %zu", i);
         msg_free(m);
     }
 }
@@ -228,14 +270,20 @@ START_TEST(wire_replies_must_fit_their_frames)
         {3, 2, 12, SHOAL_E_MALFORMED, VALUES_BF16 + 1},
     };
     struct wire got;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = {.type = WIRE_TYPE_PULL, .reply = true};
-        w.u.PULL_reply.key_count = rows[i].keys;
-        w.u.PULL_reply.width = rows[i].width;
-        w.u.PULL_reply.values = rows[i].values;
-        struct msg *m = wire_encode(&w);
-        (void)msg_add(m, rows[i].bytes);
-        ck_assert_int_eq(wire_decode(m, &got, NULL), rows[i].status);
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        const struct wire pull = {.type = WIRE_TYPE_PULL,
+                                  .reply = true,
+                                  .u.PULL_reply = {.key_count = rows[i / 2].keys,
+                                                   .width = rows[i / 2].width,
+                                                   .values = rows[i / 2].values}},
+                          push = {.type = WIRE_TYPE_PUSH,
+                                  .reply = true,
+                                  .u.PUSH_reply = {.key_count = rows[i / 2].keys,
+                                                   .width = rows[i / 2].width,
+                                                   .values = rows[i / 2].values}};
+        struct msg *m = wire_encode(i % 2 == 0 ? &pull : &push);
+        (void)msg_add(m, rows[i / 2].bytes);
+        ck_assert_int_eq(wire_decode(m, &got, NULL), rows[i / 2].status);
         msg_free(m);
     }
     for (uint32_t tablets = 3; tablets < 6; tablets++) {
@@ -339,6 +387,8 @@ static size_t corpus_frame(enum wire_type type, bool reply, int frame)
         return 0;
     if (type == WIRE_TYPE_TASK_DONE)
         return frame == 0 ? 512 : 48;
+    if (type == WIRE_TYPE_PUSH && frame == 2)
+        return 1;
     return type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH || type == WIRE_TYPE_EVAL_DONE ? 16 : 0;
 }
 
@@ -349,7 +399,7 @@ static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
     if (type == WIRE_TYPE_PULL && !reply)
         w.u.PULL.key_count = 2;
     if (type == WIRE_TYPE_PUSH && !reply)
-        w.u.PUSH.key_count = 2;
+        w.u.PUSH = (struct wire_PUSH){.key_count = 2, .echo = 1};
     if (type == WIRE_TYPE_TASK_DONE && !reply)
         w.u.TASK_DONE.tasks = w.u.TASK_DONE.cells = 1;
     if (type == WIRE_TYPE_EVAL_DONE && !reply)
@@ -366,7 +416,7 @@ static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
         size_t bytes = corpus_frame(type, reply, f);
         void *data = msg_add(m, bytes);
         if (bytes > 0)
-            memset(data, 0, bytes);
+            memset(data, type == WIRE_TYPE_PUSH && f == 2, bytes); /* the first key's row */
     }
     return m;
 }
@@ -520,6 +570,7 @@ int main(void)
     tcase_add_test(t, wire_losses_must_fit_their_labels);
     tcase_add_loop_test(t, wire_figures_of_a_task_are_bounded, 0, 5);
     tcase_add_test(t, wire_gradients_of_no_key_are_refused);
+    tcase_add_test(t, wire_echo_must_fit_its_keys);
     tcase_add_test(t, wire_replies_must_fit_their_frames);
     tcase_add_test(t, wire_texts_fit_and_are_one_line);
     tcase_add_test(t, wire_headers_are_bounded);

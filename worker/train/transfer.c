@@ -102,7 +102,8 @@ static struct msg *push_build(struct request *r)
                                   .width = t->rows->table[p->part.table].width};
     struct msg *m = wire_encode(&w);
     if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
-                      rows_add_gradients(t->rows, &p->part, m) != 0)) {
+                      rows_add_gradients(t->rows, &p->part, m) != 0 ||
+                      msg_add_borrowed(m, NULL, 0, NULL, NULL) != 0)) { /* no rows are wanted */
         msg_free(m);
         m = NULL;
     }

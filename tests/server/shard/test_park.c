@@ -559,7 +559,8 @@ static struct request *take_now(struct request_pool *p, uint64_t holder, size_t 
 {
     static const struct wire w = {.type = WIRE_TYPE_PUSH};
     struct msg *m = msg_new();
-    ck_assert(msg_add(m, 0) != NULL && msg_add(m, 0) != NULL && msg_add(m, bytes) != NULL);
+    ck_assert(msg_add(m, 0) != NULL && msg_add(m, 0) != NULL && msg_add(m, bytes) != NULL &&
+              msg_add(m, 0) != NULL);
     struct request *q = request_take(p, &(struct request_from){1, holder}, &w, m, at_once, 0);
     if (q == NULL)
         msg_free(m);

@@ -32,7 +32,7 @@ static bool take(enum wire_type type, bool at_once)
     struct msg *m = wire_encode(&w);
     ck_assert_ptr_nonnull(m);
     (void)msg_add(m, 0);
-    if (type == WIRE_TYPE_PUSH)
+    for (int i = 0; type == WIRE_TYPE_PUSH && i < 2; i++)
         (void)msg_add(m, 0);
     struct request *q = request_take(&pool, &from, &w, m, at_once, 0);
     if (q == NULL)

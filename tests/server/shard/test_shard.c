@@ -151,9 +151,10 @@ END_TEST
 
 START_TEST(a_push_with_values_of_a_later_release_is_refused)
 {
-    static const char *const text[] = {"has clock 5, age 0 and width 0, which shard",
-                                       "has clock 0, age 5 and width 0, which shard",
-                                       "has clock 0, age 0 and width 4, which shard"};
+    static const char *const text[] = {
+        "has age 5, width 0 and asks for values of kind 0, which shard",
+        "has age 0, width 4 and asks for values of kind 0, which shard",
+        "has age 0, width 0 and asks for values of kind 4, which shard"};
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     uint64_t key = rig_key(3, 0);
@@ -165,9 +166,9 @@ START_TEST(a_push_with_values_of_a_later_release_is_refused)
                                       .tablet_count = 16,
                                       .lr_scale = 1,
                                       .key_count = 1,
-                                      .clock = i == 0 ? 5 : 0,
-                                      .age = i == 1 ? 5 : 0,
-                                      .width = i == 2 ? 4 : 0};
+                                      .age = i == 0 ? 5 : 0,
+                                      .width = i == 1 ? 4 : 0,
+                                      .values = i == 2 ? WIRE_VALUES + VALUES_BF16 + 1 : 0};
         float two[2] = {1, 1};
         uint64_t push = rig_send(&r, &w, 2, &key, 8, two, 8);
         uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
@@ -1021,7 +1022,7 @@ START_TEST(hostile_messages_cost_nobody_else_anything)
         uint8_t *bytes = m->frame[0].data;
         for (uint64_t flips = rng_below(&rng, 4); flips > 0; flips--)
             bytes[rng_below(&rng, m->frame[0].bytes)] ^= (uint8_t)(1u << rng_below(&rng, 8));
-        for (uint64_t frames = rng_below(&rng, 3); frames > 0; frames--) {
+        for (uint64_t frames = rng_below(&rng, LIMIT_FRAMES); frames > 0; frames--) {
             size_t count = rng_below(&rng, 64);
             uint8_t *frame = msg_add(m, count);
             for (size_t k = 0; k < count; k++)
@@ -1166,8 +1167,10 @@ static struct msg *big_message(uint64_t batch, uint32_t count)
     uint64_t *keys = msg_add(m, count * sizeof *keys);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = i + 1;
-    if (batch > 0)
+    if (batch > 0) {
         memset(msg_add(m, count * 2 * sizeof(float)), 0, count * 2 * sizeof(float));
+        (void)msg_add(m, 0);
+    }
     return m;
 }
 
@@ -1539,6 +1542,7 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
         struct msg *m = wire_encode(&w);
         memcpy(msg_add(m, sizeof keys), keys, sizeof keys);
         memcpy(msg_add(m, sizeof gradients), gradients, sizeof gradients);
+        (void)msg_add(m, 0);
         shard_handler.on_message(r.shard, 999999, m); /* replies are dropped */
         w.type = WIRE_TYPE_PULL;
         w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = 0, .batch = to + 1, .key_count = 2};
