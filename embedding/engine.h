@@ -296,6 +296,9 @@ bool engine_runs_beside(const struct engine *g, uint64_t tables);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);
+/* Steps of a table in a run: how many batches, over all lanes, each of its led tablets has applied
+ * (mark.h). 0: the run is not open, no tablet is led, or none has applied a batch. */
+uint64_t engine_steps(const struct engine *g, uint64_t run, uint32_t table);
 /* The same over the led tablets in [first, first + count) of the table; UINT64_MAX when none is
  * led. */
 uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table,

@@ -112,6 +112,7 @@ struct push_args {
      * old undo. 0: keep none */
     uint64_t undo_clock;
     uint32_t event_time;                 /* the batch's, for ageing; 0: not known */
+    uint32_t age;                        /* of the gradients, in steps of the table */
     uint32_t lane;                       /* with `batch` it seeds random choices */
     uint32_t tablet_first, tablet_count; /* covered tablets, with keys or without */
     /* NULL: every covered tablet takes it; else take[tablet] (2^tablet_bits) is set for those that

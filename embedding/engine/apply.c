@@ -120,6 +120,7 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
                              .step = plan->step,
                              .steps = plan->steps,
                              .event_time = r->event_time,
+                             .age = r->age,
                              .lane = r->lane,
                              .tablet_first = r->tablet_first,
                              .tablet_count = r->tablet_count,

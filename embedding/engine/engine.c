@@ -94,6 +94,15 @@ uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32
     return lowest == UINT64_MAX ? 0 : lowest;
 }
 
+uint64_t engine_steps(const struct engine *g, uint64_t run, uint32_t table)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL || table >= LIMIT_TABLES)
+        return 0;
+
+    return marks_steps(r->marks, table);
+}
+
 uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table,
                            uint32_t first, uint32_t count)
 {

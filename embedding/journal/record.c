@@ -101,8 +101,11 @@ static bool split_payload(const struct record_header *h, const void *at, struct 
 
 bool record_known(const struct record_header *h)
 {
-    return h->kind >= RECORD_PUSH && h->kind < RECORD_KINDS && h->clock == 0 && h->age == 0 &&
-           (h->width == 0 || (h->kind == RECORD_PUSH && packed_known(h->width)));
+    if (h->kind == RECORD_PUSH)
+        return packed_known(h->width);
+
+    return h->kind > RECORD_PUSH && h->kind < RECORD_KINDS && h->clock == 0 && h->age == 0 &&
+           h->width == 0;
 }
 
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
@@ -149,6 +152,8 @@ void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t fl
         .lr_scale = r->lr_scale,
         .key_count = r->key_count,
         .event_time = r->event_time,
+        .clock = r->clock,
+        .age = r->age,
         .width = r->width,
     };
     payload->piece[0] = r->keys;
@@ -175,6 +180,8 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
         .lr_scale = h->lr_scale,
         .key_count = h->key_count,
         .event_time = h->event_time,
+        .clock = h->clock,
+        .age = h->age,
         .width = h->width,
         .keys = payload,
         .gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t),

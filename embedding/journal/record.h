@@ -49,6 +49,8 @@ struct push_record {
     uint32_t event_time;   /* seconds since 1970; 0: unknown */
     uint64_t worker, task; /* origin of the push, for the quarantine only; not in the journal */
     uint32_t width;        /* of a gradient, enum packed_width */
+    uint64_t clock;        /* steps of the oldest rows that it was computed from; 0: unknown */
+    uint32_t age;          /* steps that the table has gone since, up to its admission */
     const uint64_t *keys;  /* (key_count) */
     const void *gradients; /* (key_count) of packed_bytes */
 };
@@ -72,10 +74,10 @@ struct record_header {
     uint32_t key_count;
     uint32_t payload_bytes;
     uint32_t event_time; /* push: seconds since 1970; else 0 */
-    /* These three belong to a push. No release sets clock and age yet. A record in which one of
-     * them is not 0 is refused (VERSION), and so is one of an unknown width. */
-    uint64_t clock; /* time step of the sender */
-    uint32_t age;   /* age of the examples, in seconds */
+    /* These three belong to a push; a control record in which one of them is not 0 is refused
+     * (VERSION), and so is a push of an unknown width. */
+    uint64_t clock; /* as in push_record */
+    uint32_t age;   /* in steps */
     uint32_t width; /* enum packed_width */
 };
 _Static_assert(sizeof(struct record_header) == 120, "record_header is a disk format");

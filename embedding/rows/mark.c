@@ -18,6 +18,7 @@ struct marks {
     struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes); NULL: never touched */
     uint32_t tablets[LIMIT_TABLES];         /* length of its arrays; 0: none yet */
     bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
+    uint64_t steps[LIMIT_TABLES];           /* the sum of the lanes' lowest; 0: not led */
     uint64_t bytes;                         /* bytes of the arrays */
 };
 
@@ -148,6 +149,14 @@ static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scop
     return low;
 }
 
+static uint64_t count_steps(const struct marks *m, uint32_t table)
+{
+    uint64_t steps = 0;
+    for (uint32_t lane = 0; m->table[table] != NULL && lane < m->lanes; lane++)
+        steps += m->table[table][lane].lowest;
+    return steps;
+}
+
 void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
                 uint64_t to, const uint8_t *take, const struct mark_scope *scope)
 {
@@ -165,11 +174,14 @@ void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, 
     SHOAL_ASSERT(covered <= count && covered <= scope->led_count);
     if (scope->led_count == 0)
         return;
+    const uint64_t was = l->lowest;
     if (take == NULL && covered == scope->led_count)
         l->lowest = to;
     else
         l->lowest = count_lowest(mark, scope);
+    m->steps[table] += l->lowest - was;
     SHOAL_VERIFY_ASSERT(l->lowest == count_lowest(mark, scope));
+    SHOAL_VERIFY_ASSERT(!m->led[table] || m->steps[table] == count_steps(m, table));
 }
 
 uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_t tablet)
@@ -204,6 +216,7 @@ void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *sco
         struct lane_marks *l = &m->table[table][lane];
         l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
     }
+    m->steps[table] = m->led[table] ? count_steps(m, table) : 0;
 }
 
 uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table)
@@ -216,4 +229,13 @@ uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table)
         return 0;
 
     return m->table[table][lane].lowest;
+}
+
+uint64_t marks_steps(const struct marks *m, uint32_t table)
+{
+    SHOAL_ASSERT(table < LIMIT_TABLES);
+    if (!m->led[table])
+        return 0;
+
+    return m->steps[table];
 }

@@ -1,6 +1,8 @@
 /* mark.h: mark[lane][tablet]: for one run, the last batch of each lane that each tablet has
  * applied; and the lowest mark of each lane and table over the tablets that this shard leads,
- * updated by each push.
+ * updated by each push. The sum of the lanes' lowest marks is the steps of the table: how many
+ * batches all its led tablets have applied. It depends on the marks alone, so copies of a shard
+ * agree on it, and so do the shards before and after a recovery or a move.
  *
  * A push usually covers all led tablets of a table: the decision is one pass over them (lowest and
  * highest mark), the move is one fill. An array is made when its lane first touches the table;
@@ -62,5 +64,7 @@ int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, 
 void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *scope);
 /* Lowest mark of a lane over the led tablets of a table; UINT64_MAX: none is led. */
 uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table);
+/* Steps of the table; 0: no tablet is led. */
+uint64_t marks_steps(const struct marks *m, uint32_t table);
 
 #endif

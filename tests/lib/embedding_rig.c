@@ -138,6 +138,8 @@ void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t la
                                      .tablet_count = 1u << SHARD_TABLET_BITS,
                                      .lr_scale = 1,
                                      .key_count = SHARD_KEYS,
+                                     .clock = to,
+                                     .age = lane + 1,
                                      .keys = p->keys,
                                      .gradients = p->gradients};
 }

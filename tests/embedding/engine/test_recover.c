@@ -24,7 +24,7 @@ static struct rig s;
 static struct rig_push p;
 static struct answer { /* the child's results, for the parent to compare */
     uint64_t digest, sequence, image_bytes, journal_bytes;
-    uint64_t mark[2], generation, clock, low;
+    uint64_t mark[2], steps, generation, clock, low;
     uint32_t batches, keep_work;
     float before[SHARD_KEYS * SHARD_WIDTH];
 } * shared;
@@ -59,6 +59,8 @@ static void note(void)
     shared->journal_bytes = stats.journal_bytes;
     shared->mark[0] = engine_mark(s.g, 1, 0, 0);
     shared->mark[1] = engine_mark(s.g, 1, 1, 0);
+    shared->steps = engine_steps(s.g, 1, 0);
+    ck_assert_uint_eq(shared->steps, shared->mark[0] + shared->mark[1]);
 }
 
 static void reopen(void)
@@ -73,6 +75,7 @@ static void check_same(void)
     ck_assert_uint_eq(stats.sequence, shared->sequence);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), shared->mark[0]);
     ck_assert_uint_eq(engine_mark(s.g, 1, 1, 0), shared->mark[1]);
+    ck_assert_uint_eq(engine_steps(s.g, 1, 0), shared->steps);
     ck_assert_uint_eq(rig_digest(&s), shared->digest);
 }
 

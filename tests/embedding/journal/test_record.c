@@ -86,19 +86,23 @@ START_TEST(push_comes_back_as_it_was)
 }
 END_TEST
 
-/* A push keeps the width of its gradients; one of a width that this release does not know is a
- * later one's, and a control record has none. */
-START_TEST(widths_of_gradients_are_known_or_refused)
+/* A push keeps the width of its gradients, its clock and its age; one of a width that this release
+ * does not know is a later one's, and a control record has none of them. */
+START_TEST(values_of_a_push_are_known_or_refused)
 {
     static const struct {
-        uint32_t width;
+        uint32_t width, age;
+        uint64_t clock;
         uint16_t kind;
         int status;
-    } cases[] = {{0, RECORD_PUSH, 0},
-                 {8, RECORD_PUSH, 0},
-                 {16, RECORD_PUSH, 0},
-                 {4, RECORD_PUSH, SHOAL_E_VERSION},
-                 {16, RECORD_FENCE, SHOAL_E_VERSION}};
+    } cases[] = {{0, 0, 0, RECORD_PUSH, 0},
+                 {8, 0, 0, RECORD_PUSH, 0},
+                 {16, UINT32_MAX, UINT64_MAX, RECORD_PUSH, 0},
+                 {0, 3, 7, RECORD_PUSH, 0},
+                 {4, 0, 0, RECORD_PUSH, SHOAL_E_VERSION},
+                 {16, 0, 0, RECORD_FENCE, SHOAL_E_VERSION},
+                 {0, 1, 0, RECORD_FENCE, SHOAL_E_VERSION},
+                 {0, 0, 1, RECORD_FENCE, SHOAL_E_VERSION}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         _Alignas(8) char bytes[512];
         struct record_header h;
@@ -107,6 +111,8 @@ START_TEST(widths_of_gradients_are_known_or_refused)
         (void)lay_out(bytes, 1);
         memcpy(&h, bytes, sizeof h);
         h.width = cases[i].width;
+        h.clock = cases[i].clock;
+        h.age = cases[i].age;
         h.kind = cases[i].kind;
         memcpy(bytes, &h, sizeof h);
         record_reseal(bytes);
@@ -115,6 +121,13 @@ START_TEST(widths_of_gradients_are_known_or_refused)
             continue;
         ck_assert_int_eq(record_to_push(&h, payload, 8, &r), 0);
         ck_assert_uint_eq(r.width, cases[i].width);
+        ck_assert_uint_eq(r.clock, cases[i].clock);
+        ck_assert_uint_eq(r.age, cases[i].age);
+        struct record_payload pieces;
+        struct record_header same;
+        record_of_push(&r, 8, h.flags, &same, &pieces);
+        ck_assert_uint_eq(same.clock, h.clock);
+        ck_assert_uint_eq(same.age, h.age);
     }
 }
 END_TEST
@@ -239,7 +252,7 @@ int main(void)
 {
     Suite *s = suite_create("record");
     TCase *t = tcase_create("record");
-    tcase_add_test(t, widths_of_gradients_are_known_or_refused);
+    tcase_add_test(t, values_of_a_push_are_known_or_refused);
     tcase_add_loop_test(t, push_comes_back_as_it_was, 0, 2);
     tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 4);
     tcase_add_test(t, a_push_of_no_keys_comes_back);

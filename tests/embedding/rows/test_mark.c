@@ -93,6 +93,15 @@ START_TEST(one_tablet_that_lags_makes_a_gap)
 }
 END_TEST
 
+/* The steps are the sum of the three lanes' lowest marks. */
+static void check_steps(const struct marks *m, uint32_t table)
+{
+    uint64_t steps = 0;
+    for (uint32_t lane = 0; lane < 3; lane++)
+        steps += marks_lowest(m, lane, table);
+    ck_assert_uint_eq(marks_steps(m, table), steps);
+}
+
 START_TEST(lowest_is_what_a_search_finds)
 {
     struct rng r = {11};
@@ -116,7 +125,13 @@ START_TEST(lowest_is_what_a_search_finds)
             low = mark < low ? mark : low;
         }
         ck_assert_uint_eq(marks_lowest(m, lane, 2), low);
+        if (round % 100 == 0) /* counted anew, as after a recovery */
+            marks_refresh(m, 2, &s);
+        check_steps(m, 2);
     }
+    s = scope_of(0, 0);
+    marks_refresh(m, 2, &s);
+    ck_assert_uint_eq(marks_steps(m, 2), 0);
     marks_free(m);
 }
 END_TEST
