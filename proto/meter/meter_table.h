@@ -40,9 +40,9 @@
     X(REQUESTS, COUNTER, "shoal_requests", "", "shard,op", "s", \
       "Pulls and pushes answered, op: pull, push") \
     X(KEYS, COUNTER, "shoal_keys", "", "shard,op", "s", \
-      "Keys of these; a push that was applied before counts none") \
+      "Keys of these; a push that was applied before counts none; op echo: rows back with pushes") \
     X(VALUE_BYTES, COUNTER, "shoal_value_bytes", "bytes", "shard,op", "s", \
-      "Bytes of weights in answers to pulls, and of gradients in pushes") \
+      "Bytes of weights in answers, and of gradients in pushes") \
     X(REQUEST_SECONDS, HISTOGRAM, "shoal_request_seconds", "seconds", "shard,op", "s", \
       "From the arrival of a pull or a push to its answer, with what it waited for") \
     X(WAIT_SECONDS, COUNTER, "shoal_pull_wait_seconds", "seconds", "shard", "s", \
@@ -59,6 +59,8 @@
       "Replies dropped, for the peer's queue was full or there was no memory") \
     X(STALENESS, HISTOGRAM, "shoal_staleness_clocks", "clocks", "shard", "s", \
       "Pulls of lanes by how many clocks their rows may lack") \
+    X(AGE, HISTOGRAM, "shoal_gradient_age_steps", "steps", "shard,space,table", "s", \
+      "Pushes by age: batches of all lanes that the table has applied since their rows were read") \
     X(WAITING, GAUGE, "shoal_waiting_requests", "", "shard,queue", "s", \
       "Requests that wait, queue: clock (pulls), bsp (pushes of a clock), parked (rows or room)") \
     X(POOL_USED, GAUGE, "shoal_pool_requests", "", "shard,op", "s", \

@@ -311,6 +311,7 @@ static struct json *tables(struct shard *s)
         json_set_int(j, "row_bytes", (int64_t)table_row_bytes(t));
         json_set_int(j, "tablets", s->lead.range[i].count);
         set_table_counts(j, t);
+        ages_set(j, &s->ages.table[i]);
         json_append(list, j);
     }
     return list;
@@ -382,6 +383,7 @@ void admin_status(struct shard *s, peer_t from)
         {"keys_pulled", c->keys_pulled},
         {"pushes", c->pushes},
         {"keys_pushed", c->keys_pushed},
+        {"keys_echoed", c->keys_echoed},
         {"skipped", c->skipped},
         {"refused", c->refused},
         {"malformed", c->malformed},

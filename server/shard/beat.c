@@ -49,7 +49,7 @@ static void send_beat(struct shard *s)
         .rows = stats.rows,
         .row_bytes = stats.row_bytes,
         .journal_bytes = stats.journal_bytes,
-        .keys_pulled = s->counts.keys_pulled,
+        .keys_pulled = s->counts.keys_pulled + s->counts.keys_echoed,
         .keys_pushed = s->counts.keys_pushed,
         .skipped = s->counts.skipped,
         .cold_rows = stats.cold_rows,

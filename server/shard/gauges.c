@@ -30,6 +30,8 @@ static void requests_put(const struct shard *s, struct meter_sheet *out)
         meter_put(out, POOL_LIMIT, (double)share->bytes_max, s->name, op[k], NULL);
         meter_put_times(out, REQUEST_SECONDS, &c->times[k], s->name, op[k], NULL);
     }
+    meter_put(out, KEYS, (double)c->keys_echoed, s->name, "echo", NULL);
+    meter_put(out, VALUE_BYTES, (double)c->bytes_echoed, s->name, "echo", NULL);
     meter_put(out, WAIT_SECONDS, (double)c->waited_ns * 1e-9, s->name, NULL);
     meter_put(out, SKIPPED, (double)c->skipped, s->name, NULL);
     meter_put(out, MALFORMED, (double)c->malformed, s->name, NULL);
@@ -63,6 +65,20 @@ static void staleness_put(const struct shard *s, struct meter_sheet *out)
     meter_put_times(out, STALENESS, &t, s->name, NULL);
 }
 
+static void ages_put(const struct shard *s, const struct table *t, struct meter_sheet *out)
+{
+    const struct table_schema *schema = table_schema_of(t);
+    const struct ages_table *ages = &s->ages.table[schema->table];
+    struct meter_times sums = {.sum_ns = 0}; /* of steps here */
+    for (uint32_t i = 0; i < AGES_CELLS; i++) {
+        uint64_t steps = i == AGES_CELLS - 1 ? UINT64_MAX : i; /* the last cell has all beyond */
+        sums.cell[meter_cell(steps)] += ages->cell[i];
+        sums.sum_ns += i * ages->cell[i];
+    }
+    if (ages->run > 0)
+        meter_put_times(out, AGE, &sums, s->name, SPACE, schema->name, NULL);
+}
+
 static void table_put(const struct shard *s, const struct table *t, struct meter_sheet *out)
 {
     const char *name = table_schema_of(t)->name;
@@ -94,6 +110,8 @@ static void rows_put(const struct shard *s, const struct engine_stats *g, struct
         led += s->lead.range[i].count;
         if (t != NULL)
             table_put(s, t, out);
+        if (t != NULL)
+            ages_put(s, t, out);
     }
     meter_put(out, TABLETS, (double)led, s->name, "led", NULL);
     meter_put(out, TABLETS, g->tablets_dirty, s->name, "dirty", NULL);

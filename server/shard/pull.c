@@ -63,15 +63,23 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
     s->counts.waited_ns_max = MAX(s->counts.waited_ns_max, waited_ns);
 }
 
-/* What the rows travel as: a table of 16 bits gives its rows as it stores them, where the sender
- * takes that. wanted: as in struct wire_PULL. */
-static enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted)
+enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted)
 {
     if (wanted == 0)
         return VALUES_FP32;
     if (schema->values != VALUES_FP32)
         return (enum value_kind)schema->values;
     return (enum value_kind)(wanted - WIRE_VALUES);
+}
+
+/* The batches that the rows include. Under bsp they are those of the clocks before this one. */
+static uint64_t steps(const struct shard *s, const struct request *q, uint64_t before)
+{
+    uint32_t mode, lanes;
+    if (before == 0 || engine_run_mode(s->engine, q->pull.run, &mode, &lanes) != 0)
+        return engine_steps(s->engine, q->pull.run, q->pull.table);
+
+    return (before - 1) * lanes;
 }
 
 /* Answers q, or parks it until its rows have come. before: 0, or the bsp clock whose pushes must
@@ -98,7 +106,13 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     if (q->span.traced)
         span_turn_at(&q->span, WIRE_SPAN_WORK, began_ns);
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
-    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns, args.values, 0};
+    *r = (struct wire_PULL_reply){.key_count = n,
+                                  .width = width,
+                                  .clock = q->pull.clock,
+                                  .low = low,
+                                  .waited_ns = waited_ns,
+                                  .values = args.values,
+                                  .steps = steps(s, q, before)};
     struct msg *m = wire_encode(&s->out);
     void *rows = msg_add(m, bytes);
     if (rows == NULL) {

@@ -13,6 +13,7 @@
 #include "server/shard/push_group.h"
 
 #include "proto/base/assert.h"
+#include "server/shard/echo.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ int push_group_admit(struct shard *s, struct request *q)
     struct push_plan *plan = &q->push.plan;
     SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH && q->push.status == 0);
     SHOAL_ASSERT(!shard_holds(s)); /* cut.c, 1; move.h, 1 */
+    q->push.r.age = ages_of(s->engine, &q->push.r);
     int rc = engine_admit_push(s->engine, &q->push.r, plan, &e);
     if (rc == SHOAL_E_GAP) {
         push_group_answer_later(s, q, rc, plan->mark);
@@ -59,17 +61,36 @@ int push_group_admit(struct shard *s, struct request *q)
         SHOAL_ASSERT(plan->sequence > s->sequence); /* 2. */
         s->sequence = plan->sequence;
         s->group_keys += q->push.r.key_count;
+        ages_count(&s->ages, &q->push.r);
     }
     q->push.wait_sequence = s->sequence;
     group_append(s, q);
     return 0;
 }
 
+/* s->out: the reply has begun. */
+static void answer_without_rows(struct shard *s, const struct request *q)
+{
+    struct wire *w = &s->out;
+    if (q->push.status) {
+        w->status = q->push.status;
+        snprintf(w->error, sizeof w->error,
+                 "lane %u batch %" PRIu64 " follows %" PRIu64 ", but the mark here is %" PRIu64
+                 "; send on from there",
+                 q->push.r.lane, q->push.r.to, q->push.r.from, q->push.plan.mark);
+        shard_count_refusal(s, q->push.status);
+    }
+    struct msg *m = wire_encode(w);
+    if (m != NULL && w->status == 0)
+        (void)msg_add_borrowed(m, NULL, 0, NULL, NULL);
+    shard_send(s, q->peer, m);
+}
+
 static void answer(struct shard *s, struct request *q, uint64_t now_ns)
 {
     const struct push_plan *plan = &q->push.plan;
     SHOAL_ASSERT(plan->sequence <= engine_acknowledged(s->engine)); /* 1. */
-    SHOAL_ASSERT(q->bytes == 0);                                    /* 4. */
+    SHOAL_ASSERT(q->bytes == 0 || q->push.replies);                 /* 4. */
     meter_time(&s->counts.times[HEAT_PUSH], now_ns - q->arrived_ns);
     if (q->span.traced) {
         SHOAL_ASSERT(s->spans.waiting > 0);
@@ -77,21 +98,11 @@ static void answer(struct shard *s, struct request *q, uint64_t now_ns)
         if (q->push.status == 0)
             span_end(s, q, now_ns);
     }
-    struct wire *w = shard_reply(s, WIRE_TYPE_PUSH, q->id);
-    w->u.PUSH_reply = (struct wire_PUSH_reply){
-        .applied = plan->applied, .skipped = plan->skipped, .mark = plan->mark};
-    if (q->push.status) {
-        w->status = q->push.status;
-        snprintf(w->error, sizeof w->error,
-                 "lane %u batch %" PRIu64 " follows %" PRIu64 ", but the mark here is %" PRIu64
-                 "; send on from there",
-                 q->push.r.lane, q->push.r.to, q->push.r.from, plan->mark);
-        shard_count_refusal(s, q->push.status);
-    }
-    struct msg *m = wire_encode(w);
-    if (m != NULL && q->push.status == 0)
-        (void)msg_add_borrowed(m, NULL, 0, NULL, NULL); /* no rows yet */
-    shard_send(s, q->peer, m);
+    (void)echo_reply(s, q);
+    if (q->push.replies)
+        shard_send(s, q->peer, request_take_reply(&s->pool, q));
+    else
+        answer_without_rows(s, q);
     request_give(&s->pool, q);
 }
 
@@ -194,7 +205,7 @@ int push_group_settle(struct shard *s)
         const struct request *before = s->unsynced.tail;
         SHOAL_ASSERT(before == NULL ||
                      before->push.wait_sequence <= q->push.wait_sequence); /* 3. */
-        request_drop_message(&s->pool, q);                                 /* 4. */
+        echo_read(s, q);                                                   /* 4. */
         if (q->span.traced) {
             span_turn(s, &q->span, awaited(s, q));
             s->spans.waiting++;

@@ -131,11 +131,16 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
         .worker = w->worker,
         .task = w->task,
         .width = w->width,
+        .clock = w->clock,
         .keys = q->m->frame[1].data,
         .gradients = q->m->frame[2].data,
     };
     SHOAL_ASSERT(q->m->frame[1].bytes == w->key_count * sizeof *q->push.r.keys);
     q->push.plan = (struct push_plan){0};
+    q->push.echo = w->echo;
+    q->push.values = w->values;
+    q->push.wanted = q->m->frame[3].data;
+    q->push.replies = false;
     q->push.wait_sequence = 0;
     q->push.status = 0;
 }
@@ -183,16 +188,47 @@ struct request *request_take(struct request_pool *p, const struct request_from *
     return q;
 }
 
-void request_drop_message(struct request_pool *p, struct request *q)
+/* Takes what q holds out of it and of the counts. */
+static struct msg *take_out(struct request_pool *p, struct request *q)
 {
     struct request_share *s = share_of(p, q->type);
     struct request_count *has = count_of(s, q->holder);
+    struct msg *m = q->m;
     SHOAL_ASSERT(s->bytes >= q->bytes && has->bytes >= q->bytes);
     s->bytes -= q->bytes;
     has->bytes -= q->bytes;
     q->bytes = 0;
-    msg_free(q->m);
     q->m = NULL;
+    return m;
+}
+
+void request_drop_message(struct request_pool *p, struct request *q)
+{
+    msg_free(take_out(p, q));
+}
+
+bool request_reply_fits(const struct request_pool *p, const struct request *q, size_t bytes)
+{
+    const struct request_share *s = &p->share[kind_of(q->type)];
+    return s->bytes - q->bytes + bytes <= s->bytes_max;
+}
+
+void request_keep_reply(struct request_pool *p, struct request *q, struct msg *reply)
+{
+    struct request_share *s = share_of(p, q->type);
+    SHOAL_ASSERT(q->taken && q->type == WIRE_TYPE_PUSH && q->m == NULL && q->bytes == 0);
+    q->m = reply;
+    q->push.replies = true;
+    q->bytes = msg_bytes(reply);
+    s->bytes += q->bytes;
+    count_of(s, q->holder)->bytes += q->bytes;
+}
+
+struct msg *request_take_reply(struct request_pool *p, struct request *q)
+{
+    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH && q->push.replies && q->m != NULL);
+    q->push.replies = false;
+    return take_out(p, q);
 }
 
 void request_give(struct request_pool *p, struct request *q)

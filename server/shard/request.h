@@ -1,7 +1,8 @@
 /* request.h: pulls and pushes on their way through a shard, taken from one bounded pool.
  *
  * A request owns its message until it is given back: keys and gradients are read, journalled and
- * applied from the bytes that arrived, without a copy. Pulls and pushes have a share of the pool
+ * applied from the bytes that arrived, without a copy. A push that gets rows back holds its reply
+ * in place of the message once it is applied (echo.h). Pulls and pushes have a share of the pool
  * each, so that pulls that wait for a clock never take the room of the pushes that complete it. Of
  * their own share they get five eighths, so that the pull of the lane for which they wait is taken.
  * A share is LIMIT_WAITING requests and a number of bytes. A request that does not fit is refused
@@ -19,7 +20,7 @@
 
 struct request {
     struct request *next; /* on its list */
-    struct msg *m;        /* owned; NULL once its bytes are no longer needed */
+    struct msg *m;        /* owned: its message, or its reply; NULL once that is not needed */
     size_t bytes;         /* bytes of m, as counted in the pool */
     peer_t peer;
     /* the hash of the peer's key, or the peer itself where it has none: requests are counted by
@@ -43,6 +44,9 @@ struct request {
         struct {
             struct push_record r; /* points into m */
             struct push_plan plan;
+            uint32_t echo, values; /* as in struct wire_PUSH */
+            const uint8_t *wanted; /* in m, a bit for each key; `echo` are set */
+            bool replies;          /* m is the reply */
             /* the push is answered once the engine acknowledges this sequence */
             uint64_t wait_sequence;
             int status; /* 0 or SHOAL_E_GAP */
@@ -109,6 +113,11 @@ bool request_may_wait(struct request_pool *p, const struct request *q, uint32_t 
 bool request_pool_full(const struct request_pool *p, const struct wire *w, const struct msg *m);
 /* Frees the message early, when only the answer is outstanding. */
 void request_drop_message(struct request_pool *p, struct request *q);
+/* A reply of so many bytes may take the place of the push's message: the share has room for it. */
+bool request_reply_fits(const struct request_pool *p, const struct request *q, size_t bytes);
+/* Gives q, whose message is dropped, a reply to hold, and takes it back from q. */
+void request_keep_reply(struct request_pool *p, struct request *q, struct msg *reply);
+struct msg *request_take_reply(struct request_pool *p, struct request *q);
 void request_give(struct request_pool *p, struct request *q);
 
 /* For two pulls of one run and table: true when they are of one lane, batch and keys. A batch's

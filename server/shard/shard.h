@@ -26,6 +26,7 @@
 #include "proto/meter/meter.h"
 #include "proto/wire/allow.h"
 #include "proto/wire/wire.h"
+#include "server/shard/ages.h"
 #include "server/shard/beat.h"
 #include "server/shard/bsp.h"
 #include "server/shard/clock.h"
@@ -75,6 +76,7 @@ struct shard_counts {
     uint64_t waited_ns, waited_ns_max; /* time that pulls have waited */
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
     uint64_t bytes_pulled, bytes_pushed;  /* of weights and gradients */
+    uint64_t keys_echoed, bytes_echoed;   /* rows that went back with pushes (echo.h) */
     struct meter_times times[HEAT_KINDS]; /* of requests, from their arrival to their answer */
     struct meter_times commits;           /* writes of a group of pushes to the journal */
     uint64_t refused_as[METER_REASONS];   /* of `refused`, by -status */
@@ -120,6 +122,7 @@ struct shard {
     struct copies copies;
     struct follow follow;
     struct heat heat;
+    struct ages ages;
     struct spans spans;
     uint64_t keylist; /* version of the allow-list in use; 0: none yet */
     /* journal mode: starts the next sync, SHARD_SYNC_NS after a write or a sync */

@@ -142,14 +142,17 @@ static void foreign_push(struct hostile *h, peer_t to)
                                   .to = what == 4 ? UINT64_MAX : 1 + rng_below(&h->rng, 40),
                                   .tablet_count = 64,
                                   .lr_scale = 1,
-                                  .key_count = 1};
+                                  .key_count = 1,
+                                  .clock = rng_next(&h->rng),
+                                  .echo = (uint32_t)rng_below(&h->rng, 3)};
+    uint8_t bits = (uint8_t)rng_below(&h->rng, 4);
     struct msg *m;
     w.id = ++h->next_id;
     w.u.PUSH.from = w.u.PUSH.to - 1;
     m = wire_encode(&w);
     memcpy(msg_add(m, sizeof key), &key, sizeof key);
     memcpy(msg_add(m, sizeof gradient), &gradient, sizeof gradient);
-    (void)msg_add(m, 0);
+    memcpy(msg_add(m, w.u.PUSH.echo != 0), &bits, w.u.PUSH.echo != 0);
     (void)env_send(h->env, to, m);
     h->sent++;
 }

@@ -28,6 +28,7 @@ struct request_seen {
         struct wire_PULL pull;
         struct wire_FENCE fence;
     } u;
+    uint64_t *wanted; /* owned: the keys whose rows a push asks for; NULL: none */
 };
 
 struct acknowledged {
@@ -39,10 +40,10 @@ static struct {
     struct cluster *c;
     char who[64];
     struct request_seen request[REQUESTS];
-    uint64_t newest[REQUESTS]; /* by bucket: the newest request, counted from 1; 0: none */
-    uint64_t requests, pushes; /* so far */
-    uint64_t lost;             /* batches lost with power, counted by tablet */
-    bool power;                /* power may have taken some */
+    uint64_t newest[REQUESTS];         /* by bucket: the newest request, counted from 1; 0: none */
+    uint64_t requests, pushes, echoes; /* so far; echoes: pushes that got rows back */
+    uint64_t lost;                     /* batches lost with power, counted by tablet */
+    bool power;                        /* power may have taken some */
     struct acknowledged run[RUNS];
     uint16_t owner[OWNERS]; /* the newest map that a coordinator has stored */
     uint32_t owners;
@@ -53,6 +54,11 @@ static struct {
 uint64_t oracle_acknowledged(void)
 {
     return o.pushes;
+}
+
+uint64_t oracle_echoed(void)
+{
+    return o.echoes;
 }
 
 /* ---- what was acknowledged ------------------------------------------------------------------- */
@@ -156,6 +162,39 @@ static void copies_have(const struct shard *s, const struct wire_PUSH *q)
                    "%" PRIu64,
                    s->name, q->to, q->lane, f->name, mark);
     }
+}
+
+/* Checks the rows that a push got back. Where an answer waits for nothing, they are those of now,
+ * and so are the clocks that describe them. */
+static void echoed(const struct shard *s, const struct request_seen *seen,
+                   const struct wire_PUSH_reply *r, const struct msg *m)
+{
+    const struct wire_PUSH *q = &seen->u.push;
+    uint32_t mode, lanes;
+    uint64_t clock, low, steps = engine_steps(s->engine, q->run, q->table);
+    if (r->key_count == 0 || engine_run_mode(s->engine, q->run, &mode, &lanes) != 0)
+        return;
+    o.echoes++;
+    if (r->key_count != q->echo || mode == WIRE_BSP)
+        BROKEN("shard %s gives %u rows with batch %" PRIu64 " of lane %u, in mode %u: it asks for "
+               "%u",
+               s->name, r->key_count, q->to, q->lane, mode, q->echo);
+    if (o.c->options.durability == DURABLE_FSYNC || o.c->options.replicas > 1)
+        return;
+    if (engine_clock(s->engine, q->run, q->lane, q->to, &clock, &low) != 0 || r->clock != clock ||
+        r->low != low || r->steps != steps)
+        BROKEN("shard %s gives rows with batch %" PRIu64 " of lane %u as of clock %" PRIu64
+               ", low %" PRIu64 ", steps %" PRIu64 ": it is at %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+               s->name, q->to, q->lane, r->clock, r->low, r->steps, clock, low, steps);
+    char *rows = malloc(m->frame[1].bytes);
+    ck_assert_ptr_nonnull(rows);
+    table_pull_as(engine_table(s->engine, q->table),
+                  &(struct pull_args){.values = (enum value_kind)r->values}, seen->wanted, q->echo,
+                  rows);
+    if (memcmp(rows, m->frame[1].data, m->frame[1].bytes) != 0)
+        BROKEN("shard %s gives other rows with batch %" PRIu64 " of lane %u, table %u, than it has",
+               s->name, q->to, q->lane, q->table);
+    free(rows);
 }
 
 static void pushed(const struct shard *s, const struct wire_PUSH *q, const struct wire *reply)
@@ -333,18 +372,37 @@ static uint64_t *bucket_of(uint64_t line, uint64_t id)
     return &o.newest[rng_mix(line ^ rng_mix(id)) % REQUESTS];
 }
 
-static void request_note(uint64_t line, const struct wire *w)
+/* The keys whose rows a push asks for; NULL: none. */
+static uint64_t *wanted_of(const struct wire_PUSH *q, const struct msg *m)
+{
+    const uint64_t *keys = m->frame[1].data;
+    const uint8_t *bits = m->frame[3].data;
+    uint32_t count = 0;
+    if (q->echo == 0)
+        return NULL;
+    uint64_t *wanted = malloc(q->echo * sizeof *wanted);
+    ck_assert_ptr_nonnull(wanted);
+    for (uint32_t i = 0; i < q->key_count; i++)
+        if (bits[i / 8] >> i % 8 & 1)
+            wanted[count++] = keys[i];
+    return wanted;
+}
+
+static void request_note(uint64_t line, const struct wire *w, const struct msg *m)
 {
     struct request_seen *q = &o.request[o.requests++ % REQUESTS];
     uint64_t *newest = bucket_of(line, w->id);
+    free(q->wanted);
     *q = (struct request_seen){.line = line, .id = w->id, .before = *newest, .type = w->type};
     *newest = o.requests;
-    if (w->type == WIRE_TYPE_PUSH)
+    if (w->type == WIRE_TYPE_PUSH) {
         q->u.push = w->u.PUSH;
-    else if (w->type == WIRE_TYPE_PULL)
+        q->wanted = wanted_of(&w->u.PUSH, m);
+    } else if (w->type == WIRE_TYPE_PULL) {
         q->u.pull = w->u.PULL;
-    else
+    } else {
         q->u.fence = w->u.FENCE;
+    }
 }
 
 static const struct request_seen *request_of(uint64_t line, uint64_t id, enum wire_type type)
@@ -359,17 +417,21 @@ static const struct request_seen *request_of(uint64_t line, uint64_t id, enum wi
     return NULL;
 }
 
-static void answered(const struct cluster_server *of, uint64_t line, const struct wire *reply)
+static void answered(const struct cluster_server *of, uint64_t line, const struct wire *reply,
+                     const struct msg *m)
 {
     const struct request_seen *q = request_of(line, reply->id, reply->type);
     if (q == NULL)
         return;
-    if (reply->type == WIRE_TYPE_PUSH)
+    if (reply->type == WIRE_TYPE_PUSH) {
         pushed(of->shard, &q->u.push, reply);
-    else if (reply->type == WIRE_TYPE_PULL)
+        if (reply->status == 0)
+            echoed(of->shard, q, &reply->u.PUSH_reply, m);
+    } else if (reply->type == WIRE_TYPE_PULL) {
         pulled(of->shard, &q->u.pull, reply);
-    else
+    } else {
         fenced(of->shard, &q->u.fence, reply);
+    }
 }
 
 static void seen(void *context, const struct sim_node *from, uint64_t line, bool up,
@@ -387,13 +449,15 @@ static void seen(void *context, const struct sim_node *from, uint64_t line, bool
     if (w.type != WIRE_TYPE_PUSH && w.type != WIRE_TYPE_PULL && w.type != WIRE_TYPE_FENCE)
         return;
     if (!w.reply && shard == NULL)
-        request_note(line, &w);
+        request_note(line, &w, m);
     else if (w.reply && shard != NULL)
-        answered(shard, line, &w);
+        answered(shard, line, &w, m);
 }
 
 void oracle_watch(struct cluster *c, const char *who)
 {
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        free(o.request[i].wanted);
     memset(&o, 0, sizeof o);
     o.c = c;
     snprintf(o.who, sizeof o.who, "%s", who);

@@ -267,7 +267,7 @@ __attribute__((unused)) static void fleet_train(struct fleet *f, uint32_t i, uin
     }
 }
 
-/* A number from all rows, marks and the sequence of a copy. */
+/* A number from all rows, marks, steps and the sequence of a copy. */
 __attribute__((unused)) static uint64_t fleet_digest(struct fleet *f, uint32_t i)
 {
     struct engine *g = f->copy[i].shard->engine;
@@ -275,7 +275,9 @@ __attribute__((unused)) static uint64_t fleet_digest(struct fleet *f, uint32_t i
     struct err e;
     engine_stats_get(g, &stats);
     uint64_t sum = hash_bytes(&stats.sequence, sizeof stats.sequence, stats.rows);
-    for (uint32_t t = 0; t < 2; t++)
+    for (uint32_t t = 0; t < 2; t++) {
+        uint64_t steps = engine_steps(g, RIG_RUN, t);
+        sum = hash_bytes(&steps, sizeof steps, sum);
         for (uint32_t tablet = 0; tablet < 1u << RIG_BITS; tablet++) {
             uint64_t digest, mark[2];
             const struct table *whole = engine_whole(g, t, tablet, &e);
@@ -285,6 +287,7 @@ __attribute__((unused)) static uint64_t fleet_digest(struct fleet *f, uint32_t i
                 mark[lane] = engine_mark_range(g, RIG_RUN, lane, t, tablet, 1);
             sum = hash_bytes(mark, sizeof mark, sum + digest);
         }
+    }
     return sum;
 }
 

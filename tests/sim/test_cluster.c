@@ -212,7 +212,7 @@ static void job_make(const struct kind *k, bool second)
 /* Shared by the test and its parent, which reports the failure even if the test was killed. */
 struct tally {
     uint64_t seed; /* being played; 0: none */
-    uint64_t seeds, jobs, ns, pushes, hostile;
+    uint64_t seeds, jobs, ns, pushes, echoes, hostile;
     struct cluster_struck struck;
     uint64_t link[8];
     /* runs with loss of power; those among them that ended with a sentence */
@@ -227,6 +227,7 @@ static void tally_note(struct tally *t, uint64_t hostile_sent)
 {
     t->ns += sim_now_ns(cluster.sim);
     t->pushes += oracle_acknowledged();
+    t->echoes += oracle_echoed();
     t->hostile += hostile_sent;
 #define X(name) t->struck.name += cluster.struck.name;
     CLUSTER_STRIKES(X)
@@ -850,8 +851,8 @@ static void tallies_say(void)
         if (t->seeds == 0)
             continue;
         printf("tally %s seeds %" PRIu64 " jobs %" PRIu64 " virtual_seconds %" PRIu64
-               " pushes_acknowledged %" PRIu64 " hostile_messages %" PRIu64,
-               kinds[i].name, t->seeds, t->jobs, t->ns / SECOND, t->pushes, t->hostile);
+               " pushes_acknowledged %" PRIu64 " with_rows %" PRIu64 " hostile_messages %" PRIu64,
+               kinds[i].name, t->seeds, t->jobs, t->ns / SECOND, t->pushes, t->echoes, t->hostile);
 #define X(name) printf(" " #name " %" PRIu64, t->struck.name);
         CLUSTER_STRIKES(X)
 #undef X

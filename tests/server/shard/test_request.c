@@ -63,12 +63,44 @@ START_TEST(push_that_will_not_wait_has_a_place_when_those_that_wait_have_all)
 }
 END_TEST
 
+/* A reply takes the place of a push's message, and counts as it did: only what fits is kept. */
+START_TEST(reply_counts_in_place_of_the_message)
+{
+    const struct request_from from = {.peer = 1};
+    struct wire w = {.type = WIRE_TYPE_PUSH};
+    struct msg *m = wire_encode(&w), *reply;
+    for (int i = 0; i < 3; i++)
+        ck_assert_ptr_nonnull(msg_add(m, i == 1 ? 100 : 0)); /* gradients */
+    struct request *q = request_take(&pool, &from, &w, m, false, 0);
+    ck_assert_ptr_nonnull(q);
+    const uint64_t most = pool.share[REQUEST_PUSH].bytes_max;
+    ck_assert(request_reply_fits(&pool, q, most));
+    ck_assert(!request_reply_fits(&pool, q, most + 1));
+    ck_assert(take(WIRE_TYPE_PUSH, false)); /* another one takes some bytes */
+    const uint64_t other = request_pool_bytes(&pool) - q->bytes;
+    ck_assert(request_reply_fits(&pool, q, most - other));
+    ck_assert(!request_reply_fits(&pool, q, most - other + 1));
+    request_drop_message(&pool, q);
+    ck_assert_uint_eq(request_pool_bytes(&pool), other);
+    reply = msg_new();
+    ck_assert_ptr_nonnull(msg_add(reply, 1000));
+    request_keep_reply(&pool, q, reply);
+    ck_assert_uint_eq(request_pool_bytes(&pool), other + 1000);
+    ck_assert_ptr_eq(request_take_reply(&pool, q), reply);
+    ck_assert_uint_eq(request_pool_bytes(&pool), other);
+    request_keep_reply(&pool, q, reply);
+    request_give(&pool, q); /* with the reply, which is freed */
+    ck_assert_uint_eq(request_pool_bytes(&pool), other);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("request");
     TCase *t = tcase_create("pool");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, push_that_will_not_wait_has_a_place_when_those_that_wait_have_all);
+    tcase_add_test(t, reply_counts_in_place_of_the_message);
     suite_add_tcase(s, t);
     return suite_main(s);
 }

@@ -1529,6 +1529,7 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     uint64_t keys[2] = {rig_key(3, 0), rig_key(4, 0)}, calls = 0;
     float gradients[4] = {1, 1, 1, 1};
+    const uint8_t second = 1u << 1; /* the row of this key goes back with the push */
     for (uint64_t to = 1; to <= 10000; to++) {
         static struct wire w;
         w.type = WIRE_TYPE_PUSH;
@@ -1537,12 +1538,14 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
                                       .from = to - 1,
                                       .to = to,
                                       .tablet_count = 16,
-                                      .lr_scale = 1};
+                                      .lr_scale = 1,
+                                      .clock = to,
+                                      .echo = 1};
         w.u.PUSH.key_count = 2;
         struct msg *m = wire_encode(&w);
         memcpy(msg_add(m, sizeof keys), keys, sizeof keys);
         memcpy(msg_add(m, sizeof gradients), gradients, sizeof gradients);
-        (void)msg_add(m, 0);
+        memcpy(msg_add(m, 1), &second, 1);
         shard_handler.on_message(r.shard, 999999, m); /* replies are dropped */
         w.type = WIRE_TYPE_PULL;
         w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = 0, .batch = to + 1, .key_count = 2};
@@ -1556,6 +1559,7 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
     ck_assert_uint_eq(malloc_calls, calls);
     ck_assert_uint_eq(r.shard->counts.pushes, 10000);
     ck_assert_uint_eq(r.shard->counts.pulls, 10000);
+    ck_assert_uint_eq(r.shard->counts.keys_echoed, 10000);
     rig_free(&r);
 }
 END_TEST
