@@ -187,6 +187,9 @@ static void tables_print(const struct json *r)
         printf("    %-12s %12s rows   digest %s\n", json_as_string(json_get(t, "name"), "?"),
                cli_number_text(cli_number(t, "rows"), n),
                json_as_string(json_get(t, "digest"), "-"));
+        if (!json_absent(json_get(t, "age")))
+            printf("    %-12s gradients were p50 %.0f, p99 %.0f, max %.0f steps old\n", "",
+                   cli_number(t, "age.p50"), cli_number(t, "age.p99"), cli_number(t, "age.max"));
     }
 }
 

@@ -144,6 +144,7 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
     if (json_parse(m->frame[1].data, m->frame[1].bytes, &j, NULL) == 0) {
         guard_add(job->guard->next, json_get(j, "gradients"), job->at.number);
         rules_add(&job->guard->next->rules, json_get(j, "tables"));
+        coord_ages_add(&job->guard->next->ages, json_get(j, "tables"), job->at.number);
     } else
         log_warn("shard %u: its status is no JSON", shard);
     json_free(j);
@@ -242,6 +243,14 @@ struct json *coord_guard_rules_json(const struct coord_job *j, const char *table
     if (s == NULL)
         return NULL;
     return rules_json(&s->rules, table);
+}
+
+struct json *coord_guard_ages_json(const struct coord_job *j, const char *table)
+{
+    const struct coord_guard_sums *s = j->guard->told;
+    if (s == NULL)
+        return NULL;
+    return coord_ages_json(&s->ages, table);
 }
 
 struct json *coord_guard_json(const struct coord_job *job)

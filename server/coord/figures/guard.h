@@ -10,6 +10,7 @@
 
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "server/coord/figures/ages.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,7 +54,8 @@ struct coord_guard_sums {
     } worker[COORD_GUARD_WORKERS + 1];
     uint32_t fields, workers;
     uint64_t lost;            /* lines that quarantines could not keep */
-    struct coord_rules rules; /* comes with the same reply */
+    struct coord_rules rules; /* these two come with the same reply */
+    struct coord_ages ages;
 };
 
 struct coord_guard {
@@ -75,6 +77,8 @@ void coord_guard_look(struct coord_job *j, const char *where);
 /* Returns the counts of a table's rules that are not 0, {"not_admitted", "admitted", ...}; the
  * caller owns them. NULL: all are 0, the table is unknown, or no shard has replied. */
 struct json *coord_guard_rules_json(const struct coord_job *j, const char *table);
+/* As coord_ages_json. NULL also while no shard has replied. */
+struct json *coord_guard_ages_json(const struct coord_job *j, const char *table);
 /* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker":
  * [{"worker", "refused", "clipped"}]} */
 struct json *coord_guard_json(const struct coord_job *job);

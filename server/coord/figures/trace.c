@@ -19,20 +19,24 @@
 
 #define SCALARS_NS UINT64_C(2000000000)
 
-/* Returns the smallest staleness that at least `share` of the pulls did not exceed; histogram
- * (COORD_HISTOGRAM). 0 without pulls. */
-static uint32_t quantile(const uint64_t *histogram, double share)
+uint32_t coord_trace_quantile(const uint64_t *histogram, uint32_t cells, double share)
 {
     uint64_t sum = 0, seen = 0;
     SHOAL_ASSERT(share > 0 && share <= 1);
-    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
+    for (uint32_t i = 0; i < cells; i++)
         sum += histogram[i];
-    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
+    for (uint32_t i = 0; i < cells; i++) {
         seen += histogram[i];
         if (sum > 0 && (double)seen >= share * (double)sum && seen > 0)
             return i;
     }
     return 0;
+}
+
+/* Of pulls, by clocks of staleness. */
+static uint32_t quantile(const uint64_t *histogram, double share)
+{
+    return coord_trace_quantile(histogram, COORD_HISTOGRAM, share);
 }
 
 struct json *coord_trace_staleness_json(const struct coord_job *j)

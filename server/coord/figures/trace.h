@@ -41,6 +41,9 @@ uint64_t coord_trace_trained(const struct coord_job *j);
 void coord_trace_eval(struct coord_job *j, uint32_t split, const struct metric *metric);
 /* Loads the stored curve after a restart. */
 int coord_trace_load(struct coord_job *j, struct err *e);
+/* The smallest value that at least `share` of a histogram (cells) did not exceed; 0 where it is
+ * empty. */
+uint32_t coord_trace_quantile(const uint64_t *histogram, uint32_t cells, double share);
 /* {"p50", "p99", "max"}: the staleness of all the job's pulls, in clocks. */
 struct json *coord_trace_staleness_json(const struct coord_job *j);
 /* {"read", "pull", "compute", "push", "wait"}: seconds of workers in each stage. */

@@ -281,6 +281,9 @@ static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
         struct json *rules = coord_guard_rules_json(j, s->name);
         if (rules != NULL)
             json_set(item, "rules", rules);
+        struct json *age = coord_guard_ages_json(j, s->name);
+        if (age != NULL)
+            json_set(item, "age", age);
         json_append(list, item);
         *rows += j->table_rows[t];
     }

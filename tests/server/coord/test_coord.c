@@ -2279,11 +2279,14 @@ START_TEST(coord_refused_batches_are_told)
                          "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, "
                          "\"refused\": 2, \"clipped\": 4}]}, "
                          "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, "
-                         "\"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
+                         "\"evicted\": -1, \"ages_run\": 99999999999999, \"ages\": "
+                         "[1, 2, -7, 1, \"x\"]}, {\"name\": \"former\", \"aged\": 1}]}";
     r.shard[1]->status = _i == 0 ? r.shard[0]->status
                          /* that of another job */
                          : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": "
-                                     "\"emb\", \"field\": 5, \"refused\": 100}]}}"
+                                     "\"emb\", \"field\": 5, \"refused\": 100}]}, "
+                                     "\"tables\": [{\"name\": \"table0\", \"ages_run\": 0, "
+                                     "\"ages\": [0, 0, 0, 0, 0, 100]}]}"
                                    : "no JSON";
     run_job(60);
     job_done(2);
@@ -2294,6 +2297,7 @@ START_TEST(coord_refused_batches_are_told)
     /* values that are 0, negative or no number are left out */
     ck_assert_uint_eq(json_members(json_get(j, "tables.0.rules")), 1);
     ck_assert_ptr_null(json_get(j, "tables.1.rules"));
+    ck_assert_ptr_null(json_get(j, "tables.1.age"));
     json_free(j);
     double times = _i == 0 ? 2 : 1;
     ck_assert_double_eq(report_number("refused.by_field.0.field"), 5);
@@ -2303,6 +2307,10 @@ START_TEST(coord_refused_batches_are_told)
     ck_assert_double_eq(report_number("refused.by_worker.0.refused"), 2 * times);
     ck_assert_double_eq(report_number("refused.lost"), 2 * times);
     ck_assert_double_eq(report_number("tables.0.rules.not_admitted"), 5 * times);
+    ck_assert_double_eq(report_number("tables.0.age.pushes"), 4 * times);
+    ck_assert_double_eq(report_number("tables.0.age.p50"), 1);
+    ck_assert_double_eq(report_number("tables.0.age.max"), 3);
+    ck_assert_double_eq(report_number("tables.0.age.mean"), 1.25);
     rig_stop();
 }
 END_TEST
