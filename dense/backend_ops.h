@@ -266,14 +266,6 @@ struct backend_ops {
                           uint32_t lddx, const float *dlogit, float *row_gradients);
     /* A row's gradient is -1 for each example that has it (models.c). */
     void (*probe_backward)(struct stream *s, const struct pool_args *a, float *row_gradients);
-    /* Rows with a cache: out (count, width): row i is rows[source[i] - first], or the cache's
-     * (struct model_input), where a slot has ld_cache floats. rows_keep: likewise, keep holds
-     * places in rows from `first` on. */
-    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
-                        const uint32_t *source, const float *rows, const float *cache,
-                        uint32_t ld_cache, float *out);
-    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
-                      const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache);
 
     /* Pairwise products of the field vectors: logit[i * stride] += 1/2 (|sum v|^2 - sum |v|^2).
      * sums (count, dim): sum v, for the way back. */

@@ -63,10 +63,9 @@ size_t model_stats_floats(const struct model *m);
 void model_blocks(const struct model *m, bool stats, const uint64_t **keys, const uint32_t **block,
                   size_t *count);
 
-/* A run has scratch for up to max_examples, and a cache of cache_rows sparse rows (0: no cache),
- * each as wide as the widest row. It lives on one device. */
-int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                  struct model_run **out, struct err *e);
+/* A run has scratch for up to max_examples. It lives on one device. */
+int model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                  struct err *e);
 void model_run_free(struct model_run *r);
 /* Forward and backward. seed, lane and batch choose the dropout mask. NOT_FINITE: the loss is not
  * finite, or with fp16 a gradient overflows even at a loss scale of 1. UNAVAILABLE, INTERNAL: the

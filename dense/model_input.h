@@ -26,15 +26,6 @@ struct model_shape {
     uint16_t gate_field[2]; /* (gate_fields): their numbers */
 };
 
-#define MODEL_CACHED 0x80000000u
-
-/* The number of a batch's rows that belong to one table. */
-struct model_part {
-    uint32_t rows;  /* unique keys */
-    uint32_t fresh; /* the unique keys whose rows are in model_input.rows; all without a cache */
-    uint32_t keep;  /* pairs of model_input.keep */
-};
-
 /* One batch. The caller owns all arrays, in host memory. Large arrays from backend_host_alloc are
  * copied to a device faster. */
 struct model_input {
@@ -47,17 +38,9 @@ struct model_input {
     /* (examples * fields + 1) into index; NULL: exactly one value for each field */
     const uint32_t *offset;
     uint32_t row_count; /* unique keys, table by table */
-    /* (tables), on the host: counts by table. May be NULL where all tables have one dim */
-    const struct model_part *part;
-    const float *rows;    /* (fresh_count, row width of its table), without gaps: pulled */
-    uint32_t fresh_count; /* row_count without a cache */
-    /* (row_count) or NULL: row i is rows[i]. Else row i is rows[source[i]], or, with MODEL_CACHED
-     * set, the slot source[i] & ~MODEL_CACHED of the run's cache */
-    const uint32_t *source;
-    /* (keep_count, 2): a position in rows, and the cache slot to which the row is copied after the
-     * batch's rows have been read from the cache */
-    const uint32_t *keep;
-    uint32_t keep_count;
+    /* (tables), on the host: unique keys by table. May be NULL where all tables have one dim */
+    const uint32_t *table_rows;
+    const float *rows;  /* (row_count, row width of its table), without gaps: pulled */
     const float *dense; /* flat, model_dense_floats: pulled */
     const float *stats; /* flat, model_stats_floats: pulled */
 };

@@ -27,8 +27,6 @@ static void body_fill(struct backend_ops *ops)
     ops->pool_forward = body_pool_forward;
     ops->pool_backward = body_pool_backward;
     ops->probe_backward = body_probe_backward;
-    ops->rows_gather = body_rows_gather;
-    ops->rows_keep = body_rows_keep;
     ops->fm_forward = body_fm_forward;
     ops->fm_backward = body_fm_backward;
     ops->loss_logistic = body_loss_logistic;

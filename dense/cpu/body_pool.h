@@ -228,28 +228,4 @@ static void body_probe_backward(struct stream *s, const struct pool_args *a, flo
         probe_field(a->index, pool_begin(a, slot), pool_begin(a, slot + 1), row_gradients);
 }
 
-static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
-                             const uint32_t *source, const float *rows, const float *cache,
-                             uint32_t ld_cache, float *out)
-{
-    (void)s;
-    for (uint32_t i = 0; i < count; i++, out += width) {
-        const float *from;
-        if (source[i] & MODEL_CACHED)
-            from = cache + (size_t)(source[i] & ~MODEL_CACHED) * ld_cache;
-        else
-            from = rows + (size_t)(source[i] - first) * width;
-        memcpy(out, from, width * sizeof *out);
-    }
-}
-
-static void body_rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
-                           const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache)
-{
-    (void)s;
-    for (uint32_t i = 0; i < count; i++)
-        memcpy(cache + (size_t)keep[2 * i + 1] * ld_cache,
-               rows + (size_t)(keep[2 * i] - first) * width, width * sizeof *cache);
-}
-
 #endif

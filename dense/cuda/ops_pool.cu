@@ -139,51 +139,6 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
     cuda_scratch_return(s, mark);
 }
 
-/* ---- rows with a cache ----------------------------------------------------------------------- */
-
-struct cache_args {
-    uint32_t width, first, ld_cache;
-    const uint32_t *place;
-    const float *rows, *cached;
-    float *to;
-};
-
-#define rows_gather_args cache_args
-#define rows_keep_args cache_args
-
-BODY void rows_gather_at(const struct cache_args *a, size_t i)
-{
-    struct place p = place_of(i, a->width);
-    uint32_t source = a->place[p.row];
-    a->to[i] = source & MODEL_CACHED
-                   ? a->cached[(size_t)(source & ~MODEL_CACHED) * a->ld_cache + p.column]
-                   : a->rows[(size_t)(source - a->first) * a->width + p.column];
-}
-KERNEL(rows_gather)
-
-BODY void rows_keep_at(const struct cache_args *a, size_t i)
-{
-    struct place p = place_of(i, a->width);
-    a->to[(size_t)a->place[2 * (size_t)p.row + 1] * a->ld_cache + p.column] =
-        a->rows[(size_t)(a->place[2 * (size_t)p.row] - a->first) * a->width + p.column];
-}
-KERNEL(rows_keep)
-
-static void rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
-                        const uint32_t *source, const float *rows, const float *cache,
-                        uint32_t ld_cache, float *out)
-{
-    struct cache_args a = {width, first, ld_cache, source, rows, cache, out};
-    rows_gather_run(s, (size_t)count * width, &a);
-}
-
-static void rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
-                      const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache)
-{
-    struct cache_args a = {width, first, ld_cache, keep, rows, NULL, cache};
-    rows_keep_run(s, (size_t)count * width, &a);
-}
-
 /* ---- what fills a batch up ------------------------------------------------------------------- */
 
 struct rows_repeat_args {
@@ -207,6 +162,4 @@ void cuda_pool_fill(struct backend_ops *o)
 {
     o->pool_forward = pool_forward;
     o->rows_repeat = rows_repeat;
-    o->rows_gather = rows_gather;
-    o->rows_keep = rows_keep;
 }

@@ -4,10 +4,8 @@
 #include "dense/layer/pass.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/text.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,11 +39,6 @@ static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
     if (r->model->k->exact)
         return floats;
     return (floats + align - 1) / align * align;
-}
-
-static size_t cache_bytes(const struct model_run *r)
-{
-    return (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float);
 }
 
 /* Allocates and zeroes all tensors but the numerics, which lie in the caller's input. */
@@ -106,10 +99,8 @@ static bool run_allocate(struct model_run *r)
     bool fields = !plan->mixed || fields_upload(r);
     r->step_host = k->host_alloc(sizeof *r->step_host);
     r->result_host = k->host_alloc(sizeof *r->result_host);
-    if (r->cache_rows > 0)
-        r->cache = k->alloc(r->stream, cache_bytes(r));
     if (!made || !fields || r->step == NULL || r->result == NULL || r->pooling == NULL ||
-        r->step_host == NULL || r->result_host == NULL || (r->cache_rows > 0 && r->cache == NULL))
+        r->step_host == NULL || r->result_host == NULL)
         return false;
     k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
     memset(r->step_host, 0, sizeof *r->step_host);
@@ -137,20 +128,14 @@ static uint32_t run_range(const struct model *m, uint32_t max_examples)
 /* The error of a run for which there is no memory. */
 static int run_shortage(const struct model_run *r, struct err *e)
 {
-    char cache[160] = "";
-    size_t bytes = cache_bytes(r);
-    if (bytes > 0)
-        snprintf(cache, sizeof cache, " and %zu for a cache of %u rows", bytes, r->cache_rows);
     return err_set(e, SHOAL_E_NOMEM,
-                   "a lane's run of %u examples a batch: no memory for %zu bytes of tensors%s; "
-                   "make train.batch%s or "
-                   "train.lanes smaller",
-                   r->max_examples, r->arena_bytes, cache,
-                   text_if(bytes > 0, ", train.cache.rows"));
+                   "a lane's run of %u examples a batch: no memory for %zu bytes of tensors; "
+                   "make train.batch or train.lanes smaller",
+                   r->max_examples, r->arena_bytes);
 }
 
-int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                  struct model_run **out, struct err *e)
+int model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                  struct err *e)
 {
     struct model_run *r = calloc(1, sizeof *r);
     *out = NULL;
@@ -159,7 +144,6 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
     r->model = m;
     r->max_examples = max_examples;
     r->range = run_range(m, max_examples);
-    r->cache_rows = cache_rows;
     r->scale = m->scaled ? SCALE_BEGIN : 1.0;
     int rc = m->k->stream_new(&m->stream, &r->stream, e);
     bool room = rc == 0 && run_allocate(r);
@@ -182,8 +166,7 @@ void model_run_free(struct model_run *r)
         return;
     const struct backend_ops *k = r->model->k;
     if (r->stream != NULL) {
-        void *owned[] = {r->arena, r->step,        r->result, r->pooling,
-                         r->cache, r->field_table, r->column};
+        void *owned[] = {r->arena, r->step, r->result, r->pooling, r->field_table, r->column};
         for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
             if (owned[i] != NULL)
                 k->release(r->stream, owned[i]);
@@ -228,17 +211,7 @@ size_t run_row_floats(const struct model *m, const struct model_input *in)
     if (!m->plan.mixed)
         return (size_t)in->row_count * model_row_width(m);
     for (uint32_t t = 0; t < m->plan.tables; t++)
-        floats += (size_t)in->part[t].rows * table_width(&m->plan, t);
-    return floats;
-}
-
-size_t run_fresh_floats(const struct model *m, const struct model_input *in)
-{
-    size_t floats = 0;
-    if (!m->plan.mixed)
-        return (size_t)in->fresh_count * model_row_width(m);
-    for (uint32_t t = 0; t < m->plan.tables; t++)
-        floats += (size_t)in->part[t].fresh * table_width(&m->plan, t);
+        floats += (size_t)in->table_rows[t] * table_width(&m->plan, t);
     return floats;
 }
 
@@ -250,8 +223,8 @@ static void step_tables(const struct plan *plan, const struct model_input *in, s
     for (uint32_t t = 0; t < plan->tables; t++) {
         uint64_t width = table_width(plan, t);
         s->table[t] = (struct pool_table){at - first * width, first, plan->table_dim[t]};
-        first += in->part[t].rows;
-        at += in->part[t].rows * width;
+        first += in->table_rows[t];
+        at += in->table_rows[t] * width;
     }
     SHOAL_ASSERT(first == in->row_count);
 }
@@ -351,8 +324,8 @@ static void rows_clip(struct model_run *r, const struct model_input *in, float *
         m->k->clip_rows(r->stream, in->row_count, model_row_width(m), limit, gradients);
     for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++) {
         uint32_t width = table_width(&m->plan, t);
-        m->k->clip_rows(r->stream, in->part[t].rows, width, limit, gradients);
-        gradients += (size_t)in->part[t].rows * width;
+        m->k->clip_rows(r->stream, in->table_rows[t], width, limit, gradients);
+        gradients += (size_t)in->table_rows[t] * width;
     }
 }
 
@@ -424,8 +397,6 @@ static int step_begin(const struct model *m, struct model_run *r, const struct m
                       struct model_output *device_out)
 {
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
-    SHOAL_ASSERT(in->keep_count == 0 ||
-                 in->source != NULL); /* no cache is filled that none reads */
     out->loss_sum = 0.0;
     out->weight_sum = weights_sum(in);
     memset(out->loss_task, 0, sizeof out->loss_task);

@@ -36,12 +36,9 @@ enum run_array {
     RUN_NUMERIC,
     RUN_INDEX,
     RUN_OFFSET,
-    RUN_FRESH,
-    RUN_SOURCE,
-    RUN_KEEP,
+    RUN_ROWS,
     RUN_DENSE,
     RUN_STATS,
-    RUN_ROWS,
     RUN_ROW_GRADIENTS,
     RUN_DENSE_GRADIENTS,
     RUN_STATS_GRADIENTS,
@@ -58,11 +55,8 @@ struct model_run {
     void *arena;
     size_t arena_bytes;
     float *data[PLAN_TENSORS_MAX];
-    /* a device uses all; the host uses RUN_ROWS alone, and that with a cache only */
-    struct run_buffer array[RUN_ARRAYS];
-    float *cache; /* owned, the backend's memory: (cache_rows, row width) */
-    uint32_t cache_rows;
-    struct step *step, *step_host; /* the backend's memory; the host's, pinned */
+    struct run_buffer array[RUN_ARRAYS]; /* of a device; the host uses none */
+    struct step *step, *step_host;       /* the backend's memory; the host's, pinned */
     struct run_result *result, *result_host;
     uint8_t *pooling;     /* the backend's memory: (fields) */
     uint8_t *field_table; /* the backend's memory: (fields); NULL: all tables have one dim */
@@ -80,8 +74,6 @@ void run_download(struct model_run *r, const struct model_input *in, bool train,
                   const struct model_output *from, struct model_output *out);
 /* Returns the floats of all rows of the batch. */
 size_t run_row_floats(const struct model *m, const struct model_input *in);
-/* Returns the floats of those rows that are in in->rows. */
-size_t run_fresh_floats(const struct model *m, const struct model_input *in);
 /* Entries of in->index. */
 uint32_t run_values(const struct model *m, const struct model_input *in);
 

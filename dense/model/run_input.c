@@ -1,5 +1,5 @@
-/* run_input.c: copies a batch to the backend's memory and its results back. The host copies only
- * the rows of a batch that reads the cache. */
+/* run_input.c: copies a batch to the backend's memory and its results back. The host copies
+ * nothing. */
 #include "dense/model/run.h"
 
 #include "proto/base/assert.h"
@@ -89,11 +89,7 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     to->index = array_upload(r, RUN_INDEX, in->index, values * sizeof *in->index, &failed);
     to->offset = array_upload(r, RUN_OFFSET, in->offset,
                               (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
-    to->source =
-        array_upload(r, RUN_SOURCE, in->source, in->row_count * sizeof *in->source, &failed);
-    to->keep =
-        array_upload(r, RUN_KEEP, in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep, &failed);
-    to->rows = array_upload(r, RUN_FRESH, in->rows, run_fresh_floats(r->model, in) * f, &failed);
+    to->rows = array_upload(r, RUN_ROWS, in->rows, run_row_floats(r->model, in) * f, &failed);
     to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
     to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
     if (failed)
@@ -123,81 +119,6 @@ static int device_outputs(struct model_run *r, const struct model_input *in, boo
     return 0;
 }
 
-/* Consecutive rows of one width: a table's, or those of all tables where they have one dim. */
-struct rows_stretch {
-    uint32_t width, rows, fresh, keep; /* as in struct model_part */
-};
-
-static uint32_t rows_stretches(const struct plan *p, const struct model_input *in,
-                               struct rows_stretch out[LIMIT_JOB_TABLES])
-{
-    out[0] = (struct rows_stretch){p->first_order + p->dim, in->row_count, in->fresh_count,
-                                   in->keep_count};
-    for (uint32_t t = 0; t < p->tables && p->mixed; t++)
-        out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows,
-                                       in->part[t].fresh, in->part[t].keep};
-    uint32_t count;
-    if (p->mixed)
-        count = p->tables;
-    else
-        count = 1;
-    struct rows_stretch sum = {0};
-    for (uint32_t t = 0; t < count; t++) {
-        sum.rows += out[t].rows;
-        sum.fresh += out[t].fresh;
-        sum.keep += out[t].keep;
-    }
-    SHOAL_ASSERT(sum.rows == in->row_count && sum.fresh == in->fresh_count &&
-                 sum.keep == in->keep_count);
-    return count;
-}
-
-/* Copies the new rows to the cache. */
-static void rows_keep(struct model_run *r, const struct model_input *in,
-                      const struct rows_stretch *stretch, uint32_t count)
-{
-    const struct backend_ops *k = r->model->k;
-    const uint32_t *keep = in->keep;
-    const float *fresh = in->rows;
-    for (uint32_t i = 0, first = 0; i < count; i++) {
-        const struct rows_stretch *s = &stretch[i];
-        if (s->keep > 0)
-            k->rows_keep(r->stream, s->keep, s->width, first, keep, fresh, r->cache,
-                         model_row_width(r->model));
-        keep += (size_t)2 * s->keep;
-        fresh += (size_t)s->fresh * s->width;
-        first += s->fresh;
-    }
-}
-
-/* Gathers the batch's rows from the pulled rows and the cache, then copies new rows to the cache.
- * In this order, because a new row may take the slot of a row that this batch reads. */
-static int rows_assemble(struct model_run *r, const struct model_input *in, struct model_input *to)
-{
-    const struct backend_ops *k = r->model->k;
-    struct rows_stretch stretch[LIMIT_JOB_TABLES];
-    uint32_t count = rows_stretches(&r->model->plan, in, stretch);
-    SHOAL_ASSERT(r->cache_rows > 0);
-    float *rows = array_room(r, RUN_ROWS, run_row_floats(r->model, in) * sizeof *rows), *out = rows;
-    if (rows == NULL)
-        return SHOAL_E_NOMEM;
-    const uint32_t *source = to->source;
-    const float *fresh = to->rows;
-    for (uint32_t i = 0, first = 0; i < count; i++) {
-        const struct rows_stretch *s = &stretch[i];
-        k->rows_gather(r->stream, s->rows, s->width, first, source, fresh, r->cache,
-                       model_row_width(r->model), out);
-        source += s->rows;
-        out += (size_t)s->rows * s->width;
-        fresh += (size_t)s->fresh * s->width;
-        first += s->fresh;
-    }
-    SHOAL_ASSERT((size_t)(out - rows) == run_row_floats(r->model, in));
-    rows_keep(r, to, stretch, count);
-    to->rows = rows;
-    return 0;
-}
-
 int run_upload(struct model_run *r, const struct model_input *in, bool train,
                struct model_input *to, struct model_output *out, struct model_output *out_to)
 {
@@ -209,8 +130,6 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train,
         if (rc == 0)
             rc = device_outputs(r, in, train, out, out_to);
     }
-    if (rc == 0 && in->source != NULL)
-        rc = rows_assemble(r, in, to);
     if (rc == 0)
         return 0;
     /* a lost device gives no memory either; its error is the one to report */

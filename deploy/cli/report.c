@@ -159,8 +159,7 @@ static void time_print(const struct json *r)
 static void bottleneck_print(const struct json *r)
 {
     const char *stage = json_as_string(json_get(r, "bottleneck.stage"), NULL);
-    double faster = cli_number(r, "bottleneck.speedup_if_free"),
-           hits = cli_number(r, "cache.hit_rate");
+    double faster = cli_number(r, "bottleneck.speedup_if_free");
     if (stage != NULL) {
         printf("    limited by %s, %.0f %% of the lanes' time with work", stage,
                cli_number(r, "bottleneck.share") * 100);
@@ -169,8 +168,6 @@ static void bottleneck_print(const struct json *r)
                    json_as_string(json_get(r, "bottleneck.next"), "?"));
         putchar('\n');
     }
-    if (!isnan(hits))
-        printf("    cache of rows: %.0f %% hits\n", hits * 100);
     if (cli_number(r, "skipped_steps") > 0)
         printf("    %.0f steps skipped: their gradients overflowed\n",
                cli_number(r, "skipped_steps"));

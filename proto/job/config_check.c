@@ -190,6 +190,15 @@ static const char *successor(const char *path)
     return NULL;
 }
 
+/* What took the place of a key that is gone; NULL: `path` is none. */
+static const char *replacement(const char *path)
+{
+    if (config_path_under(path, "train.cache"))
+        return "no rows are cached any more: train.prefetch looks ahead and always sees the "
+               "lane's own writes";
+    return NULL;
+}
+
 /* The length of the list's name when the key is under the name of a list of maps, as in `columns:
  * {I1: number}`; else 0. */
 static size_t under_a_list(const struct config_key *spec, const char *path)
@@ -321,6 +330,9 @@ static int unknown_key(const struct config *c, const struct entry *n, const char
     if (successor(generic) != NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is called %s now",
                        place_of(c, n, where), n->path, successor(generic));
+    if (replacement(generic) != NULL)
+        return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; %s; take the line out",
+                       place_of(c, n, where), n->path, replacement(generic));
     if (keys_of_word(c->spec, generic, 0, keys))
         return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is a part of %s",
                        place_of(c, n, where), n->path, keys);

@@ -174,8 +174,6 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.precision = (enum precision)config_enum(c, "train.precision");
     j->train.deterministic = config_bool(c, "train.deterministic");
     j->train.read_ahead = (uint32_t)config_int(c, "train.read_ahead");
-    j->train.cache.rows = config_size(c, "train.cache.rows");
-    j->train.cache.batches = (uint32_t)config_int(c, "train.cache.batches");
     j->durability = (enum durability)config_enum(c, "durability");
     j->durability_given = config_has_value(c, "durability");
     j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease");
@@ -192,12 +190,6 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
             e, SHOAL_E_CONFIG,
             "%strain.schedule needs batches: over how many batches of a lane the rate falls",
             config_where(c, "train.schedule.kind", where));
-    if (j->train.cache.rows > 0 && j->train.mode == 2) /* WIRE_BSP */
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%strain.cache: under bsp a pull sees all pushes of the clocks "
-                       "before, so no cached row could "
-                       "ever serve; take the cache away, or use ssp or async",
-                       config_where(c, "train.cache.rows", where));
     if (j->train.precision == PRECISION_FP16 && j->train.mode == 2) /* WIRE_BSP */
         return job_refuse(
             c, "train.precision", e,

@@ -266,13 +266,6 @@ struct job {
         enum precision precision;
         bool deterministic;  /* default true: the same bits in every run with the same kernels */
         uint32_t read_ahead; /* batches a lane reads and parses ahead; 0: chosen from the cores */
-        struct {
-            /* rows of a lane's cache of hot rows, in the memory of the backend; 0: no cache */
-            uint64_t rows;
-            /* async: for how many batches a cached row may serve; in the other modes the staleness
-             * bound limits it */
-            uint32_t batches;
-        } cache;
     } train;
     struct {
         /* the field whose values group the examples for group AUC; empty: none */

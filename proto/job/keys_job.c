@@ -351,11 +351,6 @@ const struct config_key keys_job[] = {
      .text = "norm to which a batch's dense gradients are scaled down"},
     {"train.clip_row", CONFIG_FLOAT, 0, 1e12, NULL, .fallback = "0", .otherwise = "never",
      .text = "the same for each row's gradient"},
-    {"train.cache.rows", CONFIG_SIZE, 0, 1e9, NULL, .fallback = "0", .otherwise = "none",
-     .text = "sparse rows kept on a lane's device, as the bound allows: helps from `staleness` 2 * "
-             "`prefetch` + 2 on; not under `bsp`"},
-    {"train.cache.batches", CONFIG_INT, 1, 1000000, NULL, .fallback = "1",
-     .text = "`async`: how many more batches a cached row may serve"},
     {"evaluate.group", CONFIG_STRING, 0, 0, NULL, .otherwise = "none", .values = "column name",
      .text = "AUC also within each value of it, such as a user"},
     {"evaluate.by", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "up to 32 column names",

@@ -238,8 +238,6 @@
       "Malformed lines") \
     X(WORKER_KEYS, COUNTER, "shoal_worker_keys", "", "space,job,op", "w", \
       "Keys pulled and pushed, op: pull, push") \
-    X(CACHE_KEYS, COUNTER, "shoal_worker_cache_keys", "", "space,job,result", "w", \
-      "Keys of training batches, result: hit, miss of the row cache; 0 without one") \
     X(OVERFLOWS, COUNTER, "shoal_worker_skipped_steps", "", "space,job", "w", \
       "Batches whose gradient overflowed (precision fp16)") \
     X(LANES_HELD, GAUGE, "shoal_worker_lanes", "", "space,job", "w", \

@@ -472,7 +472,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
-    F64(wait_s) U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) \
+    F64(wait_s) U64(skipped_steps) U64(unused15) U64(unused16) F64(held_s) F64(file_busy_s) \
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
     F64(pull_least_s) F64(push_least_s) U64(clamped_times) U64(outside_partition) \
     U64(read_bytes) U32(waits) U32(late_shard) U32(late_ms) B(unnamed) U32(slow_shard) \

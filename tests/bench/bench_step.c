@@ -245,7 +245,6 @@ static void batch_make(const struct bench *b, struct model_input *in, struct mod
                                .index = index,
                                .offset = offset,
                                .row_count = options.rows,
-                               .fresh_count = options.rows,
                                .rows = uniform(b, &r, options.rows * width, 0.1f),
                                .dense = dense_values(b, &r, &b->model->plan.dense),
                                .stats = dense_values(b, &r, &b->model->plan.stats)};
@@ -264,7 +263,7 @@ static void *bench_thread(void *context)
     struct model_input in;
     struct model_output out;
     struct err e;
-    if (model_run_new(b->model, options.batch, 0, &run, &e) != 0)
+    if (model_run_new(b->model, options.batch, &run, &e) != 0)
         fail(e.text);
     batch_make(b, &in, &out);
     for (uint32_t i = 0; i < 2 + options.steps; i++) {

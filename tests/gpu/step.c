@@ -293,7 +293,7 @@ static void *lane_thread(void *context)
     struct lane *l = context;
     struct err e = {0};
     double step, products = 0;
-    if (model_run_new(l->model, step_options.batch, 0, &l->run, &e) != 0)
+    if (model_run_new(l->model, step_options.batch, &l->run, &e) != 0)
         step_fail(e.text);
     step_batch_make(l->model, l->number, &l->arrays, &l->in, &l->out);
     steps_first(l);

@@ -108,7 +108,6 @@ void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a
                                .numeric =
                                    uniform(a, &r, (size_t)step_options.batch * STEP_NUMERICS, 1.0f),
                                .row_count = rows,
-                               .fresh_count = rows,
                                .rows = uniform(a, &r, rows * width, 0.1f),
                                .dense = uniform(a, &r, model_dense_floats(m), 0.05f),
                                .stats = stats};

@@ -1067,12 +1067,10 @@ START_TEST(job_training_has_defaults_and_ranges)
     ck_assert(j.train.schedule.kind == SCHEDULE_CONSTANT && j.train.schedule.factor == 0.1 &&
               j.train.schedule.floor == 0);
     ck_assert(j.train.clip_dense == 0 && j.train.clip_row == 0 && j.train.read_ahead == 0);
-    ck_assert(j.train.cache.rows == 0 && j.train.cache.batches == 1);
     job_free(&j);
-    static const char *const taken[] = {"train.precision=bf16",  "train.deterministic=no",
-                                        "train.clip_dense=10",   "train.clip_row=0.5",
-                                        "train.read_ahead=8",    "train.cache.rows=1M",
-                                        "train.cache.batches=4", "train.backend=cuda"};
+    static const char *const taken[] = {"train.precision=bf16", "train.deterministic=no",
+                                        "train.clip_dense=10",  "train.clip_row=0.5",
+                                        "train.read_ahead=8",   "train.backend=cuda"};
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
         ck_assert_msg(with_default(taken[i], &j) == 0, "%s", taken[i]);
         ck_assert_int_eq(j.train.precision == PRECISION_BF16, i == 0);
@@ -1080,9 +1078,7 @@ START_TEST(job_training_has_defaults_and_ranges)
         ck_assert_int_eq(j.train.clip_dense == 10, i == 2);
         ck_assert_int_eq(j.train.clip_row == 0.5, i == 3);
         ck_assert_int_eq(j.train.read_ahead == 8, i == 4);
-        ck_assert_int_eq(j.train.cache.rows == 1000000, i == 5);
-        ck_assert_int_eq(j.train.cache.batches == 4, i == 6);
-        ck_assert_int_eq(j.train.backend == BACKEND_CUDA, i == 7);
+        ck_assert_int_eq(j.train.backend == BACKEND_CUDA, i == 5);
         job_free(&j);
     }
     const char *falling = "data: {train: a}\ntrain: {schedule: {kind: step, batches: 100, floor: "
@@ -1102,13 +1098,11 @@ START_TEST(job_training_has_defaults_and_ranges)
         {"train.clip_dense=-1", "not between"},
         {"train.clip_row=-1", "not between"},
         {"train.read_ahead=65", "not between"},
-        {"train.cache.rows=many", "not a size"},
-        {"train.cache.batches=0", "not between"},
+        {"train.cache.rows=1M", "train.prefetch looks ahead"},
+        {"train.cache.batches=4", "take the line out"},
         {"train.backend=rocm", "auto|cpu|cuda"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
-    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=1",
-            "no cached row could ever serve");
     refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
     ck_assert_int_eq(
         parse("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=bf16", &j, NULL),

@@ -90,10 +90,10 @@ static void draw_parts(struct dense_case *c)
     uint32_t tables = (uint32_t)c->job.table_count, left = c->in.row_count;
     for (uint32_t t = 0; t < tables; t++) {
         uint32_t rows = t + 1 < tables ? c->in.row_count / tables : left;
-        c->part[t] = (struct model_part){rows, rows, 0};
+        c->table_rows[t] = rows;
         left -= rows;
     }
-    c->in.part = c->part;
+    c->in.table_rows = c->table_rows;
 }
 
 /* Draws a row of the field's table. */
@@ -101,8 +101,8 @@ static uint32_t draw_row(const struct dense_case *c, struct rng *r, uint32_t fie
 {
     uint32_t first = 0, table = c->shape.table[field];
     for (uint32_t t = 0; t < table; t++)
-        first += c->part[t].rows;
-    return first + (uint32_t)rng_below(r, c->part[table].rows);
+        first += c->table_rows[t];
+    return first + (uint32_t)rng_below(r, c->table_rows[table]);
 }
 
 size_t dense_case_row(const struct dense_case *c, uint32_t row, uint32_t *width)
@@ -111,10 +111,10 @@ size_t dense_case_row(const struct dense_case *c, uint32_t row, uint32_t *width)
     uint32_t t = 0, of = 0;
     for (;; t++) {
         of = c->plan.first_order + c->plan.table_dim[t];
-        if (row < c->part[t].rows || t + 1 == c->plan.tables)
+        if (row < c->table_rows[t] || t + 1 == c->plan.tables)
             break;
-        at += (size_t)c->part[t].rows * of;
-        row -= c->part[t].rows;
+        at += (size_t)c->table_rows[t] * of;
+        row -= c->table_rows[t];
     }
     if (width != NULL)
         *width = of;
@@ -150,7 +150,7 @@ static void case_model(struct dense_case *c, uint32_t examples)
         c->model->k = &c->ops;
     }
     if (rc == 0)
-        rc = model_run_new(c->model, examples, DENSE_CACHE_ROWS, &c->run, &e);
+        rc = model_run_new(c->model, examples, &c->run, &e);
     if (rc != 0) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
@@ -185,7 +185,7 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
     size_t labels = (size_t)examples * c->plan.tasks;
 
     c->in.examples = examples;
-    c->in.row_count = c->in.fresh_count = row_count;
+    c->in.row_count = row_count;
     draw_parts(c);
     size_t row_floats = dense_case_row(c, row_count, NULL);
     draw_values(c, &r, many);

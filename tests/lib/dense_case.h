@@ -14,7 +14,6 @@
 /* Defaults of training in tests. */
 #define DENSE_SEED 2026u
 #define DENSE_LANE 3u
-#define DENSE_CACHE_ROWS 8u
 #define DENSE_TABLES_MAX 4u
 #define DENSE_BATCH 16u /* a batch whose gradients are measured (model.h: dense_norm) */
 
@@ -61,7 +60,7 @@ struct dense_case {
     struct job job;
     struct job_table table;                     /* the table of a case with one */
     struct job_table several[DENSE_TABLES_MAX]; /* tables of dense_case_tables */
-    struct model_part part[DENSE_TABLES_MAX];   /* rows of the batch in these tables */
+    uint32_t table_rows[DENSE_TABLES_MAX];      /* rows of the batch in these tables */
     struct model_shape shape;
     const struct plan_kind *kind; /* a plan made by hand; NULL: the plan of job.model.kind */
     struct backend *backend;      /* NULL: dense_backend() */

@@ -1,7 +1,7 @@
 /* test_compute.c: whole jobs whose model is checked, replaced or broken: every model_train of the
  * cluster's workers is wrapped here (the linker's --wrap).
  *
- * Cached rows. The data has one value in every line, so its row is in every batch; the replaced
+ * The bound. The data has one value in every line, so its row is in every batch; the replaced
  * model adds 1 to this row's float number `lane` with each batch. The row therefore counts the
  * batches of each lane that it has, and the tests compare the shards' clocks of these batches with
  * the bound.
@@ -31,7 +31,7 @@
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BOUND (900 * SECOND)
-enum { ROWS = 1600, RUNS = 64, SLOTS = 64 };
+enum { ROWS = 1600 };
 
 static struct backend *backend;
 static struct cluster cluster;
@@ -50,7 +50,7 @@ static struct {
     uint32_t seen; /* arrays that were seen, a bit each */
     bool fail_new; /* making the next run fails with fail_status */
     const struct model_run *failed;
-    uint64_t steps, hits, broken, skipped;
+    uint64_t steps, broken, skipped;
 } play;
 
 /* ---- the model's place ----------------------------------------------------------------------- */
@@ -63,10 +63,10 @@ int __real_model_predict(const struct model *m, struct model_run *r, const struc
                          struct model_output *out);
 int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out);
-int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                         struct model_run **out, struct err *e);
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                         struct model_run **out, struct err *e);
+int __real_model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                         struct err *e);
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                         struct err *e);
 const char *__real_model_run_error(const struct model_run *r);
 const char *__wrap_model_run_error(const struct model_run *r);
 
@@ -116,16 +116,14 @@ static void arrays_check(const struct model *m, const struct model_input *in,
 {
     size_t f = sizeof(float), width = model_row_width(m), n = in->examples;
     play.seen |= (in->weight != NULL) << 0 | (in->numeric != NULL) << 1 |
-                 (in->offset != NULL) << 2 | (in->source != NULL) << 3 | (in->keep_count > 0) << 4 |
-                 (in->dense != NULL) << 5 | (in->stats != NULL) << 6 | train << 7 | !train << 8;
+                 (in->offset != NULL) << 2 | (in->dense != NULL) << 3 | (in->stats != NULL) << 4 |
+                 train << 5 | !train << 6;
     pinned_check("label", in->label, n * f);
     pinned_check("weight", in->weight, n * f);
     pinned_check("numeric", in->numeric, n * f);
     pinned_check("index", in->index, n * sizeof *in->index);
     pinned_check("offset", in->offset, (2 * n + 1) * sizeof *in->offset);
-    pinned_check("source", in->source, in->row_count * sizeof *in->source);
-    pinned_check("keep", in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep);
-    pinned_check("rows", in->rows, in->fresh_count * width * f);
+    pinned_check("rows", in->rows, in->row_count * width * f);
     pinned_check("dense", in->dense, model_dense_floats(m) * f);
     pinned_check("stats", in->stats, model_stats_floats(m) * f);
     pinned_check("scores", out->scores, n * f);
@@ -166,35 +164,11 @@ static bool within_bound(const float *row, uint32_t lane, uint64_t batch)
     return true;
 }
 
-/* The memory of a run's cache, which the real model keeps on its device. */
-static float *cache_of(const struct model_run *r)
+static void count_step(const struct model *m, const struct model_input *in, uint32_t lane,
+                       uint64_t batch, struct model_output *out)
 {
-    static const struct model_run *run[RUNS];
-    static float slot[RUNS][SLOTS * 8];
-    for (uint32_t i = 0; i < RUNS; i++) {
-        if (run[i] == NULL)
-            run[i] = r;
-        if (run[i] == r)
-            return slot[i];
-    }
-    ck_abort_msg("too many runs");
-    return NULL;
-}
-
-static void count_step(const struct model *m, struct model_run *r, const struct model_input *in,
-                       uint32_t lane, uint64_t batch, struct model_output *out)
-{
-    uint32_t width = model_row_width(m), hot = in->index[0];
-    uint32_t from = in->source == NULL ? hot : in->source[hot];
-    float *cache = cache_of(r);
-    const float *row = from & MODEL_CACHED ? cache + (from & ~MODEL_CACHED) * width
-                                           : in->rows + (size_t)from * width;
-    ck_assert_uint_le(width, 8);
-    play.hits += (from & MODEL_CACHED) != 0;
-    play.broken += !within_bound(row, lane, batch);
-    for (uint32_t i = 0; i < in->keep_count; i++)
-        memcpy(cache + in->keep[2 * i + 1] * width, in->rows + in->keep[2 * i] * width,
-               width * sizeof *row);
+    uint32_t width = model_row_width(m);
+    play.broken += !within_bound(in->rows + (size_t)in->index[0] * width, lane, batch);
     memset(out->row_gradients, 0, (size_t)in->row_count * width * sizeof(float));
     for (uint32_t i = 0; i < in->row_count; i++)
         out->row_gradients[(size_t)i * width + lane] = -1.0f;
@@ -227,7 +201,7 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
                 batch % 2 == 0 ? NAN : -1e30f;
         return rc;
     }
-    count_step(m, r, in, lane, batch, out);
+    count_step(m, in, lane, batch, out);
     return 0;
 }
 
@@ -239,11 +213,11 @@ int __wrap_model_predict(const struct model *m, struct model_run *r, const struc
     return __real_model_predict(m, r, in, out);
 }
 
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                         struct model_run **out, struct err *e)
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                         struct err *e)
 {
     if (!play.fail_new)
-        return __real_model_run_new(m, max_examples, cache_rows, out, e);
+        return __real_model_run_new(m, max_examples, out, e);
     play.fail_new = false;
     return err_set(e, play.fail_status, "the device is taken");
 }
@@ -280,7 +254,7 @@ static void start(uint64_t seed, uint32_t servers, uint32_t workers)
                                  .delay_max_ns = MS,
                                  .work_min_ns = MS / 10,
                                  .work_max_ns = 4 * MS};
-    play.steps = play.hits = play.broken = play.skipped = 0;
+    play.steps = play.broken = play.skipped = 0;
     play.failed = NULL;
     cluster_start(&cluster, &o, backend);
 }
@@ -306,35 +280,13 @@ static int64_t reported(const char *object, const char *key)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-START_TEST(cached_rows_are_within_the_bound)
-{
-    struct cluster_result result;
-    for (uint64_t seed = 1; seed <= 4; seed++) {
-        play.staleness = 8;
-        play.counts = true;
-        job_make("{kind: fm}", "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}");
-        start(seed, 1 + (uint32_t)seed % 2, 2);
-        finish(&result);
-        ck_assert_msg(play.broken == 0,
-                      "seed %" PRIu64 ": %" PRIu64 " of %" PRIu64 " rows beyond the bound", seed,
-                      play.broken, play.steps);
-        ck_assert_uint_gt(play.hits, play.steps / 4);
-        /* hits of other keys count, too */
-        ck_assert_int_gt(reported("cache", "hits"), (int64_t)play.hits);
-        ck_assert_int_gt(reported("cache", "misses"), 0);
-        ck_assert_int_le(reported("staleness", "max"), 8);
-        cluster_free(&cluster);
-    }
-}
-END_TEST
-
-/* The control: the check finds rows that are served without a bound. */
+/* The control: the check finds rows that are pulled without a bound. */
 START_TEST(rows_beyond_the_bound_are_seen)
 {
     struct cluster_result result;
-    play.staleness = 8;
+    play.staleness = 0;
     play.counts = true;
-    job_make("{kind: fm}", "consistency: async, prefetch: 1, cache: {rows: 24, batches: 40}");
+    job_make("{kind: fm}", "consistency: async, prefetch: 1");
     start(1, 1, 2);
     finish(&result);
     ck_assert_uint_gt(play.broken, 0);
@@ -342,8 +294,7 @@ START_TEST(rows_beyond_the_bound_are_seen)
 }
 END_TEST
 
-/* Without a cache the report has no figures of one, and the bound holds, too. */
-START_TEST(pulled_rows_are_within_the_bound)
+START_TEST(rows_are_within_the_bound)
 {
     struct cluster_result result;
     play.staleness = 2;
@@ -352,8 +303,7 @@ START_TEST(pulled_rows_are_within_the_bound)
     start(1, 1, 2);
     finish(&result);
     ck_assert_uint_eq(play.broken, 0);
-    ck_assert_uint_eq(play.hits, 0);
-    ck_assert_int_eq(reported("cache", "hits"), -1);
+    ck_assert_int_le(reported("staleness", "max"), 2);
     cluster_free(&cluster);
 }
 END_TEST
@@ -361,9 +311,9 @@ END_TEST
 /* A step that overflowed is pushed as a tick: batches go on, and no row has its gradients. */
 START_TEST(skipped_steps_are_ticks)
 {
-    static const char *const modes[] = {
-        "consistency: ssp, staleness: 2, prefetch: 1",
-        "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}", "consistency: bsp"};
+    static const char *const modes[] = {"consistency: ssp, staleness: 2, prefetch: 1",
+                                        "consistency: ssp, staleness: 8, prefetch: 3",
+                                        "consistency: bsp"};
     struct cluster_result result;
     play.staleness = _i == 1 ? 8 : 2;
     play.counts = true;
@@ -438,8 +388,8 @@ START_TEST(poisoned_batches_go_by)
 }
 END_TEST
 
-/* Every array of every step is in memory from the backend: weights, numbers, offsets, a cache's
- * plan and all others. */
+/* Every array of every step is in memory from the backend: weights, numbers, offsets and all
+ * others. */
 START_TEST(arrays_of_every_step_are_of_the_backend)
 {
     static char data[ROWS * 24];
@@ -460,13 +410,13 @@ START_TEST(arrays_of_every_step_are_of_the_backend)
              "model: {kind: deepfm, hidden: [4], norm: batch}\n"
              "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, consistency: "
              "ssp, staleness: 8, "
-             "prefetch: 1, cache: {rows: 24}}\n"
+             "prefetch: 1}\n"
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n",
              worker_path("many.csv"), worker_path("many.csv"), worker_path("cache"));
     start(1, 1, 2);
     finish(&result);
-    ck_assert_uint_eq(play.seen, 0x1ff);
+    ck_assert_uint_eq(play.seen, 0x7f);
     cluster_free(&cluster);
 }
 END_TEST
@@ -585,9 +535,8 @@ int main(void)
     TCase *c = tcase_create("compute");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 300);
-    tcase_add_test(c, cached_rows_are_within_the_bound);
     tcase_add_test(c, rows_beyond_the_bound_are_seen);
-    tcase_add_test(c, pulled_rows_are_within_the_bound);
+    tcase_add_test(c, rows_are_within_the_bound);
     tcase_add_test(c, arrays_of_every_step_are_of_the_backend);
     tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
     tcase_add_loop_test(c, a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do, 0, 2);

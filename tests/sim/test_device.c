@@ -50,10 +50,10 @@ int __real_model_predict(const struct model *m, struct model_run *r, const struc
                          struct model_output *out);
 int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out);
-int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                         struct model_run **out, struct err *e);
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                         struct model_run **out, struct err *e);
+int __real_model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                         struct err *e);
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                         struct err *e);
 
 static void broken_note(uint32_t lane)
 {
@@ -84,14 +84,14 @@ int __wrap_model_predict(const struct model *m, struct model_run *r, const struc
     return rc;
 }
 
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
-                         struct model_run **out, struct err *e)
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out,
+                         struct err *e)
 {
     char fail[32];
     snprintf(fail, sizeof fail, "%u:%s", play.call, play.how);
     if (++play.streams == play.stream)
         setenv("SHOAL_CUDAHOST_FAIL", fail, 1);
-    int rc = __real_model_run_new(m, max_examples, cache_rows, out, e);
+    int rc = __real_model_run_new(m, max_examples, out, e);
     unsetenv("SHOAL_CUDAHOST_FAIL");
     if (rc != 0)
         broken_note(UINT32_MAX);

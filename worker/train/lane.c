@@ -20,16 +20,14 @@
 #define LANE_VALUES 256u /* most values of an evaluate.by field that a task counts apart */
 
 static const char *const names[] = {
-    [FREE] = "free",           [READING] = "reading",   [READ] = "read",
-    [PLANNING] = "planning",   [PULLING] = "pulling",   [READY] = "ready",
-    [COMPUTING] = "computing", [COMPUTED] = "computed", [PUSHING] = "pushing",
-    [DRAINING] = "draining",
+    [FREE] = "free",         [READING] = "reading", [READ] = "read",
+    [PULLING] = "pulling",   [READY] = "ready",     [COMPUTING] = "computing",
+    [COMPUTED] = "computed", [PUSHING] = "pushing", [DRAINING] = "draining",
 };
 static const uint32_t moves[] = {
     [FREE] = SM_TO(READING) | SM_TO(READ),
     [READING] = SM_TO(READ) | SM_TO(DRAINING),
-    [READ] = SM_TO(PLANNING) | SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
-    [PLANNING] = SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
+    [READ] = SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
     [PULLING] = SM_TO(READY) | SM_TO(DRAINING),
     [READY] = SM_TO(COMPUTING) | SM_TO(COMPUTED) | SM_TO(DRAINING),
     [COMPUTING] = SM_TO(COMPUTED) | SM_TO(DRAINING),
@@ -60,10 +58,10 @@ void lane_batch_turn(struct lane_batch *b, enum wire_stage stage)
 static void lane_batch_traced(struct lane_batch *b)
 {
     static const enum wire_stage stage[] = {
-        [READING] = WIRE_STAGE_READ,   [READ] = WIRE_STAGE_PLACE,
-        [PLANNING] = WIRE_STAGE_PLAN,  [PULLING] = WIRE_STAGE_PULL,
-        [READY] = WIRE_STAGE_TURN,     [COMPUTING] = WIRE_STAGE_COMPUTE,
-        [COMPUTED] = WIRE_STAGE_ORDER, [PUSHING] = WIRE_STAGE_PUSH,
+        [READING] = WIRE_STAGE_READ,      [READ] = WIRE_STAGE_PLACE,
+        [PULLING] = WIRE_STAGE_PULL,      [READY] = WIRE_STAGE_TURN,
+        [COMPUTING] = WIRE_STAGE_COMPUTE, [COMPUTED] = WIRE_STAGE_ORDER,
+        [PUSHING] = WIRE_STAGE_PUSH,
     };
     if (b->state == DRAINING) {
         lane_trace_over(b, false);
@@ -155,8 +153,7 @@ static bool lane_wants_read(const struct lane *l)
 static struct lane_batch *lane_wants_pull(struct lane *l)
 {
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
-    bool may = l->cache.planning == NULL &&
-               lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
+    bool may = lane_count(l, PULLING, COMPUTED) <= l->base->job->train.prefetch;
 
     if (b != NULL && b->state == READ && may)
         return b;
@@ -166,7 +163,7 @@ static struct lane_batch *lane_wants_pull(struct lane *l)
 
 static bool lane_has_room(const struct lane *l)
 {
-    return lane_count(l, PLANNING, DRAINING) < lane_full_batches(l);
+    return lane_count(l, PULLING, DRAINING) < lane_full_batches(l);
 }
 
 static bool lane_may_push(const struct lane *l)
@@ -189,7 +186,7 @@ static enum stats_kind lane_activity(struct lane *l)
 
     if (next->state == READING)
         return STATS_READ;
-    if (next->state == PLANNING || next->state == PULLING)
+    if (next->state == PULLING)
         return STATS_PULL;
 
     return STATS_PUSH;
@@ -197,8 +194,7 @@ static enum stats_kind lane_activity(struct lane *l)
 
 static void lane_finish(struct lane *l)
 {
-    SHOAL_ASSERT(l->computing == NULL && l->cache.planning == NULL &&
-                 lane_count(l, READING, READING) == 0); /* 4 */
+    SHOAL_ASSERT(l->computing == NULL && lane_count(l, READING, READING) == 0); /* 4 */
     l->running = false;
     for (size_t f = 0; f < l->base->job->evaluate.by.count; f++)
         metric_by_finish(&l->result.by[f], METRIC_BY_TOLD);
@@ -245,8 +241,7 @@ void lane_tick(struct lane *l)
     }
     if (!l->running)
         return;
-    bool in_threads =
-        lane_count(l, READING, READING) > 0 || l->cache.planning != NULL || l->computing != NULL;
+    bool in_threads = lane_count(l, READING, READING) > 0 || l->computing != NULL;
     bool under_way = in_threads;
     if (!l->dropping)
         under_way = l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
@@ -275,12 +270,11 @@ void lane_drop(struct lane *l, int status)
     SHOAL_ASSERT(status != 0);
     l->dropping = true;
     l->result.status = status;
-    lane_cache_drop(l); /* cached slots of this task may stay unwritten */
     for (uint32_t i = 0; i < l->batch_count; i++) {
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);
         if (b->state != FREE && b->state != DRAINING && b->state != READING &&
-            b->state != PLANNING && b->state != COMPUTING)
+            b->state != COMPUTING)
             lane_batch_move(b, DRAINING);
     }
     lane_tick(l);
@@ -296,7 +290,6 @@ void lane_fail(struct lane *l, int status, const char *text)
 
 void lane_remap(struct lane *l)
 {
-    lane_cache_drop(l);
     for (uint32_t i = 0; i < l->batch_count && l->running && !l->dropping; i++)
         if (l->batch[i].state == PULLING || l->batch[i].state == PUSHING)
             lane_send_again(l, &l->batch[i]);
@@ -338,7 +331,7 @@ static size_t labels_of(const struct lane *l)
     return MAX(l->base->job->data.label_count, 1);
 }
 
-/* True for the next task of the same grant: the cache stays valid. */
+/* True for the next task of the same grant. */
 static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
                           const struct wire_LANE_NEXT_reply *now)
 {
@@ -354,10 +347,8 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const s
     SHOAL_ASSERT(!l->running);
     l->running = true;
     l->dropping = false;
-    if (!grant_goes_on(&l->task, task)) {
-        lane_cache_drop(l);
+    if (!grant_goes_on(&l->task, task))
         l->gradient_age_ns = 0;
-    }
     l->task = *task;
     l->data = data;
     struct metric_tally *tally = l->result.tally;
@@ -429,7 +420,6 @@ static void lane_unmake(struct lane *l)
     for (uint32_t i = 0; i < l->batch_count; i++)
         rows_release(l->batch[i].rows);
     model_run_free(l->run);
-    lane_cache_close(l);
     evaluate_scores_close(&l->scores);
     for (size_t f = 0; l->result.by != NULL && f < l->base->job->evaluate.by.count; f++)
         metric_by_close(&l->result.by[f]);
@@ -467,10 +457,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     evaluate_scores_init(&l->scores);
     int rc = figures_make(l, e);
     if (rc == 0)
-        rc = lane_cache_init(l, e);
-    if (rc == 0)
-        rc = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows, &l->run,
-                           e);
+        rc = model_run_new(base->model, base->job->train.batch, &l->run, e);
     if (rc == 0)
         rc = batches_make(l, e);
     if (rc != 0) {

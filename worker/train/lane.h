@@ -1,11 +1,10 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push,
  * several at a time.
  *
- *   FREE --lane_read--> READING --read_done--> READ --lane_cache_plan--> PLANNING
- *    ^                                          |                          |
- *    |                                lane_ask: |                          | plan_done: lane_ask
- *    |                                no cache  v                          |
- *    |                                        PULLING <--------------------+
+ *   FREE --lane_read--> READING --read_done--> READ
+ *    ^                                          | lane_pull
+ *    |                                          v
+ *    |                                        PULLING
  *    |                                          | pull_done: all is answered
  *    |                                          v
  *    | lane_reuse:                            READY --lane_compute, in order--> COMPUTING
@@ -15,7 +14,7 @@
  *   DRAINING <--push_done: all acknowledged--  PUSHING <--lane_push, in order-- COMPUTED
  *
  * An empty batch of bsp's padding goes FREE -> READ at once. A batch without a good line, or an
- * empty one, goes READ (or PLANNING) -> READY -> COMPUTED and is pushed as ticks, and so is a step
+ * empty one, goes READ -> READY -> COMPUTED and is pushed as ticks, and so is a step
  * that the model skipped. A batch of evaluation goes from COMPUTING to DRAINING. Batches of a
  * dropped lane go to DRAINING from any state; a batch that a thread uses goes there when the thread
  * returns it.
@@ -25,10 +24,6 @@
  * DRAINING: only these have memory for rows and gradients, the others only for parsed input. Under
  * bsp a batch is pushed when the previous one is acknowledged (a shard holds one batch a lane);
  * else pushes overlap.
- *
- * With base->cache_rows, rows of the sparse tables stay with the model's run and are not pulled
- * again while the bound allows (row_cache.h). A batch is then PLANNING before it is PULLING: a
- * thread looks up its keys, one batch at a time.
  *
  * A lane requests nothing from the coordinator and decides nothing about leases; its seat does
  * (seat.h). Thread: the worker's loop; batch_read and model_train run in env_work. */
@@ -57,7 +52,6 @@ struct lane_base {
     uint32_t table_count;
     /* batches of a lane that are read ahead, and at the same time; 0 counts as 1 */
     uint32_t ahead, readers;
-    uint64_t cache_rows; /* rows of a lane's cache; 0: no cache */
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;

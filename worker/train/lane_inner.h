@@ -1,5 +1,5 @@
 /* lane_inner.h: the struct behind a lane, for lane.c (state machine, tasks, life), lane_stage.c
- * (reading, pulling and pushing a batch, and the cache of rows) and lane_compute.c. */
+ * (reading, pulling and pushing a batch) and lane_compute.c. */
 #ifndef WORKER_TRAIN_LANE_INNER_H
 #define WORKER_TRAIN_LANE_INNER_H
 
@@ -7,18 +7,7 @@
 #include "proto/base/sm.h"
 #include "worker/train/lane.h"
 
-enum batch_state {
-    FREE,
-    READING,
-    READ,
-    PLANNING,
-    PULLING,
-    READY,
-    COMPUTING,
-    COMPUTED,
-    PUSHING,
-    DRAINING
-};
+enum batch_state { FREE, READING, READ, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
 extern const struct sm lane_moves;
 
 struct lane_batch {
@@ -38,29 +27,6 @@ struct lane_batch {
     struct err error;
 };
 
-/* A shard's clocks in the answer with some pulled rows; the keys are those of a batch's plan. */
-struct cache_answer {
-    uint64_t batch, clock, low;
-    const uint64_t *keys; /* borrowed */
-    uint32_t count;
-};
-
-/* A thread uses the cache's index while it plans a batch. Answers that arrive meanwhile wait for
- * the next plan, which takes them first. Their keys point into the plans of batches, which last
- * until then. */
-struct lane_cache {
-    /* Owned; NULL: no cache. Valid for the lane, run and generation of the lane's task. */
-    struct row_cache *index;
-    bool stale; /* the next plan empties it */
-    bool clear; /* the current plan empties it */
-    /* owned; (capacity): answers that arrived, and those given to the thread */
-    struct cache_answer *answer, *taken;
-    uint32_t answers, answer_capacity, takens, taken_capacity;
-    struct lane_batch *planning; /* a thread plans this batch */
-    struct env_work work;
-    int status;
-};
-
 struct lane {
     struct lane_base *base;
     void (*on_end)(void *owner);
@@ -73,8 +39,7 @@ struct lane {
     uint64_t last, next_read, next_pull, next_compute, next_push; /* batch numbers */
     struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
-    struct lane_cache cache;
-    struct model_run *run; /* owned; scratch for computing, and the cached rows */
+    struct model_run *run; /* owned; scratch for computing */
     struct env_work compute;
     struct lane_batch *computing; /* a thread computes this batch */
     uint64_t computing_since_ns;
@@ -120,7 +85,7 @@ void lane_fail(struct lane *l, int status, const char *text);
 void lane_stages_init(struct lane *l, struct lane_batch *b);
 /* reads batch l->next_read into free memory */
 void lane_read(struct lane *l, struct lane_batch *b);
-void lane_pull(struct lane *l, struct lane_batch *b); /* with a cache, plans its keys first */
+void lane_pull(struct lane *l, struct lane_batch *b);
 void lane_push(struct lane *l, struct lane_batch *b);
 /* Pulls or pushes anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
@@ -131,10 +96,5 @@ float lane_lr_scale(const struct lane *l, uint64_t batch);
 /* lane_compute.c: computes the next batch in order, on a thread. */
 void lane_compute_init(struct lane *l);
 void lane_compute(struct lane *l, struct lane_batch *b);
-
-/* lane_stage.c: the cache. */
-int lane_cache_init(struct lane *l, struct err *e);
-void lane_cache_close(struct lane *l);
-void lane_cache_drop(struct lane *l); /* forgets all cached rows */
 
 #endif

@@ -1,5 +1,4 @@
 /* lane_stage.c: the stages of a batch around its computing: read, pull, push. */
-#include "proto/base/array.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
@@ -167,7 +166,7 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
-    SHOAL_ASSERT(b->state == READ || b->state == PLANNING);
+    SHOAL_ASSERT(b->state == READ);
     b->sent_ns = b->pulled_ns = env_now_ns(l->base->env);
     lane_batch_turn(b, WIRE_STAGE_PULL);
     int rc = 0;
@@ -181,117 +180,6 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
     lane_batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
 }
 
-/* ---- the cache: a thread plans a pull, answers are noted for the next plan
- * -------------------- */
-
-static void plan_run(struct env_work *w) /* on a thread of the pool */
-{
-    struct lane *l = container_of(w, struct lane, cache.work);
-    struct lane_cache *c = &l->cache;
-    struct lane_batch *b = c->planning;
-    SHOAL_ASSERT(b->state == PLANNING && c->takens <= c->taken_capacity);
-    if (c->clear)
-        row_cache_clear(c->index);
-    for (uint32_t i = 0; i < c->takens; i++) {
-        const struct cache_answer *a = &c->taken[i];
-        row_cache_answered(c->index, a->batch, a->keys, a->count, a->clock, a->low);
-    }
-    c->status = rows_plan(b->rows, c->index, b->number, &b->error);
-}
-
-/* A cached row counts in the staleness as a pull of its age would. */
-static void plan_count(struct lane *l, const struct rows *r)
-{
-    SHOAL_ASSERT(r->planned && r->plan.fresh_count <= r->batch.key_count);
-    uint32_t hits = r->batch.key_count - r->plan.fresh_count;
-    l->base->stats->cache_hits += hits;
-    l->base->stats->cache_misses += r->plan.fresh_count;
-    if (hits > 0)
-        l->result.staleness[MIN(r->plan.staleness, STALENESS_CELLS - 1)]++;
-}
-
-static void plan_done(struct env_work *w)
-{
-    struct lane *l = container_of(w, struct lane, cache.work);
-    struct lane_batch *b = l->cache.planning;
-    SHOAL_ASSERT(b != NULL && b->state == PLANNING);
-    l->cache.planning = NULL;
-    if (b->trace != NULL)
-        b->trace->w.plan_ns = w->ran_ns;
-    if (l->dropping || l->cache.status != 0) {
-        lane_batch_move(b, DRAINING);
-        if (!l->dropping) {
-            lane_fail(l, l->cache.status, b->error.text);
-            return;
-        }
-    } else {
-        plan_count(l, b->rows);
-        lane_ask(l, b);
-    }
-    lane_tick(l);
-}
-
-/* Looks up the batch's keys in the cache, on a thread; then lane_ask. */
-static void lane_cache_plan(struct lane *l, struct lane_batch *b)
-{
-    struct lane_cache *c = &l->cache;
-    struct cache_answer *spare = c->taken;
-    uint32_t spare_capacity = c->taken_capacity;
-    SHOAL_ASSERT(c->planning == NULL);
-    c->taken = c->answer;
-    c->taken_capacity = c->answer_capacity;
-    c->takens = c->stale ? 0 : c->answers;
-    c->answer = spare;
-    c->answer_capacity = spare_capacity;
-    c->answers = 0;
-    c->clear = c->stale;
-    c->stale = false;
-    c->planning = b;
-    lane_batch_move(b, PLANNING);
-    env_work_start(l->base->env, &c->work);
-}
-
-static void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p,
-                                uint64_t clock, uint64_t low)
-{
-    struct lane_cache *c = &l->cache;
-    if (array_room(&c->answer, c->answers, &c->answer_capacity, 64) != 0) {
-        lane_cache_drop(l); /* a slot whose answer is lost would stay PENDING for ever */
-        return;
-    }
-    c->answer[c->answers++] = (struct cache_answer){
-        b->number, clock, low, b->rows->table[p->table].pull_keys + p->key_first, p->key_count};
-}
-
-void lane_cache_drop(struct lane *l)
-{
-    l->cache.stale = true;
-    l->cache.answers = 0;
-}
-
-int lane_cache_init(struct lane *l, struct err *e)
-{
-    const struct job *job = l->base->job;
-    struct row_cache_rule rule = {.bounded = job->train.mode != WIRE_ASYNC,
-                                  .most = job->train.staleness};
-    l->cache.work = (struct env_work){.run = plan_run, .done = plan_done};
-    if (l->base->cache_rows == 0)
-        return 0;
-    if (!rule.bounded)
-        rule.most = job->train.cache.batches;
-    return row_cache_new(l->base->cache_rows, &rule, &l->cache.index, e);
-}
-
-void lane_cache_close(struct lane *l)
-{
-    row_cache_free(l->cache.index);
-    free(l->cache.answer);
-    free(l->cache.taken);
-}
-
-/* ---- pull, with or without the cache
- * ---------------------------------------------------------- */
-
 /* Pulls the rows of a batch's keys; a batch without keys is ready at once. */
 void lane_pull(struct lane *l, struct lane_batch *b)
 {
@@ -300,14 +188,12 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     l->next_pull++;
     floats_lend(l, b);
     int rc = rows_reserve(b->rows, &b->error);
-    if (rc != 0) {
-        lane_batch_move(b, DRAINING);
-        lane_fail(l, rc, b->error.text);
-    } else if (l->cache.index != NULL && b->rows->batch.examples > 0 && !lane_evaluates(l)) {
-        lane_cache_plan(l, b);
-    } else {
+    if (rc == 0) {
         lane_ask(l, b);
+        return;
     }
+    lane_batch_move(b, DRAINING);
+    lane_fail(l, rc, b->error.text);
 }
 
 static void pull_done(struct lane *l, struct lane_batch *b)
@@ -395,13 +281,6 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
               "a push is refused, and sent again without gradients: %s", r->refused_where);
 }
 
-static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)
-{
-    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
-    if (p->table < b->rows->sparse && b->rows->planned)
-        lane_cache_answered(b->lane, b, p, clock, low);
-}
-
 /* Sends earlier pushes of the lane again, oldest first. */
 static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t order)
 {
@@ -436,5 +315,4 @@ void lane_stages_init(struct lane *l, struct lane_batch *b)
     b->transfer.refused = transfer_refused;
     b->transfer.gap = transfer_gap;
     b->transfer.poisoned = transfer_poisoned;
-    b->transfer.took = transfer_took;
 }

@@ -34,9 +34,6 @@ static void rows_free(struct rows *r)
     }
     free(r->block_keys);
     backend_host_free(r->backend, r->scores);
-    free(r->plan.fresh);
-    backend_host_free(r->backend, r->plan.source);
-    backend_host_free(r->backend, r->plan.keep);
     free(r->seen);
     free(r->part);
     free(r->reference);
@@ -116,7 +113,7 @@ static void stretches_place(struct rows *r)
         struct rows_table *table = &r->table[t];
         table->pulled = r->floats.pulled + pulled;
         table->gradients = r->floats.gradients + gradients;
-        pulled += (size_t)table->pull_count * table->schema->width;
+        pulled += (size_t)table->key_count * table->schema->width;
         gradients += (size_t)table->key_count * schema_push_floats(table->schema);
     }
     SHOAL_ASSERT(pulled <= r->floats.pulled_capacity && gradients <= r->floats.gradients_capacity);
@@ -228,7 +225,7 @@ static void keys_take(struct rows *r)
                 table->key_count = 0;
             else
                 table->key_count = b->table_first[t + 1] - b->table_first[t];
-            r->by_table[t] = (struct model_part){table->key_count, table->key_count, 0};
+            r->table_rows[t] = table->key_count;
         } else {
             table->key_count = table->block_count;
             if (empty)
@@ -252,7 +249,7 @@ int rows_reserve(struct rows *r, struct err *e)
         return err_set(e, SHOAL_E_NOMEM,
                        "no memory for the rows of %u keys: use a smaller train.batch",
                        r->batch.key_count);
-    r->planned = r->poisoned = false;
+    r->poisoned = false;
     for (uint32_t t = 0; t < r->table_count; t++)
         r->table[t].width = PACKED_NOT;
     return 0;
@@ -282,65 +279,7 @@ void rows_floats_swap(struct rows *r, struct rows *other)
     }
 }
 
-/* ---- what is pulled, what is pushed
- * ----------------------------------------------------------- */
-
-static int plan_reserve(struct rows *r, uint32_t count)
-{
-    struct row_plan *p = &r->plan;
-    if (count <= r->plan_capacity)
-        return 0;
-    uint32_t room = count + count / 8;
-    free(p->fresh);
-    backend_host_free(r->backend, p->source); /* the device reads these two */
-    backend_host_free(r->backend, p->keep);
-    r->plan_capacity = 0;
-    p->fresh = malloc(room * sizeof *p->fresh);
-    p->source = backend_host_alloc(r->backend, room * sizeof *p->source);
-    p->keep = backend_host_alloc(r->backend, 2 * (size_t)room * sizeof *p->keep);
-    if (p->fresh == NULL || p->source == NULL || p->keep == NULL)
-        return SHOAL_E_NOMEM;
-    r->plan_capacity = room;
-    return 0;
-}
-
-/* Divides the plan, which is for all keys, by table. Misses are in the order of the keys. */
-static void plan_divide(struct rows *r)
-{
-    const struct row_plan *p = &r->plan;
-    uint32_t key = 0, fresh = 0, keep = 0;
-    for (uint32_t t = 0; t < r->sparse; t++) {
-        struct rows_table *table = &r->table[t];
-        uint32_t fresh_before = fresh, keep_before = keep, end = key + table->key_count;
-        for (; key < end; key++)
-            fresh += (p->source[key] & MODEL_CACHED) == 0;
-        while (keep < p->keep_count && p->keep[2 * keep] < fresh)
-            keep++;
-        table->pull_keys = p->fresh + fresh_before;
-        table->pull_count = fresh - fresh_before;
-        r->by_table[t] =
-            (struct model_part){table->key_count, table->pull_count, keep - keep_before};
-    }
-    SHOAL_ASSERT(fresh == p->fresh_count && keep == p->keep_count);
-    stretches_place(r);
-}
-
-int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e)
-{
-    uint32_t keys = r->batch.key_count;
-    if (plan_reserve(r, keys) != 0)
-        return err_set(e, SHOAL_E_NOMEM,
-                       "no memory to look %u keys up in the cache: use a smaller train.batch",
-                       keys);
-    row_cache_plan(cache, batch, r->batch.keys, keys, &r->plan);
-    r->table[0].pull_keys = r->plan.fresh;
-    r->table[0].pull_count = r->by_table[0].fresh = r->plan.fresh_count;
-    r->by_table[0].keep = r->plan.keep_count;
-    if (r->sparse > 1)
-        plan_divide(r);
-    r->planned = true;
-    return 0;
-}
+/* ---- what is pushed -------------------------------------------------------------------------- */
 
 bool rows_part_refused(const struct rows *r, const struct part *p)
 {

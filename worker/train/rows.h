@@ -7,8 +7,7 @@
  * for all sparse tables, of which a table has a stretch. Within a table keys are sorted by key_mix,
  * that is by tablet, so the tablets that one shard leads are a stretch again: a `part`. Parts are
  * sent as borrowed frames, without a copy; a pull's reply is copied once, into its stretch of
- * `pulled`. With a cache of rows (row_cache.h) only the missing keys are pulled: a pull's parts are
- * then stretches of those, while a push covers all keys.
+ * `pulled`.
  *
  * The arrays of floats are most of a batch's memory. A batch that is only read and parsed does not
  * need them, so they move from batch to batch: rows_floats_swap.
@@ -35,7 +34,6 @@
 #include "proto/metric/unseen.h"
 #include "worker/data/dataset.h"
 #include "worker/train/client.h"
-#include "worker/train/row_cache.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,13 +52,13 @@ struct rows_table {
     /* dense: flat block number of each key; NULL for a sparse table; borrowed */
     const uint32_t *block;
     uint32_t block_count;
-    float *pulled; /* (pull_count, width); dense: flat, owned */
+    float *pulled; /* (key_count, width); dense: flat, owned */
     /* (key_count, schema_push_floats): in key order, from rows_gather on; dense: owned */
     float *gradients;
     uint32_t width;  /* of these, enum packed_width: set by rows_pack */
     float *flat;     /* owned; dense only: gradients in tensor order, as the model leaves them */
     size_t capacity; /* dense: rows of the arrays; 0: there are none */
-    /* (pull_count): the keys to pull: all, or those that the cache lacks */
+    /* (pull_count): the keys to pull: all of them */
     const uint64_t *pull_keys;
     uint32_t pull_count;
 };
@@ -78,20 +76,16 @@ struct rows {
     struct rows_table table[MODEL_TABLES_MAX];
     uint32_t table_count, sparse; /* the first `sparse` tables are sparse */
     struct rows_floats floats;
-    struct model_part by_table[LIMIT_JOB_TABLES]; /* (sparse): for the model */
+    uint32_t table_rows[LIMIT_JOB_TABLES]; /* (sparse): keys of each, for the model */
     uint64_t *block_keys; /* owned; copy of the dense tables' keys, which frames borrow */
     float *scores;        /* owned: (batch size, tasks) */
-    /* borrowed; allocates pulled, gradients, flat, scores, the plan's source and keep, and the
-     * batch's arrays; may be NULL */
+    /* borrowed; allocates pulled, gradients, flat, scores and the batch's arrays; may be NULL */
     const struct backend *backend;
-    struct row_plan plan; /* owned arrays; (plan_capacity); used with a cache */
-    uint32_t plan_capacity;
     bool counts; /* some sparse table has statistics */
     /* owned; (seen_capacity): number, from 1, of the last example that had a key; used with
      * statistics */
     uint32_t *seen;
     uint32_t seen_capacity;
-    bool planned;
     bool poisoned;     /* rows_check found a gradient that shards refuse */
     struct part *part; /* owned; (part_count) */
     uint32_t part_count, part_capacity;
@@ -113,10 +107,8 @@ bool rows_quiet(const struct rows *r);
 bool rows_has_floats(const struct rows *r);
 void rows_floats_swap(struct rows *r, struct rows *other);
 /* After batch_read, or for an empty batch with examples 0: counts the keys and makes room for rows
- * and gradients; all keys are to be pulled. NOMEM. */
+ * and gradients. NOMEM. */
 int rows_reserve(struct rows *r, struct err *e);
-/* After rows_reserve: pulls only the sparse keys that the cache lacks for this batch. NOMEM. */
-int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e);
 /* Finds gradients that a shard would refuse. After rows_gather, on the thread that computes the
  * batch. */
 void rows_check(struct rows *r);
@@ -143,7 +135,7 @@ void rows_take(struct rows *r, const struct part *p, enum value_kind values, con
 void rows_gather(struct rows *r);
 
 /* Adds to *out how many values of each field were pulled, and how many of them have no row, for a
- * pull whose answers mark those (wire.h). Not with a plan. */
+ * pull whose answers mark those (wire.h). */
 void rows_unseen(const struct rows *r, struct unseen *out);
 /* The batch in the form that the model takes and fills. */
 void rows_input(const struct rows *r, struct model_input *in);

@@ -127,7 +127,7 @@ void rows_unseen(const struct rows *r, struct unseen *out)
     const struct batch *b = &r->batch;
     struct unseen_field of[LIMIT_FIELDS];
     size_t slot = 0;
-    SHOAL_ASSERT(!r->planned && b->fields <= LIMIT_FIELDS);
+    SHOAL_ASSERT(b->fields <= LIMIT_FIELDS);
     for (uint32_t f = 0; f < b->fields; f++)
         of[f] = (struct unseen_field){.field = b->field_number[f]};
     for (uint32_t i = 0; i < b->examples; i++)
@@ -143,15 +143,6 @@ void rows_unseen(const struct rows *r, struct unseen *out)
     unseen_add(out, of, b->fields);
 }
 
-/* Number of pulled rows of all sparse tables. */
-static uint32_t pulled_count(const struct rows *r)
-{
-    uint32_t count = 0;
-    for (uint32_t t = 0; t < r->sparse; t++)
-        count += r->table[t].pull_count;
-    return count;
-}
-
 void rows_input(const struct rows *r, struct model_input *in)
 {
     *in = (struct model_input){.examples = r->batch.examples,
@@ -161,14 +152,8 @@ void rows_input(const struct rows *r, struct model_input *in)
                                .index = r->batch.index,
                                .offset = r->batch.offset,
                                .row_count = r->batch.key_count,
-                               .part = r->by_table,
-                               .fresh_count = pulled_count(r),
+                               .table_rows = r->table_rows,
                                .rows = r->floats.pulled};
-    if (r->planned) {
-        in->source = r->plan.source;
-        in->keep = r->plan.keep;
-        in->keep_count = r->plan.keep_count;
-    }
     if (r->table_count > r->sparse)
         in->dense = r->table[r->sparse].pulled;
     if (r->table_count > r->sparse + 1)

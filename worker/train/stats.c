@@ -53,8 +53,6 @@ void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT
         .push_s = seconds(s->time_ns[STATS_PUSH]),
         .wait_s = seconds(s->time_ns[STATS_WAIT]),
         .skipped_steps = s->skipped_steps,
-        .cache_hits = s->cache_hits,
-        .cache_misses = s->cache_misses,
         .held_s = seconds(s->held_ns),
         .file_busy_s = seconds(s->busy_ns[STAGE_FILE]),
         .parse_busy_s = seconds(s->busy_ns[STAGE_PARSE]),

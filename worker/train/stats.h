@@ -63,9 +63,6 @@ struct stats {
     uint64_t keys_pushed; /* keys of acknowledged pushes; resends not counted */
     /* batches whose gradient overflowed (precision fp16), pushed as ticks */
     uint64_t skipped_steps;
-    uint64_t cache_hits; /* keys of training batches whose rows were in the cache */
-    /* keys of training batches whose rows were pulled; both 0 without a cache */
-    uint64_t cache_misses;
     uint64_t clamped; /* training examples with an event time in the future */
     uint64_t outside; /* training examples outside the partition of their file */
 };

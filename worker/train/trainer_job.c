@@ -110,7 +110,6 @@ static void base_set(struct trainer *t)
         base->ahead = readers;
     base->readers = MIN(readers, base->ahead);
     SHOAL_ASSERT(base->readers > 0 && base->readers <= base->ahead);
-    base->cache_rows = t->job.train.cache.rows;
     base->clock_ns = t->options.clock_ns;
     base->job = &t->job;
     base->backend = t->options.backend;

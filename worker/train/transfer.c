@@ -190,8 +190,6 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     if (reply->waited_ns > t->held_ns)
         t->held_ns = reply->waited_ns;
     staleness_count(t, reply);
-    if (t->took != NULL)
-        t->took(t, &p->part, reply->clock, reply->low);
     part_answered(p, w);
     return REQUEST_DONE;
 }

@@ -53,9 +53,6 @@ struct transfer {
      * `order`. The owner calls transfer_resend for the lane's earlier pushes, in order, and returns
      * the number of their parts that are not acknowledged. */
     uint32_t (*gap)(struct transfer *t, const struct part *p, uint64_t order);
-    /* A part of a pull is answered, with this clock and low of its shard (server/shard/pull.h); may
-     * be NULL. */
-    void (*took)(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low);
     uint64_t *staleness; /* (STALENESS_CELLS), counts pulls; borrowed, may be NULL */
     struct trace *trace; /* of the batch; borrowed; NULL: it is not traced */
 

@@ -231,21 +231,6 @@ static void bottleneck_set(struct json *to, const struct wire_WORKER_BEAT *sum)
     json_set(to, "bottleneck", b);
 }
 
-/* Adds how many rows of training batches the workers' caches had; null: no worker has a cache. */
-static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
-{
-    uint64_t all = sum->cache_hits + sum->cache_misses;
-    if (all == 0) {
-        json_set_null(to, "cache");
-        return;
-    }
-    struct json *c = json_new_object();
-    json_set_int(c, "hits", (int64_t)sum->cache_hits);
-    json_set_int(c, "misses", (int64_t)sum->cache_misses);
-    json_set_number(c, "hit_rate", (double)sum->cache_hits / (double)all);
-    json_set(to, "cache", c);
-}
-
 /* applied: every lane's batches, each once. skipped and recomputed: the cost of recovery and
  * resending. quarantined: batches applied without all or part of their gradients, which were
  * refused. */
@@ -447,7 +432,6 @@ static struct json *report_json(const struct coord_job *j)
     json_set(r, "time", coord_trace_time_json(&sum));
     json_set(r, "busy", busy_json(&sum));
     bottleneck_set(r, &sum);
-    cache_set(r, &sum);
     json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks->lanes);
     json_set(r, "batches", batches_json(j, &sum));

@@ -139,10 +139,10 @@ static void train_part(struct dense_case *c, uint32_t examples, uint32_t rows, u
 {
     uint32_t all = c->in.examples, all_rows = c->in.row_count;
     c->in.examples = examples;
-    c->in.row_count = c->in.fresh_count = rows;
+    c->in.row_count = rows;
     dense_case_train(c, batch);
     c->in.examples = all;
-    c->in.row_count = c->in.fresh_count = all_rows;
+    c->in.row_count = all_rows;
 }
 
 /* Batches of several sizes, some with more rows than before, with weights and without: each step
@@ -454,45 +454,6 @@ START_TEST(products_alone_are_those_of_a_step)
 }
 END_TEST
 
-/* ---- rows of the cache ----------------------------------------------------------------------- */
-
-START_TEST(model_takes_rows_from_the_cache)
-{
-    enum { SHARED = DENSE_CACHE_ROWS };
-    struct dense_case c;
-    uint32_t source[60], keeps[2 * SHARED];
-    case_open(&c, cuda_backend(), MODEL_FM, PRECISION_FP32);
-    size_t width = model_row_width(c.model), floats = 60 * width;
-    float *expected = calloc(floats, sizeof *expected), *fresh = calloc(floats, sizeof *fresh);
-    dense_case_train(&c, 1);
-    memcpy(expected, c.out.row_gradients, floats * sizeof *expected);
-    for (uint32_t i = 0; i < 60; i++)
-        source[i] = i;
-    for (uint32_t i = 0; i < SHARED; i++) {
-        keeps[2 * i] = 3 * i;
-        keeps[2 * i + 1] = SHARED - 1 - i;
-    }
-    c.in.source = source;
-    c.in.keep = keeps;
-    c.in.keep_count = SHARED;
-    dense_case_train(&c, 1);
-    ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
-    c.in.keep_count = c.in.fresh_count = 0;
-    for (uint32_t i = 0; i < 60; i++) {
-        bool cached = i % 3 == 0 && i / 3 < SHARED;
-        source[i] = cached ? MODEL_CACHED | (SHARED - 1 - i / 3) : c.in.fresh_count;
-        if (!cached)
-            memcpy(fresh + c.in.fresh_count++ * width, c.rows + i * width, width * sizeof *fresh);
-    }
-    c.in.rows = fresh;
-    dense_case_train(&c, 1);
-    ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
-    free(expected);
-    free(fresh);
-    dense_case_free(&c);
-}
-END_TEST
-
 /* ---- the loss scale -------------------------------------------------------------------------- */
 
 /* Two examples, `large` weights and small inputs: the loss is finite, and the gradient of the first
@@ -569,14 +530,11 @@ START_TEST(shortage_is_told_with_what_would_help)
     struct err e = {0};
     case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP16);
     setenv("SHOAL_CUDAHOST_FAIL", "1:full", 1);
-    ck_assert_int_eq(model_run_new(c.model, 150, 4, &run, &e), SHOAL_E_NOMEM);
-    ck_assert_msg(strstr(e.text, "train.batch") != NULL &&
-                      strstr(e.text, "cache of 4 rows; make train.batch, train.cache.rows") != NULL,
+    ck_assert_int_eq(model_run_new(c.model, 150, &run, &e), SHOAL_E_NOMEM);
+    ck_assert_msg(strstr(e.text, "of tensors; make train.batch or train.lanes smaller") != NULL,
                   "%s", e.text);
-    ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), SHOAL_E_NOMEM);
-    ck_assert_msg(strstr(e.text, "cache") == NULL, "%s", e.text);
     setenv("SHOAL_CUDAHOST_FAIL", "8:full", 1); /* a run uses 4 arrays, zeroes, copies, waits */
-    ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), 0);
+    ck_assert_int_eq(model_run_new(c.model, 150, &run, &e), 0);
     unsetenv("SHOAL_CUDAHOST_FAIL");
     ck_assert_int_eq(model_train(c.model, run, &c.in, 1, 2, 1, &c.out), SHOAL_E_NOMEM);
     ck_assert_msg(strstr(model_run_error(run), "a batch of 150 examples") != NULL, "%s",
@@ -656,7 +614,6 @@ int main(void)
     tcase_add_test(t, recordings_of_many_sizes_make_place_for_one_another);
     tcase_add_test(t, warm_steps_allocate_nothing);
     tcase_add_test(t, products_alone_are_those_of_a_step);
-    tcase_add_test(t, model_takes_rows_from_the_cache);
     tcase_add_test(t, fp16_step_that_overflows_is_skipped_and_the_scale_comes_down);
     tcase_add_test(t, fp16_step_that_overflows_unscaled_is_an_error);
     if (cuda_is_host()) {

@@ -658,29 +658,6 @@ START_TEST(pool_merges_a_hot_row_of_many_chunks)
 }
 END_TEST
 
-static void run_cache(struct bench *b)
-{
-    enum { ROWS = 20, FRESH = 11, SLOTS = 6 };
-    uint32_t width = draw_width(b), source[ROWS], keeps[6] = {3, 5, 0, 2, 10, 0};
-    for (uint32_t i = 0; i < ROWS; i++)
-        source[i] = i % 3 == 0 ? MODEL_CACHED | (uint32_t)rng_below(&b->g, SLOTS)
-                               : (uint32_t)rng_below(&b->g, FRESH);
-    float *rows = drawn(b, FRESH * width), *cache = drawn(b, SLOTS * width),
-          *out = drawn(b, ROWS * width);
-    b->d.k->rows_gather(b->d.s, ROWS, width, 0, dense_up(&b->d, source, sizeof source), rows, cache,
-                        width, out);
-    b->d.k->rows_keep(b->d.s, 3, width, 0, dense_up(&b->d, keeps, sizeof keeps), rows, cache,
-                      width);
-    keep(b, out, ROWS * width);
-    keep(b, cache, SLOTS * width);
-}
-
-START_TEST(rows_of_the_cache_are_those_of_the_cpu)
-{
-    against_cpu("cache", run_cache, PRECISION_FP32, 0.0);
-}
-END_TEST
-
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* Elements are computed in other orders, and once more in the same order: the same bits. A kernel
@@ -688,8 +665,8 @@ END_TEST
 START_TEST(kernels_do_not_depend_on_the_order_of_their_elements)
 {
     static const char *const order[] = {"scrambled", "forward", "reverse", "scrambled"};
-    static const scenario all[] = {run_act,   run_linear,   run_gemm, run_norm,  run_head, run_loss,
-                                   run_pairs, run_gradient, run_pool, run_probe, run_cache};
+    static const scenario all[] = {run_act,  run_linear, run_gemm,     run_norm, run_head,
+                                   run_loss, run_pairs,  run_gradient, run_pool, run_probe};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (uint64_t seed = 20; seed < 24; seed++) {
             struct bench first, other;
@@ -745,7 +722,6 @@ int main(void)
     tcase_add_test(t, pool_is_that_of_the_cpu);
     tcase_add_test(t, probe_counts_as_the_cpu);
     tcase_add_test(t, pool_merges_a_hot_row_of_many_chunks);
-    tcase_add_test(t, rows_of_the_cache_are_those_of_the_cpu);
     tcase_add_test(t, kernels_do_not_depend_on_the_order_of_their_elements);
     tcase_add_exit_test(t, comparison_sees_one_wrong_value, EXIT_FAILURE);
     suite_add_tcase(s, t);

@@ -63,7 +63,7 @@ static void play(struct play *p, enum model_kind kind, enum precision precision,
     case_open(&c, kind, precision);
     p->before = cuda_counted();
     setenv(variable, value, 1);
-    p->code = model_run_new(c.model, EXAMPLES, 4, &run, &e);
+    p->code = model_run_new(c.model, EXAMPLES, &run, &e);
     unsetenv(variable);
     snprintf(p->text, sizeof p->text, "%s", e.text);
     p->opened = p->code == 0;

@@ -48,8 +48,8 @@ static void case_draw(struct dense_case *c, uint32_t step)
     uint32_t examples = (draw_size(&r, step) + SHARE - 1) / SHARE,
              slots = examples * c->shape.fields, values = 0;
     c->in.examples = examples;
-    c->in.row_count = c->in.fresh_count = ROWS / 2 + (uint32_t)rng_below(&r, ROWS / 2 + 1);
-    c->part[0] = (struct model_part){c->in.row_count, c->in.row_count, 0};
+    c->in.row_count = ROWS / 2 + (uint32_t)rng_below(&r, ROWS / 2 + 1);
+    c->table_rows[0] = c->in.row_count;
     for (uint32_t s = 0; s < slots; s++) {
         c->offset[s] = values;
         values += (uint32_t)rng_below(&r, 3);
@@ -166,7 +166,7 @@ START_TEST(filling_up_contributes_nothing)
         struct err e = {0};
         case_open(&large, kind, cuda_backend());
         case_open(&exact, kind, cuda_backend());
-        ck_assert_int_eq(model_run_new(exact.model, size[i], DENSE_CACHE_ROWS, &run, &e), 0);
+        ck_assert_int_eq(model_run_new(exact.model, size[i], &run, &e), 0);
         model_run_free(exact.run);
         exact.run = run;
         for (uint32_t step = 1; step <= 3; step++) {

@@ -1,6 +1,6 @@
 /* test_pool.c: rows -> input and gradients -> rows, against plain loops: sums and means, empty
  * fields, repeated keys, rows with and without a first-order weight, fields that another layer
- * pools; rows from a cache. */
+ * pools. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>
@@ -155,49 +155,12 @@ START_TEST(pool_sums_or_averages_many_values)
 }
 END_TEST
 
-START_TEST(rows_come_from_the_pull_or_the_cache_and_stay_there)
-{
-    enum { COUNT = 6, WIDTH = 5, CACHED = 4, SLOT = 7, FIRST = 10 };
-    float rows[3 * WIDTH], cache[CACHED * SLOT], out[COUNT * WIDTH], kept[CACHED * SLOT];
-    uint32_t source[COUNT] = {FIRST + 2,        MODEL_CACHED | 3, FIRST,
-                              MODEL_CACHED | 0, FIRST + 1,        MODEL_CACHED | 1};
-    uint32_t keep[4] = {FIRST + 2, 0, FIRST, 2};
-    struct rng r = rng_of(3, 3, 3);
-    struct dense_device d;
-    dense_fill(&r, rows, 3 * WIDTH);
-    dense_fill(&r, cache, CACHED * SLOT);
-    dense_device_open(&d);
-    float *rows_there = dense_up(&d, rows, sizeof rows),
-          *cache_there = dense_up(&d, cache, sizeof cache);
-    float *there = dense_up(&d, NULL, sizeof out);
-    d.k->rows_gather(d.s, COUNT, WIDTH, FIRST, dense_up(&d, source, sizeof source), rows_there,
-                     cache_there, SLOT, there);
-    d.k->rows_keep(d.s, 2, WIDTH, FIRST, dense_up(&d, keep, sizeof keep), rows_there, cache_there,
-                   SLOT);
-    dense_down(&d, there, out, sizeof out);
-    dense_down(&d, cache_there, kept, sizeof kept);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        const float *from = source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * SLOT
-                                                     : rows + (source[i] - FIRST) * WIDTH;
-        ck_assert_mem_eq(out + i * WIDTH, from, WIDTH * sizeof *out);
-    }
-    ck_assert_mem_eq(kept, rows + 2 * WIDTH, WIDTH * sizeof *kept);
-    ck_assert_mem_eq(kept + 2 * SLOT, rows, WIDTH * sizeof *kept);
-    ck_assert_mem_eq(kept + SLOT, cache + SLOT, SLOT * sizeof *kept);
-    ck_assert_mem_eq(kept + 3 * SLOT, cache + 3 * SLOT, SLOT * sizeof *kept);
-    for (uint32_t i = WIDTH; i < SLOT; i++) /* the rest of a narrow row's slot is not used */
-        ck_assert(kept[i] == cache[i] && kept[2 * SLOT + i] == cache[2 * SLOT + i]);
-    dense_device_close(&d);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("pool");
     TCase *t = tcase_create("pool");
     tcase_add_loop_test(t, pool_of_one_value_a_field_is_a_copy, 0, 7);
     tcase_add_loop_test(t, pool_sums_or_averages_many_values, 0, 7);
-    tcase_add_test(t, rows_come_from_the_pull_or_the_cache_and_stay_there);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

@@ -1,5 +1,5 @@
-/* test_model_tables.c: models over several tables: vectors of several dims side by side, rows of a
- * cache, clipping; and tables of one dim, which to a model are the same as one table. */
+/* test_model_tables.c: models over several tables: vectors of several dims side by side,
+ * clipping; and tables of one dim, which to a model are the same as one table. */
 #include "dense/model.h"
 #include "dense/model/models.h"
 #include "tests/lib/dense_check.h"
@@ -67,10 +67,8 @@ START_TEST(gradient_check_notices_rows_in_the_wrong_place)
     case_of(&c, MODEL_WIDE_DEEP);
     dense_case_batch(&c, 7, 11, false);
     ck_assert_double_le(dense_double_worst(&c, where), 5e-6);
-    struct model_part told[3] = {c.part[0], c.part[1], c.part[2]};
-    told[0].rows--;
-    told[1].rows++;
-    c.in.part = told; /* the model gets other tables than the check */
+    uint32_t told[3] = {c.table_rows[0] - 1, c.table_rows[1] + 1, c.table_rows[2]};
+    c.in.table_rows = told; /* the model gets other tables than the check */
     ck_assert_double_gt(dense_double_worst(&c, where), 1e-3);
     dense_case_free(&c);
 }
@@ -96,7 +94,7 @@ START_TEST(tables_of_one_dim_are_as_one)
     memcpy(one.label, two.label, 40 * sizeof *two.label);
     memcpy(one.numeric, two.numeric, 40 * 2 * sizeof *two.numeric);
     memcpy(one.dense, two.dense, model_dense_floats(two.model) * sizeof *two.dense);
-    two.in.part = NULL; /* not read */
+    two.in.table_rows = NULL; /* not read */
     dense_case_train(&one, DENSE_BATCH);
     dense_case_train(&two, DENSE_BATCH);
     ck_assert_mem_eq(one.out.row_gradients, two.out.row_gradients, floats * sizeof(float));
@@ -107,68 +105,7 @@ START_TEST(tables_of_one_dim_are_as_one)
 }
 END_TEST
 
-/* ---- rows of the cache ----------------------------------------------------------------------- */
-
-enum { ROWS = 11, SHARED = DENSE_CACHE_ROWS };
-
-/* True when a row lies in the cache, in the returned slot; otherwise it is fresh. */
-static bool cached(uint32_t row, uint32_t *slot)
-{
-    *slot = SHARED - 1 - row / 2;
-    return row % 2 == 0 && row / 2 < SHARED;
-}
-
-START_TEST(rows_of_several_dims_come_from_the_cache)
-{
-    struct dense_case c;
-    uint32_t source[ROWS], keep[2 * SHARED], slot;
-    case_of(&c, MODEL_WIDE_DEEP);
-    dense_case_batch(&c, 20, ROWS, true);
-    size_t floats = dense_case_row(&c, ROWS, NULL), at = 0;
-    float *expected = calloc(floats, sizeof *expected), *fresh = calloc(floats, sizeof *fresh);
-    dense_case_train(&c, 1);
-    memcpy(expected, c.out.row_gradients, floats * sizeof *expected);
-    memset(c.out.row_gradients, 0, floats * sizeof *expected);
-
-    c.in.source = source; /* all fresh, some kept */
-    c.in.keep = keep;
-    for (uint32_t row = 0, table = 0, end = c.part[0].rows; row < ROWS; row++) {
-        for (; row == end; end += c.part[table].rows)
-            table++;
-        source[row] = row;
-        if (!cached(row, &slot))
-            continue;
-        keep[2 * c.in.keep_count] = row;
-        keep[2 * c.in.keep_count++ + 1] = slot;
-        c.part[table].keep++;
-    }
-    dense_case_train(&c, 1);
-    ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
-
-    c.in.keep_count = c.in.fresh_count = 0; /* the kept ones come from the cache */
-    for (uint32_t t = 0; t < 3; t++)
-        c.part[t].fresh = c.part[t].keep = 0;
-    for (uint32_t row = 0, table = 0, end = c.part[0].rows; row < ROWS; row++) {
-        uint32_t width;
-        for (; row == end; end += c.part[table].rows)
-            table++;
-        size_t from = dense_case_row(&c, row, &width);
-        source[row] = cached(row, &slot) ? MODEL_CACHED | slot : c.in.fresh_count;
-        if (source[row] & MODEL_CACHED)
-            continue;
-        c.in.fresh_count++;
-        c.part[table].fresh++;
-        memcpy(fresh + at, c.rows + from, width * sizeof *fresh);
-        at += width;
-    }
-    c.in.rows = fresh;
-    dense_case_train(&c, 1);
-    ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
-    free(expected);
-    free(fresh);
-    dense_case_free(&c);
-}
-END_TEST
+enum { ROWS = 11 };
 
 /* ---- clipping -------------------------------------------------------------------------------- */
 
@@ -232,7 +169,6 @@ int main(void)
     tcase_add_test(t, gradient_holds_for_rows_of_many_values);
     tcase_add_test(t, gradient_check_notices_rows_in_the_wrong_place);
     tcase_add_loop_test(t, tables_of_one_dim_are_as_one, 0, 6);
-    tcase_add_test(t, rows_of_several_dims_come_from_the_cache);
     tcase_add_test(t, each_row_is_clipped_by_itself);
     tcase_add_loop_test(t, models_that_multiply_vectors_refuse_several_dims, 0, 7);
     suite_add_tcase(s, t);

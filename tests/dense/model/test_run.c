@@ -1,6 +1,5 @@
 /* test_run.c: the steps around a batch's pass (dense/model/run.c, run_input.c): weights, tasks,
- * L2, measuring and clipping of gradients, the correction for left out negatives, rows from the
- * cache. */
+ * L2, measuring and clipping of gradients, the correction for left out negatives. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -265,7 +264,7 @@ START_TEST(batches_of_changing_sizes_train_like_each_alone)
         float rows[ROWS * WIDTH];
         c.in.examples = sizes[i];
         c.label[0] = (float)(i % 2);
-        ck_assert_int_eq(model_run_new(c.model, EXAMPLES, 0, &alone, NULL), 0);
+        ck_assert_int_eq(model_run_new(c.model, EXAMPLES, &alone, NULL), 0);
         ck_assert_int_eq(model_train(c.model, alone, &c.in, DENSE_SEED, DENSE_LANE, i, &c.out), 0);
         double loss = c.out.loss_sum;
         memcpy(rows, c.out.row_gradients, sizeof rows);
@@ -274,79 +273,6 @@ START_TEST(batches_of_changing_sizes_train_like_each_alone)
         ck_assert_mem_eq(c.out.row_gradients, rows, sizeof rows);
         model_run_free(alone);
     }
-    dense_case_free(&c);
-}
-END_TEST
-
-/* ---- the cache ------------------------------------------------------------------------------- */
-
-/* A batch puts rows into the cache; the next one need not pull them again. */
-START_TEST(cached_rows_train_like_pulled_ones)
-{
-    struct dense_case plain, cached;
-    uint32_t keep[6] = {7, 0, 2, 3, 5, DENSE_CACHE_ROWS - 1}, source[ROWS];
-    float fresh[ROWS * WIDTH];
-    small_case(&plain);
-    small_case(&cached);
-    for (uint32_t r = 0; r < ROWS; r++)
-        source[r] = r;
-    cached.in.source = source;
-    cached.in.keep = keep;
-    cached.in.keep_count = 3;
-    for (int batch = 1; batch <= 3; batch++) {
-        dense_case_train(&plain, (uint64_t)batch);
-        dense_case_train(&cached, (uint64_t)batch);
-        ck_assert_mem_eq(plain.out.row_gradients, cached.out.row_gradients,
-                         ROWS * WIDTH * sizeof(float));
-        ck_assert_mem_eq(plain.out.scores, cached.out.scores, EXAMPLES * sizeof(float));
-        ck_assert_mem_eq(plain.out.dense_gradients, cached.out.dense_gradients,
-                         model_dense_floats(plain.model) * sizeof(float));
-        /* from now on: rows 7, 2 and 5 from the cache, the others pulled, last ones first */
-        uint32_t count = 0;
-        for (uint32_t r = ROWS; r-- > 0;) {
-            source[r] = r == 7   ? MODEL_CACHED | 0
-                        : r == 2 ? MODEL_CACHED | 3
-                                 : MODEL_CACHED | (DENSE_CACHE_ROWS - 1);
-            if (r == 7 || r == 2 || r == 5)
-                continue;
-            memcpy(fresh + count * WIDTH, plain.rows + r * WIDTH, WIDTH * sizeof *fresh);
-            source[r] = count++;
-        }
-        cached.in.rows = fresh;
-        cached.in.fresh_count = count;
-        cached.in.keep_count = 0;
-    }
-    ck_assert_int_eq(model_predict(cached.model, cached.run, &cached.in, &cached.out), 0);
-    ck_assert_int_eq(model_predict(plain.model, plain.run, &plain.in, &plain.out), 0);
-    ck_assert_mem_eq(plain.out.scores, cached.out.scores, EXAMPLES * sizeof(float));
-    dense_case_free(&plain);
-    dense_case_free(&cached);
-}
-END_TEST
-
-/* L2 covers all rows of the batch, wherever they come from; a refilled slot gives the new row from
- * then on. */
-START_TEST(cached_rows_are_replaced)
-{
-    struct dense_case c;
-    static const float weight[EXAMPLES] = {0};
-    uint32_t keep[2] = {4, 1}, source[ROWS] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-    dense_case_job(&c, MODEL_DEEPFM);
-    c.job.model.l2 = 1.0;
-    dense_case_batch(&c, EXAMPLES, ROWS, true);
-    c.in.weight = weight; /* then the gradient is the row */
-    c.in.source = source;
-    c.in.keep = keep;
-    c.in.keep_count = 1;
-    dense_case_train(&c, 1);
-    source[0] = MODEL_CACHED | 1;
-    keep[0] = 6; /* the batch still uses the old row of the slot */
-    dense_case_train(&c, 2);
-    ck_assert_mem_eq(c.out.row_gradients, c.rows + 4 * WIDTH, WIDTH * sizeof(float));
-    ck_assert_mem_eq(c.out.row_gradients + WIDTH, c.rows + WIDTH, WIDTH * sizeof(float));
-    c.in.keep_count = 0;
-    dense_case_train(&c, 3);
-    ck_assert_mem_eq(c.out.row_gradients, c.rows + 6 * WIDTH, WIDTH * sizeof(float));
     dense_case_free(&c);
 }
 END_TEST
@@ -365,8 +291,6 @@ int main(void)
     tcase_add_test(t, padding_is_of_no_meaning);
     tcase_add_test(t, predictions_are_corrected_for_left_out_negatives);
     tcase_add_test(t, batches_of_changing_sizes_train_like_each_alone);
-    tcase_add_test(t, cached_rows_train_like_pulled_ones);
-    tcase_add_test(t, cached_rows_are_replaced);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

@@ -31,7 +31,7 @@ static struct lane *lane;
 static uint32_t ends;
 static uint32_t lane_ahead, lane_readers_wanted;
 static const char *more_data = ""; /* more keys of the job's `data` */
-static uint32_t with_statistics, cache_rows;
+static uint32_t with_statistics;
 static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
 
 static const struct sim_options calm = {.seed = 1,
@@ -109,7 +109,6 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
                               .table_count = table_count,
                               .ahead = lane_ahead,
                               .readers = lane_readers_wanted,
-                              .cache_rows = cache_rows,
                               .worker = 9,
                               .stats = &stats};
     memset(&stats, 0, sizeof stats);
@@ -451,31 +450,6 @@ START_TEST(lane_counts_no_norm_that_is_not_finite)
     ck_assert_double_eq(lane_result(lane)->dense_norm, 5);
     ck_assert_double_eq(lane_result(lane)->row_norm, 10);
     ck_assert_uint_eq(lane_result(lane)->measured, 5);
-}
-END_TEST
-
-/* Another worker or another map may have changed the rows meanwhile. */
-START_TEST(lane_keeps_rows_for_its_own_grant_alone)
-{
-    cache_rows = 64;
-    open_with(&calm, "ssp", 100);
-    cache_rows = 0;
-    struct wire_LANE_NEXT_reply task = task_of(0, 32, 1, 2);
-    run_task(&task);
-    ck_assert_int_eq(lane_result(lane)->status, 0);
-    uint64_t before = stats.cache_hits;
-    task = task_of(32, 16, 3, 1);
-    task.mark = 2;
-    if (_i == 1) {
-        task.generation = 2;
-        for (uint32_t s = 0; s < 2; s++)
-            fake.fence[s][0] = 2;
-    } else if (_i == 2) {
-        lane_remap(lane);
-    }
-    run_task(&task);
-    ck_assert_int_eq(lane_result(lane)->status, 0);
-    ck_assert_int_eq(stats.cache_hits > before, _i == 0);
 }
 END_TEST
 
@@ -949,7 +923,6 @@ int main(void)
     tcase_add_loop_test(c, lane_pulls_within_the_bound_of_its_job, 0, 4);
     tcase_add_test(c, lane_tells_of_every_batch_that_was_refused);
     tcase_add_test(c, lane_counts_no_norm_that_is_not_finite);
-    tcase_add_loop_test(c, lane_keeps_rows_for_its_own_grant_alone, 0, 3);
     tcase_add_test(c, lane_allocates_nothing_when_warm);
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
     tcase_add_test(c, lane_reads_in_parallel);

@@ -1,5 +1,5 @@
 /* test_rows_model.c: a batch over several tables: the places of each table's keys, rows and
- * gradients, with a cache and with statistics. */
+ * gradients, with statistics. */
 #include "dense/model.h"
 #include "proto/base/key.h"
 #include "tests/lib/dense_case.h"
@@ -116,11 +116,9 @@ START_TEST(rows_of_the_model_are_those_of_all_tables)
     rows_input(rows, &in);
     rows_output(rows, &out);
     ck_assert_uint_eq(in.row_count, 36);
-    ck_assert_uint_eq(in.fresh_count, 36);
     const float *pulled = in.rows, *gradients = out.row_gradients;
     for (uint32_t t = 0; t < TABLES; t++) {
-        ck_assert_uint_eq(in.part[t].rows, keys_of[t]);
-        ck_assert_uint_eq(in.part[t].fresh, keys_of[t]);
+        ck_assert_uint_eq(in.table_rows[t], keys_of[t]);
         ck_assert_ptr_eq(rows->table[t].pulled, pulled);
         ck_assert_ptr_eq(rows->table[t].gradients, gradients);
         pulled += keys_of[t] * width_of[t];
@@ -128,42 +126,6 @@ START_TEST(rows_of_the_model_are_those_of_all_tables)
     }
     ck_assert_ptr_eq(in.dense, rows->table[TABLES].pulled);
     ck_assert_ptr_null(in.stats);
-}
-END_TEST
-
-/* Cached rows are not pulled; the other rows of each table lie behind those of the table before. */
-START_TEST(rows_of_a_cache_are_counted_by_table)
-{
-    struct row_cache *cache;
-    struct row_cache_rule rule = {.bounded = false, .most = 100};
-    struct model_input in;
-    open_rows("000");
-    ck_assert_int_eq(row_cache_new(1024, &rule, &cache, &e), 0);
-    read_batch(10);
-    ck_assert_int_eq(rows_plan(rows, cache, 1, &e), 0);
-    for (uint32_t t = 0; t < TABLES; t++) {
-        const struct rows_table *table = &rows->table[t];
-        row_cache_answered(cache, 1, table->pull_keys, table->pull_count, 1, 0);
-        ck_assert_uint_eq(table->pull_count, table->key_count);
-        ck_assert_uint_eq(rows->by_table[t].keep, table->key_count);
-    }
-    read_batch(EXAMPLES);
-    ck_assert_int_eq(rows_plan(rows, cache, 2, &e), 0);
-    rows_input(rows, &in);
-    static const uint32_t fresh[TABLES] = {10, 0, 0}; /* c10 .. c19 */
-    const float *at = in.rows;
-    for (uint32_t t = 0; t < TABLES; t++) {
-        const struct rows_table *table = &rows->table[t];
-        ck_assert_uint_eq(table->pull_count, fresh[t]);
-        ck_assert_uint_eq(in.part[t].fresh, fresh[t]);
-        ck_assert_uint_eq(in.part[t].keep, fresh[t]);
-        ck_assert_ptr_eq(table->pulled, at);
-        for (uint32_t i = 0; i < table->pull_count; i++)
-            ck_assert_uint_eq(table_of(table->pull_keys[i]), t);
-        at += fresh[t] * width_of[t];
-    }
-    ck_assert_uint_eq(in.fresh_count, 10);
-    row_cache_free(cache);
 }
 END_TEST
 
@@ -317,7 +279,6 @@ int main(void)
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_test(t, rows_keys_lie_table_by_table_and_by_tablet_in_each);
     tcase_add_test(t, rows_of_the_model_are_those_of_all_tables);
-    tcase_add_test(t, rows_of_a_cache_are_counted_by_table);
     tcase_add_loop_test(t, rows_shows_and_clicks_go_to_the_tables_that_keep_them, 0, 6);
     tcase_add_test(t, rows_arrays_move_between_batches);
     tcase_add_test(t, rows_of_an_empty_batch_are_none);
