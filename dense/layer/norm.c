@@ -11,36 +11,19 @@
  * a push reacts to a value that is n moves old. Such a delayed correction converges without
  * overshoot while momentum x n is below 1 / e; it oscillates with growing amplitude from pi / 2 on.
  *
- * n is lanes x batches in flight per lane, whatever the lanes' speeds: a slow lane's batch is
+ * n is the number of lanes, whatever their speeds: the statistics of a batch have the lane's own
+ * push before, however far the lane looks ahead (worker/train/ahead.h), and a slow lane's batch is
  * older, but proportionally rarer. So the momentum is 0.1 / lanes: one clock of all lanes moves the
  * statistics by a tenth, as a step of a single process does. That also holds under bsp, which adds
- * up the lanes' moves. A lane with more than five batches in flight reduces the momentum further,
- * so that momentum x n is at most a half, a third of pi / 2. */
+ * up the lanes' moves. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
 /* ---- batch norm ------------------------------------------------------------------------------ */
 
-/* Batches of a lane that are pulled and whose push is not applied: 1 + prefetch before or in their
- * computation, and two more whose push is in flight (worker/train/lane.h). A staleness bound delays
- * the pull of clock c until the lane's own push of c - staleness - 1 is applied. */
-static uint32_t batches_in_flight(const struct job *job)
-{
-    uint32_t batches = 3 + job->train.prefetch;
-    if (job->train.mode == 2) /* WIRE_BSP */
-        return 1;
-    if (job->train.mode == 1 && job->train.staleness + 1 < batches) /* WIRE_SSP */
-        return job->train.staleness + 1;
-    return batches;
-}
-
 double layer_norm_momentum(const struct job *job)
 {
-    double batches = batches_in_flight(job);
-    double momentum = NORM_MOMENTUM / job_lanes(job);
-    if (batches > NORM_UNDER_WAY)
-        momentum *= NORM_UNDER_WAY / batches;
-    return momentum;
+    return NORM_MOMENTUM / job_lanes(job);
 }
 
 static struct norm_args norm_args_of(const struct layer *l, const struct pass *p, uint32_t first,

@@ -60,7 +60,7 @@ static void meaning_print(const struct json *s)
 {
     static const char *const stage[][2] = {
         {"place", "waits for memory or a place among 1 + train.prefetch"},
-        {"plan", "keys are looked up in the cache of rows"},
+        {"plan", "keys are divided between its pull and the pushes before it"},
         {"turn", "its rows are there; earlier batches are computed"},
         {"order", "its gradients are there; an earlier push goes first"},
     };

@@ -328,7 +328,8 @@ const struct config_key keys_job[] = {
     {"train.staleness", CONFIG_INT, 0, 1000000, NULL, .fallback = "2",
      .text = "of `ssp`, in batches of a lane"},
     {"train.prefetch", CONFIG_INT, 0, 64, NULL, .fallback = "2",
-     .text = "batches that a lane reads ahead; they count against the bound"},
+     .text = "batches that a lane reads ahead, with its own writes always; they count against the "
+             "bound"},
     {"train.lanes", CONFIG_INT, 1, LIMIT_LANES, NULL, .fallback = "0", .otherwise = "2",
      .text = "sequences of batches side by side, over all workers"},
     {"train.precision", CONFIG_ENUM, 0, 0, "fp32|tf32|bf16|fp16", .fallback = "fp32",

@@ -237,7 +237,7 @@
     X(BAD_LINES, COUNTER, "shoal_worker_bad_lines", "", "space,job", "w", \
       "Malformed lines") \
     X(WORKER_KEYS, COUNTER, "shoal_worker_keys", "", "space,job,op", "w", \
-      "Keys pulled and pushed, op: pull, push") \
+      "Keys pulled, pushed, and whose rows came with a push, op: pull, push, echo") \
     X(OVERFLOWS, COUNTER, "shoal_worker_skipped_steps", "", "space,job", "w", \
       "Batches whose gradient overflowed (precision fp16)") \
     X(LANES_HELD, GAUGE, "shoal_worker_lanes", "", "space,job", "w", \

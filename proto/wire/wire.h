@@ -472,7 +472,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
-    F64(wait_s) U64(skipped_steps) U64(unused15) U64(unused16) F64(held_s) F64(file_busy_s) \
+    F64(wait_s) U64(skipped_steps) U64(keys_echoed) U64(keys_missed) F64(held_s) F64(file_busy_s) \
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
     F64(pull_least_s) F64(push_least_s) U64(clamped_times) U64(outside_partition) \
     U64(read_bytes) U32(waits) U32(late_shard) U32(late_ms) B(unnamed) U32(slow_shard) \
@@ -615,8 +615,8 @@ struct wire_window {
 enum wire_stage {
     WIRE_STAGE_READ,    /* read, parsed, keys made unique and sorted */
     WIRE_STAGE_PLACE,   /* waits for memory and a place among 1 + prefetch */
-    WIRE_STAGE_PLAN,    /* looked up in the cache of rows */
-    WIRE_STAGE_PULL,    /* until the last shard has answered */
+    WIRE_STAGE_PLAN,    /* keys divided between its pull and earlier pushes */
+    WIRE_STAGE_PULL,    /* until its last row is there, of a pull or of an earlier push */
     WIRE_STAGE_TURN,    /* ready; earlier batches are computed */
     WIRE_STAGE_COMPUTE, /* forward and backward */
     WIRE_STAGE_ORDER,   /* computed; under bsp an earlier push is not acknowledged */

@@ -66,6 +66,22 @@ def probe_counts_are_exact_after_server_kills(space):
              (0.1, 0.8), expected, 13)
 
 
+def looking_ahead_gives_the_bits_of_prefetch_0(space):
+    """One lane, async and ssp; batches come ahead or in turn, without a fault and while servers die."""
+    train = synth(space / "train.tsv", 6000, 5)
+    for mode, staleness in (("async", None), ("ssp", 2)):
+        over = {"train.consistency": mode, "train.staleness": staleness, "train.lanes": 1, "train.prefetch": 0, "train.epochs": longer(12),
+                "tables[0].values": "bf16", "tables[0].admit.min_count": 2, "net.gradients": "int8", "net.resend": "1s"}
+        expected = digests(run_job(bsp_job(space, f"{mode}-turn.yaml", train, **over), space / f"{mode}-turn", 2, 1))
+        for ahead in (1, 2, 5):
+            over["train.prefetch"] = ahead
+            report = run_job(bsp_job(space, f"{mode}-{ahead}.yaml", train, **over), space / f"{mode}-{ahead}", 2, 1)
+            assert digests(report) == expected and report["keys_echoed"] > 0, f"{mode}, prefetch {ahead}"
+        place = space / f"{mode}-kills"
+        place.mkdir()
+        repeated(place, train, over, 2, 1, ["server-0", "server-1"], KILLS, (0.3, 1.5), expected, 16)
+
+
 def worker_killed_in_bsp_leaves_the_undisturbed_digest(space):
     train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": longer(20)}
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
@@ -113,7 +129,7 @@ def what_will_not_come_back_ends_the_run(space):
 
 
 if __name__ == "__main__":
-    main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost,
+    main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost, looking_ahead_gives_the_bits_of_prefetch_0,
           probe_counts_are_exact_after_server_kills, worker_killed_in_bsp_leaves_the_undisturbed_digest,
           probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes,
           what_will_not_come_back_ends_the_run])

@@ -2,6 +2,7 @@
 #include "tests/lib/worker_fake.h"
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -135,6 +136,34 @@ static bool refused(struct fake_node *n, peer_t from)
     return true;
 }
 
+/* Writes the rows as they are now. */
+static void rows_write(const struct fake *f, uint32_t table, const uint64_t *keys, uint32_t count,
+                       float *rows)
+{
+    uint32_t width = f->schema[table].width;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fake_row *row = row_find(f, table, keys[i]);
+        for (uint32_t j = 0; j < width; j++)
+            rows[i * width + j] = row->used ? row->value[j] : 0.0f;
+    }
+}
+
+/* The lowest number of batches, over all lanes, that the shard's tablets of the table have. */
+static uint64_t steps_of(const struct fake_node *n, uint32_t table)
+{
+    const struct fake *f = n->fake;
+    const struct table_schema *schema = &f->schema[table];
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t t = 0; t < 1u << schema->tablet_bits; t++) {
+        uint64_t steps = 0;
+        for (uint32_t lane = 0; lane < FAKE_LANES; lane++)
+            steps += f->mark[schema->tablet_first + t][lane];
+        if (shard_of(f, table, t) == n->shard && steps < lowest)
+            lowest = steps;
+    }
+    return lowest;
+}
+
 static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
 {
     struct fake *f = n->fake;
@@ -155,15 +184,12 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
     out.u.PULL_reply = (struct wire_PULL_reply){
         .key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
     out.u.PULL_reply.waited_ns = f->hold_ns;
+    out.u.PULL_reply.steps = steps_of(n, in.u.PULL.table);
     if (in.u.PULL.batch > 0)
         out.u.PULL_reply.low = in.u.PULL.batch - 1;
     struct msg *reply = wire_encode(&out);
     float *rows = msg_add(reply, (size_t)count * schema->width * sizeof(float));
-    for (uint32_t i = 0; i < count; i++) {
-        const struct fake_row *row = row_find(f, in.u.PULL.table, keys[i]);
-        for (uint32_t j = 0; j < schema->width; j++)
-            rows[i * schema->width + j] = row->used ? row->value[j] : 0.0f;
-    }
+    rows_write(f, in.u.PULL.table, keys, count, rows);
     f->pulls++;
     send_late(n, from, reply, f->hold_ns);
 }
@@ -227,6 +253,23 @@ static void push_apply(struct fake *f, const struct msg *m, uint32_t *applied, u
     }
 }
 
+/* The rows that a push asked for, in a reply that has its fields. */
+static void echo_add(struct fake_node *n, const struct msg *m, struct msg *reply)
+{
+    struct fake *f = n->fake;
+    const struct wire_PUSH *p = &in.u.PUSH;
+    const uint64_t *keys = m->frame[1].data;
+    const uint8_t *bits = m->frame[3].data;
+    uint32_t width = out.u.PUSH_reply.width;
+    float *row = msg_add(reply, (size_t)out.u.PUSH_reply.key_count * width * sizeof *row);
+    for (uint32_t i = 0; i < p->key_count && out.u.PUSH_reply.key_count > 0; i++) {
+        if ((bits[i / 8] >> i % 8 & 1) == 0)
+            continue;
+        rows_write(f, p->table, &keys[i], 1, row);
+        row += width;
+    }
+}
+
 static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
 {
     struct fake *f = n->fake;
@@ -247,9 +290,20 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     wire_reply_to(&in, rc, &out);
     out.u.PUSH_reply =
         (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
+    f->echoes_asked += in.u.PUSH.echo;
+    if (rc == 0 && skipped == 0 && in.u.PUSH.echo > 0 &&
+        (f->echo_every == 0 || f->echoes_asked % f->echo_every != 0)) {
+        out.u.PUSH_reply.key_count = in.u.PUSH.echo;
+        out.u.PUSH_reply.width = f->schema[in.u.PUSH.table].width;
+        out.u.PUSH_reply.clock = in.u.PUSH.to;
+        out.u.PUSH_reply.low = in.u.PUSH.to - MIN(in.u.PUSH.to, f->echo_lag);
+        out.u.PUSH_reply.steps = steps_of(n, in.u.PUSH.table);
+        f->echoes += in.u.PUSH.echo;
+        f->echo_answers++;
+    }
     struct msg *reply = wire_encode(&out);
     if (rc == 0)
-        (void)msg_add(reply, 0);
+        echo_add(n, m, reply);
     send_late(n, from, reply, f->push_late_ns);
 }
 

@@ -62,7 +62,11 @@ struct fake {
     uint32_t trace_join;        /* in the reply to a join */
     /* batches whose pushes with keys are refused for their values */
     uint64_t poison_from, poison_to;
-    uint64_t push_late_ns;  /* delay of acknowledgements of pushes */
+    uint64_t push_late_ns; /* delay of acknowledgements of pushes */
+    /* Of the answers to pushes that ask for rows: one in `echo_every` has none (0: all have them),
+     * and the slowest lane is so many clocks behind. */
+    uint32_t echo_every, echo_lag;
+    uint64_t echoes, echoes_asked, echo_answers; /* rows given and asked for; answers with some */
     uint64_t hold_ns;       /* time that pulls are held for the bound; the reply names it */
     struct fake_late *late; /* owned: replies to be sent */
     /* Tables. */

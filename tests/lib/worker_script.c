@@ -43,8 +43,11 @@ static struct msg *scripted_reply(uint32_t node)
                        half_bytes((enum value_kind)out.u.PULL_reply.values);
         memset(msg_add(m, bytes), 0, bytes);
     }
-    if (in.type == WIRE_TYPE_PUSH)
-        (void)msg_add(m, 0);
+    if (in.type == WIRE_TYPE_PUSH) {
+        size_t bytes = (size_t)out.u.PUSH_reply.key_count * out.u.PUSH_reply.width *
+                       half_bytes((enum value_kind)out.u.PUSH_reply.values);
+        memset(msg_add(m, bytes), 0, bytes);
+    }
     return m;
 }
 

@@ -133,8 +133,7 @@ static const struct kind kinds[] = {
     {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL, "", "", NULL, NULL, false},
     {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "",
      DURABLE_JOURNAL, "", "", NULL, NULL, false},
-    {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL,
-     "", "", NULL, NULL, false},
+    {"ahead_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", "", NULL, NULL, false},
     {"stop_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp",
      "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL, "", "",
      ", admit: {min_count: 2}", NULL, false},
@@ -181,30 +180,32 @@ static void job_make(const struct kind *k, bool second)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
     bool probe = is_probe(k), objects = strstr(k->data, "objects") != NULL;
-    snprintf(yaml, sizeof yaml,
-             "job: sim\n"
-             "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s%s}\n"
-             "tables:\n"
-             "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: "
-             "%s, eps: %s}%s}\n"
-             "model: %s\n"
-             "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
-             "%sbackend: cpu, "
-             "task_batches: 4}\n"
-             "durability: %s\n"
-             "coordinator: {lease: 1s}\n"
-             "net: {resend: 100ms}\n"
-             "%s%s",
-             objects ? "part-*.csv" : worker_path("train.csv"), /* names of objects draw rows */
-             objects ? "part-*.csv" : worker_path("valid.csv"), worker_path("cache"), k->data,
-             probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
-             probe    ? "1"
-             : second ? "0.2"
-                      : "0.3",
-             second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table,
-             k->model, epochs_of(k), k->mode, k->more, names[durability],
-             second && k->second != NULL ? k->second : "",
-             k->replay ? "replay: {window: 6h, checkpoint: false}\n" : "");
+    uint32_t ahead = strncmp(k->name, "ahead", 5) == 0 ? 5 : 2;
+    snprintf(
+        yaml, sizeof yaml,
+        "job: sim\n"
+        "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s%s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: "
+        "%s, eps: %s}%s}\n"
+        "model: %s\n"
+        "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: %u, lanes: 3, "
+        "%sbackend: cpu, "
+        "task_batches: 4}\n"
+        "durability: %s\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n"
+        "%s%s",
+        objects ? "part-*.csv" : worker_path("train.csv"), /* names of objects draw rows */
+        objects ? "part-*.csv" : worker_path("valid.csv"), worker_path("cache"), k->data,
+        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
+        probe    ? "1"
+        : second ? "0.2"
+                 : "0.3",
+        second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table, k->model,
+        epochs_of(k), k->mode, ahead, k->more, names[durability],
+        second && k->second != NULL ? k->second : "",
+        k->replay ? "replay: {window: 6h, checkpoint: false}\n" : "");
 }
 
 /* ---- what is said of it ---------------------------------------------------------------------- */

@@ -276,7 +276,7 @@ START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
 {
     static const char *const modes[] = {
         "backend: auto, consistency: ssp, staleness: 2, prefetch: 1",
-        "backend: auto, consistency: async, prefetch: 1, cache: {rows: 24, batches: 4}"};
+        "backend: auto, consistency: async, prefetch: 3"};
     struct cluster_result calm, got;
     struct seen seen = {0};
     char why[512];

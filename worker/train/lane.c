@@ -20,14 +20,16 @@
 #define LANE_VALUES 256u /* most values of an evaluate.by field that a task counts apart */
 
 static const char *const names[] = {
-    [FREE] = "free",         [READING] = "reading", [READ] = "read",
-    [PULLING] = "pulling",   [READY] = "ready",     [COMPUTING] = "computing",
-    [COMPUTED] = "computed", [PUSHING] = "pushing", [DRAINING] = "draining",
+    [FREE] = "free",           [READING] = "reading",   [READ] = "read",
+    [PLANNING] = "planning",   [PULLING] = "pulling",   [READY] = "ready",
+    [COMPUTING] = "computing", [COMPUTED] = "computed", [PUSHING] = "pushing",
+    [DRAINING] = "draining",
 };
 static const uint32_t moves[] = {
     [FREE] = SM_TO(READING) | SM_TO(READ),
     [READING] = SM_TO(READ) | SM_TO(DRAINING),
-    [READ] = SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
+    [READ] = SM_TO(PLANNING) | SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
+    [PLANNING] = SM_TO(PULLING) | SM_TO(DRAINING),
     [PULLING] = SM_TO(READY) | SM_TO(DRAINING),
     [READY] = SM_TO(COMPUTING) | SM_TO(COMPUTED) | SM_TO(DRAINING),
     [COMPUTING] = SM_TO(COMPUTED) | SM_TO(DRAINING),
@@ -58,10 +60,10 @@ void lane_batch_turn(struct lane_batch *b, enum wire_stage stage)
 static void lane_batch_traced(struct lane_batch *b)
 {
     static const enum wire_stage stage[] = {
-        [READING] = WIRE_STAGE_READ,      [READ] = WIRE_STAGE_PLACE,
-        [PULLING] = WIRE_STAGE_PULL,      [READY] = WIRE_STAGE_TURN,
-        [COMPUTING] = WIRE_STAGE_COMPUTE, [COMPUTED] = WIRE_STAGE_ORDER,
-        [PUSHING] = WIRE_STAGE_PUSH,
+        [READING] = WIRE_STAGE_READ,   [READ] = WIRE_STAGE_PLACE,
+        [PLANNING] = WIRE_STAGE_PLAN,  [PULLING] = WIRE_STAGE_PULL,
+        [READY] = WIRE_STAGE_TURN,     [COMPUTING] = WIRE_STAGE_COMPUTE,
+        [COMPUTED] = WIRE_STAGE_ORDER, [PUSHING] = WIRE_STAGE_PUSH,
     };
     if (b->state == DRAINING) {
         lane_trace_over(b, false);
@@ -149,11 +151,18 @@ static bool lane_wants_read(const struct lane *l)
            lane_count(l, READING, READING) < MAX(l->base->readers, 1);
 }
 
+/* Under bsp its shard holds a pull back until it has the pushes. */
+bool lane_may_pull(const struct lane *l)
+{
+    return l->base->job->train.mode == WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
+}
+
 /* The batch to pull next, or NULL; its memory may be missing. */
 static struct lane_batch *lane_wants_pull(struct lane *l)
 {
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
-    bool may = lane_count(l, PULLING, COMPUTED) <= l->base->job->train.prefetch;
+    bool may = lane_may_pull(l) && l->plan.batch == NULL &&
+               lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
 
     if (b != NULL && b->state == READ && may)
         return b;
@@ -163,17 +172,18 @@ static struct lane_batch *lane_wants_pull(struct lane *l)
 
 static bool lane_has_room(const struct lane *l)
 {
-    return lane_count(l, PULLING, DRAINING) < lane_full_batches(l);
+    return lane_count(l, PLANNING, DRAINING) < lane_full_batches(l);
 }
 
 static bool lane_may_push(const struct lane *l)
 {
+    if (l->plan.batch != NULL) /* the thread adds to what the push asks for */
+        return false;
     return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
 }
 
 /* The activity of a lane in which nothing moves any more. If the next batch is READ and not pulled,
- * the batches before it are computed and hold the memory, or under bsp the places, until their
- * pushes are acknowledged. */
+ * or all that is pulled of it is there, the pushes before it are to be acknowledged first. */
 static enum stats_kind lane_activity(struct lane *l)
 {
     if (!l->running)
@@ -186,7 +196,7 @@ static enum stats_kind lane_activity(struct lane *l)
 
     if (next->state == READING)
         return STATS_READ;
-    if (next->state == PULLING)
+    if (next->state == PLANNING || (next->state == PULLING && next->transfer.pending > 0))
         return STATS_PULL;
 
     return STATS_PUSH;
@@ -194,7 +204,8 @@ static enum stats_kind lane_activity(struct lane *l)
 
 static void lane_finish(struct lane *l)
 {
-    SHOAL_ASSERT(l->computing == NULL && lane_count(l, READING, READING) == 0); /* 4 */
+    SHOAL_ASSERT(l->computing == NULL && l->plan.batch == NULL &&
+                 lane_count(l, READING, READING) == 0); /* 4 */
     l->running = false;
     for (size_t f = 0; f < l->base->job->evaluate.by.count; f++)
         metric_by_finish(&l->result.by[f], METRIC_BY_TOLD);
@@ -217,11 +228,7 @@ void lane_tick(struct lane *l)
             lane_read(l, b);
             moved = true;
         }
-        b = lane_wants_pull(l);
-        if (b != NULL && lane_has_room(l)) {
-            lane_pull(l, b);
-            moved = true;
-        }
+        moved = lane_arrivals(l) || moved;
         if (l->computing == NULL && !l->dropping)
             b = lane_batch_find(l, l->next_compute);
         else
@@ -238,10 +245,18 @@ void lane_tick(struct lane *l)
             lane_push(l, b);
             moved = true;
         }
+        b = NULL;
+        if (!l->dropping) /* after the push, which would wait for the plan of the pull */
+            b = lane_wants_pull(l);
+        if (b != NULL && lane_has_room(l)) {
+            lane_pull(l, b);
+            moved = true;
+        }
     }
     if (!l->running)
         return;
-    bool in_threads = lane_count(l, READING, READING) > 0 || l->computing != NULL;
+    bool in_threads =
+        lane_count(l, READING, READING) > 0 || l->plan.batch != NULL || l->computing != NULL;
     bool under_way = in_threads;
     if (!l->dropping)
         under_way = l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
@@ -274,7 +289,7 @@ void lane_drop(struct lane *l, int status)
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);
         if (b->state != FREE && b->state != DRAINING && b->state != READING &&
-            b->state != COMPUTING)
+            b->state != PLANNING && b->state != COMPUTING)
             lane_batch_move(b, DRAINING);
     }
     lane_tick(l);
@@ -290,9 +305,11 @@ void lane_fail(struct lane *l, int status, const char *text)
 
 void lane_remap(struct lane *l)
 {
-    for (uint32_t i = 0; i < l->batch_count && l->running && !l->dropping; i++)
-        if (l->batch[i].state == PULLING || l->batch[i].state == PUSHING)
-            lane_send_again(l, &l->batch[i]);
+    for (uint32_t i = 0; i < l->batch_count && l->running && !l->dropping; i++) {
+        struct lane_batch *b = &l->batch[i];
+        if (b->state == PUSHING || (b->state == PULLING && b->transfer.pending > 0))
+            lane_send_again(l, b);
+    }
 }
 
 /* ---- tasks and life -------------------------------------------------------------------------- */

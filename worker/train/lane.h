@@ -1,11 +1,13 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push,
  * several at a time.
  *
- *   FREE --lane_read--> READING --read_done--> READ
- *    ^                                          | lane_pull
- *    |                                          v
- *    |                                        PULLING
- *    |                                          | pull_done: all is answered
+ *   FREE --lane_read--> READING --read_done--> READ --lane_plan--> PLANNING
+ *    ^                                          |                    |
+ *    |                       lane_ask: no batch |                    | plan_done: lane_ask
+ *    |                       before it waits    v                    |
+ *    |                       to be pushed     PULLING <--------------+
+ *    |                                          | lane_arrivals: its pull is answered, and the
+ *    |                                          | pushes before it that bring rows
  *    |                                          v
  *    | lane_reuse:                            READY --lane_compute, in order--> COMPUTING
  *    | frames are back                                                             |
@@ -24,6 +26,11 @@
  * DRAINING: only these have memory for rows and gradients, the others only for parsed input. Under
  * bsp a batch is pushed when the previous one is acknowledged (a shard holds one batch a lane);
  * else pushes overlap.
+ *
+ * A lane that looks ahead (prefetch above 0, not bsp) pulls only what no unpushed batch before has,
+ * and gets the other rows with the answers to their pushes (ahead.h), so that a batch always sees
+ * the lane's own writes. A thread divides the keys, one batch at a time; no push starts meanwhile.
+ * A batch therefore waits for the acknowledgement of the push before it, where they share keys.
  *
  * A lane requests nothing from the coordinator and decides nothing about leases; its seat does
  * (seat.h). Thread: the worker's loop; batch_read and model_train run in env_work. */

@@ -1,5 +1,5 @@
 /* lane_inner.h: the struct behind a lane, for lane.c (state machine, tasks, life), lane_stage.c
- * (reading, pulling and pushing a batch) and lane_compute.c. */
+ * (reading, pulling and pushing a batch), lane_ahead.c (what is pulled ahead), lane_compute.c. */
 #ifndef WORKER_TRAIN_LANE_INNER_H
 #define WORKER_TRAIN_LANE_INNER_H
 
@@ -7,7 +7,18 @@
 #include "proto/base/sm.h"
 #include "worker/train/lane.h"
 
-enum batch_state { FREE, READING, READ, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
+enum batch_state {
+    FREE,
+    READING,
+    READ,
+    PLANNING,
+    PULLING,
+    READY,
+    COMPUTING,
+    COMPUTED,
+    PUSHING,
+    DRAINING
+};
 extern const struct sm lane_moves;
 
 struct lane_batch {
@@ -19,12 +30,24 @@ struct lane_batch {
     struct rows *rows;        /* owned */
     struct transfer transfer; /* its pull, then its push */
     uint64_t sent_ns;         /* when that transfer was sent */
-    uint64_t pulled_ns;       /* when its pull was answered */
+    uint64_t pulled_ns;       /* when its last row was there */
+    bool again;               /* its pull is the one after an echo that did not come */
     bool refused;             /* a part of its push was refused for its values */
     struct trace *trace;      /* of base->traces; NULL: it is not traced */
     struct env_work read;
     int status; /* result of batch_read */
     struct err error;
+};
+
+/* The division of a batch's keys, on a thread. */
+struct lane_plan {
+    struct lane_batch *batch; /* NULL: no thread plans */
+    struct env_work work;
+    int status;
+    /* (count): the lane's unpushed batches with keys before it, the latest first */
+    struct lane_batch *earlier[AHEAD_BATCHES];
+    struct ahead_keys keys[AHEAD_BATCHES][AHEAD_TABLES];
+    uint32_t count;
 };
 
 struct lane {
@@ -39,6 +62,7 @@ struct lane {
     uint64_t last, next_read, next_pull, next_compute, next_push; /* batch numbers */
     struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
+    struct lane_plan plan;
     struct model_run *run; /* owned; scratch for computing */
     struct env_work compute;
     struct lane_batch *computing; /* a thread computes this batch */
@@ -78,6 +102,8 @@ void lane_trace_over(struct lane_batch *b, bool acknowledged);
 void lane_batch_turn(struct lane_batch *b, enum wire_stage stage);
 /* the batch in flight with this number, or NULL */
 struct lane_batch *lane_batch_find(struct lane *l, uint64_t number);
+/* False: a push is not acknowledged, and rows that are pulled now might lack it. */
+bool lane_may_pull(const struct lane *l);
 void lane_tick(struct lane *l);
 void lane_fail(struct lane *l, int status, const char *text);
 
@@ -85,13 +111,28 @@ void lane_fail(struct lane *l, int status, const char *text);
 void lane_stages_init(struct lane *l, struct lane_batch *b);
 /* reads batch l->next_read into free memory */
 void lane_read(struct lane *l, struct lane_batch *b);
-void lane_pull(struct lane *l, struct lane_batch *b);
+void lane_pull(struct lane *l, struct lane_batch *b); /* plans its keys first, or asks for all */
+void lane_ask(struct lane *l, struct lane_batch *b);  /* sends a pull */
 void lane_push(struct lane *l, struct lane_batch *b);
 /* Pulls or pushes anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
 
 /* The factor of the learning rates at a batch. */
 float lane_lr_scale(const struct lane *l, uint64_t batch);
+
+/* lane_ahead.c */
+void lane_plan_init(struct lane *l);
+/* Divides a batch's keys, then lane_ask; without an unpushed batch before it, lane_ask at once.
+ * NOMEM. */
+int lane_plan(struct lane *l, struct lane_batch *b);
+/* The answer with rows of a part of a batch's push; NULL: without them (transfer.h). */
+void lane_echoed(struct lane_batch *b, const struct part *p, const struct wire_PUSH_reply *reply,
+                 const void *rows);
+/* After the push of a batch that has lost its keys to a skipped step: no echo comes. */
+void lane_echo_void(struct lane_batch *b);
+bool lane_echo_settled(const struct lane_batch *b); /* no later batch waits for its push */
+/* Moves on the batches whose rows are all there. Returns whether there were any. */
+bool lane_arrivals(struct lane *l);
 
 /* lane_compute.c: computes the next batch in order, on a thread. */
 void lane_compute_init(struct lane *l);

@@ -161,12 +161,12 @@ static void floats_lend(struct lane *l, struct lane_batch *b)
     }
 }
 
-/* Starts the pull. */
-static void lane_ask(struct lane *l, struct lane_batch *b)
+void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
-    SHOAL_ASSERT(b->state == READ);
+    SHOAL_ASSERT(b->state == READ || b->state == PLANNING || b->again);
+    SHOAL_ASSERT(lane_may_pull(l)); /* lane_ahead.c, 1 */
     b->sent_ns = b->pulled_ns = env_now_ns(l->base->env);
     lane_batch_turn(b, WIRE_STAGE_PULL);
     int rc = 0;
@@ -177,7 +177,10 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
         lane_fail(l, rc, b->error.text);
         return;
     }
-    lane_batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
+    if (empty)
+        lane_batch_move(b, READY);
+    else if (b->state != PULLING)
+        lane_batch_move(b, PULLING);
 }
 
 /* Pulls the rows of a batch's keys; a batch without keys is ready at once. */
@@ -187,11 +190,12 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     lines_count(l, &b->rows->batch);
     l->next_pull++;
     floats_lend(l, b);
+    b->again = false;
     int rc = rows_reserve(b->rows, &b->error);
-    if (rc == 0) {
-        lane_ask(l, b);
+    if (rc == 0)
+        rc = lane_plan(l, b);
+    if (rc == 0)
         return;
-    }
     lane_batch_move(b, DRAINING);
     lane_fail(l, rc, b->error.text);
 }
@@ -200,8 +204,6 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 {
     uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
              took = now - b->sent_ns;
-    b->pulled_ns = now;
-    lane_batch_move(b, READY);
     lane_busy(l, STAGE_PULL, SAT_SUB(took, b->transfer.held_ns));
     l->base->stats->keys_pulled += b->transfer.keys;
     if (l->clock.kind == STATS_PULL && b->number == l->next_compute) {
@@ -216,6 +218,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 static void push_done(struct lane *l, struct lane_batch *b)
 {
     struct stats *s = l->base->stats;
+    SHOAL_ASSERT(lane_echo_settled(b)); /* lane_ahead.c, 4 */
     if (b->trace != NULL)
         lane_trace_over(b, true);
     lane_batch_move(b, DRAINING);
@@ -237,6 +240,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     SHOAL_ASSERT(b->number == l->next_push && b->state == COMPUTED); /* lane.c, 2 */
+    SHOAL_ASSERT(l->plan.batch == NULL);                             /* lane_ahead.c, 2 */
     b->sent_ns = env_now_ns(l->base->env);
     lane_batch_turn(b, WIRE_STAGE_PUSH);
     int rc = transfer_start(&b->transfer, &name, true, &b->error);
@@ -247,6 +251,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
     l->next_push++;
     b->refused = false;
     lane_batch_move(b, PUSHING);
+    lane_echo_void(b);
 }
 
 /* ---- transfers ------------------------------------------------------------------------------- */
@@ -281,6 +286,17 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
               "a push is refused, and sent again without gradients: %s", r->refused_where);
 }
 
+static void transfer_echoed(struct transfer *t, const struct part *p,
+                            const struct wire_PUSH_reply *reply, const void *rows)
+{
+    lane_echoed(container_of(t, struct lane_batch, transfer), p, reply, rows);
+}
+
+static void transfer_arrived(struct transfer *t)
+{
+    lane_tick(container_of(t, struct lane_batch, transfer)->lane);
+}
+
 /* Sends earlier pushes of the lane again, oldest first. */
 static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t order)
 {
@@ -310,9 +326,12 @@ void lane_stages_init(struct lane *l, struct lane_batch *b)
     b->lane = l;
     b->read = (struct env_work){.run = read_run, .done = read_done};
     lane_compute_init(l);
+    lane_plan_init(l);
     transfer_init(&b->transfer, l->base->client, b->rows);
     b->transfer.done = transfer_done;
     b->transfer.refused = transfer_refused;
     b->transfer.gap = transfer_gap;
     b->transfer.poisoned = transfer_poisoned;
+    b->transfer.echoed = transfer_echoed;
+    b->transfer.arrived = transfer_arrived;
 }

@@ -35,6 +35,12 @@ static void rows_free(struct rows *r)
     free(r->block_keys);
     backend_host_free(r->backend, r->scores);
     free(r->seen);
+    ahead_close(&r->ahead);
+    for (uint32_t i = 0; i < 2; i++) {
+        free(r->list[i].key);
+        free(r->list[i].place);
+    }
+    free(r->steps);
     free(r->part);
     free(r->reference);
     free(r);
@@ -232,6 +238,7 @@ static void keys_take(struct rows *r)
                 table->key_count = 0;
         }
         table->pull_keys = table->keys;
+        table->pull_place = NULL;
         table->pull_count = table->key_count;
     }
 }
@@ -250,6 +257,9 @@ int rows_reserve(struct rows *r, struct err *e)
                        "no memory for the rows of %u keys: use a smaller train.batch",
                        r->batch.key_count);
     r->poisoned = false;
+    r->ahead.tables = r->ahead.waits = r->ahead.missed = 0;
+    for (size_t i = 0; i < (size_t)r->table_count * r->steps_shards; i++)
+        r->steps[i] = UINT64_MAX;
     for (uint32_t t = 0; t < r->table_count; t++)
         r->table[t].width = PACKED_NOT;
     return 0;
@@ -407,9 +417,28 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
     return 0;
 }
 
+/* Room for what each shard tells with its rows. */
+static int steps_reserve(struct rows *r, uint32_t shards)
+{
+    if (shards <= r->steps_shards)
+        return 0;
+    size_t count = (size_t)r->table_count * shards;
+    uint64_t *steps = malloc(count * sizeof *steps);
+    if (steps == NULL)
+        return SHOAL_E_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        steps[i] = UINT64_MAX;
+    free(r->steps);
+    r->steps = steps;
+    r->steps_shards = shards;
+    return 0;
+}
+
 int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
 {
     r->part_count = 0;
+    if (steps_reserve(r, map->shard_count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a batch of %u shards", map->shard_count);
     for (uint32_t table = 0; table < r->table_count; table++) {
         struct sent sent = sent_of(&r->table[table], push);
         const struct table_schema *s = sent.schema;

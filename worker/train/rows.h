@@ -7,7 +7,9 @@
  * for all sparse tables, of which a table has a stretch. Within a table keys are sorted by key_mix,
  * that is by tablet, so the tablets that one shard leads are a stretch again: a `part`. Parts are
  * sent as borrowed frames, without a copy; a pull's reply is copied once, into its stretch of
- * `pulled`.
+ * `pulled`. A lane that looks ahead (ahead.h) pulls only some keys of a batch: a pull's parts are
+ * then stretches of the list of these, while a push covers all keys; a row goes to the place of its
+ * key, whether a pull or a push brings it.
  *
  * The arrays of floats are most of a batch's memory. A batch that is only read and parsed does not
  * need them, so they move from batch to batch: rows_floats_swap.
@@ -33,6 +35,7 @@
 #include "proto/job/packed.h"
 #include "proto/metric/unseen.h"
 #include "worker/data/dataset.h"
+#include "worker/train/ahead.h"
 #include "worker/train/client.h"
 
 #include <stdbool.h>
@@ -58,9 +61,17 @@ struct rows_table {
     uint32_t width;  /* of these, enum packed_width: set by rows_pack */
     float *flat;     /* owned; dense only: gradients in tensor order, as the model leaves them */
     size_t capacity; /* dense: rows of the arrays; 0: there are none */
-    /* (pull_count): the keys to pull: all of them */
+    /* (pull_count): the keys to pull, and their places in `keys`; NULL: all, in order */
     const uint64_t *pull_keys;
+    const uint32_t *pull_place;
     uint32_t pull_count;
+};
+
+/* The keys of a batch that one pull asks for, table by table. */
+struct rows_list {
+    uint64_t *key;   /* owned (capacity) */
+    uint32_t *place; /* owned (capacity) */
+    uint32_t capacity;
 };
 
 /* Arrays of all sparse tables, table by table. */
@@ -86,6 +97,14 @@ struct rows {
      * statistics */
     uint32_t *seen;
     uint32_t seen_capacity;
+    struct ahead ahead; /* used by a lane that looks ahead */
+    /* the pull that is sent at once, and the one after an echo that did not come; each has its own
+     * memory because frames of the first may still borrow from it */
+    struct rows_list list[2];
+    /* owned (table_count, steps_shards): the lowest `steps` (wire.h) of the answers with rows of a
+     * table from each shard; UINT64_MAX: none was told */
+    uint64_t *steps;
+    uint32_t steps_shards;
     bool poisoned;     /* rows_check found a gradient that shards refuse */
     struct part *part; /* owned; (part_count) */
     uint32_t part_count, part_capacity;
@@ -109,6 +128,29 @@ void rows_floats_swap(struct rows *r, struct rows *other);
 /* After batch_read, or for an empty batch with examples 0: counts the keys and makes room for rows
  * and gradients. NOMEM. */
 int rows_reserve(struct rows *r, struct err *e);
+
+/* rows_ahead.c. After rows_reserve: later batches may await rows from this batch's push. divided:
+ * its own keys are due, for a division; else all are pulled. NOMEM. */
+int rows_ahead(struct rows *r, bool divided, struct err *e);
+/* A table's keys as a division takes them. */
+static inline struct ahead_keys rows_keys(const struct rows *r, uint32_t table)
+{
+    return (struct ahead_keys){r->table[table].keys, r->table[table].key_count};
+}
+/* From now on a pull asks for the due keys alone, which are due no more. again: 1: after an echo
+ * did not come; else 0. NOMEM. */
+int rows_pull_due(struct rows *r, uint32_t again, struct err *e);
+/* Adds frame 3 of a push of part p: the bitmap of its echoes. */
+int rows_add_echo(struct rows *r, const struct part *p, struct msg *m);
+/* Echoes among the keys of a part of a push. */
+uint32_t rows_echoes(const struct rows *r, const struct part *p);
+/* Copies one row to the place of a table's key. */
+void rows_put(struct rows *r, uint32_t table, uint32_t place, enum value_kind values,
+              const void *row);
+/* Notes the `steps` that a shard told with rows of a table, and gives the lowest; 0: not known. */
+void rows_steps_note(struct rows *r, uint32_t table, uint32_t shard, uint64_t steps);
+uint64_t rows_steps(const struct rows *r, uint32_t table, uint32_t shard);
+
 /* Finds gradients that a shard would refuse. After rows_gather, on the thread that computes the
  * batch. */
 void rows_check(struct rows *r);

@@ -6,19 +6,33 @@
 #include <math.h>
 #include <string.h>
 
+void rows_put(struct rows *r, uint32_t table, uint32_t place, enum value_kind values,
+              const void *row)
+{
+    struct rows_table *t = &r->table[table];
+    uint32_t width = t->schema->width;
+    SHOAL_ASSERT(place < t->key_count);
+    if (t->block != NULL)
+        place = t->block[place];
+    half_widen(values, row, t->pulled + (size_t)place * width, width);
+}
+
 void rows_take(struct rows *r, const struct part *p, enum value_kind values, const void *rows)
 {
     struct rows_table *t = &r->table[p->table];
     uint32_t width = t->schema->width;
     size_t bytes = (size_t)width * half_bytes(values);
     SHOAL_ASSERT(p->key_first <= t->pull_count && p->key_count <= t->pull_count - p->key_first);
-    if (t->block == NULL) {
+    if (t->block == NULL && t->pull_place == NULL) {
         half_widen(values, rows, t->pulled + (size_t)p->key_first * width, p->key_count * width);
         return;
     }
-    for (uint32_t i = 0; i < p->key_count; i++)
-        half_widen(values, (const char *)rows + i * bytes,
-                   t->pulled + (size_t)t->block[p->key_first + i] * width, width);
+    for (uint32_t i = 0; i < p->key_count; i++) {
+        uint32_t place = p->key_first + i;
+        if (t->pull_place != NULL)
+            place = t->pull_place[place];
+        rows_put(r, p->table, place, values, (const char *)rows + i * bytes);
+    }
 }
 
 /* Moves a table's gradients to the positions from which they are pushed, with room for shows and

@@ -47,6 +47,8 @@ void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT
         .bad_lines = s->bad_lines,
         .keys_pulled = s->keys_pulled,
         .keys_pushed = s->keys_pushed,
+        .keys_echoed = s->keys_echoed,
+        .keys_missed = s->keys_missed,
         .read_s = seconds(s->time_ns[STATS_READ]),
         .pull_s = seconds(s->time_ns[STATS_PULL]),
         .compute_s = seconds(s->time_ns[STATS_COMPUTE]),

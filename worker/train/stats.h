@@ -6,8 +6,9 @@
  *   compute  the forward and backward of a batch (queueing for a thread of the pool included)
  *   read     nothing to compute, because the next batch is still being read and parsed
  *   pull     nothing to compute, because the next batch's rows are in flight
- *   push     nothing to compute and nothing to pull: only acknowledgements are missing, at the end
- *            of a task or because pushes in flight use all memory for rows and gradients
+ *   push     nothing to compute and nothing to pull: only acknowledgements are missing: the next
+ *            batch's last rows come with them (ahead.h), the task ends, or pushes in flight use all
+ *            memory for rows and gradients
  *   wait     no task, or a shard held the pull back until slower lanes were near enough (the
  *            bound); the latter is counted in held too
  * The five add up to (places * seconds since joining). Overlapped reading, pulling and pushing cost
@@ -20,7 +21,7 @@
  *
  * Least time. The time of a lane place that a stage would take if all others were free: its busy
  * time divided by the number of a lane's batches that it may work on at once: reading
- * lane_base.readers, pull 1 + prefetch, push 3 + prefetch (bsp: 1), compute 1.
+ * lane_base.readers, pull 1 + prefetch, push 1, compute 1.
  *
  * The report's bottleneck is computed from the sums over all workers (coord_bottleneck_find in
  * server/coord/job/report.c):
@@ -61,6 +62,9 @@ struct stats {
     uint64_t recomputed;
     uint64_t keys_pulled;
     uint64_t keys_pushed; /* keys of acknowledged pushes; resends not counted */
+    /* keys whose rows came with the answer to an earlier push, and those whose rows were awaited so
+     * and were pulled after all */
+    uint64_t keys_echoed, keys_missed;
     /* batches whose gradient overflowed (precision fp16), pushed as ticks */
     uint64_t skipped_steps;
     uint64_t clamped; /* training examples with an event time in the future */

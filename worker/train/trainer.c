@@ -298,10 +298,7 @@ static void stages_note(struct trainer *t)
     uint32_t prefetch = t->job.train.prefetch;
     t->stats.wide[STAGE_PARSE] = t->host.base.readers;
     t->stats.wide[STAGE_PULL] = 1 + prefetch;
-    if (t->job.train.mode == WIRE_BSP)
-        t->stats.wide[STAGE_PUSH] = 1;
-    else
-        t->stats.wide[STAGE_PUSH] = 3 + prefetch;
+    t->stats.wide[STAGE_PUSH] = 1; /* a batch waits for the push before it, or for its rows */
 }
 
 /* Model and seats are made. */

@@ -15,6 +15,7 @@ struct transfer_part {
     struct request request;
     struct transfer *transfer;
     struct part part;
+    uint32_t keys; /* of the part; part.key_count is 0 where a push became a tick */
     bool moved;    /* a shard that led no more may have passed it on */
     uint32_t gaps; /* GAP answers so far */
     uint32_t lost; /* ... while no earlier push was in flight */
@@ -99,11 +100,14 @@ static struct msg *push_build(struct request *r)
                                   .task = t->name.task,
                                   .event_time = t->name.event_time,
                                   .traced = t->trace != NULL,
-                                  .width = t->rows->table[p->part.table].width};
+                                  .clock = rows_steps(t->rows, p->part.table, p->part.shard),
+                                  .width = t->rows->table[p->part.table].width,
+                                  .echo = rows_echoes(t->rows, &p->part),
+                                  .values = WIRE_VALUES + values_wanted(p)};
     struct msg *m = wire_encode(&w);
     if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
                       rows_add_gradients(t->rows, &p->part, m) != 0 ||
-                      msg_add_borrowed(m, NULL, 0, NULL, NULL) != 0)) { /* no rows are wanted */
+                      rows_add_echo(t->rows, &p->part, m) != 0)) {
         msg_free(m);
         m = NULL;
     }
@@ -186,6 +190,7 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
         return refuse(t, SHOAL_E_SCHEMA, e.text);
     }
     SHOAL_ASSERT(reply->values <= VALUES_BF16); /* wire_decode has checked it */
+    rows_steps_note(t->rows, p->part.table, p->part.shard, reply->steps);
     rows_take(t->rows, &p->part, (enum value_kind)reply->values, m->frame[1].data);
     if (reply->waited_ns > t->held_ns)
         t->held_ns = reply->waited_ns;
@@ -206,11 +211,43 @@ static enum request_verdict part_poisoned(struct transfer_part *p, const struct 
     return REQUEST_NOW;
 }
 
+/* Passes the rows on that came with a push. False: they are not those that were asked for, and the
+ * transfer is refused. */
+static bool part_echoed(struct transfer_part *p, const struct wire_PUSH_reply *reply,
+                        const struct msg *m, uint32_t echoes)
+{
+    struct transfer *t = p->transfer;
+    struct part whole = p->part;
+    uint32_t width = t->rows->table[whole.table].schema->width;
+    struct err e = {0};
+    bool came = reply->key_count > 0;
+    if (came && (reply->key_count != echoes || reply->width != width || p->part.key_count == 0)) {
+        err_set(&e, SHOAL_E_SCHEMA,
+                "shard %u answered a push that asked for %u rows of width %u with %u of width %u",
+                whole.shard, echoes, width, reply->key_count, reply->width);
+        refuse(t, SHOAL_E_SCHEMA, e.text);
+        return false;
+    }
+    const void *rows = NULL;
+    if (came)
+        rows = m->frame[1].data;
+    whole.key_count = p->keys;
+    t->echoed(t, &whole, reply, rows);
+    return true;
+}
+
+/* Echoes that a part asks for, or asked for before it went out as a tick. */
+static uint32_t echoes_of(const struct transfer_part *p)
+{
+    struct part whole = p->part;
+    whole.key_count = p->keys;
+    return rows_echoes(p->transfer->rows, &whole);
+}
+
 static enum request_verdict push_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
-    (void)m;
     SHOAL_ASSERT(t->push && p < t->part + t->part_count);
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
         return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
@@ -222,7 +259,13 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
         t->skipped = true;
         t->recomputed = t->recomputed || (r->tries == 1 && !p->moved);
     }
+    uint32_t echoes = echoes_of(p);
+    bool tell = echoes > 0 && t->pending > 1;
+    if (echoes > 0 && !part_echoed(p, &w->u.PUSH_reply, m, echoes))
+        return REQUEST_DONE;
     part_answered(p, w);
+    if (tell)
+        t->arrived(t);
     return REQUEST_DONE;
 }
 
@@ -284,8 +327,8 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
         if (!push && p->key_count == 0)
             continue;
         request.target = p->shard;
-        t->part[t->part_count++] =
-            (struct transfer_part){.request = request, .transfer = t, .part = *p};
+        t->part[t->part_count++] = (struct transfer_part){
+            .request = request, .transfer = t, .part = *p, .keys = p->key_count};
         if (push && t->rows->poisoned && !rows_part_refused(t->rows, p))
             /* a bad batch changes nothing, however it is divided: its good parts are sent as
              * ticks */

@@ -14,6 +14,9 @@
  * that must not matter, so the rows are checked before (rows_check): of a batch with a bad gradient
  * only the bad parts are sent with their values, to be refused and kept in the quarantine.
  *
+ * A push asks for the rows of some of its keys as they are after it (echoes, ahead.h). The shard's
+ * answer brings them, or none; the owner takes them from `echoed`.
+ *
  * The struct is embedded in its owner; transfer_init is called once, and transfer_close at the end.
  * Thread: the worker's loop. */
 #ifndef WORKER_TRAIN_TRANSFER_H
@@ -33,7 +36,7 @@ struct transfer_name {
     uint64_t run, generation, batch;
     uint32_t lane;          /* UINT32_MAX: no lane (evaluation) */
     uint32_t bound;         /* pulls only */
-    enum value_kind values; /* pulls only: of rows of fp32 tables on their way */
+    enum value_kind values; /* of rows of fp32 tables on their way to the worker */
     float lr_scale;         /* pushes only */
     uint32_t event_time;    /* pushes only: the batch's; 0: unknown */
     uint64_t worker, task;  /* pushes only: the origin, for messages */
@@ -53,6 +56,12 @@ struct transfer {
      * `order`. The owner calls transfer_resend for the lane's earlier pushes, in order, and returns
      * the number of their parts that are not acknowledged. */
     uint32_t (*gap)(struct transfer *t, const struct part *p, uint64_t order);
+    /* Called for each answered part of a push with echoes: their rows in order, borrowed; NULL: the
+     * shard gives none. p: the part with all its keys, also where it went out as a tick. */
+    void (*echoed)(struct transfer *t, const struct part *p, const struct wire_PUSH_reply *reply,
+                   const void *rows);
+    /* Such a part is answered, and other parts of the push are not. */
+    void (*arrived)(struct transfer *t);
     uint64_t *staleness; /* (STALENESS_CELLS), counts pulls; borrowed, may be NULL */
     struct trace *trace; /* of the batch; borrowed; NULL: it is not traced */
 

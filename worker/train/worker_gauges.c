@@ -40,6 +40,7 @@ static void work_put(const struct trainer *t, struct meter_sheet *out)
     meter_put(out, BAD_LINES, (double)s->bad_lines, space, name, NULL);
     meter_put(out, WORKER_KEYS, (double)s->keys_pulled, space, name, "pull", NULL);
     meter_put(out, WORKER_KEYS, (double)s->keys_pushed, space, name, "push", NULL);
+    meter_put(out, WORKER_KEYS, (double)s->keys_echoed, space, name, "echo", NULL);
     meter_put(out, OVERFLOWS, (double)s->skipped_steps, space, name, NULL);
     meter_put_times(out, STEP_SECONDS, &s->steps, space, name, NULL);
     meter_put_times(out, GRADIENT_AGE, &s->gradient_ages, space, name, NULL);

@@ -454,6 +454,8 @@ static struct json *report_json(const struct coord_job *j)
     json_set(r, "tables", tables_json(j, &rows));
     json_set_int(r, "keys_pulled", (int64_t)sum.keys_pulled);
     json_set_int(r, "keys_pushed", (int64_t)sum.keys_pushed);
+    json_set_int(r, "keys_echoed", (int64_t)sum.keys_echoed);
+    json_set_int(r, "keys_missed", (int64_t)sum.keys_missed);
     if (finished(j))
         json_set_int(r, "rows", (int64_t)rows);
     json_set_int(r, "peak_server_rss_bytes", (int64_t)j->fleet->members.rss_peak_bytes);

@@ -11,7 +11,9 @@ static struct rows *rows;
 static struct transfer transfer;
 static uint64_t keys[2]; /* one in each shard */
 static uint32_t done, poisoned, gaps;
-static uint32_t earlier; /* parts of earlier pushes without acknowledgement, at each gap */
+static uint32_t earlier;   /* parts of earlier pushes without acknowledgement, at each gap */
+static struct ahead later; /* of a batch that awaits rows from the push */
+static uint32_t rows_came, rows_missing, arrived;
 static int refused;
 static uint64_t gap_order, staleness[STALENESS_CELLS];
 
@@ -43,8 +45,26 @@ static uint32_t on_gap(struct transfer *t, const struct part *p, uint64_t order)
     return earlier;
 }
 
+static void on_echoed(struct transfer *t, const struct part *p, const struct wire_PUSH_reply *reply,
+                      const void *came)
+{
+    (void)t;
+    ck_assert_uint_eq(p->key_count, 1);
+    ck_assert(came == NULL || reply->key_count == 1);
+    rows_came += came != NULL;
+    rows_missing += came == NULL;
+    ahead_settle(&rows->ahead, 0, p->key_first, &later, came != NULL);
+}
+
+static void on_arrived(struct transfer *t)
+{
+    ck_assert_uint_gt(t->pending, 0);
+    arrived++;
+}
+
 static void setup(void)
 {
+    rows_came = rows_missing = arrived = 0;
     done = poisoned = gaps = earlier = 0;
     refused = 0;
     memset(staleness, 0, sizeof staleness);
@@ -53,6 +73,7 @@ static void setup(void)
 static void teardown(void)
 {
     transfer_close(&transfer);
+    ahead_close(&later);
     rows_release(rows);
     script_close();
 }
@@ -89,6 +110,8 @@ static void open_with(bool (*answer)(const struct wire *in, uint32_t node, uint3
     transfer.refused = on_refused;
     transfer.poisoned = on_poisoned;
     transfer.gap = on_gap;
+    transfer.echoed = on_echoed;
+    transfer.arrived = on_arrived;
     transfer.staleness = staleness;
 }
 
@@ -259,6 +282,72 @@ START_TEST(push_names_the_map_that_it_goes_by)
 }
 END_TEST
 
+/* ---- rows that come with a push -------------------------------------------------------------- */
+
+static struct wire_PUSH_reply echoed;
+
+static bool echoed_so(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)n;
+    if (in->type == WIRE_TYPE_PUSH && node == 0)
+        out->u.PUSH_reply = echoed;
+    return true;
+}
+
+/* A later batch awaits the rows of all keys. */
+static void await(void)
+{
+    const uint32_t count = 2;
+    const struct ahead_keys all = {keys, 2};
+    ck_assert_int_eq(ahead_begin(&rows->ahead, &count, 1, false), 0);
+    ck_assert_int_eq(ahead_begin(&later, &count, 1, true), 0);
+    ahead_divide(&later, 0, all, &rows->ahead, all, 1);
+    ck_assert_uint_eq(later.waits, 2);
+}
+
+/* An answer has all the rows that were asked for, or none; others are refused. */
+START_TEST(push_brings_all_rows_or_none)
+{
+    static const struct {
+        uint32_t rows, wider;
+        bool taken;
+    } cases[] = {{1, 0, true}, {0, 0, true}, {0, 3, true}, {2, 0, false}, {1, 1, false}};
+    open_with(echoed_so);
+    echoed = (struct wire_PUSH_reply){.key_count = cases[_i].rows,
+                                      .width = script.schema[0].width + cases[_i].wider};
+    await();
+    start(true);
+    script_run_ms(10);
+    ck_assert_uint_eq(script_seen(WIRE_TYPE_PUSH, 0)->w.u.PUSH.echo, 1);
+    ck_assert_uint_eq(script_seen(WIRE_TYPE_PUSH, 1)->w.u.PUSH.echo, 1);
+    ck_assert_int_eq(refused, cases[_i].taken ? 0 : SHOAL_E_SCHEMA);
+    ck_assert_uint_eq(done, cases[_i].taken);
+    if (!cases[_i].taken)
+        return;
+    ck_assert_uint_eq(rows_came, cases[_i].rows);
+    ck_assert_uint_eq(rows_missing, 2 - cases[_i].rows);
+    ck_assert_uint_eq(later.missed, rows_missing);
+    ck_assert_uint_eq(later.waits, 0);
+    ck_assert_uint_eq(arrived, 1); /* the first of two parts; the last one is `done` */
+}
+END_TEST
+
+/* A part that goes out as a tick asks for no rows, and its owner learns that none come. */
+START_TEST(push_that_becomes_a_tick_brings_no_rows)
+{
+    open_with(not_finite_twice);
+    await();
+    start(true);
+    script_run_ms(1000);
+    ck_assert_uint_eq(done, 1);
+    ck_assert_uint_eq(rows_missing, 2);
+    for (uint32_t i = 0, pushes = script_count(WIRE_TYPE_PUSH); i < pushes; i++) {
+        const struct wire_PUSH *p = &script_seen(WIRE_TYPE_PUSH, i)->w.u.PUSH;
+        ck_assert_uint_eq(p->echo, p->key_count);
+    }
+}
+END_TEST
+
 /* ---- pulls ----------------------------------------------------------------------------------- */
 
 static struct wire_PULL_reply pulled[2];
@@ -354,6 +443,8 @@ int main(void)
     tcase_add_loop_test(c, push_sent_twice_says_of_nothing_that_it_was_computed_again, 0, 3);
     tcase_add_test(c, push_is_refused_for_its_values_once);
     tcase_add_test(c, push_names_the_map_that_it_goes_by);
+    tcase_add_loop_test(c, push_brings_all_rows_or_none, 0, 5);
+    tcase_add_test(c, push_that_becomes_a_tick_brings_no_rows);
     tcase_add_loop_test(c, pull_answered_by_another_number_of_rows_is_refused, 0, 3);
     tcase_add_loop_test(c, pull_takes_rows_of_any_values, 0, 3);
     tcase_add_loop_test(c, pull_was_held_as_long_as_its_slowest_part, 0, 2);
