@@ -51,7 +51,8 @@ int model_legend(const struct job *job, const struct model_shape *shape, struct 
 int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend,
               struct model **out, struct err *e);
 void model_free(struct model *m);
-uint32_t model_tables(const struct model *m); /* sparse ones */
+const struct model_shape *model_shape_of(const struct model *m); /* lives as long as the model */
+uint32_t model_tables(const struct model *m);                    /* sparse ones */
 /* floats of a sparse row; where dims differ, of the widest */
 uint32_t model_row_width(const struct model *m);
 size_t model_dense_floats(const struct model *m); /* multiple of BLOCK_FLOATS; 0 without */

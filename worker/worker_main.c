@@ -4,9 +4,8 @@
  * file.
  *
  * Threads: this one runs the loop (trainer, connections). libuv's pool computes and reads batches.
- * It has for each seat two threads, one that computes and one that looks up the cache, and
- * lane_readers threads that read, so that no stage waits for a thread of another stage; and one
- * thread for all else (UV_THREADPOOL_SIZE overrides the number). ZeroMQ has threads of its own. The
+ * It has lane_threads threads, so that no stage waits for a thread of another stage
+ * (UV_THREADPOOL_SIZE overrides the number). ZeroMQ has threads of its own. The
  * pool is made before the job is known: under bsp a job may need more seats than --lanes and
  * --config imply, and these share its threads. SIGTERM and SIGINT give the lanes back and leave; a
  * second signal leaves at once. */
@@ -186,8 +185,7 @@ static uint32_t seats_expected(const struct worker_arguments *a, const struct jo
  * thread. */
 static void environment_set(const struct worker_arguments *a, const struct job *job)
 {
-    uint32_t seats = seats_expected(a, job),
-             threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
+    uint32_t seats = seats_expected(a, job), threads = lane_threads(a->cores, seats);
     char text[24];
     snprintf(text, sizeof text, "%u", MIN(threads, 1024)); /* libuv's limit */
     setenv("UV_THREADPOOL_SIZE", text, 0);

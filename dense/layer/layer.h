@@ -179,9 +179,9 @@ struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p);
 /* The batch as the kernels of pooling take it, for examples [first, first + count). */
 struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t count);
 /* The fraction by which one push moves batch norm's running statistics towards its batch's: a
- * function of the lanes (norm.c). */
+ * function of lanes and window (norm.c). */
 double layer_norm_momentum(const struct job *job);
-#define NORM_MOMENTUM 0.1 /* all lanes together */
+#define NORM_MOMENTUM 0.1 /* all lanes and slices together */
 /* Floats that the outer products of one row take in the largest of the layer_cin layers. */
 double layer_cin_row_floats(uint32_t fields, const struct widths *maps);
 #define CIN_WORK_FLOATS (4u << 20) /* limit of the work space, which all layers of a lane share */

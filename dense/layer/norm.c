@@ -15,7 +15,8 @@
  * push before, however far the lane looks ahead (worker/train/ahead.h), and a slow lane's batch is
  * older, but proportionally rarer. So the momentum is 0.1 / lanes: one clock of all lanes moves the
  * statistics by a tenth, as a step of a single process does. That also holds under bsp, which adds
- * up the lanes' moves. */
+ * up the lanes' moves. A lane whose batch has several slices (train.window) adds up theirs, so the
+ * momentum is divided by their number, too. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -23,7 +24,7 @@
 
 double layer_norm_momentum(const struct job *job)
 {
-    return NORM_MOMENTUM / job_lanes(job);
+    return NORM_MOMENTUM / (job_lanes(job) * job_window(job));
 }
 
 static struct norm_args norm_args_of(const struct layer *l, const struct pass *p, uint32_t first,

@@ -70,6 +70,11 @@ void model_free(struct model *m)
     free(m);
 }
 
+const struct model_shape *model_shape_of(const struct model *m)
+{
+    return &m->plan.shape;
+}
+
 uint32_t model_tables(const struct model *m)
 {
     return m->plan.tables;

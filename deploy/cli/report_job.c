@@ -48,6 +48,8 @@ static void settings_fact(const struct json *r, char out[FACT])
     if (json_absent(json_get(r, "batch")))
         return;
     add(out, "batch %.0f", cli_number(r, "batch"));
+    if (cli_number(r, "window") > 1)
+        add(out, " in windows of %.0f", cli_number(r, "window"));
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *t = json_array_at(tables, i);
         const char *name = json_as_string(json_get(t, "name"), "?");

@@ -37,7 +37,8 @@
 #define LIMIT_BY 32u                /* fields of evaluate.by */
 #define LIMIT_LINE_BYTES (1u << 20) /* one input line */
 #define LIMIT_CONFIG_BYTES (1u << 20)
-#define LIMIT_BATCH 65536u           /* examples */
+#define LIMIT_BATCH 65536u           /* rows of a lane's batch */
+#define LIMIT_WINDOW 64u             /* batches of a window */
 #define LIMIT_NEAR_ROWS (1u << 18)   /* rough distance of lanes in a drawn epoch of event files */
 #define LIMIT_GRADIENT 1e15f         /* a pushed value beyond this is refused */
 #define LIMIT_PEER_QUEUE 256u        /* messages queued to one peer */

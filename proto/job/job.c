@@ -12,6 +12,7 @@
 #include "proto/job/job_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <stdarg.h>
@@ -148,6 +149,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     static const enum packed_width packed[] = {PACKED_NOT, PACKED_BF16, PACKED_INT8};
     char where[CONFIG_WHERE];
     j->train.batch = (uint32_t)config_int(c, "train.batch");
+    j->train.window = (uint32_t)config_int(c, "train.window");
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
     j->train.skip = config_bool(c, "train.skip");
     j->train.max_minutes = config_float(c, "train.max_minutes");
@@ -183,6 +185,11 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->net.gradients = packed[config_enum(c, "net.gradients")];
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
+    if ((uint64_t)j->train.window * j->train.batch > LIMIT_BATCH)
+        return job_refuse(c, "train.window", e,
+                          ": %u batches of %u rows (train.batch) are more than the %u rows that a "
+                          "lane reads at once; lower one of the two",
+                          j->train.window, j->train.batch, LIMIT_BATCH);
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
         return job_refuse(c, "train.early_stop", e, " needs data.valid");
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
@@ -360,6 +367,17 @@ int job_text_bare(const char *text, size_t bytes, char **out, size_t *out_bytes,
 uint32_t job_lanes(const struct job *j)
 {
     return j->train.lanes == 0 ? 2 : j->train.lanes;
+}
+
+uint32_t job_window(const struct job *j)
+{
+    return MAX(j->train.window, 1);
+}
+
+uint32_t job_batch_rows(const struct job *j)
+{
+    SHOAL_ASSERT((uint64_t)job_window(j) * j->train.batch <= LIMIT_BATCH);
+    return job_window(j) * j->train.batch;
 }
 
 bool job_timed(const struct job *j)

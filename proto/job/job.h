@@ -228,6 +228,7 @@ struct job {
     struct optimizer_spec dense_optimizer;
     struct {
         uint32_t batch;
+        uint32_t window; /* slices of a lane's batch, of `batch` rows each; 0 counts as 1 */
         uint32_t epochs;
         bool skip;          /* only load a checkpoint's tables and evaluate data.test */
         double max_minutes; /* limit of the training time; 0: no limit */
@@ -374,6 +375,11 @@ int job_same_tables(const struct job *was, const struct job *is, struct err *e);
 double job_task_weights(const struct job *j);
 /* The number of lanes that the coordinator opens: train.lanes, or 2. */
 uint32_t job_lanes(const struct job *j);
+/* The slices of a lane's batch: train.window. */
+uint32_t job_window(const struct job *j);
+/* The rows of a lane's batch, the unit that is dealt, pulled, pushed and numbered: train.window
+ * times train.batch, at most LIMIT_BATCH. */
+uint32_t job_batch_rows(const struct job *j);
 /* The key of the first input that is a command or has one (data.train: {cmd: ...}), or NULL. */
 const char *job_command(const struct job *j);
 /* The files of a split; *what: the key that names them. */

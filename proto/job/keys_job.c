@@ -306,6 +306,9 @@ const struct config_key keys_job[] = {
     {"dense_optimizer.beta", CONFIG_FLOAT, 0, 1e6, NULL,
      .fact = offsetof(struct optimizer_facts, beta), .text = "ftrl"},
     {"train.batch", CONFIG_INT, 1, LIMIT_BATCH, NULL, .fallback = "4096", .text = "examples"},
+    {"train.window", CONFIG_INT, 1, LIMIT_WINDOW, NULL, .fallback = "1",
+     .text = "batches of `train.batch` rows that a lane pulls at once, computes side by side and "
+             "pushes as one, their gradients added; other keys count them as one batch"},
     {"train.epochs", CONFIG_INT, 1, 100000, NULL, .fallback = "1", .text = "at most"},
     {"train.skip", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "train nothing: tables come from a checkpoint (`resume`, `start_from`), `data.test` "

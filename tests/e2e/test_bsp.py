@@ -16,6 +16,22 @@ def bsp_digest_is_the_same_for_every_cluster(space):
     assert not different, f"1x1 gave {seen[1, 1]}, but {different}"
 
 
+def a_window_repeats_its_bits(space):
+    """A lane of a window of four batches: the same bits whatever the threads and workers do, and every row once."""
+    train = synth(space / "train.tsv", 12000, 3)
+    valid = synth(space / "valid.tsv", 3000, 4)
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "train.consistency": "bsp", "train.lanes": 1, "train.window": 4,
+                                                 "train.epochs": 2, "train.batch": 64, "model.dropout": 0.2, "model.norm": "batch", "model.l2": 1e-5})
+    reports = [run_job(job, space / f"run-{servers}-{workers}", servers, workers) for servers, workers in ((1, 1), (2, 1), (2, 2))]
+    assert all(digests(r) == digests(reports[0]) for r in reports), [digests(r) for r in reports]
+    for r in reports:
+        assert r["batch"] == 64 and r["window"] == 4 and r["batches"]["applied"] == 2 * 47, (r["batch"], r["window"], r["batches"])
+        assert r["examples"] == 24000 and r["valid"]["examples"] == 3000, (r["examples"], r["valid"])
+        assert r["valid"]["auc"] == reports[0]["valid"]["auc"], (r["valid"], reports[0]["valid"])
+    other = run_job(job, space / "narrow", extra=["--set", "train.window=1", "--set", "train.batch=256"])
+    assert digests(other) != digests(reports[0])
+
+
 def shards_of_a_server_change_no_bit(space):
     """1, 2 and 4 shards in each server, and a server of several that dies in mid-job."""
     train = synth(space / "train.tsv", longer(12000), 3)
@@ -41,4 +57,4 @@ def another_seed_gives_another_digest(space):
 
 
 if __name__ == "__main__":
-    main([bsp_digest_is_the_same_for_every_cluster, shards_of_a_server_change_no_bit, another_seed_gives_another_digest])
+    main([bsp_digest_is_the_same_for_every_cluster, a_window_repeats_its_bits, shards_of_a_server_change_no_bit, another_seed_gives_another_digest])

@@ -155,7 +155,7 @@ def changed_bit_is_found_and_not_restored(space):
 
 def other_job_and_other_data_are_refused(space):
     job, path = one_checkpoint(space)
-    for key, text in (("train.batch=32", "train.batch"), ("train.lanes=3", "train.lanes"), ("train.seed=1", "train.seed")):
+    for key, text in (("train.batch=32", "train.batch"), ("train.window=2", "train.window"), ("train.lanes=3", "train.lanes"), ("train.seed=1", "train.seed")):
         run = Run(job, space / key, 2, 1, ["--resume", str(path), "--set", key])
         assert run.wait(120) == 78 and text in run.output(), run.output()[-1500:]
     other = synth(space / "other.tsv", 150000, 24)

@@ -89,9 +89,11 @@ def worker_killed_in_bsp_leaves_the_undisturbed_digest(space):
 
 
 def probe_counts_are_exact_after_worker_kills(space):
+    """Those that are killed compute each batch as a window of four."""
     train = synth(space / "train.tsv", longer(200000), 6)
     expected = digests(run_job(job_file(space / "calm.yaml", train, **PROBE), space / "calm", 2, 2))
-    repeated(space, train, {**PROBE, "train.lanes": 2, "model.norm": None, "model.dropout": None}, 2, 2, ["worker-0", "worker-1"],
+    windows = {"train.batch": PROBE["train.batch"] // 4, "train.window": 4}
+    repeated(space, train, {**PROBE, **windows, "train.lanes": 2, "model.norm": None, "model.dropout": None}, 2, 2, ["worker-0", "worker-1"],
              max(2, KILLS // 2), (0.3, 2.0), expected, 15)
 
 

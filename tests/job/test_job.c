@@ -500,6 +500,25 @@ START_TEST(job_numbers_are_read_as_they_were_checked)
 }
 END_TEST
 
+/* A lane's batch is a window of batches, and no more rows than a lane reads at once. */
+START_TEST(job_window_multiplies_the_rows_of_a_batch)
+{
+    static const char text[] = "data: {train: [a.tsv]}\ntables: [{name: t, dim: 2}]\n"
+                               "model: {kind: fm}\ntrain: {batch: 16384, window: 4}\n";
+    struct job j;
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert_uint_eq(job_window(&j), 1);
+    ck_assert_uint_eq(job_batch_rows(&j), j.train.batch);
+    job_free(&j);
+    ck_assert_int_eq(parse(text, NULL, &j, NULL), 0);
+    ck_assert_uint_eq(job_window(&j), 4);
+    ck_assert_uint_eq(job_batch_rows(&j), LIMIT_BATCH);
+    job_free(&j);
+    refused(text, "train.window=5",
+            "train.window: 5 batches of 16384 rows (train.batch) are more than the 65536 rows");
+}
+END_TEST
+
 START_TEST(job_unknown_key_names_line_and_nearest)
 {
     refused("job: x\ndata: {train: a}\ntrain:\n  bach: 3\n", NULL,
@@ -547,6 +566,7 @@ START_TEST(job_wrong_values_are_refused)
             "--set: unknown key train.bacth; the nearest known key is train.batch");
     refused(good, "train.batch=0", "not between 1 and");
     refused(good, "train.batch=1.5", "not a whole number");
+    refused(good, "train.window=0", "not between 1 and 64");
     refused(good, "train.seed=1e300", "not a whole number");
     refused(good, "train.seed=99999999999999999999", "not a whole number");
     refused(good, "journal.max=-1", "not a size");
@@ -1229,6 +1249,7 @@ int main(void)
     tcase_add_test(t, job_set_takes_a_dash_as_it_stands);
     tcase_add_test(t, job_refusals_say_where_the_value_stands);
     tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
+    tcase_add_test(t, job_window_multiplies_the_rows_of_a_batch);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_key_in_a_wrong_place_names_the_right_one);
     tcase_add_test(t, job_set_of_a_text_is_taken_as_it_stands);

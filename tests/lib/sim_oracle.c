@@ -344,7 +344,7 @@ static uint64_t batches_of_object(const struct coord_object *of, uint64_t batch)
 static void digested(const struct shard *s)
 {
     const struct coord_job *j = &o.c->coord->slot[0];
-    uint64_t sum = 0, rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
+    uint64_t sum = 0, rows = j->at.split[WIRE_TRAIN].rows, batch = job_batch_rows(&j->spec);
     for (uint32_t l = 0; l < j->tasks->lanes; l++)
         sum += j->tasks->lane[l].next_batch - 1;
     if (j->at.run != j->at.number || sum == 0 || !has_run(s, j->at.run))

@@ -157,6 +157,10 @@ static const struct kind kinds[] = {
      ", objects: {grow: 1s}", "", NULL, NULL, false},
     {"grow_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, ", objects: {grow: 1s}", "", NULL,
      NULL, false},
+    {"window_ssp", "{kind: probe}", "ssp", "window: 3, ", DURABLE_JOURNAL, "", "", NULL, NULL,
+     false},
+    {"window_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "window: 2, ",
+     DURABLE_JOURNAL, "", "", NULL, NULL, false},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

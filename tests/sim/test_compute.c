@@ -184,11 +184,14 @@ static void count_step(const struct model *m, const struct model_input *in, uint
         out->scores[i] = 0.5f;
     out->loss_sum = 0.5 * in->examples;
     out->weight_sum = in->examples;
-    if (play.skip_every != 0 && batch % play.skip_every == 0) {
-        out->skipped = true;
-        out->row_gradients[0] = NAN; /* it would end the job if it were pushed */
-        play.skipped++;
-    }
+}
+
+/* Skips a step. With a window that is one slice of its batch. */
+static void skip_step(struct model_output *out)
+{
+    out->skipped = true;
+    out->row_gradients[0] = NAN; /* it would end the job if it were pushed */
+    play.skipped++;
 }
 
 int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
@@ -200,14 +203,19 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
         play.failed = r;
     if (play.failed == r)
         return play.fail_status;
+    bool skips = play.skip_every != 0 && batch % play.skip_every == 0;
     if (!play.counts) {
         int rc = __real_model_train(m, r, in, seed, lane, batch, out);
+        if (skips)
+            skip_step(out);
         if (play.poison_every != 0 && batch % play.poison_every == 0)
             out->row_gradients[(batch % in->row_count) * model_row_width(m) + 1] =
                 batch % 2 == 0 ? NAN : -1e30f;
         return rc;
     }
     count_step(m, in, lane, batch, out);
+    if (skips)
+        skip_step(out);
     return 0;
 }
 
@@ -325,27 +333,6 @@ START_TEST(rows_are_within_the_bound)
 }
 END_TEST
 
-/* A step that overflowed is pushed as a tick: batches go on, and no row has its gradients. */
-START_TEST(skipped_steps_are_ticks)
-{
-    static const char *const modes[] = {"consistency: ssp, staleness: 2, prefetch: 1",
-                                        "consistency: ssp, staleness: 8, prefetch: 3",
-                                        "consistency: bsp"};
-    struct cluster_result result;
-    play.staleness = _i == 1 ? 8 : 2;
-    play.counts = true;
-    play.skip_every = 5;
-    job_make("{kind: fm}", modes[_i]);
-    start(1, 2, 2);
-    finish(&result);
-    ck_assert_uint_gt(play.skipped, 10);
-    if (_i < 2) /* under bsp some batches are empty */
-        ck_assert_uint_eq(play.unseen, 0);
-    ck_assert_int_eq(reported(NULL, "skipped_steps"), (int64_t)play.skipped);
-    cluster_free(&cluster);
-}
-END_TEST
-
 static bool rows_finite(void)
 {
     for (uint32_t i = 0; i < cluster.options.servers; i++)
@@ -370,6 +357,29 @@ static bool rows_finite(void)
     return true;
 }
 
+/* A step that overflowed is pushed as a tick: batches go on, and no row has its gradients. */
+START_TEST(skipped_steps_are_ticks)
+{
+    static const char *const modes[] = {
+        "consistency: ssp, staleness: 2, prefetch: 1",
+        "consistency: ssp, staleness: 8, prefetch: 3", "consistency: bsp",
+        "consistency: ssp, staleness: 2, prefetch: 1, window: 3", "consistency: bsp, window: 2"};
+    struct cluster_result result;
+    play.staleness = _i == 1 ? 8 : 2;
+    play.counts = _i < 3; /* a slice is no batch whose clock the shards know */
+    play.skip_every = 5;  /* at most one slice of a window of 3 */
+    job_make("{kind: fm}", modes[_i]);
+    start(1, 2, 2);
+    finish(&result);
+    ck_assert_uint_gt(play.skipped, 10);
+    if (_i < 2) /* under bsp some batches are empty */
+        ck_assert_uint_eq(play.unseen, 0);
+    ck_assert_int_eq(reported(NULL, "skipped_steps"), (int64_t)play.skipped);
+    ck_assert(_i < 3 || rows_finite());
+    cluster_free(&cluster);
+}
+END_TEST
+
 /* Batches with a gradient that must not be pushed are skipped and counted by field and worker, and
  * no row has them. Under bsp the result does not depend on the division of tablets among shards. */
 START_TEST(poisoned_batches_go_by)
@@ -377,9 +387,11 @@ START_TEST(poisoned_batches_go_by)
     static const char *const modes[] = {
         "consistency: bsp, prefetch: 0, max_refused: 0.5",
         "consistency: ssp, staleness: 2, prefetch: 1, max_refused: 0.5",
-        "consistency: async, prefetch: 1, max_refused: 0.5"};
+        "consistency: async, prefetch: 1, max_refused: 0.5",
+        "consistency: bsp, window: 3, max_refused: 0.9"};
+    const bool bsp = _i % 3 == 0;
     struct cluster_result first, got;
-    play.poison_every = 9;
+    play.poison_every = 9; /* one slice of every third window of 3 */
     job_make("{kind: deepfm, hidden: [4], norm: batch}", modes[_i]);
     for (uint32_t servers = 1; servers <= 3; servers++) {
         start(servers, servers, 2);
@@ -400,15 +412,15 @@ START_TEST(poisoned_batches_go_by)
         ck_assert_int_eq(workers, batches);
         if (servers == 1)
             first = got;
-        for (uint32_t i = 0; i < got.tables && _i == 0; i++)
+        for (uint32_t i = 0; i < got.tables && bsp; i++)
             ck_assert_str_eq(got.digest[i], first.digest[i]);
         cluster_free(&cluster);
     }
 }
 END_TEST
 
-/* Every array of every step is in memory from the backend: weights, numbers, offsets and all
- * others. */
+/* Every array of every step is in memory from the backend: weights, numbers, offsets, those of
+ * slices and all others. */
 START_TEST(arrays_of_every_step_are_of_the_backend)
 {
     static char data[ROWS * 24];
@@ -428,11 +440,11 @@ START_TEST(arrays_of_every_step_are_of_the_backend)
              "  - {name: emb, dim: 4, tablets: 64, optimizer: {kind: sgd, lr: 0.1}}\n"
              "model: {kind: deepfm, hidden: [4], norm: batch}\n"
              "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, consistency: "
-             "ssp, staleness: 8, "
-             "prefetch: 1}\n"
+             "ssp, staleness: 8, prefetch: 1, window: %d}\n"
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n",
-             worker_path("many.csv"), worker_path("many.csv"), worker_path("cache"));
+             worker_path("many.csv"), worker_path("many.csv"), worker_path("cache"),
+             _i == 0 ? 1 : 4);
     start(1, 1, 2);
     finish(&result);
     ck_assert_uint_eq(play.seen, 0x7f);
@@ -444,25 +456,28 @@ END_TEST
 static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
 static const int exits[] = {69, 70, 70};
 
-/* The result equals that of a run without a failed device, bit for bit. */
+/* The result equals that of a run without a failed device, bit for bit; also where the device of
+ * one slice fails. */
 START_TEST(a_failed_device_costs_a_worker_not_the_job)
 {
     struct cluster_result calm, got;
     uint32_t left = 0;
-    job_make("{kind: deepfm, hidden: [4], norm: batch}", "consistency: bsp, prefetch: 0");
+    const int status = _i % 3;
+    job_make("{kind: deepfm, hidden: [4], norm: batch}",
+             _i < 3 ? "consistency: bsp, prefetch: 0" : "consistency: bsp, window: 2");
     start(1, 2, 2);
     finish(&calm);
     cluster_free(&cluster);
     play.fail_at = 60;
-    play.fail_status = statuses[_i];
+    play.fail_status = statuses[status];
     start(1, 2, 2);
     finish(&got);
     for (uint32_t i = 0; i < 2; i++) {
         ck_assert(cluster.worker[i].ended);
         if (cluster.worker[i].status == 0)
             continue;
-        ck_assert_int_eq(cluster.worker[i].status, statuses[_i]);
-        ck_assert_int_eq(err_exit_status(cluster.worker[i].status), exits[_i]);
+        ck_assert_int_eq(cluster.worker[i].status, statuses[status]);
+        ck_assert_int_eq(err_exit_status(cluster.worker[i].status), exits[status]);
         left++;
     }
     ck_assert_uint_eq(left, 1);
@@ -556,11 +571,11 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_test(c, rows_beyond_the_bound_are_seen);
     tcase_add_test(c, rows_are_within_the_bound);
-    tcase_add_test(c, arrays_of_every_step_are_of_the_backend);
-    tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
+    tcase_add_loop_test(c, arrays_of_every_step_are_of_the_backend, 0, 2);
+    tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 5);
     tcase_add_loop_test(c, a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do, 0, 2);
-    tcase_add_loop_test(c, poisoned_batches_go_by, 0, 3);
-    tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 3);
+    tcase_add_loop_test(c, poisoned_batches_go_by, 0, 4);
+    tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 6);
     tcase_add_loop_test(c, a_device_that_is_taken_costs_a_worker, 0, 3);
     tcase_add_test(c, a_job_waits_for_a_worker_whose_device_works);
     suite_add_tcase(s, c);

@@ -132,9 +132,9 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
  * another. Under bsp one lane reads all of an object. */
 static uint64_t rows_near(const struct job *job, bool object)
 {
-    uint64_t step = (uint64_t)job_lanes(job) * job->train.batch, said = job->train.task_batches;
+    uint64_t step = (uint64_t)job_lanes(job) * job_batch_rows(job), said = job->train.task_batches;
     if (object && job->train.mode == WIRE_BSP)
-        return (uint64_t)job->train.batch * BATCHES_AHEAD;
+        return (uint64_t)job_batch_rows(job) * BATCHES_AHEAD;
 
     if (said > 0)
         return step * said;

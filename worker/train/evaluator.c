@@ -187,7 +187,8 @@ static void lane_ended(void *owner)
 /* Chooses the rows of its part: whole pieces. */
 static void rows_choose(struct evaluator *v, uint64_t rows)
 {
-    uint32_t batch = v->options.job->train.batch, part = v->options.part, parts = v->options.parts;
+    uint32_t batch = job_batch_rows(v->options.job), part = v->options.part,
+             parts = v->options.parts;
     uint32_t batches = PIECE_BATCHES;
     if (LIMIT_BATCH / batch < PIECE_BATCHES)
         batches = LIMIT_BATCH / batch;

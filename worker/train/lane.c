@@ -359,7 +359,7 @@ static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
 
 void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const struct dataset *data)
 {
-    uint32_t size = l->base->job->train.batch;
+    uint32_t size = job_batch_rows(l->base->job);
     struct err e = {0};
     SHOAL_ASSERT(!l->running);
     l->running = true;
@@ -411,6 +411,11 @@ uint32_t lane_readers(uint32_t cores, uint32_t lanes)
     return LANE_READERS_MAX;
 }
 
+uint32_t lane_threads(uint32_t cores, uint32_t lanes)
+{
+    return lanes * (1 + lane_readers(cores, lanes)) + MAX(cores, lanes) + 1;
+}
+
 static int batches_make(struct lane *l, struct err *e)
 {
     const struct lane_base *base = l->base;
@@ -422,7 +427,7 @@ static int batches_make(struct lane *l, struct err *e)
     for (; rc == 0 && l->batch_count < count; l->batch_count += rc == 0) {
         struct lane_batch *b = &l->batch[l->batch_count];
         rc = rows_new(base->model, base->backend, base->schema, base->table_count,
-                      base->job->train.batch, base->job->data.label_count, &b->rows, e);
+                      job_batch_rows(base->job), base->job->data.label_count, &b->rows, e);
         if (rc != 0)
             break;
         b->rows->batch.clock_ns = base->clock_ns;
@@ -436,7 +441,7 @@ static void lane_unmake(struct lane *l)
 {
     for (uint32_t i = 0; i < l->batch_count; i++)
         rows_release(l->batch[i].rows);
-    model_run_free(l->run);
+    lane_compute_free(l);
     evaluate_scores_close(&l->scores);
     for (size_t f = 0; l->result.by != NULL && f < l->base->job->evaluate.by.count; f++)
         metric_by_close(&l->result.by[f]);
@@ -474,7 +479,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     evaluate_scores_init(&l->scores);
     int rc = figures_make(l, e);
     if (rc == 0)
-        rc = model_run_new(base->model, base->job->train.batch, &l->run, e);
+        rc = lane_compute_new(l, e);
     if (rc == 0)
         rc = batches_make(l, e);
     if (rc != 0) {

@@ -1,4 +1,9 @@
-/* lane_compute.c: forward and backward of a batch on a thread, and what is counted of it. */
+/* lane_compute.c: forward and backward of a batch, and what is counted of it.
+ *
+ *   lane_compute --> step_run, on a thread: step, count, close --> step_done
+ *   lane_compute --> slices.h: steps, count, on threads --> close_run, on a thread --> close_done
+ *
+ * The second is the way of a job with a window. */
 #include "proto/base/container_of.h"
 #include "worker/train/lane_inner.h"
 
@@ -20,30 +25,42 @@ static void tally_batch(struct lane *l, const struct batch *b)
     }
 }
 
-static void compute_run(struct env_work *w) /* on a thread of the pool */
+/* Counts the scores of a computed batch; on a thread of the pool. */
+static void scores_count(struct lane *l)
+{
+    const struct rows *r = l->computing->rows;
+    if (lane_evaluates(l) && l->task.unseen)
+        rows_unseen(r, &l->scores.unseen);
+    if (!lane_evaluates(l) && l->base->job->model.kind != MODEL_PROBE)
+        tally_batch(l, &r->batch);
+}
+
+/* Makes a batch's gradients ready for its push; on a thread of the pool. */
+static void gradients_close(struct lane *l)
+{
+    const struct lane_batch *b = l->computing;
+    if (lane_evaluates(l) || l->output.skipped)
+        return;
+    rows_gather(b->rows);
+    if (l->base->job->train.mode == WIRE_BSP)
+        rows_check(b->rows);
+    rows_pack(b->rows, l->base->job->net.gradients, l->task.lane, b->number);
+}
+
+static void step_run(struct env_work *w) /* on a thread of the pool */
 {
     struct lane *l = container_of(w, struct lane, compute);
-    struct lane_batch *b = l->computing;
-    struct model_input in;
+    const struct lane_batch *b = l->computing;
     SHOAL_ASSERT(b->state == COMPUTING && b->rows->batch.examples > 0);
-    rows_input(b->rows, &in);
-    rows_output(b->rows, &l->output);
-    if (lane_evaluates(l)) {
-        l->compute_status = model_predict(l->base->model, l->run, &in, &l->output);
-        if (l->task.unseen)
-            rows_unseen(b->rows, &l->scores.unseen);
+    if (lane_evaluates(l))
+        l->compute_status = model_predict(l->base->model, l->run, &l->input, &l->output);
+    else
+        l->compute_status = model_train(l->base->model, l->run, &l->input, l->base->job->train.seed,
+                                        l->task.lane, b->number, &l->output);
+    if (l->compute_status != 0)
         return;
-    }
-    l->compute_status = model_train(l->base->model, l->run, &in, l->base->job->train.seed,
-                                    l->task.lane, b->number, &l->output);
-    if (l->compute_status == 0 && l->base->job->model.kind != MODEL_PROBE)
-        tally_batch(l, &b->rows->batch);
-    if (l->compute_status == 0 && !l->output.skipped) {
-        rows_gather(b->rows);
-        if (l->base->job->train.mode == WIRE_BSP)
-            rows_check(b->rows);
-        rows_pack(b->rows, l->base->job->net.gradients, l->task.lane, b->number);
-    }
+    scores_count(l);
+    gradients_close(l);
 }
 
 /* The message about a step whose result is not a finite number. */
@@ -56,13 +73,21 @@ static const char *not_finite_text(const struct lane *l)
     return "the loss is not finite: look at the input there or lower the learning rate";
 }
 
+/* What the device said. */
+static const char *step_error(const struct lane *l)
+{
+    if (l->slices != NULL)
+        return slices_error(l->slices);
+    return model_run_error(l->run);
+}
+
 /* A failed device concerns this worker, any other error the job. */
 static void compute_failed(struct lane *l, const struct lane_batch *b)
 {
     struct err e = {0};
     int status = l->compute_status;
     if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
-        const char *why = model_run_error(l->run);
+        const char *why = step_error(l);
         if (why[0] == '\0')
             why = err_text(status);
         l->result.broken = true;
@@ -127,17 +152,18 @@ static void compute_count(struct lane *l, struct lane_batch *b)
     }
 }
 
-static void compute_done(struct env_work *w)
+/* The batch is computed, or dropped. busy_ns: the time of all threads; path_ns: of those that
+ * waited for each other. */
+static void compute_done(struct lane *l, uint64_t busy_ns, uint64_t path_ns)
 {
-    struct lane *l = container_of(w, struct lane, compute);
     struct lane_batch *b = l->computing;
     SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
     l->computing = NULL;
     l->computed_ns += env_now_ns(l->base->env) - l->computing_since_ns;
     if (b->trace != NULL)
-        b->trace->w.compute_ns = w->ran_ns;
-    lane_busy(l, STAGE_COMPUTE, w->ran_ns);
-    meter_time(&l->base->stats->steps, w->ran_ns);
+        b->trace->w.compute_ns = path_ns;
+    lane_busy(l, STAGE_COMPUTE, busy_ns);
+    meter_time(&l->base->stats->steps, path_ns);
     if (l->dropping || l->compute_status != 0) {
         lane_batch_move(b, DRAINING);
         if (!l->dropping) {
@@ -151,7 +177,56 @@ static void compute_done(struct env_work *w)
     lane_tick(l);
 }
 
-/* Runs forward and backward of the next batch in order, on a thread. An empty batch needs
+static void step_done(struct env_work *w)
+{
+    compute_done(container_of(w, struct lane, compute), w->ran_ns, w->ran_ns);
+}
+
+/* ---- with a window --------------------------------------------------------------------------- */
+
+static void slices_step(struct lane *l)
+{
+    const struct slices_batch batch = {.in = &l->input,
+                                       .out = &l->output,
+                                       .rows = l->computing->row_count,
+                                       .train = !lane_evaluates(l),
+                                       .seed = l->base->job->train.seed,
+                                       .lane = l->task.lane,
+                                       .batch = l->computing->number};
+    slices_start(l->slices, &batch);
+}
+
+static void slices_count(void *owner) /* on a thread of the pool */
+{
+    scores_count(owner);
+}
+
+static void close_run(struct env_work *w) /* on a thread of the pool */
+{
+    gradients_close(container_of(w, struct lane, compute));
+}
+
+static void close_done(struct env_work *w)
+{
+    struct lane *l = container_of(w, struct lane, compute);
+    struct slices_time t = slices_time(l->slices);
+    compute_done(l, t.busy_ns + w->ran_ns, t.path_ns + w->ran_ns);
+}
+
+static void slices_done(void *owner)
+{
+    struct lane *l = owner;
+    struct slices_time t = slices_time(l->slices);
+    l->compute_status = slices_status(l->slices);
+    if (l->compute_status == 0 && !lane_evaluates(l) && !l->dropping)
+        env_work_start(l->base->env, &l->compute);
+    else
+        compute_done(l, t.busy_ns, t.path_ns);
+}
+
+/* ---- a batch, a lane ------------------------------------------------------------------------- */
+
+/* Runs forward and backward of the next batch in order, on threads. An empty batch needs
  * neither. */
 void lane_compute(struct lane *l, struct lane_batch *b)
 {
@@ -166,10 +241,36 @@ void lane_compute(struct lane *l, struct lane_batch *b)
     lane_batch_move(b, COMPUTING);
     l->computing = b;
     l->computing_since_ns = env_now_ns(l->base->env);
-    env_work_start(l->base->env, &l->compute);
+    rows_input(b->rows, &l->input);
+    rows_output(b->rows, &l->output);
+    if (l->slices != NULL)
+        slices_step(l);
+    else
+        env_work_start(l->base->env, &l->compute);
 }
 
-void lane_compute_init(struct lane *l)
+int lane_compute_new(struct lane *l, struct err *e)
 {
-    l->compute = (struct env_work){.run = compute_run, .done = compute_done};
+    const struct lane_base *base = l->base;
+    const struct slices_options options = {.env = base->env,
+                                           .model = base->model,
+                                           .backend = base->backend,
+                                           .schema = base->schema,
+                                           .window = job_window(base->job),
+                                           .examples = base->job->train.batch,
+                                           .beside = slices_count,
+                                           .done = slices_done,
+                                           .owner = l};
+    if (options.window == 1) {
+        l->compute = (struct env_work){.run = step_run, .done = step_done};
+        return model_run_new(base->model, options.examples, &l->run, e);
+    }
+    l->compute = (struct env_work){.run = close_run, .done = close_done};
+    return slices_new(&options, &l->slices, e);
+}
+
+void lane_compute_free(struct lane *l)
+{
+    model_run_free(l->run);
+    slices_free(l->slices);
 }

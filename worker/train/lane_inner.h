@@ -6,6 +6,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/sm.h"
 #include "worker/train/lane.h"
+#include "worker/train/slices.h"
 
 enum batch_state {
     FREE,
@@ -63,12 +64,14 @@ struct lane {
     struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
     struct lane_plan plan;
-    struct model_run *run; /* owned; scratch for computing */
+    struct model_run *run; /* owned; scratch for computing; NULL: slices */
+    struct slices *slices; /* owned; NULL: train.window is 1 */
     struct env_work compute;
     struct lane_batch *computing; /* a thread computes this batch */
     uint64_t computing_since_ns;
     uint64_t gradient_age_ns; /* lane_gradient_age */
     uint64_t computed_ns;     /* the time of all batches computed before */
+    struct model_input input; /* of that batch */
     struct model_output output;
     int compute_status;
     struct stats_clock clock;
@@ -134,8 +137,9 @@ bool lane_echo_settled(const struct lane_batch *b); /* no later batch waits for 
 /* Moves on the batches whose rows are all there. Returns whether there were any. */
 bool lane_arrivals(struct lane *l);
 
-/* lane_compute.c: computes the next batch in order, on a thread. */
-void lane_compute_init(struct lane *l);
+/* lane_compute.c: computes the next batch in order, on a thread, or on one for each slice. */
+int lane_compute_new(struct lane *l, struct err *e);
+void lane_compute_free(struct lane *l);
 void lane_compute(struct lane *l, struct lane_batch *b);
 
 #endif

@@ -70,7 +70,7 @@ static void read_done(struct env_work *w)
 
 void lane_read(struct lane *l, struct lane_batch *b)
 {
-    uint32_t size = l->base->job->train.batch;
+    uint32_t size = job_batch_rows(l->base->job);
     uint64_t offset = (l->next_read - l->task.first_batch) * size;
     uint64_t left = 0;
     if (offset < l->task.rows)
@@ -325,7 +325,6 @@ void lane_stages_init(struct lane *l, struct lane_batch *b)
 {
     b->lane = l;
     b->read = (struct env_work){.run = read_run, .done = read_done};
-    lane_compute_init(l);
     lane_plan_init(l);
     transfer_init(&b->transfer, l->base->client, b->rows);
     b->transfer.done = transfer_done;

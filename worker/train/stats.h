@@ -16,8 +16,9 @@
  *
  * Busy time. How long each stage worked on a batch, whatever else happened meanwhile; batches
  * overlap, so a sum may exceed wall-clock time. file: reads of the input; parse: the rest of
- * batch_read on its thread (parsing, hashing, unique keys); compute: on its thread; pull, push:
- * from sending to the last part's answer, without time held back for the bound.
+ * batch_read on its thread (parsing, hashing, unique keys); compute: on its thread, or on those of
+ * its slices, added; pull, push: from sending to the last part's answer, without time held back
+ * for the bound.
  *
  * Least time. The time of a lane place that a stage would take if all others were free: its busy
  * time divided by the number of a lane's batches that it may work on at once: reading

@@ -138,7 +138,7 @@ static bool has_room(const struct coord_job *j)
 uint64_t coord_judge_batches(const struct coord_job *j)
 {
     const struct coord_amount is = coord_epoch_amount(j);
-    uint64_t batch = j->spec.train.batch, rows = j->at.train_rows;
+    uint64_t batch = job_batch_rows(&j->spec), rows = j->at.train_rows;
     if (coord_epoch_open(j))
         return is.batches_before + coord_task_before(j->tasks, coord_task_frontier(j->tasks));
     uint64_t done = SAT_SUB(rows, is.rows_before);

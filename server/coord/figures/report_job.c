@@ -73,6 +73,7 @@ void coord_report_job_json(const struct coord_job *j, struct json *to)
     json_set(data, "test", names_json(&job->data.test));
     json_set(to, "data", data);
     json_set_int(to, "batch", job->train.batch);
+    json_set_int(to, "window", job_window(job));
     coord_report_job_dates(j, to);
     if (j->fleet->options.place != NULL)
         json_set_string(to, "place", j->fleet->options.place);

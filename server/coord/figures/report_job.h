@@ -8,7 +8,8 @@
 
 /* Stores the coordinator's calendar under "begun" when a job is taken. False: the store failed. */
 bool coord_report_job_begin(struct coord_job *j);
-/* "data", "batch", "began", "ended" (UTC; null where the calendar is not known), "place". */
+/* "data", "batch", "window", "began", "ended" (UTC; null where the calendar is not known),
+ * "place". */
 void coord_report_job_json(const struct coord_job *j, struct json *to);
 /* "began" and "ended" alone. "ended" is null for a job that runs, and for one that an earlier
  * coordinator ended. */

@@ -143,7 +143,7 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
 static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
 {
     const struct job *job = &j->spec;
-    uint32_t said = job->train.task_batches, lanes = j->tasks->lanes, batch = job->train.batch;
+    uint32_t said = job->train.task_batches, lanes = j->tasks->lanes, batch = job_batch_rows(job);
     uint32_t batches = coord_task_batches(rows, batch, lanes, said);
     uint64_t near = LIMIT_NEAR_ROWS / ((uint64_t)lanes * batch) + 1;
     bool grouped = said == 0 && job->data.format == DATA_EVENTS && job->data.shuffle &&
@@ -164,7 +164,7 @@ int coord_epoch_cut(struct coord_job *j, struct err *e)
         return rc;
     if (p.task_batches == 0)
         p.task_batches = batches_of_task(j, p.whole.rows);
-    return coord_task_plan(j->tasks, j->at.epoch, p.segment, p.segments, j->spec.train.batch,
+    return coord_task_plan(j->tasks, j->at.epoch, p.segment, p.segments, job_batch_rows(&j->spec),
                            p.task_batches, coord_now_ns(j), e);
 }
 

@@ -238,6 +238,8 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return differs("train.lanes", s->lanes, lanes, e);
     if (was->train.batch != is->train.batch)
         return differs("train.batch", was->train.batch, is->train.batch, e);
+    if (was->train.window != is->train.window)
+        return differs("train.window", was->train.window, is->train.window, e);
     if (was->train.seed != is->train.seed)
         return differs("train.seed", was->train.seed, is->train.seed, e);
     if (was->train.task_batches != is->train.task_batches)

@@ -87,7 +87,7 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
     memset(v, 0, sizeof *v);
     if (rows == 0)
         return err_set(e, SHOAL_E_DATA, "the split to evaluate has no rows");
-    int rc = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
+    int rc = task_rows(rows, job_batch_rows(job), row_bytes(&o), &each, e);
     if (rc != 0)
         return rc;
     for (uint32_t i = 0; i < pieces; i++) /* at most 2^18, and one more for each object */

@@ -260,7 +260,7 @@ const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t spl
 
 uint64_t coord_objects_batches(const struct coord_job *j)
 {
-    uint64_t sum = 0, batch = j->spec.train.batch;
+    uint64_t sum = 0, batch = job_batch_rows(&j->spec);
     const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     for (uint32_t i = 0; i < o->count; i++)
         sum += (o->object[i].rows + batch - 1) / batch;

@@ -135,7 +135,7 @@ int coord_replay_segments(struct coord_job *j, struct err *e)
             s->piece = r->piece + piece;
         r->number[r->segments++] = r->window[i].number;
         r->rows += s->rows;
-        r->batches += segment_batches(s, j->spec.train.batch);
+        r->batches += segment_batches(s, job_batch_rows(&j->spec));
     }
     if (r->segments == 0)
         return err_set(e, SHOAL_E_DATA,

@@ -5,7 +5,7 @@
 
 static struct coord_amount amount(const struct coord_job *j)
 {
-    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch, batches = 0;
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = job_batch_rows(&j->spec), batches = 0;
     if (batch > 0)
         batches = rows / batch + (rows % batch != 0);
     return coord_source_amount(j, rows, batches);

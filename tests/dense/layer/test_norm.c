@@ -146,14 +146,18 @@ END_TEST
 
 /* Many lanes in turn; under bsp all pushes of a clock come from one state. */
 static const struct {
-    uint32_t mode, lanes; /* mode: enum wire_mode */
+    uint32_t mode, lanes, window; /* mode: enum wire_mode */
     double momentum;
-} paces[] = {{0, 1, 0.1},       {0, 2, 0.05},    {0, 0, 0.05},     {0, 8, 0.1 / 8},
-             {0, 16, 0.1 / 16}, {1, 4, 0.1 / 4}, {2, 24, 0.1 / 24}};
+} paces[] = {{0, 1, 1, 0.1},       {0, 2, 1, 0.05},      {0, 0, 1, 0.05},
+             {0, 8, 1, 0.1 / 8},   {0, 16, 1, 0.1 / 16}, {1, 4, 1, 0.1 / 4},
+             {2, 24, 1, 0.1 / 24}, {2, 1, 4, 0.1 / 4},   {1, 2, 8, 0.1 / 16}};
 
 START_TEST(norm_momentum_is_shared_by_the_lanes)
 {
-    struct job job = {.train = {.mode = paces[_i].mode, .lanes = paces[_i].lanes, .prefetch = 5}};
+    struct job job = {.train = {.mode = paces[_i].mode,
+                                .lanes = paces[_i].lanes,
+                                .window = paces[_i].window,
+                                .prefetch = 5}};
     ck_assert_double_eq_tol(layer_norm_momentum(&job), paces[_i].momentum, 1e-15);
 }
 END_TEST

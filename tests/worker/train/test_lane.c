@@ -31,6 +31,7 @@ static struct lane *lane;
 static uint32_t ends;
 static uint32_t lane_ahead, lane_readers_wanted;
 static const char *more_data = ""; /* more keys of the job's `data` */
+static const char *batch_keys = "batch: 16";
 static uint32_t with_statistics, prefetch = 2, values = 60, hot = 7;
 static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
 
@@ -93,11 +94,11 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
              "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: "
              "sgd, lr: 1}}\n"
              "model: {kind: probe}\n"
-             "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: %u, lanes: 2, "
+             "train: {%s, epochs: 1, consistency: %s, staleness: 2, prefetch: %u, lanes: 2, "
              "backend: cpu}\n"
              "net: {resend: 200ms}\n",
-             worker_write("train.libsvm", data, at), worker_path("cache"), more_data, mode,
-             prefetch);
+             worker_write("train.libsvm", data, at), worker_path("cache"), more_data, batch_keys,
+             mode, prefetch);
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0);
     backend = dense_backend();
@@ -648,6 +649,8 @@ END_TEST
 /* A warm lane takes no memory from malloc for messages, and releases every frame. */
 START_TEST(lane_allocates_nothing_when_warm)
 {
+    if (_i == 1)
+        batch_keys = "batch: 4, window: 4";
     open_with(&calm, "async", 2000);
     struct wire_LANE_NEXT_reply task = task_of(0, 1000, 1, 63);
     run_task(&task);
@@ -846,6 +849,41 @@ START_TEST(lane_pushes_shows_and_clicks)
         fake_row(&fake, 0, key_of_value(0, "7", 1)); /* the probe's 1 an example, beside them */
     ck_assert_ptr_nonnull(row);
     ck_assert_double_eq((double)row->value[0], 4);
+}
+END_TEST
+
+/* A window is one batch on its way: pulled once, pushed once under one number, and its keys' shows
+ * and clicks are counted as those of a batch of as many rows. */
+START_TEST(lane_pulls_and_pushes_a_window_as_one_batch)
+{
+    static const char *const keys[] = {"batch: 48", "batch: 16, window: 3"};
+    uint64_t pulls = 0, applied = 0;
+    with_statistics = 1;
+    for (uint32_t w = 0; w < 2; w++) {
+        batch_keys = keys[w];
+        open_with(&calm, "bsp", 200);
+        struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 6);
+        run_task(&task);
+        const struct lane_result *r = lane_result(lane);
+        const struct fake_row *row = fake_row(&fake, 0, key_of_value(0, "7", 1));
+        ck_assert_int_eq(r->status, 0);
+        ck_assert_uint_eq(r->examples, 200);
+        ck_assert_uint_eq(r->batches, 5);
+        ck_assert_uint_eq(stats.batches, 6);
+        ck_assert_uint_eq(counted(&stats.steps), 5);
+        ck_assert_uint_eq(fake_mark(&fake, 0), 6);
+        ck_assert_double_eq(fake.shows, 400);
+        ck_assert_double_eq(fake.clicks, 200);
+        ck_assert_ptr_nonnull(row);
+        ck_assert_double_eq((double)row->value[0], 4);
+        if (w == 0) {
+            pulls = fake.pulls;
+            applied = fake.applied;
+        }
+        ck_assert_uint_eq(fake.pulls, pulls);
+        ck_assert_uint_eq(fake.applied, applied);
+        close_lane();
+    }
 }
 END_TEST
 
@@ -1123,12 +1161,13 @@ int main(void)
     tcase_add_loop_test(c, lane_sees_its_own_writes_after_steps_that_are_skipped, 0, 8);
     tcase_add_loop_test(c, lane_sees_its_own_writes_through_failures, 0, 8);
     tcase_add_loop_test(c, lane_pushes_say_how_old_their_rows_are, 0, 4);
-    tcase_add_test(c, lane_allocates_nothing_when_warm);
+    tcase_add_loop_test(c, lane_allocates_nothing_when_warm, 0, 2);
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
     tcase_add_test(c, lane_reads_in_parallel);
     tcase_add_loop_test(c, lane_pushes_say_whose_they_are_and_of_what_time, 0, 2);
     tcase_add_loop_test(c, lane_clamps_times_to_the_tasks_limit, 0, 2);
     tcase_add_loop_test(c, lane_pushes_shows_and_clicks, 0, 2);
+    tcase_add_test(c, lane_pulls_and_pushes_a_window_as_one_batch);
     tcase_add_loop_test(c, lane_charges_slow_pushes_to_push, 0, 2);
     tcase_add_loop_test(c, lane_charges_held_pulls_to_waiting, 0, 2);
     tcase_add_test(c, rows_split_covers_every_tablet);
