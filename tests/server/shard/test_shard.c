@@ -1432,6 +1432,31 @@ START_TEST(what_comes_within_a_sync_is_synced_by_the_next)
 }
 END_TEST
 
+/* The coordinator takes the disk for one that hangs by this figure. It counts from the first beat
+ * that sees the sync. */
+START_TEST(a_beat_tells_for_how_long_a_sync_hangs)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 6000 * MS};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_run(&r, 60000);
+    ck_assert(!engine_unsynced(r.shard->engine));
+    ck_assert_uint_eq(r.beat.sync_ms, 0);
+    rig_push(&r, (struct rig_push_args){.to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 150);
+    ck_assert(r.shard->engine->syncing);
+    rig_run(&r, 5000);
+    ck_assert(r.shard->engine->syncing);
+    ck_assert_msg(r.beat.sync_ms >= 3000 && r.beat.sync_ms <= 5150, "%u ms", r.beat.sync_ms);
+    rig_run(&r, 3000);
+    ck_assert(!r.shard->engine->syncing);
+    ck_assert_uint_eq(r.beat.sync_ms, 0);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -1587,6 +1612,7 @@ int main(void)
         who_speaks_lawfully_is_known,
         readers_see_no_row_where_none_is,
         what_comes_within_a_sync_is_synced_by_the_next,
+        a_beat_tells_for_how_long_a_sync_hangs,
         control_messages_may_come_twice,
         hold_queues_pushes_until_its_time_is_up,
         cut_is_restored_once_in_memory,
