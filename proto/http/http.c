@@ -10,8 +10,10 @@
  *     the thread pauses. [test: http_without_a_descriptor_waits]
  *  4. A connection is always accepted: at the limit the oldest one is closed for it.
  *     [test: http_a_crowd_leaves_room_for_a_newcomer]
- *  5. The thread owes at most OWED_NS of processor time: it rests until that is saved again.
- *     [test: http_a_flood_takes_little_of_the_processor] */
+ *  5. The thread rests while it owes processor time. Connections then wait to be accepted, in the
+ *     order in which they came: a crowd that comes again and again leaves each its turn. [test:
+ *     http_a_flood_takes_little_of_the_processor,
+ *     http_a_probe_is_answered_beside_a_crowd_that_comes_again] */
 #include "proto/http/http.h"
 
 #include "proto/base/assert.h"
@@ -38,8 +40,7 @@
 #define PLAIN "text/plain; charset=utf-8"
 #define BEARER "Bearer "
 #define PAUSE_MS 50
-#define ROUND 16 /* connections accepted in one round */
-#define OWED_NS INT64_C(10000000)
+#define ROUND 16  /* connections accepted in one round */
 #define FORMATS 2 /* of a page: http_route, other */
 
 struct connection {
@@ -257,8 +258,7 @@ static void oldest_end(struct http *h)
     (void)MHD_run(h->daemon); /* closes it, and answers those that have asked meanwhile */
 }
 
-/* Accepts connections that wait. Returns false when there is no descriptor for one. A thread that
- * has used more than its share of the processor closes them at once, which costs the least. */
+/* Accepts connections that wait. Returns false when there is no descriptor for one. */
 static bool take(struct http *h)
 {
     for (int i = 0; i < ROUND; i++) {
@@ -267,10 +267,6 @@ static bool take(struct http *h)
         int fd = accept4(h->listen, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
-        if (h->purse.saved_ns <= 0) {
-            close(fd);
-            continue;
-        }
         if (open_count(h) == HTTP_CONNECTIONS)
             oldest_end(h);                                                        // 4
         (void)MHD_add_connection(h->daemon, fd, (struct sockaddr *)&from, bytes); /* takes fd */
@@ -295,10 +291,9 @@ static void purse_look(struct http *h)
 /* How long the thread must rest, in ms. */
 static int rest_ms(const struct http *h)
 {
-    int64_t owed_ns = -h->purse.saved_ns - OWED_NS;
-    if (owed_ns <= 0)
+    if (h->purse.saved_ns >= 0)
         return 0;
-    return (int)MIN(1 + owed_ns * HTTP_SHARE / 1000000, 1000); // 5
+    return (int)MIN(1 - h->purse.saved_ns * HTTP_SHARE / 1000000, 1000); // 5
 }
 
 /* Until when the thread sleeps if nothing happens. */

@@ -13,7 +13,7 @@
  * HTTP_PATIENCE_NS for each connection, after which it is closed, however slowly its peer reads or
  * writes. Each answer ends its connection. A page is made again after HTTP_FRESH_NS at the
  * earliest; all else takes a part of one processor, one in HTTP_SHARE, over time. Under a flood
- * that would take more, some connections are closed as soon as they are made.
+ * that would take more, connections wait their turn, and beyond a number the kernel drops them.
  *
  * Access: beyond the loopback addresses and unix sockets a token is required. At a loopback address
  * without a token, the name in the header Host must be one that no web site can have (host.h). */

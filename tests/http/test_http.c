@@ -2,6 +2,7 @@
  * that send garbage, read slowly or come in crowds can take. */
 #include "proto/base/crash.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
 #include "proto/http/http.h"
@@ -470,6 +471,54 @@ START_TEST(http_a_crowd_leaves_room_for_a_newcomer)
 }
 END_TEST
 
+/* Connects at once again whenever it is closed, and asks for nothing. */
+static void crowd_run(uint16_t port)
+{
+    enum { CROWD = 200 };
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct pollfd p[CROWD];
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < CROWD; i++)
+        p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    for (;;) {
+        for (int i = 0; i < CROWD; i++) {
+            if (p[i].fd >= 0 && p[i].revents == 0)
+                continue;
+            if (p[i].fd >= 0)
+                close(p[i].fd);
+            p[i].fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+            (void)connect(p[i].fd, (struct sockaddr *)&a, sizeof a);
+        }
+        (void)poll(p, CROWD, 1000);
+    }
+}
+
+/* Strangers hold all places and come again: a probe is answered all the same, within the time that
+ * deploy/kustomize gives it. */
+START_TEST(http_a_probe_is_answered_beside_a_crowd_that_comes_again)
+{
+    ck_assert_int_eq(opened("127.0.0.1:0", ""), 0);
+    pid_t crowd = fork();
+    ck_assert_int_ge(crowd, 0);
+    if (crowd == 0)
+        crowd_run(http_port(http));
+    uint64_t begun_ns = time_monotonic_ns(), longest_ns = 0;
+    int answered = 0, asked = 0;
+    while (time_monotonic_ns() - begun_ns < UINT64_C(10000000000)) {
+        uint64_t asked_ns = time_monotonic_ns();
+        asked++;
+        answered += ask("GET /open" HEAD "\r\n") == 200;
+        longest_ns = MAX(longest_ns, time_monotonic_ns() - asked_ns);
+        (void)poll(NULL, 0, 200);
+    }
+    kill(crowd, SIGKILL);
+    (void)waitpid(crowd, NULL, 0);
+    ck_assert_msg(answered == asked && longest_ns < UINT64_C(5000000000),
+                  "%d of %d probes were answered, the last one within %.1f s", answered, asked,
+                  (double)longest_ns * 1e-9);
+}
+END_TEST
+
 /* Processor time of the HTTP thread. */
 static double thread_s(void)
 {
@@ -590,6 +639,7 @@ int main(void)
     tcase_add_test(c, http_slow_readers);
     tcase_add_test(c, http_connections_are_bounded);
     tcase_add_test(c, http_a_crowd_leaves_room_for_a_newcomer);
+    tcase_add_test(c, http_a_probe_is_answered_beside_a_crowd_that_comes_again);
     tcase_add_test(c, http_a_flood_takes_little_of_the_processor);
     tcase_add_test(c, http_garbage);
     suite_add_tcase(s, c);
