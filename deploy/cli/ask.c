@@ -146,6 +146,7 @@ struct ask {
     struct coordinators coordinators; /* not used for a shard */
     peer_t peer;
     char stood_by[ERR_TEXT_MAX]; /* the last refusal of a coordinator that stands by */
+    bool led;                    /* a coordinator has answered that leads */
     uint64_t id;
     const struct wire *request; /* lent while asking */
     const struct frame *frames; /* lent while asking */
@@ -224,15 +225,27 @@ static void deadline_fire(struct env_timer *t)
     env_stop(a->env);
 }
 
+/* A coordinator that stands by has refused. The only one that we know, which names another one, is
+ * not asked on: unless it has led before, and may lead again. */
+static void ask_passed(struct ask *a)
+{
+    (void)snprintf(a->stood_by, sizeof a->stood_by, "%s", a->reply->error);
+    if (a->coordinators.count > 1 || a->led || strcmp(a->stood_by, COORDINATORS_NONE) == 0)
+        return;
+    a->outcome = SHOAL_E_NOT_LEADER;
+    env_stop(a->env);
+}
+
 static void ask_on_message(void *core, peer_t from, struct msg *m)
 {
     struct ask *a = core;
     bool answer = a->outcome == 1 && wire_decode(m, a->reply, &a->why) == 0 && a->reply->reply;
     bool passed = answer && coordinators_heard(&a->coordinators, from, a->reply);
     if (passed)
-        (void)snprintf(a->stood_by, sizeof a->stood_by, "%s", a->reply->error);
+        ask_passed(a);
     else
         a->heard_ns = env_now_ns(a->env);
+    a->led = a->led || (answer && !passed);
     if (!answer || passed || a->reply->id != a->id) {
         msg_free(m);
         return;
@@ -357,6 +370,11 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
     net_run(a->net);
     env_timer_stop(a->env, &a->resend);
     env_timer_stop(a->env, &a->deadline);
+    if (a->outcome == SHOAL_E_NOT_LEADER && a->message == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the coordinator at %s stands by: %s; ask that one, or both: --coordinator "
+                       "A,B",
+                       coordinators_endpoint(&a->coordinators), a->stood_by);
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL && a->stood_by[0] != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "no answer to %s within %g s; a coordinator that stands by says: %s",

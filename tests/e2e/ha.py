@@ -176,7 +176,10 @@ def a_standby_says_that_it_is_one(space):
         assert (healthy, ready) == ("ok\n", "ready\n") and f"stands by. The one that leads is at {fleet.own['x']}" in page, (healthy, ready, page)
         own = {name for name in series if name.startswith("shoal_")} - {'shoal_loop_silent_seconds{loop="coordinator"}', 'shoal_ready{loop="coordinator"}'}
         assert series["shoal_coordinator_leads"] == "0" and series['shoal_ready{loop="coordinator"}'] == "1", series
-        assert not [name for name in own if not re.match("shoal_(build_info|coordinator_leads|refused_keys|process|log_|series_)", name)], own
+        begun, asked_y = time.monotonic(), shoal("status", "--coordinator", fleet.own["y"])
+        assert asked_y.returncode == 69 and f"{fleet.own['y']} stands by: the coordinator at {fleet.own['x']} leads" in asked_y.stderr, asked_y
+        assert time.monotonic() - begun < 3, "it waited"
+        assert not [name for name in own if not re.match("shoal_(build_info|coordinator_leads|coordinator_store_losses|refused_keys|process|log_|series_)", name)], own
         fleet.kill("x")
         within(5, "y to say that it leads", lambda: fleet.shown("y")[3]["shoal_coordinator_leads"] == "1" and "Servers" in fleet.shown("y")[2])
         fleet.coordinate("x")

@@ -1,0 +1,149 @@
+/* test_ask.c: a question to a coordinator that stands by is answered at once with the one that
+ * leads, unless the coordinator has led before. */
+#include "deploy/cli/cli.h"
+#include "proto/base/time.h"
+#include "proto/net/net.h"
+#include "proto/wire/coordinators.h"
+#include "proto/wire/wire.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    struct net *net;
+    pthread_t thread;
+    char endpoint[256];
+    atomic_bool leads;               /* it answers */
+    char leader[COORDINATORS_BYTES]; /* which one it names else; "": none leads */
+} c;
+
+static void on_message(void *core, peer_t from, struct msg *m)
+{
+    struct env *env = net_env(c.net);
+    struct wire w, reply;
+    struct err e;
+    (void)core;
+    ck_assert_int_eq(wire_decode(m, &w, &e), 0);
+    env_known(env, from);
+    wire_reply_to(&w, 0, &reply);
+    if (c.leads)
+        (void)env_send(env, from, wire_encode(&reply));
+    else if (c.leader[0] != '\0')
+        (void)env_send(env, from,
+                       wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS, c.leader));
+    else
+        (void)env_send(env, from, wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_NONE));
+    msg_free(m);
+}
+
+static void on_drained(void *core)
+{
+    (void)core;
+}
+
+static void *run(void *arg)
+{
+    (void)arg;
+    net_run(c.net);
+    return NULL;
+}
+
+static void setup(void)
+{
+    static const struct env_handler handler = {on_message, on_drained, NULL};
+    const struct net_options o = {.keys = NULL};
+    struct err e = {0};
+    char listen[128];
+    (void)snprintf(listen, sizeof listen, "ipc:///tmp/shoal-test-ask-%d", getpid());
+    ck_assert_msg(net_new(&o, &c.net, &e) == 0, "%s", e.text);
+    net_set_handler(c.net, &handler, NULL);
+    ck_assert_msg(net_listen(c.net, listen, c.endpoint, &e) == 0, "%s", e.text);
+    c.leads = false;
+    (void)snprintf(c.leader, sizeof c.leader, "tcp://other:7000");
+    ck_assert_int_eq(pthread_create(&c.thread, NULL, run, NULL), 0);
+}
+
+static void teardown(void)
+{
+    net_interrupt(c.net);
+    pthread_join(c.thread, NULL);
+    net_free(c.net);
+    (void)unlink(&c.endpoint[strlen("ipc://")]);
+}
+
+/* Asks for at most `ms`; returns the seconds that it took. */
+static double asked(struct ask *a, uint32_t ms, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO.version = WIRE_VERSION}, reply;
+    uint64_t begun_ns = time_monotonic_ns();
+    *e = (struct err){0};
+    (void)cli_ask(a, &w, NULL, ms, &reply, NULL, e);
+    return (double)(time_monotonic_ns() - begun_ns) * 1e-9;
+}
+
+START_TEST(ask_of_a_standby_says_at_once_which_one_leads)
+{
+    struct ask *a = NULL;
+    struct err e;
+    char text[ERR_TEXT_MAX];
+    ck_assert_int_eq(cli_ask_open(c.endpoint, NULL, &a, &e), 0);
+    ck_assert_double_lt(asked(a, 10000, &e), 5);
+    (void)snprintf(
+        text, sizeof text,
+        "the coordinator at %s stands by: the coordinator at tcp://other:7000 leads; ask "
+        "that one, or both: --coordinator A,B",
+        c.endpoint);
+    ck_assert_int_eq(e.code, SHOAL_E_UNAVAILABLE);
+    ck_assert_str_eq(e.text, text);
+    c.leads = true; /* the same command may ask again */
+    ck_assert_double_lt(asked(a, 10000, &e), 5);
+    ck_assert_int_eq(e.code, 0);
+    cli_ask_close(a);
+}
+END_TEST
+
+/* After a change of the leader it may lead again: a command that follows a job waits for it. */
+START_TEST(ask_of_one_that_has_led_waits)
+{
+    struct ask *a = NULL;
+    struct err e;
+    c.leads = true;
+    ck_assert_int_eq(cli_ask_open(c.endpoint, NULL, &a, &e), 0);
+    (void)asked(a, 10000, &e);
+    ck_assert_int_eq(e.code, 0);
+    c.leads = false;
+    ck_assert_double_ge(asked(a, 1500, &e), 1.4);
+    ck_assert_int_eq(e.code, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "a coordinator that stands by says: the coordinator at "));
+    cli_ask_close(a);
+}
+END_TEST
+
+/* None leads yet: this one may in a moment. */
+START_TEST(ask_where_none_leads_waits)
+{
+    struct ask *a = NULL;
+    struct err e;
+    c.leader[0] = '\0';
+    ck_assert_int_eq(cli_ask_open(c.endpoint, NULL, &a, &e), 0);
+    ck_assert_double_ge(asked(a, 1500, &e), 1.4);
+    ck_assert_ptr_nonnull(
+        strstr(e.text, "a coordinator that stands by says: no coordinator leads"));
+    cli_ask_close(a);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("ask");
+    TCase *t = suite_case(s, "ask", 60, setup, teardown);
+    tcase_add_test(t, ask_of_a_standby_says_at_once_which_one_leads);
+    tcase_add_test(t, ask_of_one_that_has_led_waits);
+    tcase_add_test(t, ask_where_none_leads_waits);
+    return suite_main(s);
+}
