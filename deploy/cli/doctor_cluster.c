@@ -17,10 +17,10 @@ static const struct {
     void (*run)(const struct doctor_view *v, struct doctor_report *r);
 } checks[] = {
     {"cluster", doctor_cluster_known},   {"problems", doctor_cluster_problems},
-    {"shards", doctor_cluster_shards},   {"answers", doctor_cluster_answers},
-    {"builds", doctor_cluster_builds},   {"clocks", doctor_cluster_clocks},
-    {"budgets", doctor_cluster_budgets}, {"room", doctor_cluster_room},
-    {"map", doctor_cluster_map},
+    {"notes", doctor_cluster_notes},     {"shards", doctor_cluster_shards},
+    {"answers", doctor_cluster_answers}, {"builds", doctor_cluster_builds},
+    {"clocks", doctor_cluster_clocks},   {"budgets", doctor_cluster_budgets},
+    {"room", doctor_cluster_room},       {"map", doctor_cluster_map},
 };
 
 /* ---- the owners of shards and tablets, as text ----------------------------------------------- */
@@ -84,25 +84,86 @@ static double ahead_s(uint64_t wall_s)
     return (double)wall_s - (double)(time_wall_ns() / UINT64_C(1000000000));
 }
 
-/* Asks the daemons from here, one after the other, for a second each. Silent servers are not
+static const struct json *copies_at(const struct doctor_view *v, size_t i)
+{
+    return json_get(json_array_at(json_get(v->cluster, "copies"), i), "copies");
+}
+
+/* Makes room for the answers of all shards that lead or follow. */
+static int met_make(struct doctor_view *v, struct err *e)
+{
+    size_t count = json_count(v->servers);
+    for (size_t i = 0; i < json_count(json_get(v->cluster, "copies")); i++)
+        count += json_count(copies_at(v, i));
+    v->met = calloc(count + 1, sizeof *v->met);
+    if (v->met == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the answers of the servers");
+    return 0;
+}
+
+/* Adds a shard, which has not answered yet. False: it is not to be asked, since another one of its
+ * server has not answered. */
+static bool met_add(struct doctor_view *v, const struct json *of)
+{
+    struct doctor_met *m = &v->met[v->mets++];
+    m->server = json_as_string(json_get(of, "name"), "");
+    m->index = (uint32_t)json_as_int(json_get(of, "index"), 0);
+    m->answers = true;
+    m->ahead_s = (double)NAN;
+    for (size_t i = 0; i + 1 < v->mets; i++)
+        if (!v->met[i].answers && strcmp(v->met[i].server, m->server) == 0) {
+            v->met[i].unasked++;
+            return false;
+        }
+    return true;
+}
+
+/* Takes what the shard that was added last said. */
+static void met_take(struct doctor_view *v, int rc)
+{
+    struct doctor_met *m = &v->met[v->mets - 1];
+    m->answers = rc == 0;
+    m->ahead_s = ahead_s(m->hello.wall_s);
+}
+
+static void leaders_ask(struct reader *c, struct doctor_view *v)
+{
+    for (size_t i = 0; i < json_count(v->servers); i++) {
+        const struct json *s = json_array_at(v->servers, i);
+        struct doctor_met *m = &v->met[v->mets];
+        bool there =
+            json_as_bool(json_get(s, "ready"), false) && json_as_bool(json_get(s, "heard"), true);
+        if (met_add(v, s) && there)
+            met_take(v, reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
+                                    json_as_string(json_get(s, "endpoint"), ""), &m->hello,
+                                    &m->wrong));
+    }
+}
+
+/* A copy that follows listens at an endpoint of its own: workers go there when it leads. */
+static void followers_ask(struct doctor_view *v, const struct json *copies)
+{
+    for (size_t i = 0; i < json_count(copies); i++) {
+        const struct json *s = json_array_at(copies, i);
+        struct doctor_met *m = &v->met[v->mets];
+        if (!json_as_bool(json_get(s, "leads"), false) && met_add(v, s) &&
+            json_as_bool(json_get(s, "ready"), false))
+            met_take(v,
+                     reader_dial_key(json_as_string(json_get(s, "endpoint"), ""),
+                                     json_as_string(json_get(s, "key"), ""), &m->hello, &m->wrong));
+    }
+}
+
+/* Asks the daemons from here, one after the other, for a second each. Silent ones are not
  * asked: the coordinator's list has them. */
 static void daemons_ask(struct reader *c, struct doctor_view *v)
 {
     struct err e;
     v->coordinator.answers = reader_hello(c, &v->coordinator.hello, &e) == 0;
     v->coordinator.ahead_s = ahead_s(v->coordinator.hello.wall_s);
-    for (size_t i = 0; i < json_count(v->servers); i++) {
-        const struct json *s = json_array_at(v->servers, i);
-        struct doctor_met *m = &v->server[i];
-        m->answers = true;
-        m->ahead_s = (double)NAN;
-        if (!json_as_bool(json_get(s, "ready"), false) || !json_as_bool(json_get(s, "heard"), true))
-            continue;
-        m->answers =
-            reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
-                        json_as_string(json_get(s, "endpoint"), ""), &m->hello, &m->wrong) == 0;
-        m->ahead_s = ahead_s(m->hello.wall_s);
-    }
+    leaders_ask(c, v);
+    for (size_t i = 0; i < json_count(json_get(v->cluster, "copies")); i++)
+        followers_ask(v, copies_at(v, i));
 }
 
 static void json_out(const struct doctor_report *r, const struct json *status)
@@ -145,10 +206,7 @@ static int look(struct option_line *o, struct reader *c, struct json *status, st
                             .cluster = json_get(shown, "cluster"),
                             .servers = json_get(shown, "servers"),
                             .workers = json_get(shown, "workers")};
-    int rc = 0;
-    v.server = calloc(json_count(v.servers) + 1, sizeof *v.server);
-    if (v.server == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the answers of the servers");
+    int rc = met_make(&v, e);
     if (rc == 0) {
         daemons_ask(c, &v);
         checks_run(&v, &report);
@@ -158,7 +216,7 @@ static int look(struct option_line *o, struct reader *c, struct json *status, st
             cluster_print(&v, &report);
         rc = doctor_end(&report, e);
     }
-    free(v.server);
+    free(v.met);
     json_free(shown);
     return rc;
 }

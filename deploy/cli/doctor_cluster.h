@@ -8,17 +8,21 @@
 
 /* ---- what they look at ---- */
 
-struct doctor_met { /* the answer of a daemon to a question from this machine */
-    bool answers;   /* or was not asked */
+struct doctor_met {     /* the answer of a shard, or the coordinator, to a question from here */
+    const char *server; /* of the shard; borrowed from the status */
+    uint32_t index;     /* on its server */
+    bool answers;       /* or was not asked */
     struct wire_HELLO_reply hello;
     double ahead_s;   /* its calendar, against ours; NAN: not known */
     struct err wrong; /* unless it answers */
+    uint32_t unasked; /* other shards of its server that were not asked for that reason */
 };
 
 struct doctor_view {
     /* status: json_printable; the rest: parts of it */
     const struct json *status, *cluster, *servers, *workers;
-    struct doctor_met coordinator, *server; /* server: (servers) */
+    struct doctor_met coordinator, *met; /* met: (mets), shards that lead, then those that follow */
+    size_t mets;
 };
 
 /* ---- the owners of shards and tablets ---- */
@@ -38,6 +42,7 @@ const struct doctor_state *doctor_cluster_state(const struct json *shard,
 
 void doctor_cluster_known(const struct doctor_view *v, struct doctor_report *r);
 void doctor_cluster_problems(const struct doctor_view *v, struct doctor_report *r);
+void doctor_cluster_notes(const struct doctor_view *v, struct doctor_report *r);
 void doctor_cluster_shards(const struct doctor_view *v, struct doctor_report *r);
 void doctor_cluster_answers(const struct doctor_view *v, struct doctor_report *r);
 void doctor_cluster_builds(const struct doctor_view *v, struct doctor_report *r);

@@ -55,6 +55,13 @@ void doctor_cluster_problems(const struct doctor_view *v, struct doctor_report *
         doctor_fine(r, "the coordinator knows of none");
 }
 
+void doctor_cluster_notes(const struct doctor_view *v, struct doctor_report *r)
+{
+    const struct json *notes = json_get(v->status, "notes");
+    for (size_t i = 0; i < json_count(notes); i++)
+        doctor_note(r, "%s", json_as_string(json_array_at(notes, i), "?"));
+}
+
 /* ---- shards ---------------------------------------------------------------------------------- */
 
 const char *doctor_cluster_name(const struct json *shard, char out[DOCTOR_NAME])
@@ -95,49 +102,73 @@ const struct doctor_state *doctor_cluster_state(const struct json *shard,
     return NULL;
 }
 
+/* Tells the state of a shard, with the number of shards behind it whose server is in the same one;
+ * those are then told: their state becomes NULL. */
+static void state_say(const struct doctor_view *v, size_t i, const struct doctor_state **state,
+                      struct doctor_report *r)
+{
+    const struct json *s = json_array_at(v->servers, i);
+    const char *server = string(s, "name");
+    size_t more = 0;
+    char name[DOCTOR_NAME], others[40];
+    for (size_t k = i + 1; k < json_count(v->servers); k++)
+        if (state[k] == state[i] &&
+            strcmp(string(json_array_at(v->servers, k), "name"), server) == 0) {
+            state[k] = NULL;
+            more++;
+        }
+    (void)snprintf(others, sizeof others, ", and %zu more", more);
+    doctor_wrong(r, "shard %.0f (server %s%s) %s: %s", number(s, "shard"),
+                 doctor_cluster_name(s, name), text_if(more > 0, others), state[i]->text,
+                 state[i]->advice);
+}
+
 void doctor_cluster_shards(const struct doctor_view *v, struct doctor_report *r)
 {
     uint32_t wrong = r->problems;
-    size_t fit = 0;
-    char name[DOCTOR_NAME];
-    for (size_t i = 0; i < json_count(v->servers); i++) {
-        const struct json *s = json_array_at(v->servers, i);
-        const struct doctor_state *state = doctor_cluster_state(s, v->cluster);
-        fit += state == NULL;
-        if (state != NULL && state->advice != NULL)
-            doctor_wrong(r, "shard %.0f (server %s) %s: %s", number(s, "shard"),
-                         doctor_cluster_name(s, name), state->text, state->advice);
+    size_t fit = 0, shards = json_count(v->servers);
+    const struct doctor_state **state = calloc(shards + 1, sizeof *state);
+    for (size_t i = 0; state != NULL && i < shards; i++) {
+        state[i] = doctor_cluster_state(json_array_at(v->servers, i), v->cluster);
+        fit += state[i] == NULL;
     }
+    for (size_t i = 0; state != NULL && i < shards; i++)
+        if (state[i] != NULL && state[i]->advice != NULL)
+            state_say(v, i, state, r);
+    free(state);
     if (r->problems == wrong)
-        doctor_fine(r, "%zu of %zu serve", fit, json_count(v->servers));
+        doctor_fine(r, "%zu of %zu serve", fit, shards);
 }
 
 void doctor_cluster_answers(const struct doctor_view *v, struct doctor_report *r)
 {
     uint32_t wrong = r->problems;
-    char name[DOCTOR_NAME];
-    for (size_t i = 0; i < json_count(v->servers); i++)
-        if (!v->server[i].answers)
+    char others[64];
+    for (size_t i = 0; i < v->mets; i++) {
+        const struct doctor_met *m = &v->met[i];
+        (void)snprintf(others, sizeof others, " (its other shards, %u, were not asked)",
+                       m->unasked);
+        if (!m->answers)
             doctor_wrong(r,
-                         "server %s does not answer this machine, though it beats to the "
-                         "coordinator: %s; see firewalls and routes between the two, and "
+                         "server %s/%u does not answer this machine, though it beats to the "
+                         "coordinator: %s%s; see firewalls and routes between the two, and "
                          "`advertise` in the server's file",
-                         doctor_cluster_name(json_array_at(v->servers, i), name),
-                         v->server[i].wrong.text);
+                         m->server, m->index, m->wrong.text, text_if(m->unasked > 0, others));
+    }
     if (r->problems == wrong)
         doctor_fine(r, "all servers that are ready answer this machine");
 }
 
 /* ---- daemons compared ------------------------------------------------------------------------ */
 
-/* True for the first shard of each server, which stands for it. */
+/* True for the first shard of each server that tells its version: it stands for the server. */
 static bool stands(const struct doctor_view *v, size_t i)
 {
-    const char *name = string(json_array_at(v->servers, i), "name");
+    const struct doctor_met *m = &v->met[i];
     for (size_t k = 0; k < i; k++)
-        if (strcmp(string(json_array_at(v->servers, k), "name"), name) == 0)
+        if (v->met[k].hello.version != 0 && strcmp(v->met[k].server, m->server) == 0)
             return false;
-    return name[0] != '\0';
+    return m->server[0] != '\0' && m->hello.version != 0;
 }
 
 struct built {
@@ -200,17 +231,16 @@ void doctor_cluster_builds(const struct doctor_view *v, struct doctor_report *r)
 {
     const char *than = v->coordinator.hello.build;
     uint32_t wrong = r->problems;
-    size_t count = 0, servers = json_count(v->servers), workers = json_count(v->workers);
-    struct built *d = calloc(servers + workers + 1, sizeof *d);
+    size_t count = 0, workers = json_count(v->workers);
+    struct built *d = calloc(v->mets + workers + 1, sizeof *d);
     if (d == NULL || !v->coordinator.answers || than[0] == '\0') {
         free(d);
         return;
     }
     (void)version_look(r, "this", &(struct built){"command", SHOAL_VERSION}, than);
-    for (size_t i = 0; i < servers; i++)
-        if (stands(v, i) && v->server[i].hello.version != 0)
-            d[count++] = (struct built){string(json_array_at(v->servers, i), "name"),
-                                        v->server[i].hello.build};
+    for (size_t i = 0; i < v->mets; i++)
+        if (stands(v, i))
+            d[count++] = (struct built){v->met[i].server, v->met[i].hello.build};
     kind_look(r, "server", d, count, than);
     for (size_t i = 0; i < workers; i++)
         d[i] = (struct built){string(json_array_at(v->workers, i), "name"),
@@ -233,10 +263,9 @@ void doctor_cluster_clocks(const struct doctor_view *v, struct doctor_report *r)
 {
     uint32_t wrong = r->problems;
     clock_look(r, "this", "machine", -v->coordinator.ahead_s);
-    for (size_t i = 0; i < json_count(v->servers); i++)
+    for (size_t i = 0; i < v->mets; i++)
         if (stands(v, i))
-            clock_look(r, "server", string(json_array_at(v->servers, i), "name"),
-                       v->server[i].ahead_s - v->coordinator.ahead_s);
+            clock_look(r, "server", v->met[i].server, v->met[i].ahead_s - v->coordinator.ahead_s);
     for (size_t i = 0; i < json_count(v->workers); i++)
         clock_look(r, "worker", string(json_array_at(v->workers, i), "name"),
                    number(json_array_at(v->workers, i), "clock_ahead_s"));

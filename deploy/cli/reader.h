@@ -111,10 +111,13 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
 /* ---- a running cluster ---- */
 
 /* Asks a server at the endpoint in its status, as a worker on this machine would, over a separate
- * connection, for three seconds. *hello: its answer; empty with 0 when it cannot be asked: with
+ * connection, for a second. *hello: its answer; empty with 0 when it cannot be asked: with
  * keys, before a map tells the server's key. */
 int reader_dial(struct reader *r, uint32_t shard, const char *endpoint,
                 struct wire_HELLO_reply *hello, struct err *e);
+/* The same with the server's key at hand; "": it has none. */
+int reader_dial_key(const char *endpoint, const char *key, struct wire_HELLO_reply *hello,
+                    struct err *e);
 /* The same of the coordinator. */
 int reader_hello(struct reader *r, struct wire_HELLO_reply *hello, struct err *e);
 /* The STATUS of a live coordinator, as JSON. */

@@ -215,14 +215,22 @@ int reader_hello(struct reader *r, struct wire_HELLO_reply *out, struct err *e)
 int reader_dial(struct reader *r, uint32_t shard, const char *endpoint,
                 struct wire_HELLO_reply *out, struct err *e)
 {
-    *out = (struct wire_HELLO_reply){.version = 0};
-    struct ask *a;
     struct err none;
-    char numeric[256];
-    bool tcp = strncmp(endpoint, "tcp://", 6) == 0;
+    const char *key = "";
     if (r->endpoint == NULL)
         (void)live_map(r, &none);
-    const char *key = r->key != NULL && shard < r->shards ? r->key[shard] : "";
+    if (r->key != NULL && shard < r->shards)
+        key = r->key[shard];
+    return reader_dial_key(endpoint, key, out, e);
+}
+
+int reader_dial_key(const char *endpoint, const char *key, struct wire_HELLO_reply *out,
+                    struct err *e)
+{
+    *out = (struct wire_HELLO_reply){.version = 0};
+    struct ask *a;
+    char numeric[256];
+    bool tcp = strncmp(endpoint, "tcp://", 6) == 0;
     if (tcp && key[0] == 0 && !cli_plain(endpoint))
         return 0;
     int rc = name_resolve(endpoint, numeric, e);

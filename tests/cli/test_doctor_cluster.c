@@ -59,7 +59,8 @@ static void setup(void)
         json_set_int(s, "disk_max", INT64_C(100) << 30);
         json_set_int(s, "disk_bytes", INT64_C(10) << 30);
         json_append(servers, s);
-        met[i] = (struct doctor_met){.answers = true, .hello.version = WIRE_VERSION};
+        met[i] = (struct doctor_met){
+            .server = i == 0 ? "a" : "b", .answers = true, .hello.version = WIRE_VERSION};
         (void)snprintf(met[i].hello.build, WIRE_BUILD, "%s", BUILD);
     }
     for (int i = 0; i < WORKERS; i++) {
@@ -76,7 +77,8 @@ static void setup(void)
                                 .cluster = cl,
                                 .servers = servers,
                                 .workers = workers,
-                                .server = met,
+                                .met = met,
+                                .mets = SERVERS,
                                 .coordinator = {.answers = true}};
     (void)snprintf(view.coordinator.hello.build, WIRE_BUILD, SHOAL_VERSION " 7777dddd8888");
 }
@@ -177,6 +179,60 @@ START_TEST(servers_that_do_not_answer_this_machine)
                      "problem: server a/0 does not answer this machine, though it beats to the "
                      "coordinator: no answer within 3 s; see firewalls and routes between the two, "
                      "and `advertise` in the server's file\n");
+    met[0].unasked = 29;
+    ck_assert_ptr_nonnull(strstr(told(doctor_cluster_answers),
+                                 ": no answer within 3 s (its other shards, 29, were not asked); "
+                                 "see firewalls"));
+    ck_assert_uint_eq(report.problems, 1);
+}
+END_TEST
+
+/* A server that leads no shard is known by its copies alone. */
+START_TEST(a_server_that_only_follows_is_compared_too)
+{
+    json_set(status, "servers", json_new_array());
+    view.servers = json_get(status, "servers");
+    (void)snprintf(met[1].hello.build, WIRE_BUILD, "0.9.1 9999eeee0000");
+    ck_assert_ptr_nonnull(strstr(told(doctor_cluster_builds), "server b has version 0.9.1"));
+    met[1].ahead_s = 40;
+    ck_assert_ptr_nonnull(strstr(told(doctor_cluster_clocks), "server b is 40 s ahead"));
+    met[1].answers = false;
+    met[1].index = 3;
+    ck_assert_ptr_nonnull(strstr(told(doctor_cluster_answers), "server b/3 does not answer"));
+}
+END_TEST
+
+START_TEST(shards_of_one_server_in_one_state_are_told_once)
+{
+    for (int i = 2; i < 31; i++) {
+        struct json *s = json_new_object();
+        json_set_string(s, "name", "b");
+        json_set_int(s, "shard", i);
+        json_set_int(s, "index", i - 1);
+        json_set_int(s, "silent_ms", 300);
+        json_append(json_get(status, "servers"), s);
+    }
+    json_set_bool(server(0), "ready", false);
+    json_set_bool(server(1), "ready", false);
+    ck_assert_str_eq(told(doctor_cluster_shards),
+                     "problem: shard 0 (server a/0) reads its rows back: wait; a large store takes "
+                     "minutes\n"
+                     "problem: shard 1 (server b/0, and 29 more) reads its rows back: wait; a "
+                     "large store takes minutes\n");
+}
+END_TEST
+
+/* What an operator has chosen is no problem. */
+START_TEST(notes_of_the_coordinator_are_notes)
+{
+    struct json *notes = json_new_array();
+    json_append_string(notes,
+                       "server b is drained (shards: 2), and no job needs it: switch it off");
+    json_set(status, "notes", notes);
+    ck_assert_str_eq(told(doctor_cluster_notes),
+                     "note: server b is drained (shards: 2), and no job "
+                     "needs it: switch it off\n");
+    ck_assert_uint_eq(report.problems, 0);
 }
 END_TEST
 
@@ -215,9 +271,9 @@ END_TEST
 START_TEST(a_server_is_named_once_and_only_when_asked)
 {
     (void)snprintf(met[1].hello.build, WIRE_BUILD, "0.9.1 9999eeee0000");
-    json_set_string(server(1), "name", "a");
+    met[1].server = "a";
     ck_assert_str_eq(told(doctor_cluster_builds), "");
-    json_set_string(server(1), "name", "b");
+    met[1].server = "b";
     met[1].hello.version = 0;
     ck_assert_str_eq(told(doctor_cluster_builds), "");
 }
@@ -302,6 +358,9 @@ int main(void)
     tcase_add_test(t, the_coordinators_problems_are_told_as_they_are);
     tcase_add_test(t, shards_that_do_not_serve);
     tcase_add_test(t, servers_that_do_not_answer_this_machine);
+    tcase_add_test(t, a_server_that_only_follows_is_compared_too);
+    tcase_add_test(t, shards_of_one_server_in_one_state_are_told_once);
+    tcase_add_test(t, notes_of_the_coordinator_are_notes);
     tcase_add_test(t, daemons_of_other_versions_and_builds);
     tcase_add_test(t, a_server_is_named_once_and_only_when_asked);
     tcase_add_test(t, calendars_that_differ);

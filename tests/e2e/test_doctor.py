@@ -253,6 +253,28 @@ def daemons_that_do_not_fit_are_told(space):
         assert fleet.doctor().returncode == 0
 
 
+def a_server_that_only_follows_is_asked(space):
+    """It leads no shard, so it is no line of the status's servers. Its build and its silence are told."""
+    other, build = another_build(space, "shoal-server")
+    with Fleet(space, "f", shards=1) as fleet:
+        fleet.coordinator("--set", "replicas=2")
+        fleet.server("s0")
+        fleet.start("s1", "--set", f"listen={fleet.at('s1')}", "--set", f"data_dir={fleet.folder('s1')}", "--set", "name=s1",
+                    "--set", f"coordinator={fleet.endpoint}", program=other)
+
+        def led_by():
+            copies = fleet.state().get("cluster", {}).get("copies", [{}])[0]
+            return copies.get("in_sync") == 2 and copies["leader"]
+        leader = within(20, "both copies in sync", led_by)
+        told = within(20, "the doctor to tell of two builds", lambda: (d := fleet.doctor().stdout) and build in d and d)
+        follower = "s1" if leader == "s0" else "s0"
+        assert "servers s0 and s1 have version" in told or "servers s1 and s0 have version" in told, told
+        os.rename(fleet.at(follower).removeprefix("ipc://"), space / "away")  # it beats, and no newcomer reaches it
+        within(20, "the doctor to tell of its silence", lambda: f"server {follower}/0 does not answer this machine" in fleet.doctor().stdout)
+        os.rename(space / "away", fleet.at(follower).removeprefix("ipc://"))
+        within(20, "the doctor to reach it", lambda: "does not answer this machine" not in fleet.doctor().stdout)
+
+
 def a_bundle_has_what_is_needed_and_no_secret(space):
     """Findings, settings, status, log, report, crash report; no key, no command, no comment."""
     made = shoal("keygen", space / "c.key", "--role", "admin")
@@ -358,5 +380,5 @@ def lines_that_contradict(space):
 if __name__ == "__main__":
     main([a_daemon_is_seen_beside_its_file, planted_faults_are_told_and_no_other, the_command_that_is_advised_ends_the_finding,
           what_hangs_is_left_after_ten_seconds,
-          any_machine_gets_a_report, daemons_that_do_not_fit_are_told, a_bundle_has_what_is_needed_and_no_secret,
+          any_machine_gets_a_report, daemons_that_do_not_fit_are_told, a_server_that_only_follows_is_asked, a_bundle_has_what_is_needed_and_no_secret,
           secrets_in_every_place_stay_here, a_bundle_is_made_or_says_what_is_missing, lines_that_contradict])
