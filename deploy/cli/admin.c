@@ -191,6 +191,12 @@ static void moves_print(const struct json *m)
     putchar('\n');
 }
 
+static void notes_print(const struct json *notes)
+{
+    for (size_t i = 0; i < json_count(notes); i++)
+        printf("  note: %s\n", json_as_string(json_array_at(notes, i), "?"));
+}
+
 static void status_print(const struct json *status)
 {
     char ready[64], since[48], problem[2 * ERR_TEXT_MAX];
@@ -204,13 +210,13 @@ static void status_print(const struct json *status)
     insecure_print(json_get(s, "insecure"));
     if (!json_absent(json_get(s, "warning")))
         printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
-    for (size_t i = 0; i < json_count(json_get(s, "input.notes")); i++)
-        printf("  note: %s\n", json_as_string(json_array_at(json_get(s, "input.notes"), i), "?"));
+    notes_print(json_get(s, "input.notes"));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s%s\n", json_as_string(json_get(s, "waiting"), "?"),
                since_text(json_get(s, "waiting_seconds"), since));
     for (size_t i = 0; cli_problem_text(s, i, problem, sizeof problem); i++)
         printf("  problem: %s\n", problem);
+    notes_print(json_get(s, "notes"));
     objects_print(json_get(s, "objects"));
     checkpoints_print(s);
     moves_print(json_get(s, "cluster.moves"));

@@ -243,6 +243,8 @@ static void troubles_say(struct make *m, const struct json *s)
         say(m, failed ? TOP_BAD : TOP_PLAIN, "! the job ended: %s", word(s, "error"));
     if (!json_absent(json_get(s, "warning")))
         say(m, TOP_BAD, "! %s", word(s, "warning"));
+    for (size_t i = 0; i < json_count(json_get(s, "notes")); i++)
+        say(m, TOP_PLAIN, "note: %s", json_as_string(json_array_at(json_get(s, "notes"), i), "?"));
     if (m->v->failed == NULL && !waits && !failed && json_count(problems) == 0)
         say(m, TOP_GOOD, "nothing is wrong");
 }

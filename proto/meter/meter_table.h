@@ -153,7 +153,7 @@
     X(COPIES, GAUGE, "shoal_copies", "", "shard,state", "c", \
       "With replicas: copies of a shard, state: wanted, in_sync") \
     X(REFUSED_SHARDS, GAUGE, "shoal_refused_shards", "", "", "c", \
-      "Shards that beat and are not taken; `shoal doctor --cluster` says why") \
+      "Shards that beat and are not taken, without those of drained servers") \
     X(REFUSED_KEYS, GAUGE, "shoal_refused_keys", "", "", "c", \
       "Keys that were shown in the last 15 s and are not in the allow-list, 16 at most") \
     X(COORD_REFUSALS, COUNTER, "shoal_coordinator_refusals", "", "reason", "c", \

@@ -75,7 +75,8 @@ static uint32_t strangers(const struct coord_fleet *f)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->cluster.strangers; i++)
-        count += coord_cluster_stranger_heard(f, &f->cluster.stranger[i]);
+        count += coord_cluster_stranger_heard(f, &f->cluster.stranger[i]) &&
+                 !f->cluster.stranger[i].drained;
     return count;
 }
 

@@ -57,8 +57,9 @@ def copies_are_told(fleet):
 def copy_is_told_missing(fleet, who):
     """What is said of the copies of a server that is gone: the coordinator names another leader where it led."""
     def told():
-        return [p for p in fleet.state().get("problems", []) if f"server {who} is not heard: start it again, not in sync for" in p]
-    within(20, f"{who}'s copies to be missed", lambda: len(told()) == 2)
+        missed = [p for p in fleet.state().get("problems", []) if f"server {who} is not heard: start it again, not in sync for" in p]
+        return sum(1 + int((re.search(r"; the same holds for (\d+) other shard", p) or (0, 0))[1]) for p in missed)
+    within(20, f"{who}'s copies to be missed", lambda: told() == 2)
     doctor = shoal("doctor", "--cluster", "--coordinator", fleet.endpoint)
     assert doctor.returncode != 0 and f"server {who}: not heard, not in sync for " in doctor.stdout, doctor
 

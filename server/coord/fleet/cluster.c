@@ -85,6 +85,15 @@ static struct coord_stranger *stranger_place(struct coord_fleet *f)
     return &cl->stranger[cl->strangers++];
 }
 
+/* True for a shard that left the cluster by an order, with all that the coordinator knows. */
+static bool drained(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    return coord_member_belongs(b) && b->cluster_high == cl->id[0] && b->cluster_low == cl->id[1] &&
+           b->number < f->members.shards && f->members.shard[b->number].retired &&
+           b->map_epoch <= cl->map_epoch;
+}
+
 void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
                         const struct err *refused)
 {
@@ -96,7 +105,10 @@ void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
     }
     if (to == NULL && (to = stranger_place(f)) == NULL)
         return;
-    if (strcmp(to->text, refused->text) != 0)
+    to->drained = drained(f, b);
+    if (strcmp(to->text, refused->text) != 0 && to->drained)
+        log_info("%s", refused->text);
+    else if (strcmp(to->text, refused->text) != 0)
         log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server,
                   refused->text);
     memcpy(to->server, b->server, sizeof to->server);

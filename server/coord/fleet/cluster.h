@@ -49,7 +49,8 @@ struct coord_cluster {
     struct coord_stranger {     /* a server that was refused */
         char server[LIMIT_NAME], text[ERR_TEXT_MAX];
         uint32_t index;
-        bool waits; /* there was no place for it */
+        bool waits;   /* there was no place for it */
+        bool drained; /* an operator wanted it: a state, no problem */
         char zone[LIMIT_NAME];
         uint64_t beat_ns;
     } * stranger; /* owned, (strangers) */
@@ -88,7 +89,7 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
  * NOINPUT: a job begins with these tables (`begins`), and all servers have lost them. */
 int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until
- * all have come, "strangers": [{"name", "index", "why", "silent_ms"}], "copies":
+ * all have come, "strangers": [{"name", "index", "why", "drained", "silent_ms"}], "copies":
  * coord_copies_json} */
 struct json *coord_cluster_json(const struct coord_fleet *f);
 /* Returns why a server that beats now is refused; NULL: it is not. */

@@ -29,6 +29,7 @@ struct json *coord_cluster_json(const struct coord_fleet *f)
         json_set_string(item, "name", cl->stranger[i].server);
         json_set_int(item, "index", cl->stranger[i].index);
         json_set_string(item, "why", cl->stranger[i].text);
+        json_set_bool(item, "drained", cl->stranger[i].drained);
         json_set_int(item, "silent_ms",
                      (int64_t)((env_now_ns(f->env) - cl->stranger[i].beat_ns) / 1000000));
         json_append(strangers, item);

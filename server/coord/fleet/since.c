@@ -3,25 +3,15 @@
 
 #include "proto/base/hash.h"
 
-#include <stdbool.h>
 #include <string.h>
 
-static bool ends_in(const char *word, size_t bytes, const char *end)
-{
-    size_t of = strlen(end);
-    return bytes >= of && memcmp(word + bytes - of, end, of) == 0;
-}
-
-/* The hash of the words that name: all but numbers, and the number of a shard. */
-static uint64_t words_of(const char *text)
+uint64_t coord_since_words(const char *text)
 {
     uint64_t words = 0;
-    bool names = false; /* the next word is the number of a shard */
     while (*text != 0) {
         size_t bytes = strcspn(text, " "), digits = strspn(text, "0123456789.,:;()");
-        if (digits < bytes || names)
+        if (digits < bytes && strncmp(text, "shard-", strlen("shard-")) != 0)
             words = hash_bytes(text, bytes, words);
-        names = ends_in(text, bytes, "shard");
         text += bytes;
         text += strspn(text, " ");
     }
@@ -30,7 +20,7 @@ static uint64_t words_of(const char *text)
 
 double coord_since_seconds(struct coord_since *s, const char *text, uint64_t now_ns)
 {
-    uint64_t words = words_of(text);
+    uint64_t words = coord_since_words(text);
     uint32_t at = 0, oldest = 0;
     while (at < s->count && s->of[at].words != words) {
         if (s->of[at].last_ns < s->of[oldest].last_ns)

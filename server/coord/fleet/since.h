@@ -1,8 +1,9 @@
 /* since.h: for how long something has been wrong. A sentence on a problem is made anew at each
  * look, and its numbers change ("not heard for 12 s", "for 13 s"). So a sentence is known by its
- * words other than numbers, with the number of a shard, which is a name. The first look that found
- * it is its beginning. A sentence that is not found for COORD_SINCE_GONE_NS is over: the next time
- * it begins anew.
+ * words other than numbers and shards ("3", "shard-3"): shards in the same state have one sentence
+ * (job/sight_servers.c), which names another one of them when the first is well again. The first
+ * look that found it is its beginning. A sentence that is not found for COORD_SINCE_GONE_NS is
+ * over: the next time it begins anew.
  *
  * At most COORD_SINCE_MAX sentences are known; one more takes the place of the one that was found
  * longest ago. Nothing is stored: a coordinator that starts counts from its own first look. Pure:
@@ -23,6 +24,8 @@ struct coord_since {
     uint32_t count;
 };
 
+/* The hash of a sentence's words other than numbers and shards. */
+uint64_t coord_since_words(const char *text);
 /* A look finds the sentence now. Returns the seconds since the look that found it first. */
 double coord_since_seconds(struct coord_since *s, const char *text, uint64_t now_ns);
 

@@ -1,4 +1,4 @@
-/* sight.c: visitors, and sentences on what is wrong. */
+/* sight.c: visitors, and sentences on what is wrong; those on servers: sight_servers.c. */
 #include "server/coord/job/sight.h"
 
 #include "proto/base/array.h"
@@ -7,7 +7,7 @@
 #include "server/coord/core/awaited.h"
 #include "server/coord/core/core.h"
 #include "server/coord/core/phase.h"
-#include "server/coord/fleet/add.h"
+#include "server/coord/job/sight_inner.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/stall.h"
 
@@ -21,10 +21,6 @@
 /* A round trip is slow above SLOW_US, if it takes SLOW_TIMES as long as those of the others. */
 #define SLOW_US 20000u
 #define SLOW_TIMES 5u
-/* A server whose disk hangs says so every second: after this silence the server has ended. */
-#define HANG_TOLD_NS (5 * SECOND_NS)
-/* A sync that has lasted for longer is told. */
-#define SYNC_MS 2000u
 #define LOST_NS (60 * SECOND_NS) /* a dead worker is told for so long */
 
 /* ---- visitors -------------------------------------------------------------------------------- */
@@ -107,50 +103,9 @@ struct json *coord_sight_idle(const struct coord_fleet *f)
     return list;
 }
 
-/* ---- disks and loops that hang --------------------------------------------------------------- */
-
-int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a)
-{
-    const struct wire_SERVER_DISK *told = &a->request->u.SERVER_DISK;
-    int rc = coord_allowed_claim(f, told->server, &a->who, &a->e);
-    for (uint32_t i = 0; rc == 0 && i < f->members.shards; i++) {
-        struct coord_shard *s = &f->members.shard[i];
-        if (s->server[0] == 0 || strcmp(s->server, told->server) != 0)
-            continue;
-        s->hang_s = told->seconds;
-        s->loop_s = 0;
-        if (s->index == told->shard_index)
-            s->loop_s = told->loop_seconds;
-        s->hang_ns = 0;
-        if (s->hang_s > 0 || s->loop_s > 0)
-            s->hang_ns = env_now_ns(f->env);
-    }
-    return rc;
-}
-
-/* Returns the seconds of a hang now that had lasted `seconds` when it was told; 0: none was, or its
- * server no longer says so. */
-static uint64_t hang_now(const struct coord_fleet *f, const struct coord_shard *s, uint32_t seconds)
-{
-    uint64_t passed = env_now_ns(f->env) - s->hang_ns;
-    if (s->hang_ns == 0 || seconds == 0 || passed > HANG_TOLD_NS)
-        return 0;
-    return seconds + passed / SECOND_NS;
-}
-
-uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard)
-{
-    const struct coord_shard *s = &f->members.shard[shard];
-    uint64_t hangs = hang_now(f, s, s->hang_s), passed = env_now_ns(f->env) - s->beat_ns;
-    if (hangs == 0 && s->seen && s->figures.sync_ms > SYNC_MS && passed < HANG_TOLD_NS)
-        hangs = s->figures.sync_ms / 1000;
-    return hangs;
-}
-
 /* ---- problems -------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 4, 5))) static void say(struct json *list, const char *problem,
-                                                      const char *of, const char *form, ...)
+void coord_sight_say(struct json *list, const char *problem, const char *of, const char *form, ...)
 {
     char text[2 * ERR_TEXT_MAX];
     struct json *item = json_new_object();
@@ -169,7 +124,8 @@ static void cluster_say(const struct coord_job *j, struct json *list)
     const struct coord_options *o = &j->fleet->options;
     struct json *daemon = json_new_array();
     if (j->fleet->cluster.taken_over && j->at.phase == PHASE_NONE)
-        say(list, "taken_over", "",
+        coord_sight_say(
+            list, "taken_over", "",
             "this coordinator began with an empty data_dir and took the cluster over from its "
             "servers: a job that ran before is not known here; %s; --start-from fleet begins a job "
             "with the rows as they are",
@@ -177,93 +133,8 @@ static void cluster_say(const struct coord_job *j, struct json *list)
     if (o->problems != NULL)
         o->problems(o->context, daemon);
     for (size_t i = 0; i < json_count(daemon); i++)
-        say(list, "keys", "", "%s", json_as_string(json_array_at(daemon, i), ""));
+        coord_sight_say(list, "keys", "", "%s", json_as_string(json_array_at(daemon, i), ""));
     json_free(daemon);
-}
-
-static void strangers_say(const struct coord_fleet *f, struct json *list)
-{
-    for (uint32_t i = 0; i < f->cluster.strangers; i++) {
-        const struct coord_stranger *s = &f->cluster.stranger[i];
-        if (coord_cluster_stranger_heard(f, s))
-            say(list, "server_refused", s->server,
-                "server %s (shard %u of it) is there and is not taken: %s", s->server, s->index,
-                s->text);
-    }
-    if (f->cluster.unlisted_ns != 0 &&
-        env_now_ns(f->env) - f->cluster.unlisted_ns <= 2 * coord_fleet_lease_ns(f))
-        say(list, "server_refused", "",
-            "more than %u shards are there and are not taken: the others read the reason in their "
-            "own logs",
-            COORD_STRANGERS);
-}
-
-static void copies_say(const struct coord_fleet *f, struct json *list)
-{
-    char text[ERR_TEXT_MAX], shard[16];
-    for (uint32_t i = 0; i < f->members.shards; i++) {
-        (void)snprintf(shard, sizeof shard, "%u", i);
-        if (coord_copies_problem(f, i, text, sizeof text))
-            say(list, "copies", shard, "%s", text);
-        if (coord_copies_one_zone(f, i, text, sizeof text))
-            say(list, "one_zone", shard, "%s", text);
-    }
-    if (coord_claims_waits(f, text, sizeof text))
-        say(list, "claims", "", "%s", text);
-    else if (coord_moves_problem(f, text, sizeof text))
-        say(list, "moves", "", "%s", text);
-}
-
-/* True when it hangs, or is not heard. */
-static bool server_hung(const struct coord_job *j, uint32_t shard)
-{
-    const struct coord_shard *s = &j->fleet->members.shard[shard];
-    return coord_sight_hangs(j->fleet, shard) > 0 || hang_now(j->fleet, s, s->loop_s) > 0 ||
-           coord_awaited_unheard(j, s);
-}
-
-/* What is wrong with the server of a shard that belongs here. */
-static void server_say(const struct coord_job *j, uint32_t shard, struct json *list)
-{
-    const struct coord_fleet *f = j->fleet;
-    const struct coord_shard *s = &f->members.shard[shard];
-    uint64_t disk = coord_sight_hangs(f, shard), loop = hang_now(f, s, s->loop_s);
-    bool away = coord_awaited_silent(j, s); /* before that it may come back */
-    char ways[ERR_TEXT_MAX];
-    if (disk > 0)
-        say(list, "disk_hangs", s->server,
-            "server %s (shard %u): its disk has not answered for %" PRIu64
-            " s: look at that disk and its machine's kernel log; a restart would hang as well",
-            s->server, shard, disk);
-    else if (loop > 0)
-        say(list, "loop_hangs", s->server,
-            "server %s (shard %u): its loop has made no progress for %" PRIu64
-            " s, though its process runs: it waits for a file system, so see its disk, or it is "
-            "stuck: `shoal doctor --bundle` there packs what is known, and a restart ends it",
-            s->server, shard, loop);
-    else if (coord_awaited_unheard(j, s))
-        say(list, "server_silent", s->server,
-            "server %s (shard %u, %s) is not heard for %" PRIu64
-            " s: see if its process runs, its machine and its network; if it has ended, start it "
-            "again%s%s",
-            s->server, shard, text_unless_empty(s->endpoint, "not seen yet"),
-            coord_awaited_silent_ns(j, s) / SECOND_NS, text_if(away, "; "),
-            text_if(away, coord_add_ways(f, s->server, ways)));
-    else if (s->short_ns != 0)
-        say(list, "disk_short", s->server,
-            "server %s (shard %u) takes no pushes for %" PRIu64
-            " s: too little of its disk is free: free some, or lower its disk_free%s",
-            s->server, shard, (env_now_ns(f->env) - s->short_ns) / SECOND_NS,
-            text_if(s->figures.disk_max > 0, ", or raise its disk"));
-}
-
-static void servers_say(const struct coord_job *j, struct json *list)
-{
-    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
-        const struct coord_shard *s = &j->fleet->members.shard[i];
-        if (s->server[0] != 0 && coord_cluster_refused(j->fleet, s->server, s->index) == NULL)
-            server_say(j, i, list);
-    }
 }
 
 /* A worker that counts as dead is a visitor that is lost. */
@@ -272,14 +143,15 @@ static void visitors_say(const struct coord_fleet *f, struct json *list)
     for (uint32_t i = 0; i < f->visitors->count; i++) {
         const struct coord_visitor *v = &f->visitors->visitor[i];
         if (v->lost)
-            say(list, "worker_lost", v->name,
+            coord_sight_say(
+                list, "worker_lost", v->name,
                 "worker %s was not heard for its lease, and counts as dead for %" PRIu64
                 " s: its lanes go to others; see its log and its machine, and start it again if it "
                 "has ended",
                 v->name, (env_now_ns(f->env) - v->heard_ns) / SECOND_NS);
         else if (v->why[0] != 0)
-            say(list, "worker_refused", v->name, "worker %s is there and is not taken: %s", v->name,
-                v->why);
+            coord_sight_say(list, "worker_refused", v->name,
+                            "worker %s is there and is not taken: %s", v->name, v->why);
     }
 }
 
@@ -288,20 +160,21 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
     char text[ERR_TEXT_MAX];
     uint64_t now = env_now_ns(j->fleet->env), silent = now - w->beat_ns;
     if (silent > MIN(COORD_UNHEARD_NS, coord_lease_ns(j) / 2))
-        say(list, "worker_silent", w->name,
+        coord_sight_say(
+            list, "worker_silent", w->name,
             "worker %s is not heard for %" PRIu64
             " s: see if its process runs, its machine and its network; after %.3g s its lanes go "
             "to others",
             w->name, silent / SECOND_NS, (double)coord_lease_ns(j) * 1e-9);
     if (coord_stall_cut_seen(j, w)) {
         coord_stall_cut_text(j->fleet, w, text, sizeof text);
-        say(list, "worker_cut_off", w->name, "%s", text);
+        coord_sight_say(list, "worker_cut_off", w->name, "%s", text);
     }
     if (w->barred_ns > now)
-        say(list, "worker_stalled", w->name,
-            "worker %s gets no work for another %" PRIu64
-            " s: it beats, and has not got on with what it had, %u times in a row",
-            w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
+        coord_sight_say(list, "worker_stalled", w->name,
+                        "worker %s gets no work for another %" PRIu64
+                        " s: it beats, and has not got on with what it had, %u times in a row",
+                        w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
 }
 
 static void workers_say(const struct coord_job *j, struct json *list)
@@ -311,7 +184,8 @@ static void workers_say(const struct coord_job *j, struct json *list)
         worker_say(j, &j->workers.worker[i], list);
     visitors_say(j->fleet, list);
     if (coord_phase_running(j) && j->workers.count == 0 && without > COORD_UNHEARD_NS)
-        say(list, "no_workers", j->spec.name,
+        coord_sight_say(
+            list, "no_workers", j->spec.name,
             "job %s has no worker for %" PRIu64
             " s: start a worker (systemctl start shoal-worker@NAME), or read in its log why it "
             "does not come%s%.300s",
@@ -323,10 +197,11 @@ static void folders_say(const struct coord_job *j, struct json *list)
 {
     char text[ERR_TEXT_MAX];
     for (uint32_t i = 0; coord_errand_hangs(j->fleet, i, text, sizeof text); i++)
-        say(list, "folder_hangs", "",
+        coord_sight_say(
+            list, "folder_hangs", "",
             "%s: see its file system and the network to it; what is to be done there waits", text);
     if (coord_checkpoint_late(j, text, sizeof text))
-        say(list, "checkpoint_late", j->spec.name, "%s", text);
+        coord_sight_say(list, "checkpoint_late", j->spec.name, "%s", text);
 }
 
 /* ---- slow ways ------------------------------------------------------------------------------- */
@@ -340,31 +215,51 @@ static bool slower(uint32_t us, uint32_t than_us)
  * that finds it slowest. */
 static void slow_servers_say(const struct coord_job *j, struct json *list)
 {
-    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
-        const struct wire_WORKER_BEAT *worst = NULL;
-        const char *name = "";
-        uint32_t found = 0;
-        for (uint32_t i = 0; i < j->workers.count; i++) {
-            const struct wire_WORKER_BEAT *f = &j->workers.worker[i].figures;
-            if (f->slow_shard != s || f->usual_us == 0 || !slower(f->slow_us, f->usual_us) ||
-                coord_stall_cut_seen(j, &j->workers.worker[i]))
-                continue;
-            found++;
-            if (worst == NULL || f->slow_us > worst->slow_us) {
-                worst = f;
-                name = j->workers.worker[i].name;
-            }
-        }
-        if (server_hung(j, s))
-            continue; /* servers_say tells of it: it is not slow */
+/* Returns the beat of a worker that finds a server slower than all its others; NULL: it finds none.
+ * A server that hangs is not slow: coord_sight_servers tells of it. */
+static const struct wire_WORKER_BEAT *slow_found(const struct coord_job *j, uint32_t worker)
+{
+    const struct coord_worker *w = &j->workers.worker[worker];
+    const struct wire_WORKER_BEAT *f = &w->figures;
+    if (f->usual_us == 0 || !slower(f->slow_us, f->usual_us) ||
+        f->slow_shard >= j->fleet->members.shards || coord_stall_cut_seen(j, w) ||
+        coord_sight_hung(j, f->slow_shard))
+        return NULL;
+    return f;
+}
+
+/* True when no other worker finds the server slower than this one. *more: another one finds it
+ * slow. */
+static bool slowest(const struct coord_job *j, uint32_t worker, bool *more)
+{
+    const struct coord_shard *member = j->fleet->members.shard;
+    const struct wire_WORKER_BEAT *own = slow_found(j, worker);
+    *more = false;
+    for (uint32_t i = 0; own != NULL && i < j->workers.count; i++) {
+        const struct wire_WORKER_BEAT *f = slow_found(j, i);
+        if (i == worker || f == NULL ||
+            strcmp(member[f->slow_shard].server, member[own->slow_shard].server) != 0)
+            continue;
+        *more = true;
+        if (f->slow_us > own->slow_us || (f->slow_us == own->slow_us && i < worker))
+            return false;
+    }
+    return own != NULL;
+}
+
+    bool more;
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct wire_WORKER_BEAT *f = &j->workers.worker[i].figures;
+        if (!slowest(j, i, &more))
+            continue;
+        const char *server = j->fleet->members.shard[f->slow_shard].server;
         const char *see = ": see the network between the two";
-        if (found > 1)
+        if (more)
             see = "; more workers find it slow: see its machine and network";
-        if (worst != NULL)
-            say(list, "server_slow", j->fleet->members.shard[s].server,
-                "server %s (shard %u) answers worker %s in %u ms, the others in %.1f ms%s",
-                j->fleet->members.shard[s].server, s, name, worst->slow_us / 1000,
-                (double)worst->usual_us * 1e-3, see);
+        coord_sight_say(list, "server_slow", server,
+                        "server %s (shard %u) answers worker %s in %u ms, the others in %.1f ms%s",
+                        server, f->slow_shard, j->workers.worker[i].name, f->slow_us / 1000,
+                        (double)f->usual_us * 1e-3, see);
     }
 }
 
@@ -387,7 +282,8 @@ static void slow_workers_say(const struct coord_job *j, struct json *list)
             if (k != i && usual_us(&j->workers.worker[k]) > others)
                 others = usual_us(&j->workers.worker[k]);
         if (others != 0 && slower(usual_us(w), others))
-            say(list, "worker_slow", w->name,
+            coord_sight_say(
+                list, "worker_slow", w->name,
                 "worker %s gets answers of servers in %u ms, the other workers in %.1f ms: see its "
                 "machine and network",
                 w->name, usual_us(w) / 1000, (double)others * 1e-3);
@@ -398,9 +294,7 @@ struct json *coord_sight_found(const struct coord_job *j)
 {
     struct json *list = json_new_array();
     cluster_say(j, list);
-    copies_say(j->fleet, list);
-    servers_say(j, list);
-    strangers_say(j->fleet, list);
+    coord_sight_servers(j, list);
     workers_say(j, list);
     folders_say(j, list);
     slow_servers_say(j, list);
@@ -412,6 +306,22 @@ struct json *coord_sight_problems(const struct coord_job *j)
 {
     struct json *found = coord_sight_found(j), *list = json_new_array();
     for (size_t i = 0; i < json_count(found); i++)
+struct json *coord_sight_notes(const struct coord_job *j)
+{
+    struct json *notes = json_new_array();
+    char text[160];
+    uint32_t every = j->fleet->traces.every;
+    coord_sight_drained(j, notes);
+    if (every == 0)
+        return notes;
+    (void)snprintf(text, sizeof text,
+                   "one batch in %u of each lane is traced: `shoal trace` lists them, `shoal trace "
+                   "--every 0` ends it",
+                   every);
+    json_append_string(notes, text);
+    return notes;
+}
+
         json_append_string(list, json_as_string(json_get(json_array_at(found, i), "text"), ""));
     json_free(found);
     return list;

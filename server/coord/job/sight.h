@@ -1,7 +1,8 @@
 /* sight.h: a view for an operator without asking: the workers that are there but not part of a
  * job, and sentences on what is wrong with the cluster, whether or not it stops the job at hand
  * (status.h: what the job waits for). This is the one list of problems: `shoal status`, `shoal
- * doctor`, `shoal top` and the page print its sentences, and Prometheus gets a series for each. */
+ * doctor`, `shoal top` and the page print its sentences, and Prometheus gets a series for each. The
+ * same four print the notes. */
 #ifndef SERVER_COORD_JOB_SIGHT_H
 #define SERVER_COORD_JOB_SIGHT_H
 
@@ -47,7 +48,10 @@ uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard);
 /* Returns [{"problem": what kind, as "disk_hangs"; "of": the server, worker, job or shard that has
  * it, or ""; "text": a sentence: since when, and what to do}]; empty: nothing is wrong. */
 struct json *coord_sight_found(const struct coord_job *j);
-/* Returns its ["text"]. */
+/* Returns [sentence] on states that an operator has chosen, and which are no problems: servers that
+ * were drained and still run, batches that are traced. */
+struct json *coord_sight_notes(const struct coord_job *j);
+/* Returns coord_sight_found's ["text"]. */
 struct json *coord_sight_problems(const struct coord_job *j);
 /* Returns [seconds] for [sentence]: how long each has been found so far (since.h). */
 struct json *coord_sight_seconds(struct coord_fleet *f, const struct json *sentences);

@@ -196,7 +196,21 @@ static struct json *days_json(const struct coord_job *j)
     return days;
 }
 
-/* What is wrong, and since when; what the job waits for, and since when. */
+/* The coordinator's own store. */
+static struct json *store_json(const struct coord_fleet *f)
+{
+    struct json *store = json_new_object();
+    uint64_t kept, writes, values = coord_store_bytes(f->store, &kept);
+    double mean_s = coord_writes_mean_s(&f->writes, &writes);
+    json_set_string(store, "place", text_or(f->options.store, ""));
+    json_set_int(store, "bytes", (int64_t)values);
+    json_set_int(store, "kept_bytes", (int64_t)kept);
+    json_set_int(store, "writes", (int64_t)writes);
+    json_set_number(store, "write_ms", mean_s * 1e3);
+    return store;
+}
+
+/* What is wrong, and since when; what the job waits for, and since when; what is to be known. */
 static void troubles_set(struct json *s, struct coord_job *j)
 {
     char text[ERR_TEXT_MAX];
@@ -208,6 +222,7 @@ static void troubles_set(struct json *s, struct coord_job *j)
     }
     json_set(s, "problem_seconds", coord_sight_seconds(j->fleet, problems));
     json_set(s, "problems", problems);
+    json_set(s, "notes", coord_sight_notes(j));
 }
 
 struct json *coord_status_json(struct coord_job *j)

@@ -171,6 +171,8 @@ static void troubles_write(const struct page_figures *f, const struct json *s, F
         member_said(s, "error", "info", "The job ended:", out);
     member_said(s, "checkpoint_failure", "warn", "A checkpoint failed:", out);
     insecure_said(json_get(s, "insecure"), out);
+    for (size_t i = 0; i < json_count(json_get(s, "notes")); i++)
+        said(out, "info", "", json_as_string(json_array_at(json_get(s, "notes"), i), "?"), NAN);
     member_said(s, "warning", "warn", "Warning:", out);
     moves_said(json_get(s, "cluster.moves"), out);
     fputs("</ul>", out);

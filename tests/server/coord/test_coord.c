@@ -599,23 +599,20 @@ START_TEST(coord_problems_are_told_since_when)
 }
 END_TEST
 
-/* Two shards of one server have a sentence each, though the sentences differ in a number alone. */
-START_TEST(coord_problems_of_two_shards_of_a_server_begin_apart)
+/* A sentence that stands for several shards goes on when it names another one of them. */
+START_TEST(coord_problems_of_shards_in_one_state_go_on)
 {
     struct coord_since s = {.count = 0};
-    const char *const of[2] = {"server a (shard 0) takes no pushes for 2 s: too little is free",
-                               "server a (shard 1) takes no pushes for 0 s: too little is free"};
+    const char *const of[3] = {
+        "shard 0: 1 of its 2 copies are in sync; the same holds for 29 other shards",
+        "shard 7: 1 of its 2 copies are in sync; the same holds for 22 other shards",
+        "server b waits: there is no place for shard 3 of it: remove shard-3 there"};
     ck_assert_double_eq(coord_since_seconds(&s, of[0], 5 * SECOND), 0);
-    ck_assert_double_eq(coord_since_seconds(&s, of[0], 7 * SECOND), 2);
-    ck_assert_double_eq(coord_since_seconds(&s, of[1], 7 * SECOND), 0);
-    ck_assert_double_eq(coord_since_seconds(&s, of[0], 8 * SECOND), 3);
-    ck_assert_double_eq(coord_since_seconds(&s, of[1], 8 * SECOND), 1);
-    ck_assert_double_eq(coord_since_seconds(&s, "shard 1: 2 of its 3 copies are in sync", SECOND),
-                        0);
-    ck_assert_double_eq(coord_since_seconds(&s, "shard 2: 2 of its 3 copies are in sync", SECOND),
-                        0);
-    ck_assert_double_eq(
-        coord_since_seconds(&s, "shard 1: 1 of its 3 copies are in sync", 2 * SECOND), 1);
+    ck_assert_double_eq(coord_since_seconds(&s, of[1], 7 * SECOND), 2);
+    ck_assert_uint_ne(coord_since_words(of[0]), coord_since_words(of[2]));
+    ck_assert_uint_eq(coord_since_words(of[2]), coord_since_words("server b waits: there is no "
+                                                                  "place for shard 4 of it: remove "
+                                                                  "shard-4 there"));
 }
 END_TEST
 
@@ -2817,7 +2814,7 @@ int main(void)
     tcase_add_loop_test(t, coord_status_tells_the_rate_of_jumps, 0, 2);
     tcase_add_test(t, coord_status_tells_the_rate_from_the_first_beat);
     tcase_add_test(t, coord_problems_are_told_since_when);
-    tcase_add_test(t, coord_problems_of_two_shards_of_a_server_begin_apart);
+    tcase_add_test(t, coord_problems_of_shards_in_one_state_go_on);
     tcase_add_test(t, coord_picture_has_the_status_the_map_and_the_curves);
     tcase_add_test(t, coord_picture_tells_no_burst_as_the_rate);
     tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);

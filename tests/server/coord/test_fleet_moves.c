@@ -526,6 +526,21 @@ START_TEST(coord_add_leaves_open_calls_alone)
 }
 END_TEST
 
+/* What an operator wanted is a state: a note, and no problem. */
+static void drained_told(const char *server)
+{
+    char text[ERR_TEXT_MAX];
+    const struct coord_job *j = &r.coord->slot[0];
+    struct json *problems = coord_sight_problems(j), *notes = coord_sight_notes(j);
+    (void)snprintf(text, sizeof text,
+                   "server %s is drained (shards: 1), and no job needs it: switch it off", server);
+    ck_assert_uint_eq(json_count(problems), 0);
+    ck_assert_uint_eq(json_count(notes), 1);
+    ck_assert_str_eq(json_as_string(json_array_at(notes, 0), ""), text);
+    json_free(problems);
+    json_free(notes);
+}
+
 START_TEST(coord_drained_server_is_not_awaited)
 {
     char server[LIMIT_NAME];
@@ -537,6 +552,7 @@ START_TEST(coord_drained_server_is_not_awaited)
     ck_assert(fleet()->members.shard[1].retired);
     go(1000);
     ck_assert_ptr_nonnull(strstr(left->refused, "was drained (shoal drain)"));
+    drained_told(server); /* and it is no problem */
     sim_kill(left->node);
     ck_assert(coord_member_shards_ready(&fleet()->members));
     coord_kill();

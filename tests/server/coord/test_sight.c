@@ -202,6 +202,145 @@ START_TEST(sight_a_sync_that_does_not_end_is_a_disk_that_hangs)
 }
 END_TEST
 
+/* ---- servers of many shards ------------------------------------------------------------------ */
+
+enum { MANY = 30 };
+static struct fake_shard *many[2][MANY];
+
+/* `servers` servers, "big-0" and so on, of MANY shards each; all are copies of MANY shards. */
+static void many_start(uint32_t servers)
+{
+    const struct sim_options calm = {.seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    const struct coord_options o = {
+        .shards = MANY, .replicas = servers, .lease_ms = LEASE_S * 1000, .resend_ms = 200};
+    struct err e = {0};
+    memset(&r, 0, sizeof r);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+    for (uint32_t i = 0; i < servers * MANY; i++) {
+        struct fake_shard *s = many[i / MANY][i % MANY] = calloc(1, sizeof *s);
+        char name[24];
+        (void)snprintf(name, sizeof name, "big-%u", i / MANY);
+        fake_shard_start(s, r.sim, name, i % MANY, 1);
+    }
+    pass(2 * SECOND);
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
+}
+
+static void many_end(void)
+{
+    meter_free(&r.sheet);
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t i = 0; i < 2 * MANY; i++) {
+        if (many[i / MANY][i % MANY] != NULL)
+            free(many[i / MANY][i % MANY]->shard_of);
+        free(many[i / MANY][i % MANY]);
+    }
+}
+
+static void many_pause(uint32_t server, uint32_t shards)
+{
+    for (uint32_t i = 0; i < shards; i++)
+        sim_pause(many[server][i]->node, sim_now_ns(r.sim) + 1000 * SECOND);
+}
+
+/* The sentences of a kind. */
+static size_t sentences(const char *problem)
+{
+    struct json *found = coord_sight_found(&r.coord->slot[0]);
+    size_t count = 0;
+    for (size_t i = 0; i < json_count(found); i++)
+        count +=
+            strcmp(json_as_string(json_get(json_array_at(found, i), "problem"), ""), problem) == 0;
+    ck_assert_uint_eq(count, json_count(found)); /* and none of another kind */
+    json_free(found);
+    return count;
+}
+
+START_TEST(sight_a_server_of_many_shards_has_one_sentence)
+{
+    many_start(1);
+    ck_assert_uint_eq(sentences("server_silent"), 0);
+    many_pause(0, 12);
+    pass(5 * SECOND);
+    ck_assert_uint_eq(sentences("server_silent"), 1);
+    ck_assert(told("server_silent", "big-0", "server big-0 (12 of its 30 shards, the first at "));
+    many_pause(0, MANY);
+    pass(5 * SECOND);
+    ck_assert_uint_eq(sentences("server_silent"), 1);
+    ck_assert(told("server_silent", "big-0", "server big-0 (30 shards, the first at "));
+
+    struct coord_shard *s = &r.coord->fleet.members.shard[7];
+    s->hang_ns = sim_now_ns(r.sim); /* the main thread speaks for one loop, which explains all */
+    s->loop_s = 6;
+    ck_assert_uint_eq(sentences("loop_hangs"), 1);
+    ck_assert(told("loop_hangs", "big-0", "(30 shards): its loop has made no progress for 6 s"));
+    for (uint32_t i = 0; i < MANY; i++) {
+        r.coord->fleet.members.shard[i].hang_ns = sim_now_ns(r.sim);
+        r.coord->fleet.members.shard[i].hang_s = 6;
+    }
+    ck_assert_uint_eq(sentences("disk_hangs"), 1);
+    ck_assert(told("disk_hangs", "big-0", "(30 shards): its disk has not answered for 6 s"));
+}
+END_TEST
+
+START_TEST(sight_a_full_disk_and_a_silence_are_two_sentences)
+{
+    many_start(1);
+    many_pause(0, 3);
+    pass(5 * SECOND);
+    for (uint32_t i = 0; i < MANY; i++)
+        if (r.coord->fleet.members.shard[i].index >= 20)
+            r.coord->fleet.members.shard[i].short_ns = sim_now_ns(r.sim) - 5 * SECOND;
+    ck_assert(told("server_silent", "big-0", "(3 of its 30 shards"));
+    ck_assert(told("disk_short", "big-0", "(10 of its 30 shards) takes no pushes for 5 s"));
+}
+END_TEST
+
+/* Each of the two servers leads a half, and lacks the other one's copies. */
+START_TEST(sight_copies_that_lack_the_same_have_one_sentence)
+{
+    many_start(2);
+    ck_assert_uint_eq(sentences("copies"), 2);
+    ck_assert(told("copies", "0", "shard 0: 1 of its 2 copies are in sync; server big-"));
+    ck_assert(told("copies", "0", "; the same holds for 14 other shards"));
+}
+END_TEST
+
+START_TEST(sight_a_server_that_is_not_taken_has_one_sentence)
+{
+    many_start(1);
+    for (uint32_t i = 0; i < MANY; i++) {
+        many[1][i] = calloc(1, sizeof *many[1][i]);
+        fake_shard_start(many[1][i], r.sim, "late", i, 2);
+    }
+    pass(2 * SECOND);
+    ck_assert_uint_eq(sentences("server_refused"), 1);
+    ck_assert(told("server_refused", "late", "server late (30 shards of it) is there and is not "));
+}
+END_TEST
+
+START_TEST(sight_a_trace_is_noted)
+{
+    many_start(1);
+    struct json *notes = coord_sight_notes(&r.coord->slot[0]);
+    ck_assert_uint_eq(json_count(notes), 0);
+    json_free(notes);
+    r.coord->fleet.traces.every = 100;
+    notes = coord_sight_notes(&r.coord->slot[0]);
+    ck_assert_str_eq(json_as_string(json_array_at(notes, 0), ""),
+                     "one batch in 100 of each lane is traced: `shoal trace` lists them, `shoal "
+                     "trace --every 0` ends it");
+    json_free(notes);
+}
+END_TEST
+
 START_TEST(sight_problems_with_the_same_labels_are_one_series)
 {
     pass(SECOND);
@@ -220,5 +359,11 @@ int main(void)
     tcase_add_test(c, sight_a_loop_that_stands_is_told_as_that);
     tcase_add_test(c, sight_a_sync_that_does_not_end_is_a_disk_that_hangs);
     tcase_add_test(c, sight_problems_with_the_same_labels_are_one_series);
+    c = suite_case(s, "many", 60, NULL, many_end);
+    tcase_add_test(c, sight_a_server_of_many_shards_has_one_sentence);
+    tcase_add_test(c, sight_a_full_disk_and_a_silence_are_two_sentences);
+    tcase_add_test(c, sight_copies_that_lack_the_same_have_one_sentence);
+    tcase_add_test(c, sight_a_server_that_is_not_taken_has_one_sentence);
+    tcase_add_test(c, sight_a_trace_is_noted);
     return suite_main(s);
 }
