@@ -73,6 +73,7 @@ struct daemon {
     struct env_timer status;
     struct board *board; /* borrowed; NULL: no metrics */
     struct asked *page;  /* borrowed: the figures of the status page */
+    uint64_t losses;     /* how often the process has begun anew */
     struct env_timer figures;
     struct server_list list;
     char last[LIMIT_PATH + 16];      /* path of the copy of the last accepted list, in data_dir */
@@ -315,6 +316,7 @@ static void figures_fire(struct env_timer *timer)
         struct meter_sheet *sheet = board_sheet(d->board, 0);
         meter_clear(sheet);
         meter_put(sheet, LEADS, d->coord != NULL, NULL);
+        meter_put(sheet, COORD_STORE_LOSSES, (double)d->losses, NULL);
         if (d->coord != NULL)
             coord_gauges_put(d->coord, sheet);
         struct net_refused refused[NET_REFUSED_MOST];
@@ -407,7 +409,8 @@ static void options_fill(struct daemon *d, const struct server_keys_ask *ask)
 {
     const struct coord_config *config = d->config;
     d->options =
-        (struct coord_options){.shards = config->shards,
+        (struct coord_options){.store = text_unless_empty(config->store, config->data_dir),
+                               .shards = config->shards,
                                .replicas = config->replicas,
                                .min_in_sync = config->min_in_sync,
                                .shard_lease_ms = config->shard_lease_ms,
@@ -483,13 +486,17 @@ static int serve_begin(struct daemon *d, struct err *e)
 struct shown {
     struct board *board; /* NULL: the file asks for none */
     struct asked *page;
+    uint64_t losses; /* of the store, since the process started */
 };
 
 static int serve(const struct coord_config *config, struct live *live, const struct shown *shown,
                  struct err *e)
 {
-    struct daemon daemon = {
-        .config = config, .live = live, .board = shown->board, .page = shown->page};
+    struct daemon daemon = {.config = config,
+                            .live = live,
+                            .board = shown->board,
+                            .page = shown->page,
+                            .losses = shown->losses};
     const struct server_keys_ask ask = ask_of(config);
     char text[ERR_TEXT_MAX];
     int rc = server_keys_open(&ask, &daemon.keys, e);
@@ -556,8 +563,8 @@ static int run(const struct coord_config *config, struct live *live, struct err 
     rc = board_open(&bo, &shown.board, e);
     if (rc == 0)
         rc = serve(config, live, &shown, e);
-    while (rc == SHOAL_E_FENCED)
-        rc = serve(config, live, &shown, e);
+    for (; rc == SHOAL_E_FENCED; rc = serve(config, live, &shown, e))
+        shown.losses++;
     board_close(shown.board);
     asked_close(shown.page);
     return rc;

@@ -191,6 +191,19 @@ static void moves_print(const struct json *m)
     putchar('\n');
 }
 
+/* "  store /var/lib/shoal/coordinator: 12345 bytes, 812 writes, 3.1 ms each" */
+static void store_print(const struct json *store)
+{
+    double writes = json_as_number(json_get(store, "writes"), 0);
+    if (json_as_string(json_get(store, "place"), "")[0] == 0)
+        return;
+    printf("  store %s: %.0f bytes, %.0f writes", json_as_string(json_get(store, "place"), "?"),
+           json_as_number(json_get(store, "bytes"), 0), writes);
+    if (writes > 0)
+        printf(", %.1f ms each", json_as_number(json_get(store, "write_ms"), 0));
+    putchar('\n');
+}
+
 static void notes_print(const struct json *notes)
 {
     for (size_t i = 0; i < json_count(notes); i++)
@@ -220,6 +233,7 @@ static void status_print(const struct json *status)
     objects_print(json_get(s, "objects"));
     checkpoints_print(s);
     moves_print(json_get(s, "cluster.moves"));
+    store_print(json_get(s, "store"));
     for (size_t i = 0; i < json_count(servers); i++) {
         const struct json *v = json_array_at(servers, i);
         printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n",

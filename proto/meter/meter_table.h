@@ -144,6 +144,14 @@
     /* the coordinator: the fleet */ \
     X(LEADS, GAUGE, "shoal_coordinator_leads", "", "", "c", \
       "1: it leads; 0: it stands by") \
+    X(COORD_STORE, GAUGE, "shoal_coordinator_store_bytes", "bytes", "part", "c", \
+      "Its own store, part: values (keys and values), kept (what its files, or ZooKeeper, take)") \
+    X(COORD_STORE_SECONDS, HISTOGRAM, "shoal_coordinator_store_write_seconds", "seconds", "", "c", \
+      "Transactions of its store until they are complete; answers wait for them") \
+    X(COORD_STORE_STANDS, GAUGE, "shoal_coordinator_store_stands_seconds", "seconds", "", "c", \
+      "For how long its store has completed none of those under way; 0: none is") \
+    X(COORD_STORE_LOSSES, COUNTER, "shoal_coordinator_store_losses", "", "", "c", \
+      "Times that it lost its store, to a failure or another coordinator, and began anew") \
     X(SHARDS_WANTED, GAUGE, "shoal_shards_wanted", "", "", "c", \
       "Shards of the cluster") \
     X(SHARD_READY, GAUGE, "shoal_shard_ready", "", "shard,server", "c", \

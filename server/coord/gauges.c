@@ -114,6 +114,16 @@ static void problems_put(struct coord *c, struct meter_sheet *out)
     json_free(found);
 }
 
+static void store_put(const struct coord_fleet *f, struct meter_sheet *out)
+{
+    uint64_t kept, values = coord_store_bytes(f->store, &kept);
+    meter_put(out, COORD_STORE, (double)values, "values", NULL);
+    meter_put(out, COORD_STORE, (double)kept, "kept", NULL);
+    meter_put_times(out, COORD_STORE_SECONDS, &f->writes.times, NULL);
+    meter_put(out, COORD_STORE_STANDS,
+              (double)coord_writes_stand_ns(&f->writes, env_now_ns(f->env)) * NS, NULL);
+}
+
 static void fleet_put(struct coord *c, struct meter_sheet *out)
 {
     const struct coord_fleet *f = &c->fleet;
@@ -125,6 +135,7 @@ static void fleet_put(struct coord *c, struct meter_sheet *out)
     followers_put(f, out);
     for (uint32_t t = 0; m->kind != MOVES_NONE && t < MIN(m->tablets, f->cluster.tablets); t++)
         left += m->goal[t] != f->cluster.shard_of[t];
+    store_put(f, out);
     meter_put(out, SHARDS_WANTED, coord_member_count(&f->members), NULL);
     meter_put(out, REFUSED_SHARDS, strangers(f), NULL);
     meter_put(out, LEASE, (double)coord_fleet_lease_ns(f) * NS, NULL);

@@ -136,13 +136,20 @@ static void release(struct coord_fleet *f)
 void coord_fleet_end(struct coord_fleet *f)
 {
     struct err e = {0};
-    if (f->fatal == 0 && leads(f) && coord_fleet_stored(f, coord_store_commit(f->store, &e), &e))
+    if (f->fatal != 0 || !leads(f))
+        return;
+    uint64_t begun_ns = env_now_ns(f->env);
+    int rc = coord_store_commit(f->store, &e);
+    coord_writes_begun(&f->writes, coord_store_newest(f->store), begun_ns);
+    coord_writes_complete(&f->writes, coord_store_complete(f->store), env_now_ns(f->env));
+    if (coord_fleet_stored(f, rc, &e))
         release(f);
 }
 
 void coord_fleet_told(void *context, int rc, const struct err *e)
 {
     struct coord_fleet *f = context;
+    coord_writes_complete(&f->writes, coord_store_complete(f->store), env_now_ns(f->env));
     if (f->fatal == 0 && coord_fleet_stored(f, rc, e))
         release(f);
 }

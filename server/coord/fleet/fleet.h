@@ -40,6 +40,7 @@
 #include "server/coord/fleet/replace.h"
 #include "server/coord/fleet/since.h"
 #include "server/coord/fleet/traces.h"
+#include "server/coord/fleet/writes.h"
 #include "server/coord/store/store.h"
 
 #include <stdbool.h>
@@ -77,6 +78,7 @@ struct coord_fleet {
     struct coord_calls calls;
     struct coord_errands errands;
     struct coord_since since;
+    struct coord_writes writes;
     /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have
      * learnt, the workers without a job, the rows that are to go */
     struct coord_jobs *jobs;

@@ -19,6 +19,7 @@ struct coord_scalar {
 };
 
 struct coord_options {
+    const char *store;    /* where the store is, for messages; NULL: nowhere. Borrowed */
     uint32_t shards;      /* to wait for: the total over all servers */
     uint32_t lease_ms;    /* for shards, and for workers unless the job asks for less; 0: 10000 */
     uint32_t jobs;        /* at the same time, at most COORD_SLOTS; 0: 1 */

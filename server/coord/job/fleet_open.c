@@ -63,7 +63,12 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     coord_store_watch(store, coord_fleet_told, f);
     if (rc != 0)
         return rc;
-    return coord_store_own(store, e);
+    f->writes.begun = f->writes.complete = coord_store_complete(store);
+    uint64_t begun_ns = env_now_ns(env);
+    rc = coord_store_own(store, e);
+    coord_writes_begun(&f->writes, coord_store_newest(store), begun_ns);
+    coord_writes_complete(&f->writes, coord_store_complete(store), env_now_ns(env));
+    return rc;
 }
 
 void coord_fleet_close(struct coord_fleet *f)

@@ -123,6 +123,7 @@ static void cluster_say(const struct coord_job *j, struct json *list)
 {
     const struct coord_options *o = &j->fleet->options;
     struct json *daemon = json_new_array();
+    char text[ERR_TEXT_MAX];
     if (j->fleet->cluster.taken_over && j->at.phase == PHASE_NONE)
         coord_sight_say(
             list, "taken_over", "",
@@ -132,6 +133,9 @@ static void cluster_say(const struct coord_job *j, struct json *list)
             j->fleet->cluster.way_back);
     if (o->problems != NULL)
         o->problems(o->context, daemon);
+    if (coord_writes_problem(&j->fleet->writes, text_or(o->store, "memory"),
+                             env_now_ns(j->fleet->env), text, sizeof text))
+        coord_sight_say(list, "store_slow", "", "%s", text);
     for (size_t i = 0; i < json_count(daemon); i++)
         coord_sight_say(list, "keys", "", "%s", json_as_string(json_array_at(daemon, i), ""));
     json_free(daemon);
@@ -211,10 +215,6 @@ static bool slower(uint32_t us, uint32_t than_us)
     return us > SLOW_US && us / SLOW_TIMES > than_us;
 }
 
-/* Reports each server that a worker finds slower than all its others, once a server: by the worker
- * that finds it slowest. */
-static void slow_servers_say(const struct coord_job *j, struct json *list)
-{
 /* Returns the beat of a worker that finds a server slower than all its others; NULL: it finds none.
  * A server that hangs is not slow: coord_sight_servers tells of it. */
 static const struct wire_WORKER_BEAT *slow_found(const struct coord_job *j, uint32_t worker)
@@ -247,6 +247,10 @@ static bool slowest(const struct coord_job *j, uint32_t worker, bool *more)
     return own != NULL;
 }
 
+/* Reports each server that a worker finds slower than all its others, once a server: by the worker
+ * that finds it slowest. */
+static void slow_servers_say(const struct coord_job *j, struct json *list)
+{
     bool more;
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct wire_WORKER_BEAT *f = &j->workers.worker[i].figures;
@@ -302,10 +306,6 @@ struct json *coord_sight_found(const struct coord_job *j)
     return list;
 }
 
-struct json *coord_sight_problems(const struct coord_job *j)
-{
-    struct json *found = coord_sight_found(j), *list = json_new_array();
-    for (size_t i = 0; i < json_count(found); i++)
 struct json *coord_sight_notes(const struct coord_job *j)
 {
     struct json *notes = json_new_array();
@@ -322,6 +322,10 @@ struct json *coord_sight_notes(const struct coord_job *j)
     return notes;
 }
 
+struct json *coord_sight_problems(const struct coord_job *j)
+{
+    struct json *found = coord_sight_found(j), *list = json_new_array();
+    for (size_t i = 0; i < json_count(found); i++)
         json_append_string(list, json_as_string(json_get(json_array_at(found, i), "text"), ""));
     json_free(found);
     return list;

@@ -190,6 +190,21 @@ static void date_write(const struct json *figures, FILE *out)
         fprintf(out, "<p class=\"now\">%s UTC</p>", text);
 }
 
+/* "Store DIR: 12 kB, 812 writes of 3.1 ms, " */
+static void store_said(const struct json *store, FILE *out)
+{
+    char bytes[NUMBER_TEXT], writes[NUMBER_TEXT];
+    if (json_as_string(json_get(store, "place"), "")[0] == 0)
+        return;
+    fputs("store ", out);
+    html_string(out, store, "place");
+    fprintf(out, ": %s, %s writes", number_bytes(html_at(store, "bytes"), bytes),
+            number_count(html_at(store, "writes"), writes));
+    if (isfinite(html_at(store, "write_ms")))
+        fprintf(out, " of %.1f ms", html_at(store, "write_ms"));
+    fputs(", ", out);
+}
+
 static void main_write(const struct page_figures *f, const struct json *figures, FILE *out)
 {
     const struct json *s = json_get(figures, "status");
@@ -207,6 +222,7 @@ static void main_write(const struct page_figures *f, const struct json *figures,
         html_string(out, s, "cluster.id");
         fputs(", ", out);
     }
+    store_said(json_get(s, "store"), out);
     fputs("Shoal ", out);
     html_string(out, figures, "version");
     fputs(". The same in a terminal: <code>shoal top</code>, <code>shoal status</code>.</footer>",

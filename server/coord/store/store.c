@@ -18,6 +18,7 @@ struct entry {
 struct entries {
     struct entry *entry; /* owned; sorted by key */
     size_t count, capacity;
+    uint64_t bytes; /* of all keys and values */
 };
 
 struct coord_store {
@@ -76,9 +77,12 @@ static int entry_put(struct entries *s, const char *key, const void *value, size
     SHOAL_ASSERT(s->count + !found <= s->capacity);
     if (bytes > 0)
         memcpy(copy, value, bytes);
+    s->bytes += bytes;
     if (found) {
+        s->bytes -= s->entry[at].bytes;
         free(s->entry[at].value);
     } else {
+        s->bytes += strlen(key);
         memmove(s->entry + at + 1, s->entry + at, (s->count - at) * sizeof *s->entry);
         s->count++;
         memset(s->entry[at].key, 0, COORD_KEY_MAX);
@@ -96,6 +100,7 @@ static void entry_remove(struct entries *s, const char *key)
     size_t at = entry_find(s, key, &found);
     if (!found)
         return;
+    s->bytes -= s->entry[at].bytes + strlen(key);
     free(s->entry[at].value);
     s->count--;
     memmove(s->entry + at, s->entry + at + 1, (s->count - at) * sizeof *s->entry);
@@ -105,6 +110,7 @@ static void entries_clear(struct entries *s)
 {
     while (s->count > 0)
         free(s->entry[--s->count].value);
+    s->bytes = 0;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -255,6 +261,15 @@ uint64_t coord_store_newest(const struct coord_store *s)
 uint64_t coord_store_complete(const struct coord_store *s)
 {
     return s->complete;
+}
+
+uint64_t coord_store_bytes(const struct coord_store *s, uint64_t *kept)
+{
+    SHOAL_ASSERT(s->whole == NULL);
+    *kept = 0;
+    if (s->keep != NULL && s->keep->bytes != NULL)
+        *kept = s->keep->bytes(s->keep);
+    return s->values.bytes;
 }
 
 void coord_store_done(struct coord_store *s, int rc, const struct err *e)

@@ -66,6 +66,8 @@ struct coord_keep {
     void (*close)(struct coord_keep *k);
     /* False: another coordinator may own the keep by now. NULL: always true. */
     bool (*owned)(struct coord_keep *k);
+    /* Returns the bytes that it takes. NULL: not known. */
+    uint64_t (*bytes)(struct coord_keep *k);
 };
 
 /* Tells the end of the oldest transaction under way: 0, or why the keep does not have it. */
@@ -101,6 +103,9 @@ int coord_store_commit(struct coord_store *s, struct err *e);
 uint64_t coord_store_newest(const struct coord_store *s);
 /* Returns how many transactions are complete; they have the numbers from 1 on. */
 uint64_t coord_store_complete(const struct coord_store *s);
+/* Returns the bytes of all keys and values. *kept: those that the keep takes, with what it has not
+ * rewritten yet; 0: there is none, or it is not known. */
+uint64_t coord_store_bytes(const struct coord_store *s, uint64_t *kept);
 /* Called by the keep, on the loop: the oldest transaction under way has ended. */
 void coord_store_done(struct coord_store *s, int rc, const struct err *e);
 /* Makes this process the owner of the keep. */

@@ -165,6 +165,16 @@ static int disk_begin(struct coord_keep *k, const struct coord_transaction *t, s
     return rc;
 }
 
+/* The files of values, and what is in the log alone, by RocksDB's own count. */
+static uint64_t disk_bytes(struct coord_keep *k)
+{
+    struct disk_store *d = container_of(k, struct disk_store, base);
+    uint64_t files = 0, log = 0;
+    (void)rocksdb_property_int(d->db, "rocksdb.total-sst-files-size", &files);
+    (void)rocksdb_property_int(d->db, "rocksdb.cur-size-all-mem-tables", &log);
+    return files + log;
+}
+
 static void disk_close(struct coord_keep *k)
 {
     struct disk_store *d = container_of(k, struct disk_store, base);
@@ -363,12 +373,13 @@ int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out
         free(d);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     }
-    *d = (struct disk_store){.base = {.begin = disk_begin, .close = disk_close},
-                             .memory = s,
-                             .options = options_new(),
-                             .write_options = rocksdb_writeoptions_create(),
-                             .lock_fd = -1,
-                             .synced_fd = -1};
+    *d =
+        (struct disk_store){.base = {.begin = disk_begin, .close = disk_close, .bytes = disk_bytes},
+                            .memory = s,
+                            .options = options_new(),
+                            .write_options = rocksdb_writeoptions_create(),
+                            .lock_fd = -1,
+                            .synced_fd = -1};
     int rc = disk_open(d, dir, wait_ms, e);
     coord_store_keep(s, &d->base); /* only now, since it has these values already */
     if (rc == 0)

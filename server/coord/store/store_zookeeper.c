@@ -71,7 +71,7 @@ struct zookeeper_keep {
     pthread_mutex_t lock;
     pthread_cond_t ended_more;
     struct log waiting;
-    uint64_t begun, ended;
+    uint64_t begun, ended, kept; /* kept: log_bytes */
     bool stop;
     int rc; /* an error: it takes nothing more */
     struct err e;
@@ -316,6 +316,7 @@ static bool waiting_take(struct zookeeper_keep *k, struct log *l, uint64_t *begu
 static void ended_tell(struct zookeeper_keep *k, uint64_t ended, int rc, const struct err *e)
 {
     pthread_mutex_lock(&k->lock);
+    k->kept = k->log_bytes;
     if (rc == 0) {
         k->ended = ended;
     } else {
@@ -428,6 +429,15 @@ static bool keep_owned(struct coord_keep *b)
     bool good = k->rc == 0;
     pthread_mutex_unlock(&k->lock);
     return good && k->o.ops->lives(k->o.zoo);
+}
+
+static uint64_t keep_bytes(struct coord_keep *b)
+{
+    struct zookeeper_keep *k = container_of(b, struct zookeeper_keep, base);
+    pthread_mutex_lock(&k->lock);
+    uint64_t kept = k->kept;
+    pthread_mutex_unlock(&k->lock);
+    return kept;
 }
 
 static void keep_close(struct coord_keep *b)
@@ -570,7 +580,7 @@ static int values_read(struct zookeeper_keep *k, struct err *e)
     if (rc == SHOAL_E_CORRUPT)
         err_set(e, rc, "ZooKeeper: %s/log is damaged or of another program; restore it from a copy",
                 k->o.path);
-    k->log_bytes = l.bytes;
+    k->log_bytes = k->kept = l.bytes;
     free(l.data);
     return rc;
 }
@@ -605,7 +615,10 @@ int coord_zookeeper_open(const struct coord_zookeeper *o, struct coord_store **o
         free(k);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     }
-    *k = (struct zookeeper_keep){.base = {keep_begin, keep_close, keep_owned},
+    *k = (struct zookeeper_keep){.base = {.begin = keep_begin,
+                                          .close = keep_close,
+                                          .owned = keep_owned,
+                                          .bytes = keep_bytes},
                                  .o = *o,
                                  .store = s,
                                  .copy = coord_store_memory(),

@@ -234,7 +234,7 @@ static void failing_close(struct coord_keep *k)
 
 START_TEST(coord_nobody_is_told_what_is_not_stored)
 {
-    static struct coord_keep keep = {failing_begin, failing_close, NULL};
+    static struct coord_keep keep = {.begin = failing_begin, .close = failing_close};
     struct coord_store *store = coord_store_memory();
     static const char *const keys[] = {"cluster", "map", "none"};
     rig_start(2);
@@ -275,7 +275,8 @@ static bool taken_owned(struct coord_keep *k)
 /* No answer leaves, and the coordinator stops. */
 START_TEST(coord_that_may_lead_no_longer_answers_nothing)
 {
-    static struct coord_keep keep = {taken_begin, failing_close, taken_owned};
+    static struct coord_keep keep = {
+        .begin = taken_begin, .close = failing_close, .owned = taken_owned};
     struct coord_store *store = coord_store_memory();
     owned = true;
     rig_start(1);

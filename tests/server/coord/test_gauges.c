@@ -78,6 +78,10 @@ START_TEST(gauges_of_a_fleet_without_a_job)
     ck_assert_double_eq(value(METER_ID_LEASE, NULL), 1);
     ck_assert_double_eq(value(METER_ID_REFUSED_SHARDS, NULL), 0);
     ck_assert_double_eq(value(METER_ID_COORD_REFUSALS, "DENIED"), 0); /* told before it occurs */
+    uint64_t kept, bytes = coord_store_bytes(r.f.coord->fleet.store, &kept);
+    ck_assert_uint_gt(bytes, 0);
+    ck_assert_double_eq(value(METER_ID_COORD_STORE, "values"), (double)bytes);
+    ck_assert_double_eq(value(METER_ID_COORD_STORE_STANDS, NULL), 0);
     for (uint32_t i = 0; i < r.sheet.samples; i++)
         ck_assert_uint_ne(r.sheet.sample[i].id, METER_ID_JOB_PHASE);
 }

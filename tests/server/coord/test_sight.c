@@ -341,6 +341,16 @@ START_TEST(sight_a_trace_is_noted)
 }
 END_TEST
 
+START_TEST(sight_a_slow_store_is_told)
+{
+    pass(SECOND);
+    ck_assert(!told("store_slow", "", ""));
+    r.coord->fleet.writes.slow_ns = 7 * SECOND;
+    r.coord->fleet.writes.slow_end_ns = sim_now_ns(r.sim);
+    ck_assert(told("store_slow", "", "the coordinator's store, memory, took 7 s for a write"));
+}
+END_TEST
+
 START_TEST(sight_problems_with_the_same_labels_are_one_series)
 {
     pass(SECOND);
@@ -358,6 +368,7 @@ int main(void)
     tcase_add_test(c, sight_a_job_without_workers_is_told_from_its_submission_on);
     tcase_add_test(c, sight_a_loop_that_stands_is_told_as_that);
     tcase_add_test(c, sight_a_sync_that_does_not_end_is_a_disk_that_hangs);
+    tcase_add_test(c, sight_a_slow_store_is_told);
     tcase_add_test(c, sight_problems_with_the_same_labels_are_one_series);
     c = suite_case(s, "many", 60, NULL, many_end);
     tcase_add_test(c, sight_a_server_of_many_shards_has_one_sentence);

@@ -189,6 +189,24 @@ START_TEST(coord_store_keeps_over_a_restart)
 }
 END_TEST
 
+START_TEST(coord_store_tells_its_bytes)
+{
+    struct coord_store *s = store_open();
+    uint64_t kept, before = coord_store_bytes(s, &kept);
+    ck_assert_int_eq(coord_put_now(s, "ab", "1234567", 7, NULL), 0);
+    ck_assert_uint_eq(coord_store_bytes(s, &kept), before + 9);
+    ck_assert_uint_gt(kept, 0);
+    ck_assert_int_eq(coord_put_now(s, "ab", "123", 3, NULL), 0);
+    ck_assert_uint_eq(coord_store_bytes(s, &kept), before + 5);
+    coord_store_close(s);
+    s = store_open();
+    ck_assert_uint_eq(coord_store_bytes(s, &kept), before + 5);
+    ck_assert_int_eq(coord_remove_now(s, "ab", NULL), 0);
+    ck_assert_uint_eq(coord_store_bytes(s, &kept), before);
+    coord_store_close(s);
+}
+END_TEST
+
 START_TEST(coord_store_is_rewritten_and_stays_small)
 {
     struct coord_store *s = store_open();
@@ -591,6 +609,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 120);
     tcase_add_test(c, coord_store_keeps_over_a_restart);
+    tcase_add_test(c, coord_store_tells_its_bytes);
     tcase_add_test(c, coord_store_is_rewritten_and_stays_small);
     tcase_add_loop_test(c, coord_store_torn_end_is_cut_off, 0, 10);
     tcase_add_test(c, coord_store_any_flipped_bit_is_found);
