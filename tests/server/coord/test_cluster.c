@@ -1238,6 +1238,12 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
 }
 END_TEST
 
+static bool taken_over(void *context)
+{
+    (void)context;
+    return coord_cluster_known(&r.coord->fleet.cluster);
+}
+
 /* A coordinator that had stored the names and died before it stored the map reported that there are
  * no tables. */
 START_TEST(coord_names_of_shards_are_taken_after_their_map)
@@ -1245,9 +1251,12 @@ START_TEST(coord_names_of_shards_are_taken_after_their_map)
     struct err e = {0};
     fleet_start(2);
     named_run("abc", NULL);
-    r.shard[0].map_slow = r.shard[1].map_slow = true;
     store_change(coord_store_memory());
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, taken_over, NULL));
+    ck_assert(!coord_cluster_ready(&r.coord->fleet.cluster)); /* it asks for the map */
+    r.shard[0].map_slow = r.shard[1].map_slow = true;
     go(1000);
+    ck_assert(!coord_cluster_ready(&r.coord->fleet.cluster));
     coord_kill();
     coord_start();
     ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
