@@ -80,6 +80,10 @@ def servers_join_and_leave(space):
         # its folder is of before; an empty one is a new server's
         fleet.server("s1")
         within(15, "s1 to be refused", lambda: "was drained (shoal drain)" in fleet.said("s1"))
+        note = "note: server s1 is drained (shards: 1), and no job needs it: switch it off"  # an operator wanted it
+        within(15, "status to say so", lambda: note in fleet.told().stdout)
+        doctor = fleet.doctor()
+        assert doctor.returncode == 0 and re.search(r"note: +notes +server s1 is drained", doctor.stdout) and fleet.state()["problems"] == [], doctor
         fleet.stop("s1")
         shutil.rmtree(fleet.folder("s1") / "shard-0")  # as it says
         fleet.added("s1")
