@@ -207,6 +207,12 @@ END_TEST
 enum { MANY = 30 };
 static struct fake_shard *many[2][MANY];
 
+static void many_setup(void)
+{
+    memset(&r, 0, sizeof r);
+    memset(many, 0, sizeof many);
+}
+
 /* `servers` servers, "big-0" and so on, of MANY shards each; all are copies of MANY shards. */
 static void many_start(uint32_t servers)
 {
@@ -214,7 +220,6 @@ static void many_start(uint32_t servers)
     const struct coord_options o = {
         .shards = MANY, .replicas = servers, .lease_ms = LEASE_S * 1000, .resend_ms = 200};
     struct err e = {0};
-    memset(&r, 0, sizeof r);
     r.sim = sim_new(&calm);
     r.store = coord_store_memory();
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
@@ -370,7 +375,7 @@ int main(void)
     tcase_add_test(c, sight_a_sync_that_does_not_end_is_a_disk_that_hangs);
     tcase_add_test(c, sight_a_slow_store_is_told);
     tcase_add_test(c, sight_problems_with_the_same_labels_are_one_series);
-    c = suite_case(s, "many", 60, NULL, many_end);
+    c = suite_case(s, "many", 60, many_setup, many_end);
     tcase_add_test(c, sight_a_server_of_many_shards_has_one_sentence);
     tcase_add_test(c, sight_a_full_disk_and_a_silence_are_two_sentences);
     tcase_add_test(c, sight_copies_that_lack_the_same_have_one_sentence);
