@@ -1,7 +1,9 @@
-/* broken_module.c: libshoal_broken.so: another module as a device that fails, for
- * tests/e2e/test_device.py, loaded by SHOAL_CUDA_MODULE. It wraps SHOAL_BROKEN_MODULE
- * (libshoal_cpu.so).
+/* broken_module.c: libshoal_broken.so: another module as a device that fails or takes its time, for
+ * tests/e2e/test_device.py and delayed.py, loaded by SHOAL_CUDA_MODULE. It wraps
+ * SHOAL_BROKEN_MODULE (libshoal_cpu.so).
  *   SHOAL_BROKEN_OPEN   opening a stream takes this many milliseconds
+ *   SHOAL_BROKEN_STEP   a wait of a stream takes this many microseconds of the device, which
+ *                       serves the streams of a process one after the other, as a GPU does
  * And only in the process of SHOAL_DEVICE 1:
  *   SHOAL_BROKEN_STEPS  every stream fails at the process's wait of this number (20), as a GPU
  *                       does that falls off its bus; 0: none does
@@ -12,7 +14,9 @@
 #include "dense/backend_ops.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +27,7 @@
 static const struct backend_ops *under;
 static struct backend_ops ops;
 static atomic_uint waits, failures;
-static unsigned fail_at, open_ms;
+static unsigned fail_at, open_ms, step_us;
 static bool hangs;
 static const char *gone;
 
@@ -42,9 +46,35 @@ static int stream_new(const struct stream_spec *spec, struct stream **out, struc
     return under->stream_new(spec, out, e);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Returns when the device has done a step that begins now, or when it has done those before. */
+static void step_wait(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t free_ns; /* the device has nothing to do from then on */
+    pthread_mutex_lock(&lock);
+    uint64_t now = now_ns();
+    if (free_ns < now)
+        free_ns = now;
+    free_ns += step_us * 1000ull;
+    uint64_t end = free_ns;
+    pthread_mutex_unlock(&lock);
+    struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
 static int stream_finish(struct stream *s, struct err *e)
 {
     int rc = under->stream_finish(s, e);
+    if (step_us > 0)
+        step_wait();
     if (rc != 0 || fail_at == 0 || atomic_fetch_add(&waits, 1) < fail_at)
         return rc;
     if (gone != NULL)
@@ -65,6 +95,7 @@ static bool settings_take(void)
 {
     const char *device = getenv("SHOAL_DEVICE"), *fail = getenv("SHOAL_BROKEN_FAIL");
     open_ms = number_of("SHOAL_BROKEN_OPEN", 0);
+    step_us = number_of("SHOAL_BROKEN_STEP", 0);
     if (device == NULL || strcmp(device, "1") != 0)
         return true;
     fail_at = number_of("SHOAL_BROKEN_STEPS", 20);
