@@ -111,6 +111,7 @@ struct push_args {
     /* bsp: keep undo for this clock of table_undo_clock; a clock other than the tablet's drops its
      * old undo. 0: keep none */
     uint64_t undo_clock;
+    uint32_t width;                      /* of the gradients, enum packed_width */
     uint32_t event_time;                 /* the batch's, for ageing; 0: not known */
     uint32_t age;                        /* of the gradients, in steps of the table */
     uint32_t lane;                       /* with `batch` it seeds random choices */
@@ -119,23 +120,18 @@ struct push_args {
      * do */
     const uint8_t *take;
 };
-/* Gradients of a push at a width of packed.h as floats (count, schema_push_floats): `gradients`
- * itself at width 0, else in the table's own memory, until the next call. NOMEM. */
-int table_gradients(struct table *t, uint32_t width, const void *gradients, size_t count,
-                    const float **out);
-/* Applies gradients (count, schema_push_floats) to the rows of keys (count), in order. Before that
+/* Applies gradients (count, packed_bytes) to the rows of keys (count), in order. Before that
  * the tablets that take the push age if it moves their clocks far enough; after it tablets that are
  * too full drop rows. Deterministic: the result depends only on rows, schema and arguments, bit for
- * bit, at every vector width. The caller has checked the arguments (table_gradients_ok). 0, or
+ * bit, at every vector width. The caller has checked the arguments (gradient.h). 0, or
  * SHOAL_E_NOMEM with the table partly changed (the shard then exits, and recovery repeats the
  * push). */
-int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
+int table_push(struct table *t, const uint64_t *keys, const void *gradients, size_t count,
                const struct push_args *args);
-/* True when all `count` floats are finite and within LIMIT_GRADIENT. */
-bool table_gradients_ok(const float *gradients, size_t count);
-/* True when the statistics in the pushed values of `count` keys are valid: 0 <= clicks <= shows <=
- * LIMIT_GRADIENT. Always true for a table without statistics. */
-bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count);
+/* True when the statistics of `count` keys behind their gradients of this width (packed.h) are
+ * valid: 0 <= clicks <= shows <= LIMIT_GRADIENT. Always true for a table without statistics. */
+bool table_stats_ok(const struct table_schema *schema, uint32_t width, const void *gradients,
+                    size_t count);
 
 /* Actions on keys. By name, ERASE removes the row and blocks the key; BLOCK: no row is made for the
  * key; ALLOW: the key gets a row whatever the admission rule says; RESET: neither any more. FRESH

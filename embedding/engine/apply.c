@@ -119,6 +119,7 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
                              .batch = r->to,
                              .step = plan->step,
                              .steps = plan->steps,
+                             .width = r->width,
                              .event_time = r->event_time,
                              .age = r->age,
                              .lane = r->lane,
@@ -130,10 +131,7 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
     SHOAL_ASSERT(plan->uneven == (plan->steps != NULL));
     if (dirty)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
-    const float *gradients;
-    int rc = table_gradients(t->table, r->width, r->gradients, r->key_count, &gradients);
-    if (rc == 0)
-        rc = table_push(t->table, r->keys, gradients, r->key_count, &args);
+    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
     apply_plan_free(plan);
     return rc;
 }

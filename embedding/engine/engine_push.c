@@ -72,10 +72,9 @@ static const char *segment_bound(const struct engine *g)
     return "disk, of which it is a sixteenth of the shard's part";
 }
 
-/* The push fits a segment, every gradient is valid, clicks do not exceed shows. *gradients: the
- * opened ones. */
+/* The push fits a segment, every gradient is valid, clicks do not exceed shows. */
 static int check_body(const struct engine *g, const struct push_record *r,
-                      const struct engine_table *t, const float **gradients, struct err *e)
+                      const struct engine_table *t, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t->table);
     if (g->journal != NULL && body_bytes(s, r) > journal_payload_max(g->journal))
@@ -84,11 +83,8 @@ static int check_body(const struct engine *g, const struct push_record *r,
                        " bytes does not fit a journal segment of %u: raise %s, and restart the "
                        "server",
                        body_bytes(s, r), g->segment_bytes, segment_bound(g));
-    int rc = table_gradients(t->table, r->width, r->gradients, r->key_count, gradients);
-    if (rc != 0)
-        return err_set(e, rc, "no memory for the gradients of %u keys", r->key_count);
-    rc = guard_check(g->guard, s, r, *gradients, e);
-    if (rc == 0 && !table_stats_ok(s, *gradients, r->key_count))
+    int rc = guard_check(g->guard, s, r, e);
+    if (rc == 0 && !table_stats_ok(s, r->width, r->gradients, r->key_count))
         rc = err_set(e, SHOAL_E_MALFORMED,
                      "lane %u batch %" PRIu64
                      " for table %s: a key's clicks are not within 0 and its shows",
@@ -98,10 +94,10 @@ static int check_body(const struct engine *g, const struct push_record *r,
 
 /* Checks what would change rows: every key is in a covered tablet, every gradient is valid. */
 static int check_content(const struct engine *g, const struct push_record *r,
-                         const struct engine_table *t, const float **gradients, struct err *e)
+                         const struct engine_table *t, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t->table);
-    int rc = check_body(g, r, t, gradients, e);
+    int rc = check_body(g, r, t, e);
     if (rc != 0)
         return rc;
     if (r->tablet_count < t->scope.tablets) {
@@ -168,12 +164,11 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
 int engine_check_body(struct engine *g, const struct push_record *r, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, r->table);
-    const float *gradients;
 
     if (t == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
 
-    return check_body(g, r, t, &gradients, e);
+    return check_body(g, r, t, e);
 }
 
 static const char *table_name(void *context, uint32_t table)
@@ -248,15 +243,14 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
                        r->lane, plan->mark, r->table, r->from);
     if (plan->applied == 0)
         return 0;
-    const float *gradients = NULL;
-    rc = check_content(g, r, t, &gradients, e);
+    rc = check_content(g, r, t, e);
     if (rc == 0)
         rc = check_room(g, r, t, e);
     if (rc == 0)
         rc = take_push(g, r, run, t, plan, e);
     if (rc != 0)
         return rc;
-    guard_count_clipped(g->guard, table_schema_of(t->table), r, gradients);
+    guard_count_clipped(g->guard, table_schema_of(t->table), r);
     return 0;
 }
 

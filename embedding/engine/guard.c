@@ -9,6 +9,7 @@
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/job/gradient.h"
+#include "proto/job/packed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 /* refused pushes that are remembered, so that a repeated one is not counted twice */
 #define RECENT 64u
 #define QUEUE (GUARD_QUEUE_BYTES / sizeof(struct refusal))
+#define ROW_FLOATS (LIMIT_WIDTH + 2u) /* a gradient with shows and clicks */
 
 /* A refused push, for the quarantine. */
 struct refusal {
@@ -131,31 +133,60 @@ static bool seen_before(struct guard *g, const struct push_record *r)
     return false;
 }
 
-static void count_refused(struct guard *g, const struct table_schema *s,
-                          const struct push_record *r, const float *gradients)
+/* The gradient of key k as floats: in place, or opened into `room`. */
+static const float *row_open(const struct table_schema *s, const struct push_record *r, uint32_t k,
+                             float room[ROW_FLOATS])
 {
-    uint32_t floats = schema_push_floats(s);
+    const char *at = (const char *)r->gradients + (size_t)k * packed_bytes(s, r->width);
+    if (r->width == PACKED_NOT)
+        return (const float *)(const void *)at;
+    packed_open(s, r->width, at, room, 1);
+    return room;
+}
+
+/* gradient_fault_find for all rows of a push. */
+static bool fault_find(const struct table_schema *s, const struct push_record *r,
+                       struct gradient_fault *out)
+{
+    float room[ROW_FLOATS];
+    *out = (struct gradient_fault){.why = GRADIENT_GOOD};
+    for (uint32_t k = 0; k < r->key_count; k++) {
+        struct gradient_fault f;
+        if (!gradient_fault_find(s, row_open(s, r, k, room), 1, &f))
+            continue;
+        f.key = k;
+        f.rows = out->rows + 1;
+        if (out->rows == 0)
+            *out = f;
+        out->rows = f.rows;
+    }
+    return out->rows > 0;
+}
+
+static void count_refused(struct guard *g, const struct table_schema *s,
+                          const struct push_record *r)
+{
+    float room[ROW_FLOATS];
     struct gradient_fault f;
     const uint64_t before = g->rows.refused;
     SHOAL_ASSERT(r->run == g->run); /* the counts are this run's */
     g->pushes++;
     worker_of(g, r->worker)->refused++;
     for (uint32_t k = 0; k < r->key_count; k++)
-        if (gradient_fault_find(s, gradients + (size_t)k * floats, 1, &f)) {
+        if (gradient_fault_find(s, row_open(s, r, k, room), 1, &f)) {
             field_of(g, s->table, key_field(r->keys[k]))->refused++;
             g->rows.refused++;
         }
     SHOAL_ASSERT(g->rows.refused > before); /* a row was the reason */
 }
 
-void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r,
-                         const float *gradients)
+void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r)
 {
-    uint32_t floats = schema_push_floats(s);
+    float room[ROW_FLOATS];
     if (s->rules.norm_max <= 0 || s->rules.norm_refuse != 0)
         return;
     for (uint32_t k = 0; k < r->key_count; k++) {
-        if (gradient_norm(gradients + (size_t)k * floats, s->width) <= (double)s->rules.norm_max ||
+        if (gradient_norm(row_open(s, r, k, room), s->width) <= (double)s->rules.norm_max ||
             !run_turn(g, r->run))
             continue;
         field_of(g, s->table, key_field(r->keys[k]))->clipped++;
@@ -338,18 +369,18 @@ static void refusal_keep(struct guard *g, const struct table_schema *s, const st
 }
 
 int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
-                const float *gradients, struct err *e)
+                struct err *e)
 {
     bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
     struct gradient_fault f;
     char value[32], norm_text[64] = "";
-    if (!norm && table_gradients_ok(gradients, (size_t)r->key_count * schema_push_floats(s)))
+    if (!norm && packed_fits(s, r->width, r->gradients, r->key_count))
         return 0;
-    if (!gradient_fault_find(s, gradients, r->key_count, &f))
+    if (!fault_find(s, r, &f))
         return 0;
     SHOAL_ASSERT(f.key < r->key_count && f.rows > 0 && f.rows <= r->key_count);
     if (run_turn(g, r->run) && !seen_before(g, r)) {
-        count_refused(g, s, r, gradients);
+        count_refused(g, s, r);
         refusal_keep(g, s, r, &f);
     }
     value_text(f.value, value);

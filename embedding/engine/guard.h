@@ -33,14 +33,14 @@ struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns
                         struct env *env, struct offload_list *works);
 void guard_free(struct guard *g); /* after offload_drain: writes the rest; NULL is allowed */
 
-/* 0, or SHOAL_E_NOT_FINITE with a message that names table, key, field, worker and file. r has its
- * gradients; `gradients`: these as floats. */
+/* 0, or SHOAL_E_NOT_FINITE with a message that names table, key, field, worker and file. Packed
+ * gradients are opened only where one may be bad. */
 int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
-                const float *gradients, struct err *e);
+                struct err *e);
 /* Counts rows of an accepted push whose gradients are longer than rules.norm_max and are scaled
  * down to it. */
-void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r,
-                         const float *gradients);
+void guard_count_clipped(struct guard *g, const struct table_schema *s,
+                         const struct push_record *r);
 
 /* {"run", "pushes", "rows", "clipped", "lost": lines that the quarantine has not kept, "file",
  *  "by_field": [{"table", "field", "refused", "clipped"}], "by_worker": [{"worker", "refused",

@@ -7,6 +7,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/limits.h"
+#include "proto/base/minmax.h"
+#include "proto/job/gradient.h"
 #include "proto/job/packed.h"
 
 #include <stdlib.h>
@@ -98,87 +100,68 @@ void table_undo_drop(struct table *t, uint64_t run)
 #define WALK_NAME(x) x##_avx512
 #include "embedding/rows/push_walk.h"
 
-int table_gradients(struct table *t, uint32_t width, const void *gradients, size_t count,
-                    const float **out)
-{
-    const size_t floats = count * t->push_floats;
-    *out = gradients;
-    if (width == PACKED_NOT || count == 0)
-        return 0;
-    if (floats > t->opened_floats) {
-        float *more = aligned_alloc(64, (floats * sizeof *more + 63) / 64 * 64);
-        if (more == NULL)
-            return SHOAL_E_NOMEM;
-        free(t->opened);
-        t->opened = more;
-        t->opened_floats = floats;
-    }
-    packed_open(&t->schema, width, gradients, t->opened, count);
-    *out = t->opened;
-    return 0;
-}
+/* A piece of a push that is opened at a time: floats that stay in the processor's cache until they
+ * are applied. A walk begins anew with each piece, so pieces are not smaller. */
+#define OPENED_FLOATS 8192u
+_Static_assert(OPENED_FLOATS >= LIMIT_WIDTH + 2, "a row and its statistics fit");
 
-int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
-               const struct push_args *args)
+static int push_rows(struct table *t, const uint64_t *keys, const void *gradients, size_t count,
+                     const struct push_args *args)
 {
     static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
                                         const struct push_args *) = {push_base, push_avx2,
                                                                      push_avx512};
-    SHOAL_ASSERT(t->isa < ISA_COUNT &&
-                 (uint64_t)args->tablet_first + args->tablet_count <= t->tablet_count);
-    SHOAL_VERIFY_ASSERT(table_gradients_ok(gradients, count * t->push_floats) &&
-                        table_stats_ok(&t->schema, gradients, count));
+    float opened[OPENED_FLOATS] __attribute__((aligned(64)));
+    const uint32_t bytes = packed_bytes(&t->schema, args->width);
+    const size_t piece = OPENED_FLOATS / t->push_floats;
+    SHOAL_ASSERT(t->isa < ISA_COUNT);
+    if (args->width == PACKED_NOT) {
+        SHOAL_VERIFY_ASSERT(gradient_floats_ok(gradients, count * t->push_floats));
+        return push[t->isa](t, keys, gradients, count, args);
+    }
+    for (size_t at = 0; at < count; at += piece) {
+        const size_t n = MIN(count - at, piece);
+        packed_open(&t->schema, args->width, (const char *)gradients + at * bytes, opened, n);
+        SHOAL_VERIFY_ASSERT(gradient_floats_ok(opened, n * t->push_floats));
+        int rc = push[t->isa](t, keys + at, opened, n, args);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int table_push(struct table *t, const uint64_t *keys, const void *gradients, size_t count,
+               const struct push_args *args)
+{
+    SHOAL_ASSERT((uint64_t)args->tablet_first + args->tablet_count <= t->tablet_count);
+    SHOAL_VERIFY_ASSERT(table_stats_ok(&t->schema, args->width, gradients, count));
     if (t->pulled_back != NULL)
         l2_count(t, args);
     if (t->undo_went != 0 && args->undo_clock != 0 && args->undo_clock != t->undo_went)
         undo_let_go(t, args);
     if (!t->ruled && !t->ages)
-        return push[t->isa](t, keys, gradients, count, args);
+        return push_rows(t, keys, gradients, count, args);
     int rc = age_before(t, args);
     if (rc == 0)
-        rc = push[t->isa](t, keys, gradients, count, args);
+        rc = push_rows(t, keys, gradients, count, args);
     if (rc != 0)
         return rc;
 
     return age_after(t, args);
 }
 
-bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count)
+bool table_stats_ok(const struct table_schema *schema, uint32_t width, const void *gradients,
+                    size_t count)
 {
-    const uint32_t floats = schema_push_floats(schema);
+    const uint32_t bytes = packed_bytes(schema, width);
+    const char *at = gradients;
     bool ok = true;
     for (size_t i = 0; schema->rules.stats != 0 && i < count; i++) {
-        float show = gradients[i * floats + schema->width],
-              click = gradients[i * floats + schema->width + 1];
-        ok &= click >= 0 && show >= click && show <= LIMIT_GRADIENT; /* false for a NaN */
+        float stats[2]; /* shows, clicks */
+        at += bytes;
+        memcpy(stats, at - sizeof stats, sizeof stats);
+        /* false for a NaN */
+        ok &= stats[1] >= 0 && stats[0] >= stats[1] && stats[0] <= LIMIT_GRADIENT;
     }
     return ok;
-}
-
-/* Compares as integers: without its sign a float grows with its bits, and infinities and NaNs lie
- * above every finite one. limit - bits is therefore negative only for bad values: three operations
- * on whole vectors and no branch. */
-bool table_gradients_ok(const float *gradients, size_t count)
-{
-    typedef int32_t lanes __attribute__((vector_size(16)));
-    const float limit_float = LIMIT_GRADIENT;
-    int32_t limit, bits;
-    memcpy(&limit, &limit_float, sizeof limit);
-    lanes sum[4] = {{0}, {0}, {0}, {0}};
-    size_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        lanes in[4];
-        memcpy(in, gradients + i, sizeof in);
-        sum[0] |= limit - (in[0] & 0x7fffffff);
-        sum[1] |= limit - (in[1] & 0x7fffffff);
-        sum[2] |= limit - (in[2] & 0x7fffffff);
-        sum[3] |= limit - (in[3] & 0x7fffffff);
-    }
-    lanes all = (sum[0] | sum[1]) | (sum[2] | sum[3]);
-    int32_t any = all[0] | all[1] | all[2] | all[3];
-    for (; i < count; i++) {
-        memcpy(&bits, gradients + i, sizeof bits);
-        any |= limit - (bits & 0x7fffffff);
-    }
-    return any >= 0;
 }

@@ -121,7 +121,6 @@ void table_free(struct table *t)
     free(t->changed);
     free(t->fresh);
     free(t->wide);
-    free(t->opened);
     free(t);
 }
 
@@ -226,7 +225,6 @@ struct tablet_life *table_life(struct table *t, uint32_t tablet)
 void table_counts_get(const struct table *t, struct table_counts *out)
 {
     *out = t->counts;
-    out->beside_bytes = t->opened_floats * sizeof *t->opened;
     for (uint32_t i = 0; i < t->tablet_count; i++) {
         const struct tablet_life *l = t->tablets[i].life;
         out->beside_bytes += cold_beside_bytes(t->tablets[i].cold) + undo_bytes(t->tablets[i].undo);

@@ -50,8 +50,6 @@ struct table {
     struct half half;       /* this and the next are for 16-bit values */
     float *wide;            /* owned; (width + state): the open row; NULL for fp32 */
     uint32_t state_floats;
-    float *opened; /* owned; (opened_floats): a push's gradients, from packed ones */
-    size_t opened_floats;
     float weight_max; /* rules.weight_max, or the nearest lower storable value */
     struct table_counts counts;
 };

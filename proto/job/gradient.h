@@ -23,6 +23,8 @@ struct gradient_fault {
     uint32_t rows; /* number of bad rows */
 };
 
+/* True when all `count` floats are finite and within LIMIT_GRADIENT. */
+bool gradient_floats_ok(const float *values, size_t count);
 /* Finds the first bad row of values (key_count, schema_push_floats) and the number of bad rows.
  * Returns true when there is any. */
 bool gradient_fault_find(const struct table_schema *s, const float *values, uint32_t key_count,

@@ -13,7 +13,10 @@
  * and repeats is one text.
  *
  * A gradient that a shard must refuse (gradient.h) stays one: a value that is not finite, or beyond
- * LIMIT_GRADIENT, becomes a NaN, at width 8 with its whole row. Pure; thread: any. */
+ * LIMIT_GRADIENT, becomes a NaN, at width 8 with its whole row. A shard looks at the packed values
+ * (packed_fits) and opens a piece of a push when it applies it, so that no push is copied whole.
+ *
+ * Pure, and every vector level gives the same bits. Thread: any. */
 #ifndef PROTO_JOB_PACKED_H
 #define PROTO_JOB_PACKED_H
 
@@ -36,6 +39,10 @@ enum packed_width packed_width(const struct table_schema *s, enum packed_width w
  * width: packed_width's. */
 void packed_close(const struct table_schema *s, uint32_t width, uint32_t lane, uint64_t batch,
                   const uint64_t *keys, float *gradients, size_t count);
+/* True when every value is finite and within LIMIT_GRADIENT once it is opened. False at width 8: a
+ * row may still be good, if its scale times 128 is beyond the limit; gradient_fault_find tells, on
+ * the opened row. */
+bool packed_fits(const struct table_schema *s, uint32_t width, const void *packed, size_t count);
 /* gradients: (count, schema_push_floats) from (count, packed_bytes). */
 void packed_open(const struct table_schema *s, uint32_t width, const void *packed, float *gradients,
                  size_t count);

@@ -52,13 +52,32 @@ const char *optimizer_decaying(char *text, size_t capacity)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* True when all values are finite and within LIMIT_GRADIENT. */
-static bool values_ok(const float *values, size_t count)
+/* Compares as integers: without its sign a float grows with its bits, and infinities and NaNs lie
+ * above every finite one. limit - bits is therefore negative only for bad values: three operations
+ * on whole vectors and no branch. */
+bool gradient_floats_ok(const float *values, size_t count)
 {
-    int bad = 0;
-    for (size_t i = 0; i < count; i++)
-        bad |= !(fabsf(values[i]) <= LIMIT_GRADIENT); /* NaN compares false */
-    return bad == 0;
+    typedef int32_t lanes __attribute__((vector_size(16)));
+    const float limit_float = LIMIT_GRADIENT;
+    int32_t limit, bits;
+    memcpy(&limit, &limit_float, sizeof limit);
+    lanes sum[4] = {{0}, {0}, {0}, {0}};
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        lanes in[4];
+        memcpy(in, values + i, sizeof in);
+        sum[0] |= limit - (in[0] & 0x7fffffff);
+        sum[1] |= limit - (in[1] & 0x7fffffff);
+        sum[2] |= limit - (in[2] & 0x7fffffff);
+        sum[3] |= limit - (in[3] & 0x7fffffff);
+    }
+    lanes all = (sum[0] | sum[1]) | (sum[2] | sum[3]);
+    int32_t any = all[0] | all[1] | all[2] | all[3];
+    for (; i < count; i++) {
+        memcpy(&bits, values + i, sizeof bits);
+        any |= limit - (bits & 0x7fffffff);
+    }
+    return any >= 0;
 }
 
 double gradient_norm(const float *gradient, uint32_t width)
@@ -107,7 +126,7 @@ bool gradient_fault_find(const struct table_schema *s, const float *values, uint
     uint32_t floats = schema_push_floats(s);
     bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
     *out = (struct gradient_fault){.why = GRADIENT_GOOD};
-    if (!norm && values_ok(values, (size_t)key_count * floats))
+    if (!norm && gradient_floats_ok(values, (size_t)key_count * floats))
         return false;
     for (uint32_t k = 0; k < key_count; k++) {
         struct gradient_fault f = {.key = k};

@@ -1,5 +1,6 @@
 /* test_packed.c: gradients in 16 and 8 bits: what comes back is near, fair, and still refused where
  * the gradient was. */
+#include "proto/base/isa.h"
 #include "proto/base/key.h"
 #include "proto/base/limits.h"
 #include "proto/base/rng.h"
@@ -172,6 +173,94 @@ START_TEST(a_bad_gradient_stays_bad_and_the_largest_good_one_good)
 }
 END_TEST
 
+/* The worker that computes a batch again may have another processor. */
+START_TEST(every_level_packs_and_opens_the_same_bits)
+{
+    static float one[KEYS * FLOATS_MAX], back[KEYS * FLOATS_MAX];
+    const uint32_t width = widths[_i % 2];
+    const struct table_schema s = schema_of(row_widths[_i / 2 % ROW_WIDTHS], _i >= 2 * ROW_WIDTHS);
+    const size_t bytes = KEYS * packed_bytes(&s, width),
+                 floats = KEYS * schema_push_floats(&s) * sizeof(float);
+    for (int level = ISA_BASE; level < ISA_COUNT; level++) {
+        isa_limit((enum isa)level);
+        fill(&s, 8);
+        plain[1] = plain[schema_push_floats(&s) + 2] = NAN;
+        plain[2 * schema_push_floats(&s)] = INFINITY;
+        there_and_back(&s, width, 5);
+        if (level == ISA_BASE) {
+            memcpy(one, packed, bytes);
+            memcpy(back, opened, floats);
+        }
+        ck_assert_mem_eq(packed, one, bytes);
+        ck_assert_mem_eq(opened, back, floats);
+    }
+    isa_limit(ISA_AVX512);
+}
+END_TEST
+
+/* Writes a value into the packed row of key k: to element i, or beyond the width to shows or
+ * clicks. At width 8 the value is the row's scale. */
+static void poke(const struct table_schema *s, uint32_t width, uint32_t k, uint32_t i, float x)
+{
+    char *row = (char *)packed + k * packed_bytes(s, width);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t h = (uint16_t)(bits >> 16);
+    if (i >= s->width)
+        memcpy(row + packed_bytes(s, width) - 4 * (s->width + 2 - i), &x, sizeof x);
+    else if (width == PACKED_BF16)
+        memcpy(row + 2 * i, &h, sizeof h);
+    else
+        memcpy(row + (width == PACKED_NOT ? 4 * i : 0), &x, sizeof x);
+}
+
+/* Every place of a row at every place of a vector; the limit itself is good, as the nearest bf16
+ * within it is, and at width 8 a scale of which 128 are within it. */
+START_TEST(fits_finds_every_bad_value)
+{
+    static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN, 1.01e15f, -3e38f},
+                       good[] = {1e15f, -1e15f, 0.0f, -0.0f, 1e-45f};
+    const uint32_t width = _i % 3 * 8;
+    const struct table_schema s = schema_of(row_widths[_i / 3 % ROW_WIDTHS], _i >= 3 * ROW_WIDTHS);
+    const float most = width == PACKED_INT8 ? 1.0f / 128 : 1;
+    for (uint32_t k = 0; k < 18; k++)
+        for (uint32_t i = 0; i < schema_push_floats(&s); i++) {
+            fill(&s, 6);
+            there_and_back(&s, width, 1);
+            for (size_t b = 0; b < sizeof good / sizeof good[0]; b++) {
+                poke(&s, width, k, i, good[b] * (i < s.width ? most : 1));
+                ck_assert(packed_fits(&s, width, packed, KEYS));
+            }
+            for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
+                poke(&s, width, k, i, bad[b]);
+                ck_assert(!packed_fits(&s, width, packed, KEYS));
+                ck_assert(packed_fits(&s, width, packed, k));
+            }
+        }
+    ck_assert(packed_fits(&s, width, packed, 0));
+}
+END_TEST
+
+/* What packed_fits takes has no fault once it is opened, whatever the bytes are. */
+START_TEST(what_fits_has_no_fault)
+{
+    const uint32_t width = _i % 3 * 8;
+    const struct table_schema s = schema_of(row_widths[_i / 3 % ROW_WIDTHS], false);
+    struct rng r = rng_of(4, 4, 0);
+    struct gradient_fault f;
+    for (uint32_t round = 0; round < 20000; round++) {
+        for (uint32_t i = 0; i < packed_bytes(&s, width) / 4; i++) {
+            const uint32_t bits = (uint32_t)rng_next(&r) & (round % 2 == 0 ? ~0u : 0xd86fffffu);
+            memcpy(packed + i, &bits, sizeof bits);
+        }
+        packed_open(&s, width, packed, opened, 1);
+        const bool fits = packed_fits(&s, width, packed, 1);
+        ck_assert(!fits || !gradient_fault_find(&s, opened, 1, &f));
+        ck_assert(fits || width == PACKED_INT8 || gradient_fault_find(&s, opened, 1, &f));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("packed");
@@ -181,6 +270,9 @@ int main(void)
     tcase_add_loop_test(c, rounding_is_fair, 0, 2);
     tcase_add_loop_test(c, bits_are_those_of_lane_batch_and_key, 0, 2);
     tcase_add_loop_test(c, a_bad_gradient_stays_bad_and_the_largest_good_one_good, 0, 2);
+    tcase_add_loop_test(c, every_level_packs_and_opens_the_same_bits, 0, 4 * ROW_WIDTHS);
+    tcase_add_loop_test(c, fits_finds_every_bad_value, 0, 6 * ROW_WIDTHS);
+    tcase_add_loop_test(c, what_fits_has_no_fault, 0, 3 * ROW_WIDTHS);
     suite_add_tcase(suite, c);
     return suite_main(suite);
 }

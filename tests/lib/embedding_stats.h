@@ -3,6 +3,7 @@
 #define TESTS_LIB_EMBEDDING_STATS_H
 
 #include "embedding/rows/rules/stats.h"
+#include "proto/job/packed.h"
 #include "tests/lib/embedding_rows.h"
 
 #define DAY 86400u
@@ -47,7 +48,7 @@ static inline void stats_push(struct rows *r, uint64_t key, float g, float show,
         values[s->width] = show;
         values[s->width + 1] = click;
     }
-    ck_assert(table_stats_ok(s, values, 1));
+    ck_assert(table_stats_ok(s, PACKED_NOT, values, 1));
     ck_assert_int_eq(table_push(r->table, &key, values, 1, &args), 0);
 }
 

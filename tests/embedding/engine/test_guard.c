@@ -3,6 +3,7 @@
 #include "proto/base/isa.h"
 #include "proto/base/key.h"
 #include "proto/job/gradient.h"
+#include "proto/job/packed.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -100,11 +101,20 @@ static bool rows_finite(uint32_t table)
     return true;
 }
 
-/* Every width, every place, every kind of bad value: the push is refused and has no effect. */
+/* Packs the gradients of a push where they lie. */
+static void pack(struct push_record *r, const struct table_schema *schema, enum packed_width width)
+{
+    r->width = packed_width(schema, width);
+    packed_close(schema, r->width, r->lane, r->to, r->keys, gradients, KEYS);
+}
+
+/* Every width, every place, every kind of bad value, in every form in which gradients travel: the
+ * push is refused and has no effect. */
 START_TEST(guard_bad_value_in_any_place_changes_nothing)
 {
     static const float bad[] = {NAN,    -NAN,  INFINITY, -INFINITY, 1e30f,
                                 -1e30f, 1e38f, -FLT_MAX, 1.0001e15f};
+    static const enum packed_width forms[] = {PACKED_NOT, PACKED_INT8, PACKED_BF16};
     struct err e = {0};
     begin();
     for (uint32_t table = 0; table < WIDTHS; table++) {
@@ -121,6 +131,7 @@ START_TEST(guard_bad_value_in_any_place_changes_nothing)
             for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
                 gradients_fill(0.5f);
                 gradients[place] = bad[b];
+                pack(&r, &schema, forms[_i]);
                 ck_assert_msg(push(&r, &e) == SHOAL_E_NOT_FINITE, "width %u place %u value %g",
                               schema.width, place, (double)bad[b]);
             }
@@ -130,6 +141,7 @@ START_TEST(guard_bad_value_in_any_place_changes_nothing)
         ck_assert_uint_eq(engine_mark(s.g, 1, 0, table), 1);
         ck_assert_uint_eq(rig_digest(&s), digest);
         gradients_fill(1e15f / 5); /* the largest allowed value; then the lane continues */
+        pack(&r, &schema, forms[_i]);
         ck_assert_int_eq(push(&r, &e), 0);
         ck_assert(rows_finite(table));
         embedding_env_run(&s.env);
@@ -323,17 +335,17 @@ START_TEST(guard_norms_are_refused_or_counted)
     gradients[4] = 1;
     schema.rules.norm_max = 5;
     schema.rules.norm_refuse = 1;
-    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), 0); /* as long as allowed */
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0); /* as long as allowed */
     schema.rules.norm_max = 4.9999f;
-    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
     ck_assert_ptr_nonnull(strstr(e.text, "place 3 is -4 in a row of norm 5"));
-    guard_count_clipped(g, &schema, &r, gradients);
+    guard_count_clipped(g, &schema, &r);
     schema.rules.norm_refuse = 0; /* clipped: accepted, and counted when it is applied */
-    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), 0);
-    guard_count_clipped(g, &schema, &r, gradients);
-    guard_count_clipped(g, &schema, &r, gradients);
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0);
+    guard_count_clipped(g, &schema, &r);
+    guard_count_clipped(g, &schema, &r);
     schema.rules.norm_max = 5; /* not longer: no row is clipped */
-    guard_count_clipped(g, &schema, &r, gradients);
+    guard_count_clipped(g, &schema, &r);
     struct json *j = counts(g);
     ck_assert_int_eq(json_as_int(json_get(j, "pushes"), -1), 1);
     ck_assert_int_eq(json_as_int(json_get(j, "rows"), -1), 1);
@@ -348,6 +360,37 @@ START_TEST(guard_norms_are_refused_or_counted)
     json_free(j);
     guard_free(g);
     end();
+}
+END_TEST
+
+/* A row of norm 5 in bf16, which has 3 and 4: refused by a limit below that, and counted. */
+START_TEST(guard_norms_of_packed_rows_are_those_of_opened_ones)
+{
+    struct offload_list works = {NULL};
+    struct embedding_env env;
+    struct err e = {0};
+    embedding_env_init(&env);
+    struct guard *g = guard_new(NULL, 0, NULL, &env.env, &works);
+    struct table_schema schema = schema_of(3);
+    struct push_record r = push_of(3, 1);
+    gradients_fill(0);
+    gradients[4] = 3;
+    gradients[7] = -4;
+    pack(&r, &schema, PACKED_BF16);
+    schema.rules.norm_max = 4.9999f;
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0);
+    guard_count_clipped(g, &schema, &r);
+    schema.rules.norm_refuse = 1;
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_ptr_nonnull(strstr(e.text, "place 3 is -4 in a row of norm 5"));
+    schema.rules.norm_max = 5;
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0);
+    struct json *j = counts(g);
+    ck_assert_int_eq(json_as_int(json_get(j, "clipped"), -1), 1);
+    ck_assert_int_eq(json_as_int(json_get(j, "rows"), -1), 1);
+    ck_assert_int_eq(json_as_int(json_get(j, "by_field.0.field"), -1), key_field(keys[1]));
+    json_free(j);
+    guard_free(g);
 }
 END_TEST
 
@@ -371,7 +414,7 @@ START_TEST(guard_counts_are_bounded_and_of_one_run)
         key = key_make(i, 5);
         r.worker = 1 + i;
         r.to = i + 1;
-        ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
+        ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
     }
     struct json *j = counts(g);
     ck_assert_uint_eq(json_count(json_get(j, "by_field")), GUARD_FIELDS + 1);
@@ -382,10 +425,10 @@ START_TEST(guard_counts_are_bounded_and_of_one_run)
     ck_assert_uint_eq(refused, 2000);
     json_free(j);
     r.run = 2;
-    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
     r.run = 1;
     r.to = 5000;
-    ck_assert_int_eq(guard_check(g, &schema, &r, gradients, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
     j = counts(g);
     ck_assert_int_eq(json_as_int(json_get(j, "run"), -1), 2);
     ck_assert_int_eq(json_as_int(json_get(j, "pushes"), -1), 1);
@@ -411,7 +454,7 @@ static void refuse(struct guard *g, uint64_t to)
     struct push_record r = {
         .run = 1, .to = to, .keys = &key, .gradients = &bad, .key_count = 1, .tablet_count = 1};
     struct err e;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &bad, &e), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
 }
 
 static uint64_t lost(const struct guard *g)
@@ -500,7 +543,8 @@ int main(void)
     Suite *suite = suite_create("guard");
     TCase *t = tcase_create("guard");
     tcase_set_timeout(t, 100);
-    tcase_add_test(t, guard_bad_value_in_any_place_changes_nothing);
+    tcase_add_loop_test(t, guard_bad_value_in_any_place_changes_nothing, 0, 3);
+    tcase_add_test(t, guard_norms_of_packed_rows_are_those_of_opened_ones);
     tcase_add_test(t, guard_denormals_are_alike_at_every_level);
     tcase_add_loop_test(t, guard_state_saturates_and_stays_finite, 0, 4);
     tcase_add_test(t, guard_refused_push_is_kept_with_its_name);

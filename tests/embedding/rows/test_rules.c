@@ -137,11 +137,11 @@ START_TEST(statistics_of_a_push_are_checked)
     struct table_schema s = stats_schema(OPT_SGD, 2, 0);
     for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++) {
         const float values[8] = {0, 0, 3, 1, 0, 0, pair[i].show, pair[i].click};
-        ck_assert_msg(table_stats_ok(&s, values, 2) == pair[i].ok, "pair %zu", i);
+        ck_assert_msg(table_stats_ok(&s, PACKED_NOT, values, 2) == pair[i].ok, "pair %zu", i);
     }
     s.rules.stats = 0;
     const float any[4] = {0, 0, 1, 2};
-    ck_assert(table_stats_ok(&s, any, 2));
+    ck_assert(table_stats_ok(&s, PACKED_NOT, any, 2));
 }
 END_TEST
 

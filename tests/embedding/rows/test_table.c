@@ -4,6 +4,7 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/isa.h"
 #include "proto/base/key.h"
+#include "proto/job/packed.h"
 #include "tests/lib/crafted.h"
 #include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_rows.h"
@@ -453,24 +454,45 @@ START_TEST(visit_sees_each_row_once_and_clear_leaves_none)
 }
 END_TEST
 
-START_TEST(gradients_ok_finds_every_bad_one)
+/* More keys than are opened at a time, some of them new, at every vector level. */
+START_TEST(a_packed_push_changes_rows_as_its_opened_gradients_do)
 {
-    static float g[133];
-    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN, 1.0000001e15f, -3e38f},
-                good[] = {1e15f, -1e15f, 0.0f, -0.0f, 1e-45f};
-    for (size_t at = 0; at < 133; at++) {
-        rows_gradients(g, 133, 1);
-        for (int i = 0; i < 5; i++) {
-            g[at] = good[i];
-            ck_assert(table_gradients_ok(g, 133));
+    enum { COUNT = 1300, WIDTH = 17 };
+    static const enum packed_width widths[] = {PACKED_INT8, PACKED_BF16};
+    static float packed[COUNT * (WIDTH + 2)], opened[COUNT * (WIDTH + 2)];
+    static uint64_t keys[COUNT];
+    struct table_schema s = rows_schema(OPT_ADAGRAD, WIDTH, 3);
+    const bool stats = _i % 4 >= 2;
+    s.rules.stats = stats;
+    isa_limit((enum isa)(_i / 4));
+    const uint32_t floats = schema_push_floats(&s);
+    struct rows a = rows_open(&s), b = rows_open(&s);
+    for (uint64_t batch = 1; batch < 4; batch++) {
+        struct push_args args = {
+            .lr_scale = 1, .batch = batch, .step = 1, .tablet_count = 8, .event_time = 1};
+        rows_gradients(packed, COUNT * floats, batch);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            keys[i] = rows_key(batch * COUNT / 2 + i);
+            if (stats)
+                packed[i * floats + WIDTH] = packed[i * floats + WIDTH + 1] = (float)(i % 3);
         }
-        for (int i = 0; i < 6; i++) {
-            g[at] = bad[i];
-            ck_assert(!table_gradients_ok(g, 133));
-            ck_assert(table_gradients_ok(g, at));
-        }
+        packed_close(&s, widths[_i % 2], 0, batch, keys, packed, COUNT);
+        packed_open(&s, widths[_i % 2], packed, opened, COUNT);
+        ck_assert(table_stats_ok(&s, widths[_i % 2], packed, COUNT));
+        ck_assert_int_eq(table_push(a.table, keys, opened, COUNT, &args), 0);
+        args.width = widths[_i % 2];
+        ck_assert_int_eq(table_push(b.table, keys, packed, COUNT, &args), 0);
     }
-    ck_assert(table_gradients_ok(g, 0));
+    for (uint32_t tablet = 0; tablet < 8; tablet++) {
+        uint64_t of_a, of_b;
+        ck_assert_int_eq(table_digest(a.table, tablet, &of_a), 0);
+        ck_assert_int_eq(table_digest(b.table, tablet, &of_b), 0);
+        ck_assert_uint_eq(of_a, of_b);
+    }
+    ck_assert_uint_eq(table_rows(b.table), COUNT * 2);
+    rows_close(&a);
+    rows_close(&b);
+    isa_limit(ISA_AVX512);
 }
 END_TEST
 
@@ -581,7 +603,7 @@ int main(void)
     tcase_add_loop_test(c, table_has_the_same_bits_at_every_level, 0, 5);
     tcase_add_test(c, digest_depends_on_rows_alone);
     tcase_add_test(c, visit_sees_each_row_once_and_clear_leaves_none);
-    tcase_add_test(c, gradients_ok_finds_every_bad_one);
+    tcase_add_loop_test(c, a_packed_push_changes_rows_as_its_opened_gradients_do, 0, 12);
     tcase_add_test(c, table_new_refuses_a_bad_schema);
     tcase_add_test(c, pull_and_push_of_known_rows_allocate_nothing);
     tcase_add_test(c, table_takes_little_more_than_its_rows);
