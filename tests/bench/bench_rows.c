@@ -6,8 +6,9 @@
  *
  * ROWS: 1000000 by default. VALUES: fp32, fp16, bf16; all by default. Rows of dim 16 with AdaGrad,
  * batches of 8,192 keys that are drawn uniformly and sorted as a worker sorts them. Said are
- * nanoseconds a key, of the pushes that made the rows, of pulls and of pushes, the latter the best
- * of nine rounds of 40 batches by the time the thread was on a core, and bytes of memory a row.
+ * nanoseconds a key of the pushes that made the rows, and bytes of memory a row; then, by what rows
+ * and gradients travel as, of pulls, of packing as a worker does it, and of pushes, the best of
+ * nine rounds of 40 batches by the time the thread was on a core.
  *
  * crafted: KEYS (65,000 by default) that were made for one bucket of one tablet, and as many drawn
  * at random: the milliseconds of the push that makes their rows and of a pull of all of them, the
@@ -15,6 +16,7 @@
 #include "embedding/table.h"
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
+#include "proto/job/packed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,12 +38,13 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
-                 uint64_t batch)
+static void push(struct table *t, const uint64_t *keys, const void *gradients, size_t count,
+                 enum packed_width width, uint64_t batch)
 {
     struct push_args args = {.lr_scale = 1,
                              .batch = batch,
                              .step = 1,
+                             .width = width,
                              .tablet_count = 1u << table_schema_of(t)->tablet_bits};
     if (table_push(t, keys, gradients, count, &args) != 0)
         abort();
@@ -70,6 +73,69 @@ static struct table *table_make(const char *values, struct arena *arena)
     return t;
 }
 
+static void keys_draw(uint64_t *keys, uint64_t rows)
+{
+    struct rng r = rng_of(1, 2, 3);
+    for (size_t i = 0; i < (size_t)BATCHES * BATCH; i++)
+        keys[i] = rng_mix(rng_below(&r, rows));
+    for (size_t b = 0; b < BATCHES; b++)
+        qsort(keys + b * BATCH, BATCH, sizeof *keys, by_mix);
+}
+
+static const struct travel {
+    enum value_kind values;
+    enum packed_width width;
+} travels[] = {{VALUES_FP32, PACKED_NOT}, {VALUES_FP16, PACKED_BF16}, {VALUES_BF16, PACKED_INT8}};
+enum { TRAVELS = sizeof travels / sizeof *travels, STEPS = 3 };
+
+static void least(double *best, double seconds)
+{
+    *best = seconds < *best ? seconds : *best;
+}
+
+/* A round: all batches are pulled, then packed and pushed. best: seconds of each of the three. */
+static void round_measure(struct table *t, const struct travel *of, const uint64_t *keys,
+                          const float *gradients, float *room, uint64_t batch, double best[STEPS])
+{
+    const struct table_schema *s = table_schema_of(t);
+    const struct pull_args args = {.values = of->values};
+    double pack = 0, pushed = 0, a = core_now();
+    for (size_t b = 0; b < BATCHES; b++)
+        table_pull_as(t, &args, keys + b * BATCH, BATCH, room);
+    least(&best[0], core_now() - a);
+    for (size_t b = 0; b < BATCHES; b++) {
+        memcpy(room, gradients, (size_t)BATCH * WIDTH * sizeof *room);
+        a = core_now();
+        packed_close(s, of->width, 0, batch + b, keys + b * BATCH, room, BATCH);
+        double c = core_now();
+        push(t, keys + b * BATCH, room, BATCH, of->width, batch + b);
+        pack += c - a;
+        pushed += core_now() - c;
+    }
+    least(&best[1], pack);
+    least(&best[2], pushed);
+}
+
+static void measure_travels(struct table *t, const uint64_t *keys, const float *gradients,
+                            float *room)
+{
+    static const char *const rows[] = {"fp32", "fp16", "bf16"};
+    const uint32_t stored = table_schema_of(t)->values;
+    const double batches = (double)BATCHES * BATCH / 1e9;
+    uint64_t batch = 2;
+    for (int i = 0; i < TRAVELS; i++) {
+        double best[STEPS] = {1e9, 1e9, 1e9};
+        struct travel of = travels[i];
+        if (stored != VALUES_FP32 && of.values != VALUES_FP32)
+            of.values = (enum value_kind)stored; /* a 16-bit table's rows travel so, or widened */
+        for (int round = 0; round < ROUNDS; round++, batch += BATCHES)
+            round_measure(t, &of, keys, gradients, room, batch, best);
+        printf("    rows %s: pull %.1f; gradients of %2d bits: pack %.1f, push %.1f ns a key\n",
+               rows[of.values], best[0] / batches, of.width == PACKED_NOT ? 32 : (int)of.width,
+               best[1] / batches, best[2] / batches);
+    }
+}
+
 static void measure(const char *values, uint64_t rows)
 {
     struct arena *arena;
@@ -78,43 +144,28 @@ static void measure(const char *values, uint64_t rows)
     struct table *t = table_make(values, arena);
     uint64_t *keys = malloc((size_t)BATCHES * BATCH * sizeof *keys);
     float *gradients = malloc((size_t)BATCH * WIDTH * sizeof *gradients),
-          *out = malloc((size_t)BATCH * WIDTH * sizeof *out);
-    struct rng r = rng_of(1, 2, 3);
-    if (keys == NULL || gradients == NULL || out == NULL)
+          *room = malloc((size_t)BATCH * WIDTH * sizeof *room);
+    struct rng r = rng_of(4, 5, 6);
+    double made = 0;
+    if (keys == NULL || gradients == NULL || room == NULL)
         abort();
     for (size_t i = 0; i < (size_t)BATCH * WIDTH; i++)
         gradients[i] = rng_float(&r) - 0.5f;
-    double made = 0;
     for (uint64_t from = 0; from < rows; from += BATCH) {
         for (uint32_t i = 0; i < BATCH; i++)
             keys[i] = rng_mix(from + i < rows ? from + i : from);
         double before = core_now();
-        push(t, keys, gradients, BATCH, 1);
+        push(t, keys, gradients, BATCH, PACKED_NOT, 1);
         made += core_now() - before;
     }
-    for (size_t i = 0; i < (size_t)BATCHES * BATCH; i++)
-        keys[i] = rng_mix(rng_below(&r, rows));
-    for (size_t b = 0; b < BATCHES; b++)
-        qsort(keys + b * BATCH, BATCH, sizeof *keys, by_mix);
-    double best[2] = {1e9, 1e9};
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        double a = core_now();
-        for (size_t b = 0; b < BATCHES; b++)
-            table_pull(t, keys + b * BATCH, BATCH, out);
-        double c = core_now();
-        for (size_t b = 0; b < BATCHES; b++)
-            push(t, keys + b * BATCH, gradients, BATCH, 2 + round * BATCHES + b);
-        double d = core_now();
-        best[0] = c - a < best[0] ? c - a : best[0];
-        best[1] = d - c < best[1] ? d - c : best[1];
-    }
-    printf("%s: new %.1f ns a key, pull %.1f ns a key, push %.1f ns a key, %.1f bytes a row\n",
-           values, made * 1e9 / (double)((rows + BATCH - 1) / BATCH * BATCH),
-           best[0] * 1e9 / ((double)BATCHES * BATCH), best[1] * 1e9 / ((double)BATCHES * BATCH),
+    keys_draw(keys, rows);
+    printf("%s: new %.1f ns a key, %.1f bytes a row\n", values,
+           made * 1e9 / (double)((rows + BATCH - 1) / BATCH * BATCH),
            (double)arena_bytes(arena) / (double)table_rows(t));
+    measure_travels(t, keys, gradients, room);
     free(keys);
     free(gradients);
-    free(out);
+    free(room);
     table_free(t);
     arena_free(arena);
 }
@@ -130,7 +181,7 @@ static void measure_keys(const char *name, const uint64_t *keys, size_t count)
             abort();
         struct table *t = table_make("fp32", arena);
         double a = core_now();
-        push(t, keys, floats, count, 1);
+        push(t, keys, floats, count, PACKED_NOT, 1);
         double c = core_now();
         table_pull(t, keys, count, floats);
         double d = core_now();

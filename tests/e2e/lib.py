@@ -3,6 +3,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -183,6 +184,16 @@ def data_folder(name):
 def part(values, share):
     """Returns the value below which that share of them lies."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else None
+
+
+def ratio_interval(ratios):
+    """The median ratio and the ends of its 95 % interval, by Hodges and Lehmann."""
+    logs = [math.log(r) for r in ratios]
+    n = len(logs)
+    means = sorted((logs[i] + logs[j]) / 2 for i in range(n) for j in range(i, n))
+    cut = int(n * (n + 1) / 4 - 1.96 * math.sqrt(n * (n + 1) * (2 * n + 1) / 24))
+    cut = max(0, cut)
+    return tuple(math.exp(x) for x in (means[len(means) // 2], means[cut], means[-1 - cut]))
 
 
 class Skip(Exception):
