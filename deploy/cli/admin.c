@@ -83,6 +83,8 @@ static void job_print(const struct json *s)
     printf("job %s: %s, epoch %.0f, %.0f examples", json_as_string(json_get(s, "job"), ""),
            json_as_string(json_get(s, "state"), "?"), json_as_number(json_get(s, "epoch"), 0),
            json_as_number(json_get(s, "examples"), 0));
+    if (!json_absent(json_get(s, "drawn")))
+        printf(" (%.0f drawn)", json_as_number(json_get(s, "drawn"), 0));
     if (!json_absent(rate))
         printf(", %.0f a second", json_as_number(rate, 0));
     putchar('\n');

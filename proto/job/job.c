@@ -364,6 +364,13 @@ int job_text_bare(const char *text, size_t bytes, char **out, size_t *out_bytes,
     return rc;
 }
 
+bool job_draws(const struct job *j)
+{
+    /* 0: a job that is not parsed */
+    return (j->data.sample > 0 && j->data.sample < 1) ||
+           (j->data.negatives > 0 && j->data.negatives < 1);
+}
+
 uint32_t job_lanes(const struct job *j)
 {
     return j->train.lanes == 0 ? 2 : j->train.lanes;

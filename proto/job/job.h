@@ -162,6 +162,11 @@ struct job {
         /* with one label: the share of the negative examples that training keeps; 1: all.
          * Predictions are corrected for it */
         double negatives;
+        /* the share of the examples that is trained on; 1: all */
+        double sample;
+        /* a column: `sample` is the share of its values, each with all its examples; empty: of the
+         * examples */
+        char sample_by[LIMIT_NAME];
         bool header;    /* csv: the first line names the columns; default true */
         char delimiter; /* csv; default ',' */
         /* owned; csv: names and types; a column that is not listed is a category, unless it is the
@@ -373,7 +378,9 @@ int job_same_tables(const struct job *was, const struct job *is, struct err *e);
 /* The sum of the weights of the tasks' losses, above 0: the loss of several labels is divided by it
  * to make it a mean. */
 double job_task_weights(const struct job *j);
-/* The number of lanes that the coordinator opens: train.lanes, or 2. */
+/* True when training leaves out rows of data.train: by data.sample or data.negatives. */
+bool job_draws(const struct job *j);
+/* The number of lanes that the coordinator opens: train.lanes, or what it found there, or 2. */
 uint32_t job_lanes(const struct job *j);
 /* The slices of a lane's batch: train.window. */
 uint32_t job_window(const struct job *j);

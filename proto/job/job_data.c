@@ -326,6 +326,19 @@ static int partition_take(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
+static int sample_take(const struct config *c, struct job *j, struct err *e)
+{
+    j->data.sample = config_float(c, "data.sample");
+    if (!config_has(c, "data.sample_by"))
+        return 0;
+    int rc = job_name_take(c, "data.sample_by", "", j->data.sample_by, e);
+    if (rc == 0 && j->data.sample == 1)
+        rc = job_refuse(c, "data.sample_by", e,
+                        ": data.sample is 1, so all examples are trained on: set it to the share "
+                        "of the column's values, or take data.sample_by away");
+    return rc;
+}
+
 int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
     SHOAL_ASSERT(j->table == NULL && j->features.fields.count == 0); /* job.c, 1 */
@@ -339,6 +352,8 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (j->data.train.count == 0)
         return job_refuse(c, "data.train", e, " is empty: name the files to train on");
     j->data.negatives = config_float(c, "data.negatives");
+    if (sample_take(c, j, e) != 0)
+        return SHOAL_E_CONFIG;
     if (config_has(c, "data.weight") && job_name_take(c, "data.weight", "", j->data.weight, e) != 0)
         return SHOAL_E_CONFIG;
     if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)

@@ -67,6 +67,13 @@ const struct config_key keys_job[] = {
              "resumed jobs alike. [Clocks](#clocks)"},
     {"data.negatives", CONFIG_FLOAT, 1e-6, 1, NULL, .fallback = "1",
      .text = "one label: share of negative examples that training takes. [Negatives](#negatives)"},
+    {"data.sample", CONFIG_FLOAT, 1e-6, 1, NULL, .fallback = "1",
+     .text = "share of the examples of `data.train` that is trained on, in each epoch the same. "
+             "[Sample](#sample)"},
+    {"data.sample_by", CONFIG_STRING, 0, 0, NULL, .otherwise = "each line by itself",
+     .values = "column name or number",
+     .text = "`data.sample` takes that share of this column's values, each with all its examples. "
+             "[Sample](#sample)"},
     {"data.label_above", CONFIG_FLOAT, 0, 0, NULL, .fallback = "0",
      .text = "a label is 1 where its value is above this"},
     {"data.header", CONFIG_BOOL, 0, 0, NULL, .fallback = "true",

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_data: what the keys of the input do, seen from outside: counts of rows and examples are exact."""
 import csv
+import gzip
 
 from lib import *
 
@@ -87,6 +88,48 @@ def negatives_are_left_out_of_training_only(space):
     assert second["examples"] == first["examples"], "which examples are left out depends on the workers"
 
 
+def a_sample_is_the_same_for_any_workers_and_inputs(space):
+    """The same tenth in every epoch, from text, compressed text, kept rows, event files and objects; or of the users, whole."""
+    users, rows = 300, 9000
+    log, packed = space / "log.csv", space / "log.csv.gz"
+    log.write_text("click,user,item\n" + "".join(f"{i * 7 % 5 // 4},u{i % users},i{i * 13 % 500}\n" for i in range(rows)))
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    half = [space / f"half-{i}.csv" for i in (0, 1)]
+    lines = log.read_text().splitlines(keepends=True)
+    for i, path in enumerate(half):
+        path.write_text(lines[0] + "".join(lines[1 + i * rows // 2:1 + (i + 1) * rows // 2]))
+    for by in ("", "user"):
+        keys = {"data.format": "csv", "data.label": "click", "data.valid": str(log), "data.sample": 0.1, "train.epochs": 2, "train.batch": 50,
+                "model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1, "tables[0].init.kind": "zero"}
+        if by:
+            keys["data.sample_by"] = by
+        first = run_job(job_file(space / "job.yaml", log, **keys), space / f"{by}first")
+        drawn_once = first["drawn"] // 2
+        spread = 4 * (users * 0.09) ** 0.5 * rows / users if by else 4 * (rows * 0.09) ** 0.5
+        assert abs(drawn_once - rows / 10) < spread and first["drawn"] == 2 * drawn_once, (by, first["drawn"])
+        assert first["examples"] == first["drawn"] and first["valid"]["examples"] == rows, first["valid"]
+        taken = next(t for t in first["tables"] if t["name"] == "emb")
+        if by:  # all rows of a user or none, so the probe's keys are whole users and their items
+            assert drawn_once % (rows // users) == 0, drawn_once
+        job, made = job_file(space / "converted.yaml", log, **keys), space / f"{by}log.events"
+        subprocess.run([SHOAL, "convert", job, "--split", "train", "--out", made], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        events = {k: v for k, v in keys.items() if k not in ("data.label", "data.valid")} | {"data.format": "events"}
+        for name, train, more in (("workers", log, {"train.lanes": 4}), ("packed", packed, {}), ("unkept", log, {"data.cache_max": 0}),
+                                  ("events", made, events)):
+            over = {**(keys if more is not events else {}), **more}
+            report = run_job(job_file(space / f"{name}.yaml", train, **over), space / f"{by}{name}", 1, 3 if name == "workers" else 1)
+            same = next(t for t in report["tables"] if t["name"] == "emb")
+            assert report["drawn"] == first["drawn"], (by, name, report["drawn"], first["drawn"])
+            assert same["digest"] == taken["digest"] and same["rows"] == taken["rows"], (by, name)
+        if by:  # users are the same in every object
+            job = job_file(space / "objects.yaml", None, **{**keys, "data.train": None, "data.objects": True})
+            with open(job, "a", encoding="utf-8") as f:
+                f.write("data.train: " + json.dumps([str(p) for p in half]) + "\n")
+            report = run_job(job, space / "objects", 1, 2)
+            same = next(t for t in report["tables"] if t["name"] == "emb")
+            assert report["drawn"] == first["drawn"] and same["digest"] == taken["digest"], report["drawn"]
+
+
 def a_share_of_the_negatives_leaves_predictions_calibrated(space):
     """As many negatives as positives are seen, or less, and the scores are of the log as it is."""
     share, train, other = 0.1, space / "train.tsv", space / "other.tsv"
@@ -169,5 +212,5 @@ def what_trained_is_not_asked_again_for_scores(space):
         assert got.returncode == 0 and len(got.stdout.splitlines()) == 6 and asked.read_text() == "", (name, asked.read_text(), got)
 
 
-main([labels_that_teach_nothing_are_told, synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only, a_share_of_the_negatives_leaves_predictions_calibrated,
+main([labels_that_teach_nothing_are_told, synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only, a_sample_is_the_same_for_any_workers_and_inputs, a_share_of_the_negatives_leaves_predictions_calibrated,
       weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest, what_trained_is_not_asked_again_for_scores])

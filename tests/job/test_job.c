@@ -804,6 +804,34 @@ START_TEST(job_examples_have_weights_and_negatives_a_share)
 }
 END_TEST
 
+START_TEST(job_sample_is_of_examples_or_of_a_column)
+{
+    struct job j;
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert(j.data.sample == 1 && !job_draws(&j));
+    ck_assert_str_eq(j.data.sample_by, "");
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "data.sample=0.1", &j, NULL), 0);
+    ck_assert(j.data.sample == 0.1 && job_draws(&j));
+    job_free(&j);
+    ck_assert_int_eq(parse(sequences, "data.sample=0.1", &j, NULL), 0);
+    job_free(&j);
+    ck_assert_int_eq(parse(sequences, NULL, &j, NULL), 0);
+    ck_assert(job_draws(&j)); /* its negatives */
+    job_free(&j);
+    refused(sequences, "data.sample=0", "not between");
+    refused(sequences, "data.sample=10", "not between");
+    refused(sequences, "data.sample_by=user", "data.sample is 1");
+    refused("data: {format: csv, train: a, label: click, sample: 0.1}\n", "data.sample_by=\"\"",
+            "1 to 63 bytes");
+    static const char *const users =
+        "data: {format: csv, train: a, label: click, sample: 0.1, sample_by: user}\n";
+    ck_assert_int_eq(parse(users, NULL, &j, NULL), 0);
+    ck_assert_str_eq(j.data.sample_by, "user");
+    job_free(&j);
+}
+END_TEST
+
 START_TEST(job_labels_that_come_late_are_joined)
 {
     static const char *const late = "data:\n"
@@ -1262,6 +1290,7 @@ int main(void)
     tcase_add_test(t, job_csv_names_its_label);
     tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
+    tcase_add_test(t, job_sample_is_of_examples_or_of_a_column);
     tcase_add_test(t, job_labels_that_come_late_are_joined);
     tcase_add_test(t, job_bare_text_has_no_command);
     tcase_add_test(t, job_splits_may_be_of_objects);

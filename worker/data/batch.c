@@ -216,13 +216,36 @@ int batch_line_cut(const struct features *f, const struct line *line, struct cel
     return rc;
 }
 
+/* Parses the cells of a line. *left: the sample leaves it out; a malformed line goes by its
+ * number. */
+static int cells_parse(const struct features *f, const struct cell *cell, const struct draw *draw,
+                       uint64_t row, struct example *out, bool *left, char *reason)
+{
+    bool left_malformed = draw_leaves(draw, row, NULL);
+    *left = left_malformed;
+    if (draw->by) {
+        uint64_t value = features_sample(f, cell);
+        *left = draw_leaves(draw, row, &value);
+    }
+    if (*left && left_malformed)
+        return 0; /* whatever the other cells hold */
+    int rc = features_example(f, cell, out, reason);
+    if (rc != 0)
+        *left = left_malformed;
+    return rc;
+}
+
 int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
-              bool positives_only, struct err *e)
+              const struct draw *draw, uint64_t row, struct err *e)
 {
     struct batch_space *s = b->space;
     uint32_t n = b->examples;
+    bool positives_only = draw_positives_only(draw, row), left = draw_leaves(draw, row, NULL);
     SHOAL_ASSERT(n < s->rows);
-    b->drawn += !positives_only;
+    if (left && !draw->by) {
+        b->dropped++;
+        return 0;
+    }
     if (f->multi) { /* each value takes at least one byte of the line */
         int rc = values_grow(b, (uint64_t)b->values + f->shape.fields + line->bytes, e);
         if (rc != 0)
@@ -245,12 +268,13 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     if (f->dated != 0 && s->timed)
         s->time[n] = f->span[line->file].from;
     if (rc == 0)
-        rc = features_example(f, s->cell, &example, s->reason);
-    if (positives_only && (rc != 0 || example.dropped)) {
-        /* an unreadable line is not known to be positive */
+        rc = cells_parse(f, s->cell, draw, row, &example, &left, s->reason);
+    /* an unreadable line is not known to be positive */
+    if (left || (positives_only && (rc != 0 || example.dropped))) {
         b->dropped++;
         return 0;
     }
+    b->drawn += !positives_only;
     if (rc != 0) {
         char where[sizeof b->bad_where];
         batch_line_where(where, name, line->number, s->reason);
@@ -286,16 +310,22 @@ static int stored_keys(struct batch *b, const struct features *f, const struct s
 }
 
 int batch_add_stored(struct batch *b, const struct features *f, const struct slice_row *row,
-                     bool positives_only, struct err *e)
+                     const struct draw *draw, uint64_t number, struct err *e)
 {
     struct batch_space *s = b->space;
     uint32_t n = b->examples;
+    bool grouped = f->group != FEATURE_NO_COLUMN,
+         positives_only = draw_positives_only(draw, number);
+    const uint64_t *value = NULL;
     SHOAL_ASSERT(n < s->rows && !f->predict);
-    b->drawn += !positives_only;
-    if (positives_only && (row->where != NULL || row->labels == 0)) {
+    if (draw->by && row->where == NULL)
+        value = &row->hash[grouped + f->by_count];
+    if (draw_leaves(draw, number, value) ||
+        (positives_only && (row->where != NULL || row->labels == 0))) {
         b->dropped++;
         return 0;
     }
+    b->drawn += !positives_only;
     if (row->where != NULL) {
         bad_line(b, row->where);
         return 0;
@@ -311,7 +341,7 @@ int batch_add_stored(struct batch *b, const struct features *f, const struct sli
     const uint64_t *hash = row->hash;
     if (b->group != NULL)
         b->group[n] = *hash;
-    hash += f->group != FEATURE_NO_COLUMN;
+    hash += grouped;
     for (uint32_t i = 0; i < b->by_count; i++)
         b->by[(size_t)n * b->by_count + i] = hash[i];
     int rc = stored_keys(b, f, row, e);

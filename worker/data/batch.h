@@ -52,11 +52,12 @@ struct batch {
      * empty cells. */
     struct passed passed;
     uint32_t bad_lines;
-    /* Lines that are used with or without a positive label; all lines unless data.negatives is set.
-     * bad_lines counts only malformed lines among these, so bad_lines / drawn is their share of the
-     * input. */
+    /* Lines of the sample that are used with or without a positive label; all lines unless
+     * data.sample or data.negatives is set. bad_lines counts only malformed lines among these, so
+     * bad_lines / drawn is their share of the input. */
     uint32_t drawn;
-    /* lines left out by data.negatives: malformed, or without a positive label */
+    /* lines left out: by data.sample, or by data.negatives (malformed, or without a positive
+     * label) */
     uint32_t dropped;
     char bad_where[256]; /* "file:line: reason" of the lowest bad line, or empty */
     /* Borrowed; NULL: plain memory. Set after batch_init. It allocates label, weight, numeric,
@@ -75,9 +76,9 @@ void batch_free(struct batch *b);
  * IO, CHECKSUM, NOMEM, TOO_BIG (more than BATCH_VALUES_MAX values; the client splits pushes of more
  * than LIMIT_KEYS keys). Malformed lines are counted and are no error.
  *
- * In the training split, epoch >= 1 uses only a share data.negatives of the lines without a
- * positive label. The draw is a function of (seed, epoch, row): each epoch draws other lines, and a
- * batch that is read again, on any worker, has the same lines. */
+ * In the training split, epoch >= 1 uses only the sample of the lines, and of those without a
+ * positive label a share data.negatives (draw.h). A batch that is read again, on any worker, has
+ * the same lines. */
 int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
                uint32_t rows, struct batch *out, struct err *e);
 

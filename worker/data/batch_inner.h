@@ -6,6 +6,7 @@
 #define WORKER_DATA_BATCH_INNER_H
 
 #include "worker/data/dataset.h"
+#include "worker/data/draw.h"
 #include "worker/data/feature.h"
 #include "worker/data/lines.h"
 #include "worker/data/slice.h"
@@ -38,14 +39,15 @@ struct batch_space {
  * names them. NOMEM. */
 int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
                 struct err *e);
-/* Adds a line; `name` is its file's name. A malformed line is counted. With positives_only, a line
- * that is malformed or has no positive label is counted as dropped instead, so that the share of
- * malformed lines stays that of the input. NOMEM, TOO_BIG (BATCH_VALUES_MAX). */
+/* Adds line `row` of its split; `name` is its file's name. A malformed line is counted. A line that
+ * the draw leaves out is counted as dropped instead: of those that are taken for a positive label
+ * alone, malformed ones, too, so that the share of malformed lines stays that of the input. NOMEM,
+ * TOO_BIG (BATCH_VALUES_MAX). */
 int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
-              bool positives_only, struct err *e);
-/* Adds a row that was parsed before (slice.h). */
+              const struct draw *draw, uint64_t row, struct err *e);
+/* Adds a row that was parsed before (slice.h); `number` is its row in the split. */
 int batch_add_stored(struct batch *b, const struct features *f, const struct slice_row *row,
-                     bool positives_only, struct err *e);
+                     const struct draw *draw, uint64_t number, struct err *e);
 /* Splits a line into cells. DATA, with the reason. */
 int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
                    char *reason);

@@ -85,7 +85,7 @@ int columns_of(const struct features *f, struct columns *out, struct err *e)
                                             [NUMBER_LOG1P] = "number log1p",
                                             [NUMBER_BUCKET] = "number none"};
     char what[64];
-    uint32_t most = f->shape.tasks + 3 + f->shape.numerics + f->shape.fields + f->by_count;
+    uint32_t most = f->shape.tasks + 4 + f->shape.numerics + f->shape.fields + f->by_count;
     SHOAL_ASSERT(most <= COLUMNS_MAX + 1 && !f->predict);
     int rc = columns_room(out, most, (size_t)most * COLUMNS_LINE, e);
     if (rc != 0)
@@ -106,6 +106,8 @@ int columns_of(const struct features *f, struct columns *out, struct err *e)
         column_add(out, f, COLUMNS_HASH, f->group, kind_word[COLUMNS_HASH]);
     for (uint32_t i = 0; i < f->by_count; i++)
         column_add(out, f, COLUMNS_HASH, f->by[i], kind_word[COLUMNS_HASH]);
+    if (f->sample != FEATURE_NO_COLUMN)
+        column_add(out, f, COLUMNS_HASH, f->sample, kind_word[COLUMNS_HASH]);
     return 0;
 }
 
@@ -197,7 +199,7 @@ static bool fit_together(const struct columns *c)
                                                  [COLUMNS_TIME] = 1,
                                                  [COLUMNS_NUMBER] = LIMIT_NUMERIC,
                                                  [COLUMNS_FIELD] = LIMIT_FIELDS,
-                                                 [COLUMNS_HASH] = 1 + LIMIT_BY};
+                                                 [COLUMNS_HASH] = 2 + LIMIT_BY};
     uint32_t of[COLUMNS_KINDS] = {0};
     bool good = true;
     for (uint32_t i = 0; i < c->count; i++) {

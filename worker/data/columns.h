@@ -6,7 +6,8 @@
  *     number none|log1p \t NAME      a float, as the network reads it
  *     field KIND N last M \t NAME    keys that begin with N; KIND: category, id, multi, multi-id or
  *                                    bucket; a multi has its last M values, or `all`
- *     hash \t NAME                   hash of the cell, for evaluate.group and evaluate.by
+ *     hash \t NAME                   hash of the cell, for evaluate.group, evaluate.by and
+ *                                    data.sample_by
  *
  * A value is a function of such a line and the cell, so equal lines mean equal values: rows that
  * were parsed for one job serve another job whose lines are among them. Names are those that tables
@@ -25,7 +26,7 @@ enum columns_kind {
     COLUMNS_HASH,
     COLUMNS_KINDS
 };
-#define COLUMNS_MAX (LIMIT_TASKS + 2 + LIMIT_NUMERIC + LIMIT_FIELDS + 1 + LIMIT_BY)
+#define COLUMNS_MAX (LIMIT_TASKS + 2 + LIMIT_NUMERIC + LIMIT_FIELDS + 2 + LIMIT_BY)
 #define COLUMNS_LINE 192u /* bytes of a line with its end */
 
 struct columns_one {
@@ -44,7 +45,7 @@ struct columns {
 };
 
 /* The columns of examples that these features make. Hashes are first that of the group, then those
- * of `by`. NOMEM. */
+ * of `by`, then that of the sample. NOMEM. */
 int columns_of(const struct features *f, struct columns *out, struct err *e);
 /* Parses the lines of a file, each ended by "\n". The text may be any bytes. CORRUPT, with the
  * file's name. */

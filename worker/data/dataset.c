@@ -7,16 +7,16 @@
  *    rows. [assert: read_lines] [test: dataset_changed_input_is_an_error]
  * 3. After dataset_open nothing in a dataset changes but the groups that are held.
  *    [test: dataset_is_read_by_several_threads]
- * 4. The row, not its position, decides whether a line without a positive label is dropped, so
- *    that another order or batch size does not change the choice.
- *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch] */
+ * 4. The row, not its position, decides whether training takes it (draw.h), so that another order
+ *    or batch size does not change the choice.
+ *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch]
+ *    [test: dataset_sample_is_the_same_in_each_epoch] */
 #include "worker/data/dataset_inner.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
-#include "proto/base/rng.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
@@ -35,19 +35,12 @@
 
 /* up to this many rows a chunk is one row with its own time: 59 MB */
 #define REPLAY_CHUNKS_MAX (1u << 21)
-#define NEGATIVES_SALT 0x6e65676174697665ULL
 
 /* Chunks that are adjacent in the input and in the order, read at once. */
 struct span {
     uint64_t chunk, chunks;
     uint64_t skip; /* rows of its first chunk that are skipped */
     uint64_t rows; /* rows that are read */
-};
-
-/* The caller's part of batch_read. */
-struct wish {
-    uint64_t seed;
-    uint32_t epoch;
 };
 
 /* ---- opening ---- */
@@ -570,8 +563,8 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
 {
     SHOAL_ASSERT(split <= WIRE_TEST);
     d->events = job->data.format == DATA_EVENTS;
-    if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
-        d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
+    if (split == WIRE_TRAIN)
+        d->draw = draw_of(job);
     int rc = cache_init(&d->cache, job->data.cache, e);
     if (rc == 0)
         rc = texts_open(d, job, split, line, e);
@@ -580,6 +573,8 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
+    if (split != WIRE_TRAIN)
+        d->features.sample = FEATURE_NO_COLUMN; /* its files need no such column */
     if (rc == 0 && split == WIRE_TRAIN)
         rc = dated_take(job, &d->source, &d->features, e);
     if (rc == 0 && !d->events)
@@ -800,15 +795,6 @@ static int changed(const struct dataset *d, uint64_t at, struct err *e)
                    d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
 }
 
-/* Each epoch draws anew (4), so several epochs see every line. The share is the same in each, so
- * the correction of predictions holds in each (He et al., Practical Lessons from Predicting Clicks
- * on Ads at Facebook, 2014). */
-bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t row)
-{
-    struct rng rng = rng_of(seed ^ NEGATIVES_SALT, epoch, row);
-    return d->negatives != 0 && epoch > 0 && rng_next(&rng) >= d->negatives;
-}
-
 /* True when the row lies outside its file's partition; the chunk's first row tells the file. */
 static bool stored_outside(const struct dataset *d, uint64_t row)
 {
@@ -820,7 +806,7 @@ static bool stored_outside(const struct dataset *d, uint64_t row)
            features_outside(&d->features, source_file_at(&d->source, at), kept_time(&d->kept, row));
 }
 
-static int read_stored(const struct dataset *d, const struct wish *w, const struct span *span,
+static int read_stored(const struct dataset *d, const struct draw *draw, const struct span *span,
                        struct batch *b, struct err *e)
 {
     uint64_t first = span->chunk * d->index.chunk_rows + span->skip;
@@ -831,7 +817,7 @@ static int read_stored(const struct dataset *d, const struct wish *w, const stru
         struct slice_row r;
         rc = kept_row(&d->kept, row, &r);
         if (rc == 0)
-            rc = batch_add_stored(b, &d->features, &r, dataset_drops(d, w->seed, w->epoch, row), e);
+            rc = batch_add_stored(b, &d->features, &r, draw, row, e);
         b->outside += rc == 0 && b->examples > examples && stored_outside(d, row);
     }
     if (rc != SHOAL_E_CHECKSUM)
@@ -843,7 +829,7 @@ static int read_stored(const struct dataset *d, const struct wish *w, const stru
                    d->source.file[0].name, d->cache.folder);
 }
 
-static int read_lines(const struct dataset *d, const struct wish *w, const struct span *span,
+static int read_lines(const struct dataset *d, const struct draw *draw, const struct span *span,
                       struct batch *b, struct err *e)
 {
     const struct index *x = &d->index;
@@ -862,8 +848,7 @@ static int read_lines(const struct dataset *d, const struct wish *w, const struc
             return changed(d, x->chunk[chunk - 1].at, e);
         sum += index_row_sum(row, &line);
         if (row >= first && row < last)
-            rc = batch_add(b, &d->features, &line, d->source.file[line.file].name,
-                           dataset_drops(d, w->seed, w->epoch, row), e);
+            rc = batch_add(b, &d->features, &line, d->source.file[line.file].name, draw, row, e);
         if (rc != 0)
             return rc;
         row++;
@@ -886,17 +871,26 @@ static int read_lines(const struct dataset *d, const struct wish *w, const struc
  * anywhere. */
 #define SPANS 32u
 
-static int read_spans(const struct dataset *d, const struct wish *w, const struct span *span,
+/* True when a span is one row that the sample leaves out by its number: it need not be read. */
+static bool span_left(const struct dataset *d, const struct draw *draw, const struct span *span)
+{
+    return span->rows == 1 && d->index.chunk_rows == 1 && !draw->by &&
+           draw_leaves(draw, span->chunk, NULL);
+}
+
+static int read_spans(const struct dataset *d, const struct draw *draw, const struct span *span,
                       uint32_t count, struct batch *b, struct err *e)
 {
     int rc = 0;
     for (uint32_t i = 0; i < count && d->stored; i++)
         kept_expect(&d->kept, span[i].chunk * d->index.chunk_rows + span[i].skip);
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        if (d->stored)
-            rc = read_stored(d, w, &span[i], b, e);
+        if (span_left(d, draw, &span[i]))
+            b->dropped++;
+        else if (d->stored)
+            rc = read_stored(d, draw, &span[i], b, e);
         else
-            rc = read_lines(d, w, &span[i], b, e);
+            rc = read_lines(d, draw, &span[i], b, e);
     return rc;
 }
 
@@ -910,15 +904,18 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
                        "a batch of %u rows at %" PRIu64 " goes beyond the %" PRIu64
                        " rows of the input (first file: %s)",
                        rows, position, x->rows, d->source.file[0].name);
+    struct draw draw = d->draw;
+    draw.seed = seed;
+    draw.salt = d->salt;
+    draw.epoch = epoch;
     seed ^= d->salt;
-    struct wish wish = {seed, epoch};
     int rc = batch_begin(out, &d->features, rows, epoch == 0, e);
     if (rc == 0) {
         out->space->lines.clock_ns = out->clock_ns;
         out->space->lines.file_ns = 0;
     }
     if (rc == 0 && d->groups != NULL) {
-        rc = dataset_read_events(d, seed, epoch, position, rows, out, e);
+        rc = dataset_read_events(d, &draw, position, rows, out, e);
         if (rc != 0)
             return rc;
 
@@ -950,13 +947,13 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
             continue;
         }
         if (count == SPANS) {
-            rc = read_spans(d, &wish, span, count, out, e);
+            rc = read_spans(d, &draw, span, count, out, e);
             count = 0;
         }
         span[count++] = (struct span){chunk, 1, skip, take};
     }
     if (rc == 0)
-        rc = read_spans(d, &wish, span, count, out, e);
+        rc = read_spans(d, &draw, span, count, out, e);
     if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
     if (rc != 0)

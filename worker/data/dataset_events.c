@@ -175,8 +175,8 @@ int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, s
 }
 
 /* Adds the rows at positions [at, end) of a hold. */
-static int held_add(const struct dataset *d, const struct groups_hold *h, uint64_t seed,
-                    uint32_t epoch, uint64_t at, uint64_t end, struct batch *b, struct err *e)
+static int held_add(const struct dataset *d, const struct groups_hold *h, const struct draw *draw,
+                    uint64_t at, uint64_t end, struct batch *b, struct err *e)
 {
     struct {
         const struct slice *rows;
@@ -194,21 +194,21 @@ static int held_add(const struct dataset *d, const struct groups_hold *h, uint64
         struct slice_row row;
         rc = slice_row(of[i].rows, of[i].row, &row);
         if (rc == 0)
-            rc = batch_add_stored(b, &d->features, &row,
-                                  dataset_drops(d, seed, epoch, of[i].number), e);
+            rc = batch_add_stored(b, &d->features, &row, draw, of[i].number, e);
     }
     return rc;
 }
 
-int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+int dataset_read_events(const struct dataset *d, const struct draw *draw, uint64_t position,
                         uint32_t rows, struct batch *b, struct err *e)
 {
+    uint64_t seed = draw->seed ^ draw->salt;
     uint64_t at = position, end = position + rows;
     struct groups_hold h;
     int rc = 0;
     b->file_ns = 0;
     while (rc == 0 && at < end) {
-        rc = groups_take(d->groups, seed, epoch, at, b->clock_ns, &h, e);
+        rc = groups_take(d->groups, seed, draw->epoch, at, b->clock_ns, &h, e);
         if (rc != 0)
             break;
         uint64_t last;
@@ -216,7 +216,7 @@ int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, 
             last = end;
         else
             last = h.first + h.rows;
-        rc = held_add(d, &h, seed, epoch, at, last, b, e);
+        rc = held_add(d, &h, draw, at, last, b, e);
         at = last;
         b->file_ns += h.file_ns;
         groups_give(d->groups, &h, last);

@@ -4,6 +4,7 @@
 #define WORKER_DATA_DATASET_INNER_H
 
 #include "worker/data/dataset.h"
+#include "worker/data/draw.h"
 #include "worker/data/feature.h"
 #include "worker/data/groups.h"
 #include "worker/data/index.h"
@@ -23,10 +24,9 @@ struct dataset {
     struct source source;
     struct index index;
     struct features features;
-    struct order order; /* order of training */
-    uint64_t salt;      /* changes the draws of an object; 0: no object */
-    /* share of the lines without a positive label that training uses, times 2^64; 0: all */
-    uint64_t negatives;
+    struct order order;         /* order of training */
+    uint64_t salt;              /* changes the draws of an object; 0: no object */
+    struct draw draw;           /* the rows that training takes; of epoch 0 */
     char warning[ERR_TEXT_MAX]; /* about its labels; "": none */
 };
 
@@ -49,9 +49,7 @@ int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e);
 int dataset_keep_events(struct dataset *d, struct err *e);
 int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e);
 /* batch_read for d->groups. */
-int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+int dataset_read_events(const struct dataset *d, const struct draw *draw, uint64_t position,
                         uint32_t rows, struct batch *b, struct err *e);
-/* True when data.negatives drops this row if it has no positive label. */
-bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t row);
 
 #endif

@@ -13,7 +13,7 @@ static uint64_t places_hash(const struct features *f)
 {
     if (f->header || !f->format->named)
         return 0;
-    uint32_t one[] = {f->weight, f->time, f->group};
+    uint32_t one[] = {f->weight, f->time, f->group, f->sample};
     uint64_t places = hash_bytes(one, sizeof one, 0);
     places = hash_bytes(f->label, f->shape.tasks * sizeof f->label[0], places);
     places = hash_bytes(f->by, f->by_count * sizeof f->by[0], places);

@@ -386,7 +386,13 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
                     reason);
 }
 
-/* Hashes of the cells that evaluation groups by, as text, whatever type their columns have. */
+uint64_t features_sample(const struct features *f, const struct cell *cell)
+{
+    return hash_bytes(cell[f->sample].text, cell[f->sample].bytes, 0);
+}
+
+/* Hashes of the cells that evaluation groups by and samples are drawn by, as text, whatever type
+ * their columns have. */
 static void group_values(const struct features *f, const struct cell *cells,
                          const struct example *out)
 {
@@ -394,6 +400,8 @@ static void group_values(const struct features *f, const struct cell *cells,
         *out->group = hash_bytes(cells[f->group].text, cells[f->group].bytes, 0);
     for (uint32_t i = 0; out->by != NULL && i < f->by_count; i++)
         out->by[i] = hash_bytes(cells[f->by[i]].text, cells[f->by[i]].bytes, 0);
+    if (out->sample != NULL)
+        *out->sample = features_sample(f, cells);
 }
 
 int features_example(const struct features *f, const struct cell *cell, struct example *out,

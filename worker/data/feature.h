@@ -36,6 +36,7 @@ struct example {
     uint32_t *count;     /* (fields): number of values of each field; NULL: exactly one each */
     uint64_t *group;     /* (1): hash of the evaluate.group value; NULL: not wanted */
     uint64_t *by;        /* (by_count): hashes of the evaluate.by values */
+    uint64_t *sample;    /* (1): hash of the data.sample_by value; NULL: not wanted */
     bool positives_only; /* drop the example when no label is positive */
     bool dropped;        /* result: it was dropped, and only the labels are filled */
     uint32_t keys;       /* result: number of values */
@@ -72,6 +73,7 @@ struct features {
     uint32_t group;              /* column of evaluate.group, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY];       /* (by_count): columns of evaluate.by */
     uint32_t by_count;
+    uint32_t sample;    /* column of data.sample_by, or FEATURE_NO_COLUMN */
     double label_above; /* for every label */
     bool label_parted;  /* the job sets label_above */
     char delimiter;     /* csv */
@@ -133,6 +135,9 @@ void features_free(struct features *f);
  * is malformed. */
 int features_example(const struct features *f, const struct cell *cell, struct example *out,
                      char *reason);
+
+/* Hash of the line's data.sample_by value, which the features have. */
+uint64_t features_sample(const struct features *f, const struct cell *cell);
 
 /* sign(x) log(1 + |x|), with the same bits on every machine (no libm). */
 float feature_log1p(double x);

@@ -112,6 +112,8 @@ static int rebind_all(struct features *f, const struct features *now, const char
         rc = rebind_learnt(f, now, name, &f->time, e);
     if (rc == 0 && f->group != FEATURE_NO_COLUMN)
         rc = rebind(f, now, name, &f->group, e);
+    if (rc == 0 && f->sample != FEATURE_NO_COLUMN)
+        rc = rebind(f, now, name, &f->sample, e);
     for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
         rc = rebind(f, now, name, &f->by[i], e);
     for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {

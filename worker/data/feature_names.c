@@ -238,9 +238,9 @@ static bool lists_places(const struct string_list *list)
 static bool names_places(const struct job *job)
 {
     bool places = all_digits(job->data.weight) || all_digits(job->data.time) ||
-                  all_digits(job->evaluate.group) || lists_places(&job->evaluate.by) ||
-                  lists_places(&job->features.fields) || all_digits(job->model.gate_field[0]) ||
-                  all_digits(job->model.gate_field[1]);
+                  all_digits(job->data.sample_by) || all_digits(job->evaluate.group) ||
+                  lists_places(&job->evaluate.by) || lists_places(&job->features.fields) ||
+                  all_digits(job->model.gate_field[0]) || all_digits(job->model.gate_field[1]);
     for (uint32_t i = 0; i < job->data.label_count || i == 0; i++)
         places |= job->data.label[i][0] == '\0' || all_digits(job->data.label[i]);
     for (size_t t = 0; t < job->table_count; t++) {
@@ -301,6 +301,7 @@ static int names_together(struct features *f, const struct job *job, struct err 
     names_put(&n, &job->evaluate.by);
     name_put(&n, job->evaluate.group);
     name_put(&n, job->data.weight);
+    name_put(&n, job->data.sample_by);
     name_put(&n, job->data.time);
     int rc = names_copy(f, n.cell, n.count, e);
     free(n.cell);

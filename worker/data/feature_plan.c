@@ -299,6 +299,23 @@ static int evaluate_columns(const struct feature_plan *p, struct features *f, st
     return 0;
 }
 
+static int sample_column(const struct feature_plan *p, struct features *f, struct err *e)
+{
+    const char *name = p->job->data.sample_by;
+    if (name[0] == '\0' || f->predict)
+        return 0;
+    f->sample = feature_names_find(f, name);
+    if (f->sample == FEATURE_NO_COLUMN)
+        return feature_names_missing(f, p->file, "data.sample_by", name, e);
+    for (uint32_t i = 0; i < f->shape.tasks; i++)
+        if (f->label[i] == f->sample)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.sample_by names column \"%s\", which is a label: its values would "
+                           "be learnt whole or not at all; name another",
+                           name);
+    return 0;
+}
+
 /* Gives keys and rules the final field numbers; up to here fields are known by their places. */
 static int numbers_take(const struct feature_plan *p, struct features *f, struct err *e)
 {
@@ -340,6 +357,8 @@ static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
         rc = gates_make(p, f, e);
     if (rc == 0)
         rc = evaluate_columns(p, f, e);
+    if (rc == 0)
+        rc = sample_column(p, f, e);
     if (rc != 0)
         return rc;
 
@@ -376,6 +395,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .time_form = job->data.time_form,
                              .zone = job->data.zone,
                              .group = FEATURE_NO_COLUMN,
+                             .sample = FEATURE_NO_COLUMN,
                              .predict = job->predict.on,
                              .wide = numbers_wide()};
     for (uint32_t i = 0; i < LIMIT_TASKS; i++)

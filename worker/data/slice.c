@@ -230,9 +230,9 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                      uint8_t *row, char *reason)
 {
     const struct slice_layout *l = m->slice.layout;
-    /* first that of the group, then those of `by` */
+    /* first that of the group, then those of `by`, then that of the sample */
     uint64_t *hash = (uint64_t *)(void *)(row + l->hash);
-    bool grouped = f->group != FEATURE_NO_COLUMN;
+    bool grouped = f->group != FEATURE_NO_COLUMN, sampled = f->sample != FEATURE_NO_COLUMN;
     float label[LIMIT_TASKS];
     struct example example = {.label = label,
                               .time = (uint32_t *)(void *)(row + 8),
@@ -241,7 +241,8 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                               .count = l->multi ? (uint32_t *)(void *)(row + l->count) : NULL,
                               .key = (uint64_t *)(void *)(row + l->key),
                               .group = grouped ? hash : NULL,
-                              .by = f->by_count > 0 ? hash + grouped : NULL};
+                              .by = f->by_count > 0 ? hash + grouped : NULL,
+                              .sample = sampled ? hash + grouped + f->by_count : NULL};
     if (f->dated != 0)
         *example.time = f->span[line->file].from;
     int rc = batch_line_cut(f, line, m->cell, reason);

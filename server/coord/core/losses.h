@@ -9,7 +9,8 @@
 /* Sums over the examples of a task, or of an epoch, in training. */
 struct coord_losses {
     uint64_t examples, bad_lines;
-    /* lines among which bad_lines were counted: data.negatives leaves other lines unread */
+    /* lines among which bad_lines were counted: data.sample and data.negatives leave other lines
+     * unread */
     uint64_t drawn;
     uint64_t refused; /* batches with a push that was refused for its values */
     /* loss_sum: over examples (with several labels the weighted mean); weight_sum: of the examples'

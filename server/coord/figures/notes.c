@@ -258,6 +258,19 @@ static void weights_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+static void sample_note(const struct coord_job *j, struct json *list)
+{
+    struct coord_losses all = coord_epoch_losses(j);
+    const struct job *job = &j->spec;
+    char text[192];
+    if (job->data.sample <= 0 || job->data.sample >= 1 || all.examples > 0)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "data.sample: %g left no example of data.train, so nothing was learnt: raise it",
+                   job->data.sample);
+    json_append_string(list, text);
+}
+
 static void negatives_note(const struct coord_job *j, struct json *list)
 {
     struct metric of[LIMIT_TASKS];
@@ -272,6 +285,7 @@ static void doubt_notes(const struct coord_job *j, struct json *list)
     profile_notes(j, list);
     same_rows_note(j, list);
     weights_note(j, list);
+    sample_note(j, list);
     negatives_note(j, list);
     if (j->spec.model.kind == MODEL_PROBE) /* the probe predicts nothing */
         return;

@@ -2,8 +2,8 @@
  * example is counted as the forward pass scored it. Workers count into a few cells
  * (proto/metric/metric_tally.h) and report them with each task; the sums over windows of tasks,
  * over epochs and over the job are made here. So the figures are of the model while it trains: with
- * dropout, with a batch's own statistics in a normed layer, and with data.negatives of the examples
- * that are kept.
+ * dropout, with a batch's own statistics in a normed layer, and with data.sample or data.negatives
+ * of the examples that are kept.
  *
  * A window is `stride` tasks in the order of the epochs, one at first. When COORD_WINDOWS_MAX are
  * not enough, neighbours are joined two by two: a long job's curve is coarser, not longer. Sums are

@@ -235,7 +235,7 @@ uint64_t coord_trace_seen(const struct coord_job *j)
 
 uint64_t coord_trace_trained(const struct coord_job *j)
 {
-    if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1)
+    if (job_draws(&j->spec))
         return coord_trace_seen(j);
     uint64_t examples = coord_examples(j), bad = coord_epoch_losses(j).bad_lines;
     if (coord_epoch_open(j))

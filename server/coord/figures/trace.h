@@ -35,7 +35,7 @@ void coord_trace_epoch(struct coord_job *j);
 /* Returns the examples of training so far. */
 uint64_t coord_trace_seen(const struct coord_job *j);
 /* Returns the examples that the tables have learnt, reported by a worker or not; with
- * data.negatives, which leaves rows out on purpose, those reported. */
+ * data.sample or data.negatives, which leave rows out on purpose, those reported. */
 uint64_t coord_trace_trained(const struct coord_job *j);
 /* An evaluation is over. split: WIRE_VALID or WIRE_TEST; metric (labels of the job). */
 void coord_trace_eval(struct coord_job *j, uint32_t split, const struct metric *metric);

@@ -405,12 +405,11 @@ static struct json *report_json(const struct coord_job *j)
     struct wire_WORKER_BEAT sum;
     struct coord_losses all = coord_epoch_losses(j);
     uint64_t rows, examples;
-    bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
     coord_worker_sums(&j->workers, &sum);
     examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_int(r, "examples", (int64_t)examples);
-    if (sampled)
+    if (job_draws(&j->spec))
         json_set_int(r, "drawn", (int64_t)all.drawn);
     json_set_number(r, "seconds", seconds);
     json_set_number(r, "seconds_before", (double)j->passed.before_ns * 1e-9);

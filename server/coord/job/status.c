@@ -225,6 +225,30 @@ static void troubles_set(struct json *s, struct coord_job *j)
     json_set(s, "notes", coord_sight_notes(j));
 }
 
+/* The time until all rows are trained, at `rate` examples a second. Where training leaves rows out,
+ * a row is less than an example. NaN: not known. */
+static double eta_seconds(const struct coord_job *j, double rate)
+{
+    uint64_t rows = coord_examples(j), all = coord_epoch_amount(j).rows * j->spec.train.epochs;
+    if (!(rate > 0) || rows > all || coord_grow_on(j))
+        return NAN;
+    double left = (double)(all - rows);
+    if (job_draws(&j->spec) && rows == 0)
+        return NAN;
+    if (job_draws(&j->spec))
+        left *= (double)coord_trace_seen(j) / (double)rows;
+    return left / rate;
+}
+
+/* Returns the lines of training that data.sample and data.negatives have taken so far. */
+static uint64_t drawn_lines(const struct coord_job *j)
+{
+    uint64_t drawn = coord_epoch_losses(j).drawn;
+    if (coord_epoch_open(j))
+        drawn += j->tasks->drawn;
+    return drawn;
+}
+
 struct json *coord_status_json(struct coord_job *j)
 {
     struct json *s = json_new_object();
@@ -235,7 +259,6 @@ struct json *coord_status_json(struct coord_job *j)
         coord_losses_add(&sum, &j->tasks->task[i].sum);
     uint64_t examples = coord_examples(j);
     bool grows = coord_grow_on(j);
-    uint64_t all = coord_epoch_amount(j).rows * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(j));
     json_set_int(s, "run", (int64_t)j->at.number);
@@ -246,6 +269,8 @@ struct json *coord_status_json(struct coord_job *j)
     else
         json_set_int(s, "epochs", j->spec.train.epochs);
     json_set_int(s, "examples", (int64_t)examples);
+    if (job_draws(&j->spec))
+        json_set_int(s, "drawn", (int64_t)drawn_lines(j));
     json_set_number(s, "rate", rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
     struct metric of[LIMIT_TASKS], now;
@@ -256,8 +281,7 @@ struct json *coord_status_json(struct coord_job *j)
     }
     if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &now))
         json_set_number(s, "valid_auc", now.auc);
-    json_set_number(s, "eta_seconds",
-                    rate > 0 && all >= examples && !grows ? (double)(all - examples) / rate : NAN);
+    json_set_number(s, "eta_seconds", eta_seconds(j, rate));
     json_set_number(s, "stands_seconds", (double)coord_stall_ns(j) * 1e-9);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);

@@ -242,6 +242,14 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return differs("train.window", was->train.window, is->train.window, e);
     if (was->train.seed != is->train.seed)
         return differs("train.seed", was->train.seed, is->train.seed, e);
+    if (was->data.sample != is->data.sample || strcmp(was->data.sample_by, is->data.sample_by) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.sample is %g%s%s, in the checkpoint it was %g%s%s, and other examples "
+                       "would be trained: set it to what it was, or begin another job with its "
+                       "tables (--start-from)",
+                       is->data.sample, text_if(is->data.sample_by[0] != 0, " by "),
+                       is->data.sample_by, was->data.sample,
+                       text_if(was->data.sample_by[0] != 0, " by "), was->data.sample_by);
     if (was->train.task_batches != is->train.task_batches)
         return differs("train.task_batches", was->train.task_batches, is->train.task_batches, e);
     if (was->data.shuffle != is->data.shuffle)

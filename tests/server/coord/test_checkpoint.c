@@ -2250,6 +2250,8 @@ START_TEST(checkpoint_for_another_job_is_refused)
     refused_from("epochs: 2, consistency: ssp, seed: 5", path, SHOAL_E_CONFIG, "train.seed is 5");
     refused_from("epochs: 2, consistency: ssp}\nfeatures: {fields: [1, 2]", path, SHOAL_E_CONFIG,
                  "features.fields auto is 0");
+    refused_from("epochs: 2, consistency: ssp}\ndata.sample: 0.5\nfeatures: {fields: auto", path,
+                 SHOAL_E_CONFIG, "data.sample is 0.5, in the checkpoint it was 1");
     r.digest = 43;
     refused_from("epochs: 2, consistency: ssp", path, SHOAL_E_DATA, "data.train has 1005 rows");
     refused_from("epochs: 2, consistency: ssp", "relative", SHOAL_E_USAGE, "absolute");

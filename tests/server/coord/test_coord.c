@@ -2266,6 +2266,26 @@ START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 }
 END_TEST
 
+/* Of each task 4 rows are not drawn: of 26 tasks, the last of which has 5 rows, the others 40. */
+START_TEST(coord_drawn_lines_are_told)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 1, NULL);
+    memcpy(strstr(r.yaml, "max_bad: 0.01"), "sample: 0.500", 13);
+    r.worker[0].undrawn = 4;
+    const struct coord_job *j = &r.coord->slot[0];
+    while (j->at.epoch < 2 || j->tasks->reported < 12)
+        ck_assert(sim_step(r.sim));
+    struct json *s = coord_status_json(&r.coord->slot[0]);
+    double drawn = json_as_number(json_get(s, "drawn"), 0);
+    ck_assert_double_eq(drawn, 1005 - 26 * 4 + 36.0 * j->tasks->reported);
+    json_free(s);
+    run_job(60);
+    job_done(2);
+    ck_assert_double_eq(report_number("drawn"), 2 * (1005 - 26 * 4));
+    rig_stop();
+}
+END_TEST
+
 /* A few refused batches are only reported, with their fields and workers; too many end the job. */
 START_TEST(coord_refused_batches_are_told)
 {
@@ -2881,6 +2901,7 @@ int main(void)
     tcase_add_test(t, coord_uneven_cut_is_made_again);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
     tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_all, 0, 3);
+    tcase_add_test(t, coord_drawn_lines_are_told);
     tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
     tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);
     tcase_add_test(t, coord_restart_keeps_refused_batches);

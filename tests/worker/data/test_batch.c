@@ -42,7 +42,8 @@ static void add(const char *text)
     strcpy(copy, text);
     struct line line = {
         .text = copy, .bytes = (uint32_t)strlen(text), .number = b.examples + b.bad_lines + 2};
-    ck_assert_int_eq(batch_add(&b, &f, &line, "some/folder/a.csv", positives_only, &e), 0);
+    const struct draw draw = {.negatives = positives_only, .epoch = 1};
+    ck_assert_int_eq(batch_add(&b, &f, &line, "some/folder/a.csv", &draw, 0, &e), 0);
 }
 
 /* Checks that value i of the batch is this value of this field. */
@@ -107,7 +108,7 @@ START_TEST(batch_long_names_leave_room_for_the_reason)
     make("label,user,item");
     ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     struct line line = {.text = (char[]){"oops"}, .bytes = 4, .number = UINT64_MAX};
-    ck_assert_int_eq(batch_add(&b, &f, &line, name, false, &e), 0);
+    ck_assert_int_eq(batch_add(&b, &f, &line, name, &(struct draw){.epoch = 0}, 0, &e), 0);
     ck_assert_ptr_nonnull(strstr(b.bad_where, "1 columns, not 3 as in the header"));
 }
 END_TEST
@@ -176,7 +177,7 @@ START_TEST(batch_agrees_with_a_plain_sort)
             uint64_t user = rng_below(&rng, 30000), item = rng_below(&rng, 50);
             int n = sprintf(text, "%u,%d,%d", i & 1, (int)user, (int)item);
             struct line line = {.text = text, .bytes = (uint32_t)n, .number = i};
-            ck_assert_int_eq(batch_add(&b, &f, &line, "a", false, &e), 0);
+            ck_assert_int_eq(batch_add(&b, &f, &line, "a", &(struct draw){.epoch = 0}, 0, &e), 0);
         }
         for (uint32_t i = 0; i < 2 * rows; i++)
             all[i] = b.space->mixed[i];

@@ -495,6 +495,197 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
 }
 END_TEST
 
+/* Reads the epoch in batches and sets which rows were taken; returns their number. */
+static uint32_t taken_rows(uint64_t seed, uint32_t epoch, uint32_t rows, uint32_t batch,
+                           unsigned char *taken)
+{
+    uint32_t count = 0, drawn = 0;
+    memset(taken, 0, rows);
+    for (uint32_t at = 0; at < rows; at += batch) {
+        uint32_t want = rows - at < batch ? rows - at : batch;
+        ck_assert_msg(batch_read(d, seed, epoch, at, want, &b, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(b.examples + b.dropped, want);
+        drawn += b.drawn;
+        for (uint32_t i = 0; i < b.examples; i++) {
+            uint32_t row = 0;
+            while (row < rows && row_key(row) != key_at(i))
+                row++;
+            ck_assert_uint_lt(row, rows);
+            ck_assert_uint_eq(taken[row], 0);
+            taken[row] = 1;
+            count++;
+        }
+    }
+    ck_assert_uint_eq(drawn, count);
+    return count;
+}
+
+START_TEST(dataset_sample_is_the_same_in_each_epoch)
+{
+    enum { ROWS = 4000 };
+    static unsigned char first[ROWS], again[ROWS];
+    job.data.sample = 0.25;
+    config_list_add(&job.data.train, write_rows("a.csv", 0, ROWS));
+    config_list_add(&job.data.valid, write_rows("v.csv", 0, ROWS));
+    open_split(WIRE_TRAIN);
+    uint32_t count = taken_rows(2026, 1, ROWS, 512, first);
+    ck_assert_uint_gt(count, ROWS / 4 - 110); /* four deviations of sqrt(4000 0.25 0.75) */
+    ck_assert_uint_lt(count, ROWS / 4 + 110);
+    /* in another epoch, in other batches and in the order of the file */
+    ck_assert_uint_eq(taken_rows(2026, 2, ROWS, 333, again), count);
+    ck_assert_int_eq(memcmp(first, again, ROWS), 0);
+    job.data.shuffle = false;
+    open_split(WIRE_TRAIN);
+    ck_assert_uint_eq(taken_rows(2026, 7, ROWS, 1000, again), count);
+    ck_assert_int_eq(memcmp(first, again, ROWS), 0);
+    /* of another seed others, as many of them in both as chance has it */
+    uint32_t both = 0;
+    taken_rows(2027, 1, ROWS, 512, again);
+    for (uint32_t i = 0; i < ROWS; i++)
+        both += first[i] & again[i];
+    ck_assert_uint_gt(both, ROWS / 16 - 62);
+    ck_assert_uint_lt(both, ROWS / 16 + 62);
+    read_batch(0, 0, ROWS); /* evaluation takes all */
+    ck_assert_uint_eq(b.examples, ROWS);
+    open_split(WIRE_VALID);
+    read_batch(1, 0, ROWS); /* and so does every split but train */
+    ck_assert_uint_eq(b.examples, ROWS);
+}
+END_TEST
+
+/* A share of the negatives of the sample, and all of its positives. */
+START_TEST(dataset_negatives_are_drawn_from_the_sample)
+{
+    enum { ROWS = 4000 };
+    static unsigned char sample[ROWS], both[ROWS];
+    config_list_add(&job.data.train, write_rows("a.csv", 0, ROWS));
+    job.data.sample = 0.5;
+    open_split(WIRE_TRAIN);
+    taken_rows(2026, 1, ROWS, 500, sample);
+    job.data.negatives = 0.25;
+    open_split(WIRE_TRAIN);
+    memset(both, 0, ROWS);
+    uint32_t negatives = 0;
+    read_batch(1, 0, ROWS);
+    for (uint32_t i = 0; i < b.examples; i++) {
+        uint32_t row = 0;
+        while (row < ROWS && row_key(row) != key_at(i))
+            row++;
+        ck_assert_uint_eq(sample[row], 1);
+        both[row] = 1;
+        negatives += (row & 1) == 0;
+    }
+    for (uint32_t i = 1; i < ROWS; i += 2)
+        ck_assert_uint_eq(sample[i], both[i]);
+    ck_assert_uint_gt(negatives, ROWS / 2 / 8 - 60);
+    ck_assert_uint_lt(negatives, ROWS / 2 / 8 + 60);
+}
+END_TEST
+
+/* Writes a csv "label,user,row" in which row i is of user i * 7 % users; every 10th label is no
+ * number where `bad`. */
+static const char *write_users(const char *name, uint32_t rows, uint32_t users, bool bad)
+{
+    char *text = malloc(32 + 32 * (size_t)rows);
+    size_t at = (size_t)sprintf(text, "label,user,row\n");
+    for (uint32_t i = 0; i < rows; i++)
+        at += (size_t)sprintf(text + at, "%s,u%u,r%u\n", bad && i % 10 == 3 ? "?" : "1",
+                              i * 7 % users, i);
+    const char *path = worker_write(name, text, at);
+    free(text);
+    return path;
+}
+
+/* Sets which users have examples in the split; all of a user's rows must be there, or none. */
+static uint32_t taken_users(uint32_t rows, uint32_t users, unsigned char *taken)
+{
+    static uint32_t count[256];
+    char text[16];
+    uint32_t all = 0;
+    ck_assert_uint_le(users, 256);
+    memset(count, 0, sizeof count);
+    read_batch(1, 0, rows);
+    for (uint32_t i = 0; i < b.examples; i++) {
+        uint32_t user = 0;
+        while (user < users &&
+               b.keys[b.index[2 * i]] != key_of_value(0, text, (size_t)sprintf(text, "u%u", user)))
+            user++;
+        ck_assert_uint_lt(user, users);
+        count[user]++;
+    }
+    for (uint32_t user = 0; user < users; user++) {
+        ck_assert(count[user] == 0 || count[user] == rows / users);
+        taken[user] = count[user] > 0;
+        all += taken[user];
+    }
+    return all;
+}
+
+START_TEST(dataset_sample_takes_whole_users)
+{
+    enum { USERS = 200, ROWS = 10 * USERS };
+    static unsigned char first[USERS], again[USERS];
+    job.data.sample = 0.25;
+    strcpy(job.data.sample_by, "user");
+    config_list_add(&job.data.train, write_users("a.csv", ROWS, USERS, false));
+    open_split(WIRE_TRAIN);
+    uint32_t count = taken_users(ROWS, USERS, first);
+    ck_assert_uint_gt(count, USERS / 4 - 25); /* four deviations of sqrt(200 0.25 0.75) */
+    ck_assert_uint_lt(count, USERS / 4 + 25);
+    ck_assert_uint_eq(b.drawn, b.examples);
+    /* the same users of another log, and of an object of one */
+    config_list_free(&job.data.train);
+    config_list_add(&job.data.train, write_users("b.csv", 2 * ROWS, USERS, false));
+    open_split(WIRE_TRAIN);
+    ck_assert_uint_eq(taken_users(2 * ROWS, USERS, again), count);
+    ck_assert_int_eq(memcmp(first, again, USERS), 0);
+    dataset_close(d);
+    d = NULL;
+    job.data.objects.of[WIRE_TRAIN].on = true;
+    ck_assert_msg(dataset_open_object(&job, WIRE_TRAIN, job.data.train.item[0], &d, &e) == 0, "%s",
+                  e.text);
+    ck_assert_uint_eq(taken_users(2 * ROWS, USERS, again), count);
+    ck_assert_int_eq(memcmp(first, again, USERS), 0);
+}
+END_TEST
+
+/* Malformed lines go by their number, so that they keep their share of the lines. */
+START_TEST(dataset_sample_has_its_share_of_malformed_lines)
+{
+    enum { ROWS = 8000 };
+    job.data.sample = 0.25;
+    if (_i == 1)
+        strcpy(job.data.sample_by, "user");
+    config_list_add(&job.data.train, write_users("a.csv", ROWS, 1000, true));
+    open_split(WIRE_TRAIN);
+    read_batch(1, 0, ROWS);
+    ck_assert_uint_eq(b.drawn, b.examples + b.bad_lines);
+    ck_assert_uint_gt(b.bad_lines, ROWS / 40 - 50); /* four deviations of sqrt(800 0.25 0.75) */
+    ck_assert_uint_lt(b.bad_lines, ROWS / 40 + 50);
+}
+END_TEST
+
+START_TEST(dataset_sample_column_is_needed_for_training_alone)
+{
+    job.data.sample = 0.5;
+    strcpy(job.data.sample_by, "user");
+    config_list_add(&job.data.train, worker_text("a.csv", "label,user,row\n1,u,r\n"));
+    config_list_add(&job.data.valid, worker_text("v.csv", "label,row\n1,r\n"));
+    config_list_add(&job.features.fields, "row");
+    job.features.fields_auto = false;
+    open_split(WIRE_VALID);
+    read_batch(0, 0, 1);
+    ck_assert_uint_eq(b.examples, 1);
+    strcpy(job.data.sample_by, "label");
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "which is a label"));
+    strcpy(job.data.sample_by, "session");
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "data.sample_by"));
+    d = NULL;
+}
+END_TEST
+
 START_TEST(dataset_dropped_negatives_leave_an_empty_batch)
 {
     job.data.negatives = 1e-6;
@@ -672,6 +863,11 @@ int main(void)
     tcase_add_test(t, dataset_columns_are_those_that_the_tables_know);
     tcase_add_test(t, dataset_that_trains_nothing_asks_no_stream);
     tcase_add_test(t, dataset_negatives_are_a_share_drawn_anew_each_epoch);
+    tcase_add_test(t, dataset_sample_is_the_same_in_each_epoch);
+    tcase_add_test(t, dataset_negatives_are_drawn_from_the_sample);
+    tcase_add_test(t, dataset_sample_takes_whole_users);
+    tcase_add_loop_test(t, dataset_sample_has_its_share_of_malformed_lines, 0, 2);
+    tcase_add_test(t, dataset_sample_column_is_needed_for_training_alone);
     tcase_add_test(t, dataset_dropped_negatives_leave_an_empty_batch);
     tcase_add_test(t, dataset_groups_are_for_epoch_0);
     tcase_add_test(t, dataset_kept_rows_are_of_the_columns_as_named);

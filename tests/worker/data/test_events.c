@@ -79,6 +79,37 @@ START_TEST(events_give_the_batches_of_their_log_with_several_values)
 }
 END_TEST
 
+START_TEST(events_of_a_sample_are_those_of_their_log)
+{
+    worker_log_job(&job, 20000, _i >= 2);
+    job.data.sample = 0.4;
+    if (_i % 2 == 1)
+        strcpy(job.data.sample_by, "item");
+    plain_job(convert("log.events"));
+    other.data.sample = 0.4;
+    strcpy(other.data.sample_by, job.data.sample_by);
+    strcpy(other.data.weight, "w");
+    strcpy(other.data.time, "ts");
+    strcpy(other.evaluate.group, "cat");
+    ck_assert_int_eq(config_list_add(&other.evaluate.by, "cat"), 0);
+    ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
+    ck_assert_msg(dataset_open(&other, WIRE_TRAIN, &of_events, &e) == 0, "%s", e.text);
+    worker_log_same(d, of_events, 1000);
+}
+END_TEST
+
+START_TEST(events_without_the_column_of_a_sample_are_refused)
+{
+    worker_log_job(&job, 500, false);
+    plain_job(convert("log.events"));
+    other.data.sample = 0.4;
+    strcpy(other.data.sample_by, "item"); /* a field of the file, which has no hash of its cells */
+    ck_assert_int_eq(dataset_open(&other, WIRE_TRAIN, &of_events, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "\"item\" as \"hash\""));
+    ck_assert_ptr_nonnull(strstr(e.text, "convert"));
+}
+END_TEST
+
 START_TEST(events_of_several_files_are_one_log)
 {
     worker_log_job(&job, 3000, false);
@@ -345,6 +376,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, events_give_the_batches_of_their_log);
     tcase_add_test(t, events_give_the_batches_of_their_log_with_several_values);
+    tcase_add_loop_test(t, events_of_a_sample_are_those_of_their_log, 0, 4);
+    tcase_add_test(t, events_without_the_column_of_a_sample_are_refused);
     tcase_add_test(t, events_of_several_files_are_one_log);
     tcase_add_test(t, events_tell_their_times_and_columns);
     tcase_add_test(t, events_refuse_a_job_in_words);

@@ -78,6 +78,21 @@ START_TEST(rows_give_the_batches_of_their_log_with_several_values)
 }
 END_TEST
 
+/* Of the category's values, or of the rows. */
+START_TEST(rows_of_a_sample_are_those_of_the_log)
+{
+    jobs(20000, _i >= 2);
+    job.data.sample = kept.data.sample = 0.4;
+    if (_i % 2 == 1) {
+        strcpy(job.data.sample_by, "cat");
+        strcpy(kept.data.sample_by, "cat");
+    }
+    open_both();
+    ck_assert_int_eq(kept_files(), 1);
+    worker_log_same(d, of_rows, 999);
+}
+END_TEST
+
 START_TEST(rows_of_many_chunks_are_those_of_the_log)
 {
     jobs(270000, false); /* chunks of two */
@@ -315,6 +330,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, rows_give_the_batches_of_their_log);
     tcase_add_test(t, rows_give_the_batches_of_their_log_with_several_values);
+    tcase_add_loop_test(t, rows_of_a_sample_are_those_of_the_log, 0, 4);
     tcase_add_test(t, rows_of_many_chunks_are_those_of_the_log);
     tcase_add_test(t, rows_are_made_once_and_again_when_the_log_changed);
     tcase_add_test(t, rows_have_the_sums_of_every_release);

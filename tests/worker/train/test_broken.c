@@ -42,7 +42,8 @@ static void rows_make(void)
     ck_assert_int_eq(model_new(&job, &features.shape, dense_backend(), &model, &e), 0);
     ck_assert_int_eq(rows_new(model, NULL, schema, tables, 1, 1, &rows, &e), 0);
     ck_assert_int_eq(batch_begin(&rows->batch, &features, 1, false, &e), 0);
-    ck_assert_int_eq(batch_add(&rows->batch, &features, &one, "none.csv", false, &e), 0);
+    ck_assert_int_eq(
+        batch_add(&rows->batch, &features, &one, "none.csv", &(struct draw){.epoch = 0}, 0, &e), 0);
     ck_assert_int_eq(batch_end(&rows->batch, &e), 0);
     ck_assert_int_eq(rows_reserve(rows, &e), 0);
 }

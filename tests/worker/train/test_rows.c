@@ -48,7 +48,9 @@ static void add(const char *text)
     char copy[256];
     snprintf(copy, sizeof copy, "%s", text);
     struct line line = {.text = copy, .bytes = (uint32_t)strlen(text), .number = 2};
-    ck_assert_int_eq(batch_add(&rows->batch, &features, &line, "none.csv", false, &e), 0);
+    ck_assert_int_eq(
+        batch_add(&rows->batch, &features, &line, "none.csv", &(struct draw){.epoch = 0}, 0, &e),
+        0);
 }
 
 static void teardown(void)

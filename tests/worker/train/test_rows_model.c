@@ -67,7 +67,9 @@ static void read_batch(uint32_t examples)
         snprintf(list, sizeof list, i % 3 == 0 ? "" : i % 3 == 1 ? "v%u" : "v%u|w", i % 2);
         snprintf(text, sizeof text, "%u,a%u,b%u,c%u,%s,e", i % 4 == 0, i % 7, i % 5, i % 20, list);
         struct line line = {.text = text, .bytes = (uint32_t)strlen(text), .number = 2};
-        ck_assert_int_eq(batch_add(&rows->batch, &features, &line, "none.csv", false, &e), 0);
+        ck_assert_int_eq(batch_add(&rows->batch, &features, &line, "none.csv",
+                                   &(struct draw){.epoch = 0}, 0, &e),
+                         0);
     }
     ck_assert_uint_eq(rows->batch.bad_lines, 0);
     ck_assert_int_eq(batch_end(&rows->batch, &e), 0);
