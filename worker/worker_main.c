@@ -175,8 +175,8 @@ static uint32_t seats_expected(const struct worker_arguments *a, const struct jo
 {
     bool all = job != NULL && job->train.mode == WIRE_BSP && worker_arguments_train(a);
 
-    if (all && job->train.lanes > a->lanes)
-        return job->train.lanes;
+    if (all && job_lanes(job) > a->lanes)
+        return job_lanes(job);
 
     return a->lanes;
 }

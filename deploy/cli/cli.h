@@ -46,6 +46,7 @@ int cli_jobs(struct option_line *o, struct err *e);
 int cli_keygen(struct option_line *o, struct err *e);
 
 /* ---- jobs ---- */
+struct job;
 struct submit_order {
     const char *path;              /* path of the job file */
     const struct string_list *set; /* over its keys */
@@ -55,6 +56,8 @@ struct submit_order {
     bool wait;                     /* follow the job to its end and show progress */
 };
 int cli_submit_job(const struct submit_order *o, struct err *e);
+/* Warns of a job with fewer lanes than workers. */
+void cli_lanes_say(const struct job *j, const char *path, int64_t workers);
 
 /* ---- arguments ---- */
 /* Runs a verb on its line (argv[0] is the verb) and returns the exit status. If standard output

@@ -212,6 +212,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
                l->servers, text_if(l->servers != 1, "s"), l->workers, text_if(l->workers != 1, "s"),
                l->dir);
+        cli_lanes_say(&l->job, l->job_path, l->workers);
         rc = local_submit(l, text, e);
         if (rc == 0 && l->goes_on)
             former_tell(l);

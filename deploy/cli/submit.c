@@ -161,6 +161,18 @@ static void keeps_none_say(const struct job *j, const char *path)
             path);
 }
 
+void cli_lanes_say(const struct job *j, const char *path, int64_t workers)
+{
+    int64_t lanes = job_lanes(j);
+    if (j->train.skip || j->train.lanes == 0 || workers <= lanes)
+        return;
+    fprintf(stderr,
+            "warning: %s has %" PRId64 " lanes for %" PRId64 " workers, so %" PRId64
+            " of them train nothing: set train.lanes to %" PRId64
+            " or more, or to 0 for as many as the workers have places for\n",
+            path, lanes, workers, workers - lanes, workers);
+}
+
 int cli_submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
@@ -183,6 +195,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
                o->path, run, o->coordinator, o->coordinator);
         fflush(stdout);
         keeps_none_say(&job, o->path);
+        cli_lanes_say(&job, o->path, o->workers);
     }
     if (rc == 0 && o->wait) {
         rc = job_follow(a, run, &job_status, e);

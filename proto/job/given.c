@@ -11,8 +11,10 @@
 #define WITHIN "data.shuffle.within: \""
 #define CHANGES "data.zone_changes: \""
 #define LIMIT "data.time_limit: \""
+#define LANES "train.lanes_there: \""
 #define END "\" # given by the coordinator\n"
-#define LINES (120u + ZONE_NAME + ZONE_TEXT + sizeof CHANGES + sizeof LIMIT + 2 * sizeof END)
+#define LINES                                                                                      \
+    (140u + ZONE_NAME + ZONE_TEXT + sizeof CHANGES + sizeof LIMIT + sizeof LANES + 3 * sizeof END)
 
 /* The first table whose rows age by event time, or NULL. */
 static const struct job_table *table_by_time(const struct job *j)
@@ -51,7 +53,7 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
 static bool is_given(const char *line, size_t bytes, const char *key)
 {
     size_t n = strlen(key);
-    return bytes > n + sizeof END && memcmp(line, key, n) == 0 &&
+    return bytes >= n + sizeof END && memcmp(line, key, n) == 0 &&
            memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0;
 }
 
@@ -62,16 +64,21 @@ static size_t line_end(const char *text, size_t start, size_t bytes)
     return MIN(end, bytes);
 }
 
-/* Copies the text without the added lines of an order, a zone, a limit. Returns the length of the
- * copy. */
-static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, bool limit, char *to)
+/* Which added lines are left out. */
+struct left_out {
+    bool order, zone, limit, lanes;
+};
+
+/* Copies the text without such lines. Returns the length of the copy. */
+static size_t plain_put(const char *text, size_t bytes, const struct left_out *without, char *to)
 {
     size_t left = 0;
     for (size_t start = 0, end; start < bytes; start = end) {
         end = line_end(text, start, bytes);
-        if ((order && is_given(text + start, end - start, WITHIN)) ||
-            (zone && is_given(text + start, end - start, CHANGES)) ||
-            (limit && is_given(text + start, end - start, LIMIT)))
+        if ((without->order && is_given(text + start, end - start, WITHIN)) ||
+            (without->zone && is_given(text + start, end - start, CHANGES)) ||
+            (without->limit && is_given(text + start, end - start, LIMIT)) ||
+            (without->lanes && is_given(text + start, end - start, LANES)))
             continue;
         memcpy(to + left, text + start, end - start);
         left += end - start;
@@ -101,6 +108,8 @@ static size_t lines_make(const struct given *g, char *out)
     }
     if (g->limit > 0)
         n += (size_t)snprintf(out + n, LINES - n, LIMIT "%u" END, g->limit);
+    if (g->lanes > 0)
+        n += (size_t)snprintf(out + n, LINES - n, LANES "%u" END, g->lanes);
     return n;
 }
 
@@ -114,7 +123,8 @@ int given_put(const char *text, size_t bytes, const struct given *g, char **out,
         free(lines);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     }
-    at = bytes = plain_put(text, bytes, g->within > 0, g->zone != NULL, g->limit > 0, made);
+    const struct left_out again = {g->within > 0, g->zone != NULL, g->limit > 0, g->lanes > 0};
+    at = bytes = plain_put(text, bytes, &again, made);
     (void)legend_line(made, bytes, &at, &names); /* the line of names stays the last one */
     size_t fresh = lines_make(g, lines), gap = fresh > 0 && at > 0 && made[at - 1] != '\n';
     memmove(made + at + gap + fresh, made + at, bytes - at);
@@ -132,7 +142,8 @@ int given_strip(const char *text, size_t bytes, char **out, size_t *out_bytes, s
     char *plain = malloc(bytes + 1);
     if (plain == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
-    bytes = plain_put(text, bytes, true, true, true, plain);
+    const struct left_out all = {true, true, true, true};
+    bytes = plain_put(text, bytes, &all, plain);
     int rc = legend_put(plain, bytes, NULL, out, out_bytes, e);
     free(plain);
     return rc;

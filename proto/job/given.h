@@ -1,12 +1,13 @@
 /* given.h: lines that the coordinator adds to a job's text when it accepts the job: an order of the
  * input where the file sets none, the clock changes of its zone, the latest event time that is
- * accepted, and the names of its tables (legend.h). So every later reader of the text has them,
- * whatever its release and its zone files; and a program that does not know such a line refuses the
- * job.
+ * accepted, the lanes that fit its workers, and the names of its tables (legend.h). So every later
+ * reader of the text has them, whatever its release and its zone files; and a program that does not
+ * know such a line refuses the job.
  *
  *   data.shuffle.within: "3600s" # given by the coordinator
  *   data.zone_changes: "Asia/Kolkata 0+19800" # given by the coordinator
  *   data.time_limit: "1790000000" # given by the coordinator
+ *   train.lanes_there: "8" # given by the coordinator
  *
  * Pure. */
 #ifndef PROTO_JOB_GIVEN_H
@@ -27,6 +28,7 @@ struct given {
     uint32_t within;         /* 0: none */
     const struct zone *zone; /* UTC: no line; NULL: as in the text */
     uint32_t limit;          /* seconds since 1970; 0: none */
+    uint32_t lanes;          /* 0: none */
 };
 /* The job's text with these lines, in place of those that were added before. *out the caller's
  * (free). NOMEM. */

@@ -162,6 +162,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.staleness = (uint32_t)config_int(c, "train.staleness");
     j->train.prefetch = (uint32_t)config_int(c, "train.prefetch");
     j->train.lanes = (uint32_t)config_int(c, "train.lanes");
+    j->train.lanes_there = (uint32_t)config_int(c, "train.lanes_there");
     j->train.backend = (enum backend_kind)config_enum(c, "train.backend");
     j->train.seed = (uint64_t)config_int(c, "train.seed");
     j->train.task_batches = (uint32_t)config_int(c, "train.task_batches");
@@ -373,7 +374,11 @@ bool job_draws(const struct job *j)
 
 uint32_t job_lanes(const struct job *j)
 {
-    return j->train.lanes == 0 ? 2 : j->train.lanes;
+    if (j->train.lanes > 0)
+        return j->train.lanes;
+    if (j->train.lanes_there > 0)
+        return j->train.lanes_there;
+    return JOB_LANES;
 }
 
 uint32_t job_window(const struct job *j)

@@ -120,6 +120,7 @@ struct job_span {
     uint32_t from, to; /* event time, seconds since 1970: from `from` up to and without `to` */
 };
 
+#define JOB_LANES 2u  /* of a job that waits to be told, and places of a worker that says none */
 #define JOB_SPLITS 3u /* indexed by enum wire_split: data.train, data.valid, data.test */
 
 struct job {
@@ -249,7 +250,8 @@ struct job {
         uint32_t mode; /* enum wire_mode */
         uint32_t staleness;
         uint32_t prefetch;
-        uint32_t lanes; /* 0: one for each worker slot, 2 by default */
+        uint32_t lanes;       /* default 2; 0: as the workers have places for, then `lanes_there` */
+        uint32_t lanes_there; /* what the coordinator found; 0: not yet */
         enum backend_kind backend;
         uint64_t seed;
         uint32_t task_batches; /* batches in a task; 0: the coordinator chooses */

@@ -340,8 +340,11 @@ const struct config_key keys_job[] = {
     {"train.prefetch", CONFIG_INT, 0, 64, NULL, .fallback = "2",
      .text = "batches that a lane reads ahead, with its own writes always; they count against the "
              "bound"},
-    {"train.lanes", CONFIG_INT, 1, LIMIT_LANES, NULL, .fallback = "0", .otherwise = "2",
-     .text = "sequences of batches side by side, over all workers"},
+    {"train.lanes", CONFIG_INT, 0, LIMIT_LANES, NULL, .fallback = "2",
+     .text = "sequences of batches side by side, over all workers; 0: as many as they have places "
+             "for when the job is submitted. [Lanes](#lanes)"},
+    {"train.lanes_there", CONFIG_INT, 0, LIMIT_LANES, NULL, .fallback = "0", .otherwise = "none",
+     .text = "given by the coordinator: the lanes of a job with `lanes: 0`"},
     {"train.precision", CONFIG_ENUM, 0, 0, "fp32|tf32|bf16|fp16", .fallback = "fp32",
      .text = "of matrix products on a GPU; a CPU computes in fp32. `fp16` scales the loss and "
              "skips steps that overflow; overflow unscaled ends the job; not under bsp"},

@@ -93,6 +93,32 @@ START_TEST(what_is_given_is_read_and_taken_out_again)
 }
 END_TEST
 
+/* The number of another submission is replaced, and the file's own key stays beside it. */
+START_TEST(given_lanes_are_those_of_this_submission)
+{
+    static const char own[] = "data: {format: libsvm, train: a}\ntrain: {lanes: 0}\n";
+    char *once, *again, *plain;
+    size_t bytes, more;
+    ck_assert_int_eq(given_put(own, strlen(own), &(struct given){.lanes = 6}, &once, &bytes, &e),
+                     0);
+    ck_assert_int_eq(given_put(once, bytes, &(struct given){.lanes = 8}, &again, &more, &e), 0);
+    ck_assert_ptr_null(strstr(again, "\"6\""));
+    ck_assert_msg(job_parse(again, more, "job", NULL, &job, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(job.train.lanes, 0);
+    ck_assert_uint_eq(job_lanes(&job), 8);
+    job_free(&job);
+    ck_assert_int_eq(given_strip(again, more, &plain, &bytes, &e), 0);
+    ck_assert_uint_eq(bytes, strlen(own));
+    ck_assert_mem_eq(plain, own, bytes);
+    ck_assert_int_eq(job_parse(own, strlen(own), "job", NULL, &job, &e), 0);
+    ck_assert_uint_eq(job_lanes(&job), JOB_LANES); /* nothing was found yet */
+    job_free(&job);
+    free(once);
+    free(again);
+    free(plain);
+}
+END_TEST
+
 /* A key that the user has written stays. */
 START_TEST(a_key_of_the_file_stays)
 {
@@ -118,6 +144,7 @@ int main(void)
                         sizeof cases / sizeof cases[0]);
     tcase_add_test(t, an_order_in_which_nothing_ages_is_refused);
     tcase_add_loop_test(t, what_is_given_is_read_and_taken_out_again, 0, 2);
+    tcase_add_test(t, given_lanes_are_those_of_this_submission);
     tcase_add_test(t, a_key_of_the_file_stays);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

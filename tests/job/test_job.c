@@ -804,6 +804,27 @@ START_TEST(job_examples_have_weights_and_negatives_a_share)
 }
 END_TEST
 
+START_TEST(job_lanes_are_a_number_or_fit)
+{
+    static const char *const bare = "data: {format: libsvm, train: a}\n";
+    struct job j;
+    ck_assert_int_eq(parse(bare, NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.train.lanes, JOB_LANES);
+    ck_assert_uint_eq(job_lanes(&j), JOB_LANES);
+    job_free(&j);
+    ck_assert_int_eq(parse(bare, "train.lanes=5", &j, NULL), 0);
+    ck_assert_uint_eq(job_lanes(&j), 5);
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {format: libsvm, train: a}\ntrain: {lanes: 0}\n",
+                           "train.lanes_there=12", &j, NULL),
+                     0);
+    ck_assert_uint_eq(j.train.lanes, 0);
+    ck_assert_uint_eq(job_lanes(&j), 12);
+    job_free(&j);
+    refused(bare, "train.lanes=1025", "not between");
+}
+END_TEST
+
 START_TEST(job_sample_is_of_examples_or_of_a_column)
 {
     struct job j;
@@ -1290,6 +1311,7 @@ int main(void)
     tcase_add_test(t, job_csv_names_its_label);
     tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
+    tcase_add_test(t, job_lanes_are_a_number_or_fit);
     tcase_add_test(t, job_sample_is_of_examples_or_of_a_column);
     tcase_add_test(t, job_labels_that_come_late_are_joined);
     tcase_add_test(t, job_bare_text_has_no_command);

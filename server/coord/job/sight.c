@@ -10,6 +10,7 @@
 #include "server/coord/job/sight_inner.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/stall.h"
+#include "server/coord/work/task.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -54,8 +55,24 @@ void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *joi
     struct coord_visitor *at;
     if (why == NULL && (at = visitor_of(v, join->name, join->pid)) != NULL)
         *at = v->visitor[--v->count];
-    if (why != NULL && (at = visitor_note(f, join->name, join->pid)) != NULL)
-        (void)snprintf(at->why, sizeof at->why, "%s", why);
+    if (why == NULL || (at = visitor_note(f, join->name, join->pid)) == NULL)
+        return;
+    (void)snprintf(at->why, sizeof at->why, "%s", why);
+    at->lanes = MIN(join->lanes_max, LIMIT_LANES);
+}
+
+uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers)
+{
+    uint32_t places = 0;
+    *workers = 0;
+    for (uint32_t i = 0; i < f->visitors->count; i++) {
+        const struct coord_visitor *v = &f->visitors->visitor[i];
+        if (v->lost || v->why[0] != 0)
+            continue;
+        (*workers)++;
+        places += v->lanes;
+    }
+    return places;
 }
 
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w)
@@ -181,11 +198,24 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
                         w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
 }
 
+/* Workers beyond the lanes do nothing. */
+static void lanes_say(const struct coord_job *j, struct json *list)
+{
+    uint32_t lanes = j->tasks->lanes, workers = j->workers.count;
+    if (!coord_phase_running(j) || j->spec.train.skip || workers <= lanes)
+        return;
+    say(list, "lanes_few", j->spec.name,
+        "job %s has %u lanes for %u workers: %u of them train nothing; submit it with train.lanes: "
+        "%u or more, or 0 for as many as the workers have places for",
+        j->spec.name, lanes, workers, workers - lanes, workers);
+}
+
 static void workers_say(const struct coord_job *j, struct json *list)
 {
     uint64_t without = env_now_ns(j->fleet->env) - MAX(j->watch.worker_ns, j->phase_ns);
     for (uint32_t i = 0; i < j->workers.count; i++)
         worker_say(j, &j->workers.worker[i], list);
+    lanes_say(j, list);
     visitors_say(j->fleet, list);
     if (coord_phase_running(j) && j->workers.count == 0 && without > COORD_UNHEARD_NS)
         coord_sight_say(

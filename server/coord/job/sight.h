@@ -25,15 +25,18 @@ struct coord_worker;
 struct coord_visitors {
     struct coord_visitor {
         char name[LIMIT_NAME], why[ERR_TEXT_MAX]; /* why it was refused; empty: it waits */
-        uint32_t pid;
-        bool lost;         /* its lease ran out */
-        uint64_t heard_ns; /* lost: when that was */
-    } * visitor;           /* owned (count) */
+        uint32_t pid, lanes;                      /* lanes: that it has places for */
+        bool lost;                                /* its lease ran out */
+        uint64_t heard_ns;                        /* lost: when that was */
+    } * visitor;                                  /* owned (count) */
     uint32_t count, capacity;
 };
 
 /* A worker has asked to join. why: NULL: the worker is a member now. */
 void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, const char *why);
+/* Returns the lanes that the workers that wait for a job have places for. *workers: how many
+ * wait. */
+uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers);
 /* A worker's lease has run out. */
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w);
 void coord_sight_tick(struct coord_fleet *f);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/job/given.h"
 #include "server/coord/core/fresh.h"
@@ -18,6 +19,7 @@
 #include "server/coord/job/course.h"
 #include "server/coord/job/look.h"
 #include "server/coord/job/parts.h"
+#include "server/coord/job/sight.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/from.h"
 #include "server/coord/work/eval.h"
@@ -324,10 +326,39 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     return coord_submit_name(j, was, learnt, e);
 }
 
+/* Returns the lanes of a job with train.lanes: 0: as many as the workers that wait, or that the job
+ * waits for, have places for. Where lanes open and close as workers come and go, there are twice as
+ * many, for workers that come later: a lane without a worker costs nothing. goes_on: those of the
+ * checkpoint. 0: the job says a number. */
+static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *goes_on,
+                            uint32_t workers)
+{
+    uint32_t waiting, places = coord_sight_places(j->fleet, &waiting);
+    if (j->spec.train.lanes > 0)
+        return 0;
+    if (goes_on != NULL)
+        return goes_on->saved.lanes;
+    if (workers > waiting)
+        places += (workers - waiting) * JOB_LANES;
+    if (j->spec.train.mode != WIRE_BSP)
+        places *= 2;
+    places = MIN(places, LIMIT_LANES);
+    return MAX(places, 2);
+}
+
+static int lanes_open(struct coord_job *j, uint32_t lanes, struct err *e)
+{
+    j->spec.train.lanes_there = lanes;
+    coord_task_close(j->tasks);
+    log_info("job %s: %u lanes, for the workers that are there", j->spec.name, lanes);
+    return coord_task_open(j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+}
+
 /* Puts into the job's text: the order of its input, if the text leaves it open and the rows go by
- * time; the changes of its zone; the limit of its event times. A job that goes on has those of its
- * checkpoint. */
-static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
+ * time; the changes of its zone; the limit of its event times; the lanes that fit its workers. A
+ * job that goes on has those of its checkpoint. */
+static int given_begin(struct coord_job *j, const struct coord_from *from, uint32_t workers,
+                       struct err *e)
 {
     struct job *spec = &j->spec;
     bool goes_on = from != NULL && !from->start;
@@ -344,6 +375,7 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
     }
     if (!says)
         given.limit = coord_times_limit(j->fleet, spec, limit);
+    given.lanes = lanes_begin(j, goes_on ? from : NULL, workers);
     int rc = given_within(spec, goes_on, within, &given.within, e);
     if (rc == 0)
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
@@ -354,8 +386,10 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
     j->yaml_bytes = bytes;
     if (given.limit != 0)
         spec->data.time_limit = given.limit;
-    if (given.within == 0)
-        return 0;
+    if (given.lanes != 0)
+        rc = lanes_open(j, given.lanes, e);
+    if (rc != 0 || given.within == 0)
+        return rc;
     spec->data.shuffle_within = given.within;
     log_info("job %s: each epoch is drawn within windows of %u s of event time%s", spec->name,
              given.within, text_if(goes_on, ", as in the checkpoint"));
@@ -497,7 +531,7 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
     if (rc == 0 && goes_on)
         from = &look->from;
     if (rc == 0)
-        rc = order_begin(j, from, e);
+        rc = given_begin(j, from, submit->workers, e);
     if (rc == 0)
         rc = legend_begin(j, from, fleet, e);
     if (rc == 0)

@@ -214,7 +214,6 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
     static const char *const modes[] = {"async", "ssp", "bsp"};
     SHOAL_ASSERT(was->train.mode < sizeof modes / sizeof modes[0]);
     SHOAL_ASSERT(is->train.mode < sizeof modes / sizeof modes[0]);
-    uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
     int rc;
     bool grew = was->data.objects.grow_ms > 0, grows = is->data.objects.grow_ms > 0;
     if (grew != grows && !is->train.skip)
@@ -233,9 +232,9 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
                        "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",
                        is->train.epochs, s->at.epoch);
     if (is->train.skip)
-        return 0; /* there are no further batches */
-    if (lanes != s->lanes)
-        return differs("train.lanes", s->lanes, lanes, e);
+        return 0;                                            /* there are no further batches */
+    if (is->train.lanes != 0 && is->train.lanes != s->lanes) /* 0: the checkpoint's */
+        return differs("train.lanes", s->lanes, is->train.lanes, e);
     if (was->train.batch != is->train.batch)
         return differs("train.batch", was->train.batch, is->train.batch, e);
     if (was->train.window != is->train.window)

@@ -2238,6 +2238,23 @@ static void refused_from(const char *train, const char *path, int status, const 
     rig_stop();
 }
 
+/* A job whose lanes fit its workers goes on with those of its checkpoint: 2, not 8. */
+START_TEST(checkpoint_lanes_stay_where_they_fit_the_workers)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    strstr(r.yaml, "lanes: ")[strlen("lanes: ")] = '0';
+    ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    ck_assert_uint_eq(r.coord->slot[0].tasks->lanes, 2);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_for_another_job_is_refused)
 {
     char path[LIMIT_PATH], other[LIMIT_PATH];
@@ -2861,6 +2878,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_half_stored_is_gone_back_to, 0, 2);
     tcase_add_test(t, checkpoint_half_gone_back_to_is_nobodys);
     tcase_add_test(t, checkpoint_goes_on_on_servers_that_held_rows);
+    tcase_add_test(t, checkpoint_lanes_stay_where_they_fit_the_workers);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);

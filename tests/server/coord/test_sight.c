@@ -27,7 +27,7 @@ static struct {
     struct meter_sheet sheet;
 } r;
 
-static const char yaml[] =
+static char yaml[] =
     "job: t\ndata: {format: libsvm, train: [a], max_bad: 0.01}"
     "\ntables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\n"
     "train: {batch: 10, task_batches: 4, epochs: 2, lanes: 4, consistency: async}\n";
@@ -74,6 +74,11 @@ static void teardown(void)
     }
 }
 
+static void pass(uint64_t ns)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + ns, NULL, NULL);
+}
+
 static bool trains(void *context)
 {
     (void)context;
@@ -94,6 +99,8 @@ static void job_start(uint32_t workers)
         (void)snprintf(name, sizeof name, "worker-%u", i);
         fake_worker_start(w, r.sim, name, r.shard, 2);
     }
+    if (workers > 0)
+        pass(SECOND); /* they wait for a job */
     fake_client_start(&r.client, r.sim, yaml, 1);
     if (workers == 0)
         return;
@@ -101,9 +108,11 @@ static void job_start(uint32_t workers)
     ck_assert_int_eq(r.client.submit_status, 0);
 }
 
-static void pass(uint64_t ns)
+/* The same, with this digit as the job's lanes. */
+static void job_start_with(char lanes, uint32_t workers)
 {
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + ns, NULL, NULL);
+    strstr(yaml, "lanes: ")[strlen("lanes: ")] = lanes;
+    job_start(workers);
 }
 
 /* True when the list has such a problem, with the text in its sentence, and its series is told. */
@@ -364,6 +373,24 @@ START_TEST(sight_problems_with_the_same_labels_are_one_series)
 }
 END_TEST
 
+START_TEST(sight_workers_beyond_the_lanes_are_told)
+{
+    job_start_with('1', 2);
+    ck_assert(told("lanes_few", "t", "job t has 1 lanes for 2 workers: 1 of them train nothing"));
+    ck_assert(told("lanes_few", "t", "train.lanes: 2 or more, or 0"));
+}
+END_TEST
+
+/* Two places for each of two workers, and as many for workers that come later. */
+START_TEST(sight_lanes_fit_the_workers_that_wait)
+{
+    job_start_with('0', 2);
+    ck_assert_uint_eq(r.coord->slot[0].tasks->lanes, 2 * 2 * 2);
+    ck_assert_uint_eq(r.coord->slot[0].spec.train.lanes_there, 2 * 2 * 2);
+    ck_assert(!told("lanes_few", "t", ""));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_sight");
@@ -375,6 +402,8 @@ int main(void)
     tcase_add_test(c, sight_a_sync_that_does_not_end_is_a_disk_that_hangs);
     tcase_add_test(c, sight_a_slow_store_is_told);
     tcase_add_test(c, sight_problems_with_the_same_labels_are_one_series);
+    tcase_add_test(c, sight_workers_beyond_the_lanes_are_told);
+    tcase_add_test(c, sight_lanes_fit_the_workers_that_wait);
     c = suite_case(s, "many", 60, many_setup, many_end);
     tcase_add_test(c, sight_a_server_of_many_shards_has_one_sentence);
     tcase_add_test(c, sight_a_full_disk_and_a_silence_are_two_sentences);
