@@ -252,7 +252,7 @@ uint32_t cluster_worker_start(struct cluster *c)
     struct trainer_options o = {.coordinator = coordinators(c),
                                 .name = name,
                                 .pid = 100 + i,
-                                .lanes_max = 2,
+                                .lanes_max = c->options.places,
                                 .cores = 4,
                                 .backend = c->backend,
                                 .why = "a test",

@@ -30,6 +30,7 @@ struct cluster_options {
     const char *from; /* the checkpoint that the job resumes; NULL: none */
     const char *dir;  /* parent of the servers' folders; NULL: engines keep all data in memory */
     uint32_t servers, workers;
+    uint32_t places;      /* lanes of a worker at a time; 0: 2 */
     uint32_t shards;      /* shards of a server, each a node; they die together. 0: 1 */
     uint32_t replicas;    /* copies of each shard number, on different servers; 0: 1 */
     uint64_t waiting_max; /* limit of a shard's pool of requests; 0: its default */

@@ -78,6 +78,8 @@ static void op_work(struct env *env, struct env_work *w)
     if (!sim_running(n))
         return;
     w->ran_ns = sim_draw(&s->rng, s->options.work_min_ns, s->options.work_max_ns);
+    if (n->times > 0)
+        w->ran_ns *= n->times;
     struct event *e = heap_take(&s->heap, EVENT_WORK, n, s->now_ns + w->ran_ns);
     e->work = w;
     heap_push(&s->heap, e);
@@ -284,6 +286,11 @@ void sim_pause(struct sim_node *n, uint64_t until_ns)
 void sim_wedge(struct sim_node *n, uint64_t until_ns)
 {
     n->wedged_until_ns = until_ns;
+}
+
+void sim_slow(struct sim_node *n, uint32_t times)
+{
+    n->times = times;
 }
 
 bool sim_stopped(const struct sim_node *n)

@@ -51,6 +51,8 @@ void sim_kill(struct sim_node *n);
 void sim_pause(struct sim_node *n, uint64_t until_ns); /* frozen: events queue up */
 /* Until then its loop runs but no work of env_work ends, as with a disk or a device that hangs. */
 void sim_wedge(struct sim_node *n, uint64_t until_ns);
+/* From now on its work takes so many times as long. */
+void sim_slow(struct sim_node *n, uint32_t times);
 bool sim_stopped(const struct sim_node *n); /* true: it called env_stop */
 /* Until then messages from `from` to `to` are lost; those in the other direction arrive. */
 void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns);

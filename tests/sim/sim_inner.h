@@ -46,6 +46,7 @@ struct sim_node {
     struct env_who who; /* the identity that it shows when it connects */
     bool dead, stopped;
     uint64_t paused_until_ns, wedged_until_ns;
+    uint32_t times; /* its work takes so many times as long; 0: as long */
     struct sim_node *next;
 };
 

@@ -17,6 +17,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How fast a worker is, and the lanes that it may hold for that (work/pace.h). */
+struct coord_pace {
+    /* the window at hand: since when, and the figures and lanes with which it began */
+    uint64_t since_ns, batches;
+    double busy_s;
+    uint32_t lanes, epoch;
+    double step_s;       /* seconds of a batch of one lane in the last window; 0: not known */
+    uint32_t step_lanes; /* lanes that it held in that window */
+    uint64_t span_ns;    /* length of that window */
+    uint64_t idle_ns;    /* when it last asked for a lane and got none; 0: not yet */
+    uint32_t held;       /* scratch: lanes that it holds */
+    bool capped;         /* it holds at most `most` lanes */
+    uint32_t most;
+    uint32_t rests;   /* how often it has lost its last lane */
+    uint64_t rest_ns; /* most 0: until when */
+};
+
 struct coord_worker {
     uint64_t number;
     uint64_t pass; /* shown with each of its requests; told to no other peer; not 0 */
@@ -44,6 +61,7 @@ struct coord_worker {
      * some; how often in a row its work was taken away */
     uint64_t moved_ns, barred_ns;
     uint32_t stalls;
+    struct coord_pace pace;
     struct wire_WORKER_BEAT figures;
 };
 

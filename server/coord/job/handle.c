@@ -21,6 +21,7 @@
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/objects_index.h"
+#include "server/coord/work/pace.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/source.h"
 #include "server/coord/work/stall.h"
@@ -194,6 +195,7 @@ int coord_handle_beat(struct coord_job *j, struct coord_ask *a)
     }
     coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, coord_now_ns(j));
     coord_times_beat(j, a->worker, &a->request->u.WORKER_BEAT);
+    coord_pace_beat(j, a->worker, &a->request->u.WORKER_BEAT);
     a->worker->figures = a->request->u.WORKER_BEAT;
     rate_note(a->worker, coord_now_ns(j), coord_lease_ns(j));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(j);

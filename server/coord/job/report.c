@@ -433,6 +433,8 @@ static struct json *report_json(const struct coord_job *j)
     bottleneck_set(r, &sum);
     json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks->lanes);
+    if (j->tasks->moved > 0)
+        json_set_int(r, "lanes_moved", j->tasks->moved);
     json_set(r, "batches", batches_json(j, &sum));
     json_set(r, "refused", coord_guard_json(j));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));

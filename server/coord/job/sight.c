@@ -9,6 +9,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/job/sight_inner.h"
 #include "server/coord/keep/checkpoint.h"
+#include "server/coord/work/pace.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
 
@@ -191,6 +192,8 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
         coord_stall_cut_text(j->fleet, w, text, sizeof text);
         coord_sight_say(list, "worker_cut_off", w->name, "%s", text);
     }
+    if (coord_pace_text(j, w, text, sizeof text))
+        say(list, "worker_behind", w->name, "%s", text);
     if (w->barred_ns > now)
         coord_sight_say(list, "worker_stalled", w->name,
                         "worker %s gets no work for another %" PRIu64

@@ -129,6 +129,8 @@ static struct json *workers_json(const struct coord_job *j)
         json_set_number(item, "rate", w->rated ? w->rate : (double)NAN);
         json_set_int(item, "refused", (int64_t)w->refused);
         json_set_int(item, "stalls", w->stalls);
+        if (w->pace.step_s > 0)
+            json_set_number(item, "step_ms", w->pace.step_s * 1e3);
         if (wire_clock_apart(w->figures.clock_ahead_s))
             json_set_int(item, "clock_ahead_s", w->figures.clock_ahead_s);
         json_set_int(item, "silent_ms",

@@ -18,6 +18,7 @@
 #include "server/coord/work/lease_log.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/objects_index.h"
+#include "server/coord/work/pace.h"
 #include "server/coord/work/replay.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
@@ -29,8 +30,6 @@
 
 /* a grant that was answered this long ago and never used may not have reached the worker */
 #define ANSWER_LOST_NS UINT64_C(500000000)
-/* after this a free lane goes to any worker that asks: the workers it was kept for do not come */
-#define SHARE_WAIT_NS UINT64_C(2000000000)
 
 static void lane_fence(struct coord_job *j, uint32_t lane, bool live);
 
@@ -408,7 +407,7 @@ static bool next_lane(struct coord_job *j, const struct coord_ask *a)
 {
     struct coord_tasks *t = j->tasks;
     struct coord_worker *w = a->worker;
-    uint32_t live = coord_live_workers(j), share = (t->lanes + live - 1) / live;
+    uint32_t live = coord_live_workers(j), share = coord_pace_share(j, w);
     uint64_t now = coord_now_ns(j);
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && w->asked_generation == 0);
     coord_replay_gate(j); /* before the first tick it is closed */
@@ -419,13 +418,16 @@ static bool next_lane(struct coord_job *j, const struct coord_ask *a)
     }
     if (lanes_dropped(j, a) || coord_death_shunned(j, w))
         return false;
-    if (now - t->planned_ns > SHARE_WAIT_NS)
-        share = t->lanes;
+    coord_pace_expire(j);
     t->fair = (j->objects[WIRE_TRAIN].count + live - 1) / live;
-    lane = coord_lane_pick(t, w->number, share);
-    if (lane == COORD_NO_LANE)
+    if (share > 0)
+        lane = coord_lane_pick(t, w->number, share);
+    if (lane == COORD_NO_LANE) {
+        coord_pace_idle(j, w);
         return false;
+    }
     coord_lane_grant(t, lane, w->number);
+    coord_pace_granted(j, w);
     coord_stall_moved(w, now);
     if (w->rate_ns == 0) { /* examples are counted from here on */
         w->rated = false;
@@ -544,7 +546,8 @@ static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
     l->used = true;
     if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
         coord_task_pushed(t, q->lane, coord_now_ns(j));
-    if (lane_task(j, q->lane)) {
+    bool leaves = l->task == COORD_NO_TASK && coord_pace_leaves(j, q->lane);
+    if (!leaves && lane_task(j, q->lane)) {
         answer_task(j, a->from, a->request->id, q->lane);
         return true;
     }

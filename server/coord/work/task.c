@@ -349,6 +349,12 @@ static void cursors_advance(struct coord_tasks *t, struct coord_lane *lane)
         lane->next_task += t->lanes;
 }
 
+uint32_t coord_task_next(const struct coord_tasks *t, uint32_t lane, uint64_t worker)
+{
+    SHOAL_ASSERT(worker != 0);
+    return task_left(t, lane, worker);
+}
+
 uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
 {
     struct coord_lane *l = &t->lane[lane];
@@ -453,7 +459,8 @@ uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
 static uint32_t lane_suits(const struct coord_tasks *t, uint32_t lane, uint64_t worker, bool any)
 {
     const struct coord_lane *l = &t->lane[lane];
-    if (l->state != LANE_FREE || task_left(t, lane, worker) == COORD_NO_TASK)
+    if (l->state != LANE_FREE || (l->kept_for != 0 && l->kept_for != worker) ||
+        task_left(t, lane, worker) == COORD_NO_TASK)
         return 0;
     if (t->mode != WIRE_BSP || t->holder == NULL || l->owner == worker)
         return 3;
@@ -468,6 +475,9 @@ uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t 
     SHOAL_ASSERT(worker != 0 && share > 0);
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].state == LANE_FREE && t->lane[l].task != COORD_NO_TASK)
+            return l;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].kept_for == worker && lane_suits(t, l, worker, false) > 0)
             return l;
     if (coord_lane_held(t, worker) >= share)
         return COORD_NO_LANE;
@@ -493,6 +503,7 @@ void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
     l->generation++;
     l->used = l->placed = false;
     l->answered_ns = 0;
+    l->kept_for = 0;
     l->ask_peer = 0;
 }
 

@@ -82,6 +82,8 @@ struct coord_lane {
     struct coord_death death;
     bool used;            /* the holder has spoken for the lane since it was granted */
     uint64_t answered_ns; /* when the grant was last answered; 0: not yet */
+    uint64_t kept_for;    /* closing or free: the worker that it is kept for (pace.h); 0: any */
+    uint64_t kept_ns;     /* since when */
     peer_t ask_peer;      /* connection and request id that wait for the grant; 0: none */
     uint64_t ask_id;
     uint64_t ask_ns;
@@ -127,6 +129,7 @@ struct coord_tasks {
     uint64_t late;
     uint32_t fair;
     uint32_t lanes, mode;
+    uint32_t moved; /* lanes that left a worker before their tasks were over (pace.h) */
     uint32_t segments;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;
@@ -176,6 +179,8 @@ uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number);
 /* Appends the next task to the lane, which has none, and returns its index, or COORD_NO_TASK. The
  * caller stores the task before telling it. */
 uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane);
+/* Returns the task that would be appended if the worker held the lane, or COORD_NO_TASK. */
+uint32_t coord_task_next(const struct coord_tasks *t, uint32_t lane, uint64_t worker);
 /* The lane's current task is done on every shard. */
 void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns);
 /* Takes the figures of a finished task; false when it has reported before. */
@@ -196,8 +201,8 @@ uint32_t coord_task_after(const struct coord_tasks *t, uint64_t batches);
 /* Returns the last batch number of a task. */
 uint64_t coord_task_last(const struct coord_task *task);
 
-/* Picks a lane for `worker`, which may hold `share` lanes: first a lane with an unfinished task
- * (whatever the share), then one with tasks left. */
+/* Picks a lane for `worker`, which may hold `share` lanes: first a lane with an unfinished task, or
+ * one that is kept for it (whatever the share), then one with tasks left. */
 uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t share);
 uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker); /* counts lanes in GRANTING,
                                                                          * too */

@@ -1,0 +1,340 @@
+/* test_pace.c: which lanes leave which worker, by steps that beats tell. */
+#include "proto/base/rng.h"
+#include "server/coord/coord.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/work/pace.h"
+#include "tests/lib/suite.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+enum { WORKERS = 4, LANES = 8, NONE = WORKERS };
+
+static struct coord *c;
+static struct coord_job *j;
+static struct sim *sim;
+static uint64_t holder[1]; /* of one object */
+
+static void start(const char *consistency)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    char text[512];
+    struct coord_options o = {.shards = 1, .lease_ms = 1000};
+    struct err e = {0};
+    snprintf(text, sizeof text,
+             "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
+             "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n"
+             "train: {consistency: %s, lanes: %u, batch: 10}\n",
+             consistency, LANES);
+    sim = sim_new(&calm);
+    struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
+    (void)sim_run(sim, 10 * SECOND, NULL, NULL);
+    ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
+    sim_pause(node, 1000000 * SECOND); /* time passes, and nothing but the cases acts */
+    j = &c->slot[0];
+    ck_assert_msg(coord_submit_build(j, text, strlen(text), &e) == 0, "%s", e.text);
+    j->at.number = j->at.run = 5;
+    j->at.epoch = 1;
+    j->at.phase = PHASE_TRAIN;
+    struct coord_segment rows = {.rows = 100000};
+    ck_assert_int_eq(coord_task_plan(j->tasks, 1, &rows, 1, 10, 2, sim_now_ns(sim), &e), 0);
+    j->workers.worker = calloc(WORKERS, sizeof *j->workers.worker);
+    j->workers.count = j->workers.capacity = WORKERS;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        struct coord_worker *w = &j->workers.worker[i];
+        w->number = i + 1;
+        snprintf(w->name, sizeof w->name, "worker-%u", i);
+    }
+}
+
+static void pass(uint64_t ns)
+{
+    (void)sim_run(sim, sim_now_ns(sim) + ns, NULL, NULL);
+}
+
+static struct coord_worker *worker(uint32_t i)
+{
+    return &j->workers.worker[i];
+}
+
+/* Worker i holds the lane; NONE: it is free. */
+static void hold(uint32_t lane, uint32_t i)
+{
+    struct coord_lane *l = &j->tasks->lane[lane];
+    l->state = i == NONE ? LANE_FREE : LANE_HELD;
+    l->worker = i == NONE ? 0 : i + 1;
+    l->kept_for = 0;
+}
+
+/* The lanes are dealt in turn to the first `workers`. */
+static void deal(uint32_t workers)
+{
+    for (uint32_t l = 0; l < LANES; l++)
+        hold(l, l % workers);
+}
+
+static void beat(uint32_t i, double busy_s, double waits_s, uint64_t batches)
+{
+    struct wire_WORKER_BEAT b = worker(i)->figures;
+    b.compute_s += busy_s / 2;
+    b.pull_s += busy_s / 2;
+    b.wait_s += waits_s;
+    b.batches += batches;
+    coord_pace_beat(j, worker(i), &b);
+    worker(i)->figures = b;
+}
+
+/* A window in which a batch of a lane took the worker `step` seconds. */
+static void measure(uint32_t i, double step)
+{
+    beat(i, 0, 0, 0);
+    pass(SECOND / 10);
+    beat(i, COORD_PACE_BATCHES * step, 5, COORD_PACE_BATCHES);
+}
+
+/* All have a place for a lane, but for those that hold `most`. */
+static void places(uint32_t most)
+{
+    for (uint32_t i = 0; i < WORKERS; i++)
+        if (coord_lane_held(j->tasks, i + 1) < most)
+            coord_pace_idle(j, worker(i));
+}
+
+static void done(void)
+{
+    j->tasks->holder = NULL;
+    coord_free(c);
+    sim_free(sim);
+}
+
+START_TEST(pace_steps_leave_waiting_out)
+{
+    start("ssp");
+    deal(4);
+    beat(0, 3, 9, 100); /* before it held them */
+    ck_assert_double_eq(worker(0)->pace.step_s, 0);
+    pass(SECOND);
+    beat(0, 1, 50, COORD_PACE_BATCHES - 1); /* too few */
+    ck_assert_double_eq(worker(0)->pace.step_s, 0);
+    pass(SECOND);
+    beat(0, 3, 50, 1);
+    ck_assert_double_eq_tol(worker(0)->pace.step_s, 4.0 / COORD_PACE_BATCHES, 1e-9);
+    ck_assert_uint_eq(worker(0)->pace.step_lanes, 2);
+    ck_assert_uint_eq(worker(0)->pace.span_ns, 2 * SECOND);
+    hold(7, 0); /* another number of lanes: measured anew */
+    beat(0, 99, 0, COORD_PACE_BATCHES);
+    ck_assert_double_eq_tol(worker(0)->pace.step_s, 4.0 / COORD_PACE_BATCHES, 1e-9);
+    j->at.phase = PHASE_EVAL;
+    beat(0, 99, 0, COORD_PACE_BATCHES);
+    ck_assert_double_eq_tol(worker(0)->pace.step_s, 4.0 / COORD_PACE_BATCHES, 1e-9);
+    done();
+}
+END_TEST
+
+START_TEST(pace_a_lane_leaves_the_slowest_for_the_fastest)
+{
+    start("ssp");
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1 + 0.01 * i);
+    places(3);
+    for (uint32_t l = 1; l < 4; l++)
+        ck_assert(!coord_pace_leaves(j, l));
+    ck_assert(coord_pace_leaves(j, 0));
+    ck_assert_uint_eq(j->tasks->lane[0].kept_for, 2); /* worker 1 */
+    ck_assert(worker(0)->pace.capped);
+    ck_assert_uint_eq(worker(0)->pace.most, 1);
+    ck_assert(!coord_pace_leaves(j, 4)); /* one at a time */
+    /* the taker has it: nothing moves before both are measured anew */
+    hold(0, 1);
+    ck_assert(!coord_pace_leaves(j, 4));
+    measure(0, 0.5);
+    places(4);
+    ck_assert(coord_pace_leaves(j, 4));
+    ck_assert_uint_eq(worker(0)->pace.most, 0);
+    ck_assert_uint_eq(j->tasks->moved, 2);
+    char text[256];
+    ck_assert(coord_pace_text(j, worker(0), text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "worker-0 needed 0.5 s"));
+    ck_assert(!coord_pace_text(j, worker(1), text, sizeof text));
+    done();
+}
+END_TEST
+
+static const char *const modes[] = {"ssp", "async", "bsp"};
+
+/* Only ssp waits for the slowest, and lets lanes move. */
+START_TEST(pace_lanes_go_by_speed_under_ssp_alone)
+{
+    start(modes[_i]);
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1);
+    places(3);
+    ck_assert(coord_pace_leaves(j, 0) == (_i == 0));
+    done();
+}
+END_TEST
+
+/* A lane that has moved stays, by the same model of the workers' steps: with random steps and
+ * numbers of lanes no lane comes back. */
+START_TEST(pace_no_lane_goes_back)
+{
+    start("ssp");
+    struct rng r = rng_of((uint64_t)_i, 1, 2);
+    double speed[WORKERS]; /* seconds of a batch with one lane */
+    for (uint32_t i = 0; i < WORKERS; i++)
+        speed[i] = 0.05 + 0.2 * (double)rng_float(&r);
+    for (uint32_t l = 0; l < LANES; l++)
+        hold(l, (uint32_t)rng_below(&r, WORKERS));
+    uint32_t from[LANES], moves = 0;
+    for (uint32_t l = 0; l < LANES; l++)
+        from[l] = NONE;
+    for (uint32_t round = 0; round < 200; round++) {
+        uint32_t lane = (uint32_t)rng_below(&r, LANES),
+                 was = (uint32_t)j->tasks->lane[lane].worker - 1;
+        for (uint32_t i = 0; i < WORKERS; i++)
+            measure(i, speed[i] * coord_lane_held(j->tasks, i + 1));
+        for (uint32_t i = 0; i < WORKERS; i++) /* trials are another case */
+            worker(i)->pace.rest_ns = UINT64_MAX;
+        places(LANES);
+        if (!coord_pace_leaves(j, lane))
+            continue;
+        uint32_t to = (uint32_t)j->tasks->lane[lane].kept_for - 1;
+        ck_assert_uint_ne(to, from[lane]);
+        from[lane] = was;
+        hold(lane, to);
+        coord_pace_granted(j, worker(to));
+        moves++;
+    }
+    ck_assert_uint_le(moves, LANES);
+    done();
+}
+END_TEST
+
+/* Without a worker that has a place, the slow one's lanes stay free where the others do more. */
+START_TEST(pace_a_lane_leaves_for_none_where_that_is_more)
+{
+    start("ssp");
+    deal(4);
+    /* 8 batches in a step of the slowest; 6 in one of the others */
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.1 * (_i == 0 ? 1.6 : 1.7) : 0.1);
+    ck_assert(coord_pace_leaves(j, 0) == (_i == 1));
+    ck_assert_uint_eq(j->tasks->lane[0].kept_for, 0);
+    done();
+}
+END_TEST
+
+/* It alone trains the objects that it holds. */
+START_TEST(pace_the_last_lane_of_objects_stays)
+{
+    start("ssp");
+    hold(0, 0);
+    for (uint32_t l = 1; l < LANES; l++)
+        hold(l, 1 + l % 3);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1);
+    places(4);
+    j->tasks->holder = holder;
+    j->tasks->objects = 1;
+    for (uint32_t i = 0; i < j->tasks->tasks; i++)
+        j->tasks->task[i].object = 0;
+    ck_assert(!coord_pace_leaves(j, 0));
+    j->tasks->holder = NULL;
+    ck_assert(coord_pace_leaves(j, 0));
+    done();
+}
+END_TEST
+
+START_TEST(pace_a_worker_without_lanes_rests_and_is_tried)
+{
+    start("ssp");
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1);
+    hold(4, 1);
+    measure(0, 0.5);
+    measure(1, 0.15);
+    places(3);
+    ck_assert(coord_pace_leaves(j, 0));
+    ck_assert_uint_eq(worker(0)->pace.most, 0);
+    hold(0, 2);
+    pass(SECOND);
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 0);
+    coord_pace_idle(j, worker(0));
+    ck_assert(!coord_pace_leaves(j, 1)); /* it rests: 16 windows of 0.1 s */
+    pass(SECOND);
+    coord_pace_idle(j, worker(0));
+    ck_assert(coord_pace_leaves(j, 1));
+    ck_assert_uint_eq(j->tasks->lane[1].kept_for, 1);
+    hold(1, 0);
+    coord_pace_granted(j, worker(0));
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1);
+    ck_assert_double_eq(worker(0)->pace.step_s, 0);
+    /* still slow: it rests for twice as long */
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1);
+    places(3);
+    ck_assert(coord_pace_leaves(j, 1));
+    ck_assert_uint_ge(worker(0)->pace.rest_ns - sim_now_ns(sim), 32 * SECOND / 10);
+    done();
+}
+END_TEST
+
+START_TEST(pace_shares_are_what_others_leave)
+{
+    start("ssp");
+    ck_assert_uint_eq(coord_pace_share(j, worker(1)), 2);
+    worker(0)->pace.capped = true;
+    worker(0)->pace.most = 0;
+    worker(0)->pace.rest_ns = UINT64_MAX;
+    ck_assert_uint_eq(coord_pace_share(j, worker(1)), 3);
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 0);
+    pass(3 * SECOND); /* those that lanes are kept for do not come */
+    ck_assert_uint_eq(coord_pace_share(j, worker(1)), LANES);
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), LANES); /* there is no other */
+    hold(0, 1);
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 0);
+    done();
+}
+END_TEST
+
+/* From the worker with the most, and not from one that has one. */
+START_TEST(pace_a_newcomer_gets_a_lane)
+{
+    start(modes[_i]);
+    deal(3);
+    coord_pace_idle(j, worker(3));
+    ck_assert(!coord_pace_leaves(j, 2)); /* worker 2 has two lanes, worker 0 three */
+    ck_assert(coord_pace_leaves(j, 0) == (_i < 2));
+    ck_assert_uint_eq(j->tasks->lane[0].kept_for, _i < 2 ? 4 : 0);
+    ck_assert(!worker(0)->pace.capped);
+    pass(3 * SECOND); /* it does not come */
+    coord_pace_expire(j);
+    ck_assert_uint_eq(j->tasks->lane[0].kept_for, 0);
+    ck_assert(!coord_pace_leaves(j, 3)); /* nor does it ask any more */
+    done();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("pace");
+    TCase *t = suite_case(s, "pace", 60, NULL, NULL);
+    tcase_add_test(t, pace_steps_leave_waiting_out);
+    tcase_add_test(t, pace_a_lane_leaves_the_slowest_for_the_fastest);
+    tcase_add_loop_test(t, pace_lanes_go_by_speed_under_ssp_alone, 0, 3);
+    tcase_add_loop_test(t, pace_no_lane_goes_back, 0, 50);
+    tcase_add_loop_test(t, pace_a_lane_leaves_for_none_where_that_is_more, 0, 2);
+    tcase_add_test(t, pace_the_last_lane_of_objects_stays);
+    tcase_add_test(t, pace_a_worker_without_lanes_rests_and_is_tried);
+    tcase_add_test(t, pace_shares_are_what_others_leave);
+    tcase_add_loop_test(t, pace_a_newcomer_gets_a_lane, 0, 3);
+    return suite_main(s);
+}
