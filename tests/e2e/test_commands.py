@@ -34,6 +34,7 @@ CANNOT = {
         "tests/tidy/tidy.py . --build build/release": CTEST,
     },
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
+    "deploy/manual/choosing.md": {"build/release/bin/sim_test_pace": CTEST, "tests/plants/run slow_holds": LONG, "tests/gpu/run speed": "needs a GPU"},
     "deploy/manual/fleet.md": {
         **{command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
         "shoal replace SERVER --from DIR/000007": "test_replace types it: the server must be gone",

@@ -126,8 +126,23 @@ START_TEST(pace_bsp_keeps_its_lanes)
     char alike[40], slow[40];
     uint32_t none, moved;
     double before = trained("bsp", 1, alike, &none), after = trained("bsp", TIMES, slow, &moved);
+    printf("bsp: %.1f s with four alike, %.1f s with one at 1/%u\n", before, after, TIMES);
     ck_assert_uint_eq(none + moved, 0);
     ck_assert_double_gt(after, 3 * before);
+    ck_assert_str_eq(alike, slow);
+}
+END_TEST
+
+/* Under async each worker takes tasks at its own speed, so none needs to give a lane. */
+START_TEST(pace_async_takes_tasks_by_speed)
+{
+    char alike[40], slow[40];
+    uint32_t none, moved;
+    double before = trained("async", 1, alike, &none),
+           after = trained("async", TIMES, slow, &moved);
+    printf("async: %.1f s with four alike, %.1f s with one at 1/%u\n", before, after, TIMES);
+    ck_assert_uint_eq(none + moved, 0);
+    ck_assert_double_lt(after, 2 * before);
     ck_assert_str_eq(alike, slow);
 }
 END_TEST
@@ -200,6 +215,7 @@ int main(void)
     TCase *t = suite_case(s, "pace", 120, setup, teardown);
     tcase_add_test(t, pace_a_slow_worker_does_not_hold_ssp);
     tcase_add_test(t, pace_bsp_keeps_its_lanes);
+    tcase_add_test(t, pace_async_takes_tasks_by_speed);
     tcase_add_test(t, pace_a_worker_that_recovers_is_tried_again);
     tcase_add_loop_test(t, pace_a_worker_that_comes_later_gets_a_lane, 0, 2);
     return suite_main(s);

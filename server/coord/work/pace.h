@@ -26,9 +26,9 @@
  *
  * A lane leaves as at the end of an epoch: it has no task, it is fenced, and then it is free, kept
  * for the worker that gets it. So no batch is pushed twice, and none is lost. Never under bsp,
- * where a lane's clock waits for all lanes. Of a log of objects the last lane of a worker stays, since it
- * alone trains the objects that it holds. Steps are in memory: a restarted coordinator measures
- * anew. Pure, but for the clock. Thread: the coordinator's loop. */
+ * where a lane's clock waits for all lanes. Of a log of objects the last lane of a worker stays,
+ * since it alone trains the objects that it holds. Steps are in memory: a restarted coordinator
+ * measures anew. Pure, but for the clock. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_PACE_H
 #define SERVER_COORD_WORK_PACE_H
 
