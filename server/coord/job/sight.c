@@ -193,7 +193,7 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
         coord_sight_say(list, "worker_cut_off", w->name, "%s", text);
     }
     if (coord_pace_text(j, w, text, sizeof text))
-        say(list, "worker_behind", w->name, "%s", text);
+        coord_sight_say(list, "worker_behind", w->name, "%s", text);
     if (w->barred_ns > now)
         coord_sight_say(list, "worker_stalled", w->name,
                         "worker %s gets no work for another %" PRIu64
@@ -207,7 +207,8 @@ static void lanes_say(const struct coord_job *j, struct json *list)
     uint32_t lanes = j->tasks->lanes, workers = j->workers.count;
     if (!coord_phase_running(j) || j->spec.train.skip || workers <= lanes)
         return;
-    say(list, "lanes_few", j->spec.name,
+    coord_sight_say(
+        list, "lanes_few", j->spec.name,
         "job %s has %u lanes for %u workers: %u of them train nothing; submit it with train.lanes: "
         "%u or more, or 0 for as many as the workers have places for",
         j->spec.name, lanes, workers, workers - lanes, workers);

@@ -163,7 +163,9 @@ static void read_batch(struct whole *w, uint32_t first, uint32_t examples)
         snprintf(text, sizeof text, "%u,a%u,b%u,c%u,%s,e,%u,%u", i % 4 == 0, i % 7, i / 9, i * 37,
                  list, i % 11, i % 3);
         struct line line = {.text = text, .bytes = (uint32_t)strlen(text), .number = 2};
-        ck_assert_int_eq(batch_add(&w->batch, &features, &line, "none.csv", false, &e), 0);
+        ck_assert_int_eq(
+            batch_add(&w->batch, &features, &line, "none.csv", &(struct draw){.epoch = 0}, i, &e),
+            0);
     }
     ck_assert_uint_eq(w->batch.bad_lines, 0);
     ck_assert_int_eq(batch_end(&w->batch, &e), 0);
