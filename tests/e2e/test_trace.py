@@ -61,11 +61,14 @@ def check(told, shards, prefetch):
         assert t["examples"] > 0 and t["keys"] > 0
         for name in ("pull", "push"):
             s = stage(t, name)
-            assert s["parts"] >= shards and {p["shard"] for p in s["slowest"]} == set(range(shards)), s
+            ahead = name == "pull" and prefetch > 0  # some rows, the last ones mostly, come with the pushes before
+            assert ahead or (s["parts"] >= shards and {p["shard"] for p in s["slowest"]} == set(range(shards))), s
+            if ahead and s["parts"] == 0:
+                continue
             # the stage ends with its last answer, unless another process gets the processor between the two looks at the clock
             assert s["slowest"][0]["ms"] <= s["ms"] + 0.001, s
-            stages += 1
-            whole += abs(s["slowest"][0]["ms"] - s["ms"]) <= 0.05 * s["ms"]
+            stages += not ahead
+            whole += not ahead and abs(s["slowest"][0]["ms"] - s["ms"]) <= 0.05 * s["ms"]
             for p in s["slowest"]:
                 parts += 1
                 if p["shard_ms"] is not None:
