@@ -30,8 +30,8 @@ struct coord_pace {
     uint32_t held;       /* scratch: lanes that it holds */
     bool capped;         /* it holds at most `most` lanes */
     uint32_t most;
-    uint32_t rests;   /* how often it has lost its last lane */
-    uint64_t rest_ns; /* most 0: until when */
+    uint32_t rests;   /* trials so far */
+    uint64_t rest_ns; /* capped: when it may have one more lane for a trial */
 };
 
 struct coord_worker {

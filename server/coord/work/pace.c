@@ -84,10 +84,15 @@ static bool others_hold(const struct coord_tasks *t, uint64_t worker)
     return false;
 }
 
-/* True when it may have a lane for a trial. */
+/* True when it may have one more lane for a trial. */
 static bool rested(const struct coord_pace *p, uint64_t now_ns)
 {
-    return p->capped && p->most == 0 && now_ns >= p->rest_ns;
+    return p->capped && now_ns >= p->rest_ns;
+}
+
+static void rest(struct coord_pace *p, uint64_t now_ns)
+{
+    p->rest_ns = now_ns + (COORD_PACE_REST * p->span_ns << MIN(p->rests, RESTS));
 }
 
 uint32_t coord_pace_share(const struct coord_job *j, const struct coord_worker *w)
@@ -118,13 +123,13 @@ void coord_pace_granted(struct coord_job *j, struct coord_worker *w)
     p->idle_ns = 0; /* it asks anew for its next place */
     if (!p->capped || held <= p->most)
         return;
-    if (p->most == 0)
+    if (rested(p, coord_now_ns(j))) {
         p->step_s = 0; /* a trial forgets what was measured */
+        p->rests++;
+        rest(p, coord_now_ns(j));
+    }
     p->most = held;
-    if (held < j->tasks->lanes / coord_live_workers(j))
-        return;
-    p->capped = false;
-    p->rests = 0;
+    p->capped = held < j->tasks->lanes / coord_live_workers(j);
 }
 
 void coord_pace_expire(struct coord_job *j)
@@ -234,10 +239,7 @@ static void cap(struct coord_pace *p, uint32_t most, uint64_t now_ns)
 {
     p->capped = true;
     p->most = most;
-    if (most > 0)
-        return;
-    p->rest_ns = now_ns + (COORD_PACE_REST * p->span_ns << MIN(p->rests, RESTS));
-    p->rests++;
+    rest(p, now_ns);
 }
 
 static void keep(struct coord_job *j, uint32_t lane, const struct coord_worker *to)

@@ -16,10 +16,10 @@
  * COORD_PACE_GAIN squared. And as a move ends the windows of both workers, the next one comes
  * COORD_PACE_BATCHES batches later at the earliest.
  *
- * A worker that has lost a lane so may hold those that are left to it, also in later epochs, until
- * it is given one again. One that has lost its last lane rests for COORD_PACE_REST windows, twice
- * as long each time up to eight times, and then gets a lane for a trial: a trial takes as long as
- * a window, so this costs a job at most one part in COORD_PACE_REST.
+ * A worker that has lost a lane so may hold those that are left to it, also in later epochs. After
+ * COORD_PACE_REST windows it may have one more for a trial, then after twice as many, up to eight
+ * times: it may have been slow for a moment. A trial takes as long as a window, so trials cost a job
+ * at most one part in COORD_PACE_REST.
  *
  * Under ssp and async a lane also leaves the worker with the most lanes, two at least, for a worker
  * that has none: one that came later, or is to be tried again.

@@ -287,6 +287,28 @@ START_TEST(pace_a_worker_without_lanes_rests_and_is_tried)
 }
 END_TEST
 
+/* It may have been slow for a moment, and no other worker has a place for its lane. */
+START_TEST(pace_a_worker_gets_its_lane_back_after_its_rest)
+{
+    start("ssp");
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.2 : 0.1);
+    ck_assert(coord_pace_leaves(j, 0));
+    hold(0, NONE);
+    pass(SECOND);
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1);
+    pass(SECOND); /* 16 windows of 0.1 s */
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 2);
+    hold(0, 0);
+    coord_pace_granted(j, worker(0));
+    ck_assert(!worker(0)->pace.capped); /* it has its share */
+    measure(0, 0.1);
+    ck_assert(!coord_pace_leaves(j, 0));
+    done();
+}
+END_TEST
+
 START_TEST(pace_shares_are_what_others_leave)
 {
     start("ssp");
@@ -334,6 +356,7 @@ int main(void)
     tcase_add_loop_test(t, pace_a_lane_leaves_for_none_where_that_is_more, 0, 2);
     tcase_add_test(t, pace_the_last_lane_of_objects_stays);
     tcase_add_test(t, pace_a_worker_without_lanes_rests_and_is_tried);
+    tcase_add_test(t, pace_a_worker_gets_its_lane_back_after_its_rest);
     tcase_add_test(t, pace_shares_are_what_others_leave);
     tcase_add_loop_test(t, pace_a_newcomer_gets_a_lane, 0, 3);
     return suite_main(s);
