@@ -12,6 +12,7 @@ from bare import HERE, debian, inside, layer, run, say, tree_put
 TOOLS = {"debootstrap": "debootstrap", "unshare": "util-linux"}
 SUITES = {"bookworm": "12", "trixie": "13"}
 TREE = "root/shoal"  # in a bare Debian
+VERSION = re.search(r"project\(shoal VERSION (\S+) ", (HERE / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
 CUDA = "command -v nvcc >/dev/null || ls /usr/local/cuda*/bin/nvcc >/dev/null 2>&1"
 
 
