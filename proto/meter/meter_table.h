@@ -59,8 +59,10 @@
       "Replies dropped, for the peer's queue was full or there was no memory") \
     X(STALENESS, HISTOGRAM, "shoal_staleness_clocks", "clocks", "shard", "s", \
       "Pulls of lanes by how many clocks their rows may lack") \
-    X(AGE, HISTOGRAM, "shoal_gradient_age_steps", "steps", "shard,space,table", "s", \
-      "Pushes by age: batches of all lanes that the table has applied since their rows were read") \
+    X(AGED_PUSHES, COUNTER, "shoal_aged_pushes", "", "shard,space,table", "s", \
+      "Pushes with keys whose age in steps is known") \
+    X(AGE, COUNTER, "shoal_gradient_age_steps", "steps", "shard,space,table", "s", \
+      "Their ages, summed: batches of all lanes that the table had applied since their rows") \
     X(WAITING, GAUGE, "shoal_waiting_requests", "", "shard,queue", "s", \
       "Requests that wait, queue: clock (pulls), bsp (pushes of a clock), parked (rows or room)") \
     X(POOL_USED, GAUGE, "shoal_pool_requests", "", "shard,op", "s", \

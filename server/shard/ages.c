@@ -20,10 +20,12 @@ void ages_count(struct ages *a, const struct push_record *r)
     if (r->clock == 0 || r->key_count == 0 || r->run < t->run)
         return;
     if (r->run > t->run) {
-        memset(t, 0, sizeof *t);
+        memset(t->cell, 0, sizeof t->cell);
         t->run = r->run;
     }
     t->cell[MIN(r->age, AGES_CELLS - 1)]++;
+    t->pushes++;
+    t->steps += r->age;
 }
 
 void ages_set(struct json *to, const struct ages_table *t)

@@ -65,20 +65,6 @@ static void staleness_put(const struct shard *s, struct meter_sheet *out)
     meter_put_times(out, STALENESS, &t, s->name, NULL);
 }
 
-static void ages_put(const struct shard *s, const struct table *t, struct meter_sheet *out)
-{
-    const struct table_schema *schema = table_schema_of(t);
-    const struct ages_table *ages = &s->ages.table[schema->table];
-    struct meter_times sums = {.sum_ns = 0}; /* of steps here */
-    for (uint32_t i = 0; i < AGES_CELLS; i++) {
-        uint64_t steps = i == AGES_CELLS - 1 ? UINT64_MAX : i; /* the last cell has all beyond */
-        sums.cell[meter_cell(steps)] += ages->cell[i];
-        sums.sum_ns += i * ages->cell[i];
-    }
-    if (ages->run > 0)
-        meter_put_times(out, AGE, &sums, s->name, SPACE, schema->name, NULL);
-}
-
 static void table_put(const struct shard *s, const struct table *t, struct meter_sheet *out)
 {
     const char *name = table_schema_of(t)->name;
@@ -100,6 +86,9 @@ static void table_put(const struct shard *s, const struct table *t, struct meter
               NULL);
     for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++)
         meter_put(out, TABLE_KEYS, (double)rule[i].count, s->name, SPACE, name, rule[i].name, NULL);
+    const struct ages_table *ages = &s->ages.table[table_schema_of(t)->table];
+    meter_put(out, AGED_PUSHES, (double)ages->pushes, s->name, SPACE, name, NULL);
+    meter_put(out, AGE, (double)ages->steps, s->name, SPACE, name, NULL);
 }
 
 static void rows_put(const struct shard *s, const struct engine_stats *g, struct meter_sheet *out)
@@ -110,8 +99,6 @@ static void rows_put(const struct shard *s, const struct engine_stats *g, struct
         led += s->lead.range[i].count;
         if (t != NULL)
             table_put(s, t, out);
-        if (t != NULL)
-            ages_put(s, t, out);
     }
     meter_put(out, TABLETS, (double)led, s->name, "led", NULL);
     meter_put(out, TABLETS, g->tablets_dirty, s->name, "dirty", NULL);

@@ -348,6 +348,8 @@ START_TEST(the_age_is_the_steps_of_the_table_since_the_rows)
     for (uint32_t i = 0; i < AGES_CELLS; i++)
         sum += aged(&r, 0, i);
     ck_assert_uint_eq(sum, 3);
+    ck_assert_uint_eq(r.shard->ages.table[0].pushes, 3);
+    ck_assert_uint_eq(r.shard->ages.table[0].steps, 3 + 4 + 0);
     ck_assert_uint_eq(engine_steps(r.shard->engine, RIG_RUN, 0), 9);
     ck_assert_uint_eq(engine_steps(r.shard->engine, RIG_RUN, 1), 3);
     rig_free(&r);
