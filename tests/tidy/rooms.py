@@ -32,7 +32,7 @@ ROOMS = {
     "server/shard": f"embedding/checkpoint embedding/engine embedding/rows proto/wire proto/meter {BELOW}",
     "server/coord/store": "proto/base",
     "server/coord/zookeeper": "server/coord/store proto/base",
-    "server/coord/fleet": f"server/coord/store {COORD}",
+    "server/coord/fleet": f"server/coord/store proto/meter {COORD}",
     "server/coord/core": f"server/coord/fleet server/coord/store {COORD}",
     "server/coord/work": f"server/coord/core server/coord/fleet server/coord/store {COORD}",
     "server/coord/figures": f"server/coord/work server/coord/core server/coord/fleet server/coord/store {COORD}",
