@@ -97,10 +97,11 @@ struct lane;
  * `cores` for parsing: 1 to LANE_READERS_MAX. */
 uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 #define LANE_READERS_MAX 16u
-/* The threads of the pool on which a worker with so many lanes computes: lane_readers that read and
- * one that divides keys (lane_ahead.c), for each lane; as many that compute as there are cores, at least one
- * for each lane; and one for all else. The slices of all lanes' batches (slices.h) share those that
- * compute, so a window takes no thread from reading, and lanes x window may exceed the cores. */
+/* The threads of the pool on which a worker with so many lanes computes: lane_readers that read
+ * and one that divides keys (lane_ahead.c), for each lane; as many that compute as there are
+ * cores, at least one for each lane; and one for all else. The slices of all lanes' batches
+ * (slices.h) share those that compute, so a window takes no thread from reading, and lanes x
+ * window may exceed the cores. */
 uint32_t lane_threads(uint32_t cores, uint32_t lanes);
 
 /* on_end(owner) is called once for each lane_start, when nothing of the task is in flight any more;
