@@ -18,8 +18,8 @@
  *
  * A worker that has lost a lane so may hold those that are left to it, also in later epochs. After
  * COORD_PACE_REST windows it may have one more for a trial, then after twice as many, up to eight
- * times: it may have been slow for a moment. A trial takes as long as a window, so trials cost a job
- * at most one part in COORD_PACE_REST.
+ * times: it may have been slow for a moment. A trial takes as long as a window, so trials cost a
+ * job at most one part in COORD_PACE_REST.
  *
  * Under ssp and async a lane also leaves the worker with the most lanes, two at least, for a worker
  * that has none: one that came later, or is to be tried again.
@@ -40,8 +40,8 @@
 
 struct coord_job;
 
-#define COORD_PACE_BATCHES 16u
-#define COORD_PACE_GAIN 1.25
+#define COORD_PACE_BATCHES 32u
+#define COORD_PACE_GAIN 1.5
 #define COORD_PACE_REST 16u
 
 /* Called with a beat before it is kept. */

@@ -224,7 +224,7 @@ START_TEST(pace_a_lane_leaves_for_none_where_that_is_more)
     deal(4);
     /* 8 batches in a step of the slowest; 6 in one of the others */
     for (uint32_t i = 0; i < WORKERS; i++)
-        measure(i, i == 0 ? 0.1 * (_i == 0 ? 1.6 : 1.7) : 0.1);
+        measure(i, i == 0 ? 0.1 * (_i == 0 ? 1.9 : 2.1) : 0.1);
     ck_assert(coord_pace_leaves(j, 0) == (_i == 1));
     ck_assert_uint_eq(j->tasks->lane[0].kept_for, 0);
     done();
@@ -293,7 +293,7 @@ START_TEST(pace_a_worker_gets_its_lane_back_after_its_rest)
     start("ssp");
     deal(4);
     for (uint32_t i = 0; i < WORKERS; i++)
-        measure(i, i == 0 ? 0.2 : 0.1);
+        measure(i, i == 0 ? 0.25 : 0.1);
     ck_assert(coord_pace_leaves(j, 0));
     hold(0, NONE);
     pass(SECOND);
