@@ -162,7 +162,7 @@ static int train(const struct worker_arguments *a, struct daemon *d, struct err 
     net_run(d->net);
     rc = trainer_status(d->trainer, e);
     if (!trainer_settled(d->trainer))
-        worker_exit_now(rc, e);
+        worker_score_exit(rc, e);
     env_timer_stop(net_env(d->net), &d->status);
     env_timer_stop(net_env(d->net), &d->figures);
     trainer_free(d->trainer);
@@ -293,9 +293,9 @@ static int run(const struct worker_arguments *a, struct job *job, struct err *e)
         if (worker_arguments_train(a))
             rc = train(a, &d, e);
         else if (strcmp(a->verb, "predict") == 0)
-            rc = worker_predict(a, job, d.net, d.backend, e);
+            rc = worker_score_predict(a, job, d.net, d.backend, e);
         else
-            rc = worker_evaluate(a, job, d.net, d.backend, e);
+            rc = worker_score_evaluate(a, job, d.net, d.backend, e);
 
         net_free(d.net); /* no message borrows from a backend's memory after this */
     }

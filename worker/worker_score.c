@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void worker_exit_now(int rc, const struct err *e)
+void worker_score_exit(int rc, const struct err *e)
 {
     if (rc != 0)
         log_error("%s", e->text);
@@ -42,8 +42,8 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
     return 0;
 }
 
-int worker_evaluate(const struct worker_arguments *a, struct job *job, struct net *net,
-                    struct backend *backend, struct err *e)
+int worker_score_evaluate(const struct worker_arguments *a, struct job *job, struct net *net,
+                          struct backend *backend, struct err *e)
 {
     struct evaluator_options options = {.coordinator = a->coordinator,
                                         .job = job,
@@ -63,7 +63,7 @@ int worker_evaluate(const struct worker_arguments *a, struct job *job, struct ne
     if (rc == 0)
         rc = measure_print(measure, evaluator_bad_lines(v), job, a->split, e);
     if (!evaluator_settled(v))
-        worker_exit_now(rc, e);
+        worker_score_exit(rc, e);
     evaluator_free(v);
     return rc;
 }
@@ -124,8 +124,8 @@ static int scored(const struct worker_arguments *a, const struct job *job,
     return rc;
 }
 
-int worker_predict(const struct worker_arguments *a, struct job *job, struct net *net,
-                   struct backend *backend, struct err *e)
+int worker_score_predict(const struct worker_arguments *a, struct job *job, struct net *net,
+                         struct backend *backend, struct err *e)
 {
     struct score_file *f;
     const struct measure *none;
@@ -154,7 +154,7 @@ int worker_predict(const struct worker_arguments *a, struct job *job, struct net
         rc = scored(a, job, v, f, e);
     score_file_free(f);
     if (v != NULL && !evaluator_settled(v))
-        worker_exit_now(rc, e);
+        worker_score_exit(rc, e);
     evaluator_free(v);
     return rc;
 }

@@ -63,15 +63,6 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
     s->counts.waited_ns_max = MAX(s->counts.waited_ns_max, waited_ns);
 }
 
-enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted)
-{
-    if (wanted == 0)
-        return VALUES_FP32;
-    if (schema->values != VALUES_FP32)
-        return (enum value_kind)schema->values;
-    return (enum value_kind)(wanted - WIRE_VALUES);
-}
-
 /* The batches that the rows include. Under bsp they are those of the clocks before this one. */
 static uint64_t steps(const struct shard *s, const struct request *q, uint64_t before)
 {

@@ -20,7 +20,14 @@ void pull_on_message(struct shard *s, peer_t from);
 void pull_tick(struct shard *s);
 /* What rows travel as: a table of 16 bits gives its rows as it stores them, where the sender takes
  * that. wanted: `values` of struct wire_PULL. */
-enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted);
+static inline enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted)
+{
+    if (wanted == 0)
+        return VALUES_FP32;
+    if (schema->values != VALUES_FP32)
+        return (enum value_kind)schema->values;
+    return (enum value_kind)(wanted - WIRE_VALUES);
+}
 /* Called now and then: refuses pulls whose senders no longer wait. */
 void pull_expire(struct shard *s);
 

@@ -160,7 +160,7 @@ struct shard_figures {
 };
 void shard_figures(const struct shard *s, struct shard_figures *out);
 
-/* ---- for the shard's own modules: shard_answer.c ---- */
+/* ---- for the shard's own modules: shard_answer.c, shard_take.c ---- */
 /* Starts a reply in s->out, with type, id and status 0; the caller fills the union, then calls
  * shard_send_reply. */
 struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id);

@@ -13,10 +13,12 @@ static uint64_t places_hash(const struct features *f)
 {
     if (f->header || !f->format->named)
         return 0;
-    uint32_t one[] = {f->weight, f->time, f->group, f->sample};
+    uint32_t one[] = {f->weight, f->time, f->group};
     uint64_t places = hash_bytes(one, sizeof one, 0);
     places = hash_bytes(f->label, f->shape.tasks * sizeof f->label[0], places);
     places = hash_bytes(f->by, f->by_count * sizeof f->by[0], places);
+    if (f->sample != FEATURE_NO_COLUMN) /* or files of former releases would not be found */
+        places = hash_bytes(&f->sample, sizeof f->sample, places);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         places = rng_mix(places ^ f->numeric[i].column) + i;
     return places;
