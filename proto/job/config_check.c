@@ -8,6 +8,7 @@
  * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of
  *    those below it. [test: job_unknown_key_names_line_and_nearest,
  *    job_wrong_values_are_refused] */
+#include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/job/config_inner.h"
@@ -190,8 +191,9 @@ static const char *successor(const char *path)
     return NULL;
 }
 
-/* What took the place of a key that is gone; NULL: `path` is none. */
-static const char *replacement(const char *path)
+/* Why a key of a former release has no effect any more; NULL: `path` is none. Texts that are stored
+ * in fleets and checkpoints still have such keys, so they are no error. */
+static const char *without_effect(const char *path)
 {
     if (config_path_under(path, "train.cache"))
         return "no rows are cached any more: train.prefetch looks ahead and always sees the "
@@ -330,9 +332,6 @@ static int unknown_key(const struct config *c, const struct entry *n, const char
     if (successor(generic) != NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is called %s now",
                        place_of(c, n, where), n->path, successor(generic));
-    if (replacement(generic) != NULL)
-        return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; %s; take the line out",
-                       place_of(c, n, where), n->path, replacement(generic));
     if (keys_of_word(c->spec, generic, 0, keys))
         return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is a part of %s",
                        place_of(c, n, where), n->path, keys);
@@ -349,6 +348,13 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
         struct entry *n = &c->entry[i];
         path_generic(n->path, generic);
         n->key = key_find(spec, generic);
+        if (n->key == NULL && without_effect(generic) != NULL) {
+            static const struct config_key gone = {.path = "", .type = CONFIG_STRING};
+            log_warn("%s: %s has no effect, take the line out: %s", place_of(c, n, where), n->path,
+                     without_effect(generic));
+            n->key = &gone;
+            continue;
+        }
         if (n->key == NULL) {
             for (const struct config_key *k = spec; k->path != NULL; k++)
                 if (config_path_under(k->path, generic) && k->path[strlen(generic)] != 0)

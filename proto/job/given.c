@@ -57,6 +57,21 @@ static bool is_given(const char *line, size_t bytes, const char *key)
            memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0;
 }
 
+/* True when the line has the key, its value and no comment: a text that was written anew, as a
+ * checkpoint's is at a restore, has the coordinator's lines in this form. */
+static bool is_bare(const char *line, size_t bytes, const char *key)
+{
+    size_t n = strlen(key);
+    return bytes > n + 1 && memcmp(line, key, n) == 0 && line[bytes - 1] == '\n' &&
+           line[bytes - 2] == '"';
+}
+
+/* For keys whose value the coordinator would give again. */
+static bool is_given_again(const char *line, size_t bytes, const char *key)
+{
+    return is_given(line, bytes, key) || is_bare(line, bytes, key);
+}
+
 /* The place after the newline of the line that begins at `start`. */
 static size_t line_end(const char *text, size_t start, size_t bytes)
 {
@@ -76,9 +91,9 @@ static size_t plain_put(const char *text, size_t bytes, const struct left_out *w
     for (size_t start = 0, end; start < bytes; start = end) {
         end = line_end(text, start, bytes);
         if ((without->order && is_given(text + start, end - start, WITHIN)) ||
-            (without->zone && is_given(text + start, end - start, CHANGES)) ||
+            (without->zone && is_given_again(text + start, end - start, CHANGES)) ||
             (without->limit && is_given(text + start, end - start, LIMIT)) ||
-            (without->lanes && is_given(text + start, end - start, LANES)))
+            (without->lanes && is_given_again(text + start, end - start, LANES)))
             continue;
         memcpy(to + left, text + start, end - start);
         left += end - start;

@@ -206,7 +206,7 @@
     X(LANE_BATCHES, GAUGE, "shoal_lane_batches", "", "space,job,lane", "c", \
       "Batches of a lane that are done, as far as the coordinator knows; fewer after going back") \
     X(LANE_BEHIND, GAUGE, "shoal_lane_behind_clocks", "clocks", "space,job,lane", "c", \
-      "Batches that a lane is behind the lane that is furthest on") \
+      "Batches that a held lane is behind the lane that is furthest on") \
     X(TASKS, GAUGE, "shoal_job_tasks", "", "space,job,state", "c", \
       "Tasks of the epoch, state: planned, given, done") \
     X(WORKERS, GAUGE, "shoal_job_workers", "", "space,job", "c", \

@@ -15,7 +15,10 @@
  * Neighbouring releases can talk: the newer one understands the older one's messages and sends
  * messages that the older one understands. The version in a header is not the sender's release but
  * the oldest release that can take this message (WIRE_SINCE). An older release does not know later
- * fields (WIRE_LATER). A missing field is 0, and 0 must mean what the older release did. */
+ * fields (WIRE_LATER). A missing field is 0, and 0 must mean what the older release did. A release
+ * drops a message of more frames than its LIMIT_FRAMES unread, without an answer: where that limit
+ * grows, WIRE_OLDEST grows too, so that peers refuse each other by name before they send such a
+ * message. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H
 
@@ -28,9 +31,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifndef WIRE_VERSION    /* tests/wire/later.h simulates a later release */
-#define WIRE_VERSION 9u /* the newest protocol version that this release takes */
-#define WIRE_OLDEST 9u  /* the release before this one, once there is one */
+#ifndef WIRE_VERSION     /* tests/wire/later.h simulates a later release */
+#define WIRE_VERSION 10u /* the newest protocol version that this release takes */
+#define WIRE_OLDEST 10u  /* the release before this one, once there is one */
 #endif
 
 /* Batches are numbered from 1 in each lane; mark 0: none yet. */

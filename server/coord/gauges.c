@@ -168,7 +168,9 @@ static void lanes_put(const struct coord_job *j, struct meter_sheet *out)
     for (uint32_t l = 0; l < t->lanes; l++) {
         (void)snprintf(lane, sizeof lane, "%u", l);
         meter_put(out, LANE_BATCHES, (double)t->lane[l].mark, space, name, lane, NULL);
-        meter_put(out, LANE_BEHIND, (double)(newest - t->lane[l].mark), space, name, lane, NULL);
+        if (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING)
+            meter_put(out, LANE_BEHIND, (double)(newest - t->lane[l].mark), space, name, lane,
+                      NULL);
     }
     meter_put(out, TASKS, t->tasks, space, name, "planned", NULL);
     meter_put(out, TASKS, t->frontier, space, name, "given", NULL);

@@ -119,6 +119,25 @@ START_TEST(given_lanes_are_those_of_this_submission)
 }
 END_TEST
 
+/* A checkpoint's text is written anew at a restore, without the comments. */
+START_TEST(given_lines_without_their_comment_are_replaced)
+{
+    static const char rewritten[] = "data.format: \"libsvm\"\ndata.train: \"a\"\n"
+                                    "data.zone_changes: \"A 0+3600\"\n"
+                                    "train.lanes: \"0\"\ntrain.lanes_there: \"6\"\n";
+    const struct zone zone = {.name = "A", .count = 1, .change = {{0, 3600}}};
+    char *made;
+    size_t bytes;
+    ck_assert_int_eq(given_put(rewritten, strlen(rewritten),
+                               &(struct given){.lanes = 8, .zone = &zone}, &made, &bytes, &e),
+                     0);
+    ck_assert_msg(job_parse(made, bytes, "job", NULL, &job, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(job_lanes(&job), 8);
+    job_free(&job);
+    free(made);
+}
+END_TEST
+
 /* A key that the user has written stays. */
 START_TEST(a_key_of_the_file_stays)
 {
@@ -145,6 +164,7 @@ int main(void)
     tcase_add_test(t, an_order_in_which_nothing_ages_is_refused);
     tcase_add_loop_test(t, what_is_given_is_read_and_taken_out_again, 0, 2);
     tcase_add_test(t, given_lanes_are_those_of_this_submission);
+    tcase_add_test(t, given_lines_without_their_comment_are_replaced);
     tcase_add_test(t, a_key_of_the_file_stays);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

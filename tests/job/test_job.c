@@ -1167,11 +1167,15 @@ START_TEST(job_training_has_defaults_and_ranges)
         {"train.clip_dense=-1", "not between"},
         {"train.clip_row=-1", "not between"},
         {"train.read_ahead=65", "not between"},
-        {"train.cache.rows=1M", "train.prefetch looks ahead"},
-        {"train.cache.batches=4", "take the line out"},
         {"train.backend=rocm", "auto|cpu|cuda"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
+    /* keys of release 0.2.0 in the texts that fleets and checkpoints store */
+    ck_assert_int_eq(parse("data: {train: a}\ntrain: {cache: {rows: 1M, batches: 4}}\n",
+                           "train.cache.rows=2M", &j, NULL),
+                     0);
+    job_free(&j);
+    refused(data, "train.cached=1", "unknown key train.cached");
     refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
     ck_assert_int_eq(
         parse("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=bf16", &j, NULL),

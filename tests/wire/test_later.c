@@ -67,9 +67,9 @@ START_TEST(wire_other_releases_are_refused_by_name)
         unsigned char version;
         const char *text;
     } cases[] = {
-        {WIRE_TYPE_STOP, 11, "message STOP is of protocol 11, this release takes 9 to 10"},
-        {WIRE_TYPE_JOBS, 9, "message JOBS is of protocol 9, this release takes it from 10"},
-        {WIRE_TYPE_STOP, 8, "takes it from 9 on: upgrade the other side"}};
+        {WIRE_TYPE_STOP, 12, "message STOP is of protocol 12, this release takes 10 to 11"},
+        {WIRE_TYPE_JOBS, 10, "message JOBS is of protocol 10, this release takes it from 11"},
+        {WIRE_TYPE_STOP, 9, "takes it from 10 on: upgrade the other side"}};
     struct wire w = {.type = cases[_i].type}, got;
     struct err e = {0};
     struct msg *m = wire_encode(&w);

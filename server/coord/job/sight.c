@@ -207,11 +207,13 @@ static void lanes_say(const struct coord_job *j, struct json *list)
     uint32_t lanes = j->tasks->lanes, workers = j->workers.count;
     if (!coord_phase_running(j) || j->spec.train.skip || workers <= lanes)
         return;
-    coord_sight_say(
-        list, "lanes_few", j->spec.name,
-        "job %s has %u lanes for %u workers: %u of them train nothing; submit it with train.lanes: "
-        "%u or more, or 0 for as many as the workers have places for",
-        j->spec.name, lanes, workers, workers - lanes, workers);
+    const char *otherwise = ", or 0 for as many as the workers have places for";
+    if (j->spec.train.lanes == 0)
+        otherwise = "";
+    coord_sight_say(list, "lanes_few", j->spec.name,
+                    "job %s has %u lanes for %u workers: %u of them train nothing; submit it with "
+                    "train.lanes: %u or more%s",
+                    j->spec.name, lanes, workers, workers - lanes, workers, otherwise);
 }
 
 static void workers_say(const struct coord_job *j, struct json *list)

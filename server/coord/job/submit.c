@@ -327,9 +327,9 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
 }
 
 /* Returns the lanes of a job with train.lanes: 0: as many as the workers that wait, or that the job
- * waits for, have places for. Where lanes open and close as workers come and go, there are twice as
- * many, for workers that come later: a lane without a worker costs nothing. goes_on: those of the
- * checkpoint. 0: the job says a number. */
+ * waits for, have places for. A worker that comes later gets a lane of another one (pace.h). A lane
+ * that no worker holds would count in what goes by lane: schedules, warm-up, batch norm. goes_on:
+ * those of the checkpoint. 0: the job says a number. */
 static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *goes_on,
                             uint32_t workers)
 {
@@ -340,8 +340,6 @@ static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *
         return goes_on->saved.lanes;
     if (workers > waiting)
         places += (workers - waiting) * JOB_LANES;
-    if (j->spec.train.mode != WIRE_BSP)
-        places *= 2;
     places = MIN(places, LIMIT_LANES);
     return MAX(places, 2);
 }
@@ -381,6 +379,13 @@ static int given_begin(struct coord_job *j, const struct coord_from *from, uint3
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
     if (rc != 0)
         return rc;
+    struct job told; /* what is stored must be readable by every worker and after a restart */
+    rc = job_parse(text, bytes, "the job, with what the coordinator gives it", NULL, &told, e);
+    if (rc != 0) {
+        free(text);
+        return rc;
+    }
+    job_free(&told);
     free(j->yaml);
     j->yaml = text;
     j->yaml_bytes = bytes;

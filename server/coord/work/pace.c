@@ -129,7 +129,10 @@ void coord_pace_granted(struct coord_job *j, struct coord_worker *w)
         rest(p, coord_now_ns(j));
     }
     p->most = held;
-    p->capped = held < j->tasks->lanes / coord_live_workers(j);
+    uint32_t share = j->tasks->lanes / coord_live_workers(j);
+    p->capped = held < MIN(share, w->lanes_max);
+    if (!p->capped)
+        p->rests = 0;
 }
 
 void coord_pace_expire(struct coord_job *j)
@@ -266,14 +269,13 @@ static bool leaves_slow(struct coord_job *j, uint32_t lane, struct coord_worker 
     if (own == 0 || own < longest || (last && j->tasks->holder != NULL))
         return false;
     const struct coord_worker *to = taker(j, w, lane, &step);
-    bool gains = to == NULL && better_without(j, w);
-    const char *whose = "no worker";
-    if (to != NULL) {
-        gains = COORD_PACE_GAIN * step <= own;
-        whose = to->name;
-    }
-    if (!gains)
+    if (to != NULL && COORD_PACE_GAIN * step > own)
+        to = NULL;
+    if (to == NULL && !better_without(j, w))
         return false;
+    const char *whose = "no worker";
+    if (to != NULL)
+        whose = to->name;
     log_info("lane %u leaves worker %s, which needs %.3g s for a batch of a lane, the slowest of "
              "the others %.3g s, for %s",
              lane, w->name, own, longest, whose);
@@ -307,7 +309,10 @@ bool coord_pace_text(const struct coord_job *j, const struct coord_worker *w, ch
 {
     const struct coord_pace *p = &w->pace;
     uint32_t held = coord_lane_held(j->tasks, w->number);
-    if (!p->capped || p->step_s == 0 || j->at.phase != PHASE_TRAIN)
+    bool trains = j->at.phase == PHASE_TRAIN || j->at.phase == PHASE_EVAL;
+    if (!p->capped || p->step_s == 0 || !trains)
+        return false;
+    if (held > 0 && step_now(w) < step_longest(j, w)) /* it has recovered */
         return false;
     (void)snprintf(
         text, bytes,

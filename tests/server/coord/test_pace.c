@@ -48,6 +48,7 @@ static void start(const char *consistency)
     for (uint32_t i = 0; i < WORKERS; i++) {
         struct coord_worker *w = &j->workers.worker[i];
         w->number = i + 1;
+        w->lanes_max = 3;
         snprintf(w->name, sizeof w->name, "worker-%u", i);
     }
 }

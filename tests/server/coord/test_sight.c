@@ -381,12 +381,12 @@ START_TEST(sight_workers_beyond_the_lanes_are_told)
 }
 END_TEST
 
-/* Two places for each of two workers, and as many for workers that come later. */
+/* Two places for each of two workers. */
 START_TEST(sight_lanes_fit_the_workers_that_wait)
 {
     job_start_with('0', 2);
-    ck_assert_uint_eq(r.coord->slot[0].tasks->lanes, 2 * 2 * 2);
-    ck_assert_uint_eq(r.coord->slot[0].spec.train.lanes_there, 2 * 2 * 2);
+    ck_assert_uint_eq(r.coord->slot[0].tasks->lanes, 2 * 2);
+    ck_assert_uint_eq(r.coord->slot[0].spec.train.lanes_there, 2 * 2);
     ck_assert(!told("lanes_few", "t", ""));
 }
 END_TEST
