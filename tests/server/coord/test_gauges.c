@@ -5,6 +5,7 @@
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
