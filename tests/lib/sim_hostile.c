@@ -152,7 +152,8 @@ static void foreign_push(struct hostile *h, peer_t to)
     m = wire_encode(&w);
     memcpy(msg_add(m, sizeof key), &key, sizeof key);
     memcpy(msg_add(m, sizeof gradient), &gradient, sizeof gradient);
-    memcpy(msg_add(m, w.u.PUSH.echo != 0), &bits, w.u.PUSH.echo != 0);
+    size_t bitmap = w.u.PUSH.echo != 0; /* a byte, or none */
+    memcpy(msg_add(m, bitmap), &bits, bitmap);
     (void)env_send(h->env, to, m);
     h->sent++;
 }
