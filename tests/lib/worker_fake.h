@@ -63,8 +63,8 @@ struct fake {
     /* batches whose pushes with keys are refused for their values */
     uint64_t poison_from, poison_to;
     uint64_t push_late_ns; /* delay of acknowledgements of pushes */
-    /* Of the answers to pushes that ask for rows: one in `echo_every` has none (0: all have them),
-     * and the slowest lane is so many clocks behind. */
+    /* Pushes that ask for rows: one answer in `echo_every` gives none (0: all give them), and tells
+     * that the slowest lane is `echo_lag` clocks behind. */
     uint32_t echo_every, echo_lag;
     uint64_t echoes, echoes_asked, echo_answers; /* rows given and asked for; answers with some */
     uint64_t hold_ns;       /* time that pulls are held for the bound; the reply names it */

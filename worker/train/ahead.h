@@ -41,8 +41,8 @@ struct ahead {
     uint32_t capacity; /* of the arrays, a multiple of 8 */
     uint8_t *due;      /* owned (capacity / 8): bits: keys of this batch that are to be pulled */
     uint8_t *echo;     /* owned (capacity / 8): bits: keys whose rows a later batch awaits */
-    /* Of an echo's key: owned (capacity): by how many batches that one is later, and the place of
-     * the row among the keys of its table there. */
+    /* owned (capacity), for keys whose echo bit is set: by how many batches the waiting batch is
+     * later, and the place of the row among that batch's keys of the table */
     uint8_t *batches;
     uint32_t *place;
     uint32_t waits;  /* rows of this batch that are still to come with earlier pushes */

@@ -33,7 +33,7 @@ uint32_t coord_trace_quantile(const uint64_t *histogram, uint32_t cells, double 
     return 0;
 }
 
-/* Of pulls, by clocks of staleness. */
+/* The staleness, in clocks, below which this share of the pulls lies. */
 static uint32_t quantile(const uint64_t *histogram, double share)
 {
     return coord_trace_quantile(histogram, COORD_HISTOGRAM, share);

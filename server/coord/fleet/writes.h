@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of more transactions under way the times of the oldest are not counted. */
+/* So many transactions are timed at once. While more are under way, the oldest lose their times. */
 #define COORD_WRITES 64u
 #define COORD_WRITE_SLOW_NS UINT64_C(2000000000)  /* it is told */
 #define COORD_WRITE_TOLD_NS UINT64_C(30000000000) /* for so long after its end */

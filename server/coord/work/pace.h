@@ -10,7 +10,7 @@
  *   - for the worker that would then have the least step, if COORD_PACE_GAIN times that step is
  *     still less than the slowest worker's. A worker's lanes share its cores: with k + 1 lanes in
  *     place of k its step is taken to be (k + 1) / k of what it was;
- *   - for none, if no worker has a place for a lane and the other lanes alone would do
+ *   - for none, if no worker can take it with that gain and the other lanes alone would do
  *     COORD_PACE_GAIN times as many batches.
  * So a lane that has moved would move back only if the steps were measured wrong by
  * COORD_PACE_GAIN squared. And as a move ends the windows of both workers, the next one comes

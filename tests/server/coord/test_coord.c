@@ -2266,7 +2266,8 @@ START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 }
 END_TEST
 
-/* Of each task 4 rows are not drawn: of 26 tasks, the last of which has 5 rows, the others 40. */
+/* The worker trains on 4 rows of each task and counts the others as drawn. There are 26 tasks: 25
+ * have 40 rows, the last one has 5. */
 START_TEST(coord_drawn_lines_are_told)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 1, NULL);

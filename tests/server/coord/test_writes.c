@@ -39,7 +39,7 @@ START_TEST(writes_that_stand_still_are_known)
 }
 END_TEST
 
-/* Of more that are under way the newest are timed. */
+/* While more transactions are under way than the ring holds, the newest ones are timed. */
 START_TEST(writes_beyond_the_ring_are_not_timed)
 {
     struct coord_writes w = {.begun = 0};

@@ -78,7 +78,7 @@ START_TEST(rows_give_the_batches_of_their_log_with_several_values)
 }
 END_TEST
 
-/* Of the category's values, or of the rows. */
+/* _i odd: the sample takes values of the category; even: it takes rows. */
 START_TEST(rows_of_a_sample_are_those_of_the_log)
 {
     jobs(20000, _i >= 2);
