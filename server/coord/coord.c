@@ -489,9 +489,12 @@ static void moves_step(struct coord *c)
 {
     struct coord_home home[COORD_SLOTS];
     uint32_t homes = 0;
-    COORD_EACH_JOB (c, j)
+    bool trains = false;
+    COORD_EACH_JOB (c, j) {
         homes += coord_home_of(j, &home[homes]);
-    coord_moves_step(&c->fleet, home, homes);
+        trains = trains || j->at.phase == PHASE_TRAIN;
+    }
+    coord_moves_step(&c->fleet, home, homes, trains);
 }
 
 /* Retires what a plan has emptied, unless a job may go back to a cut of which it has a part. */

@@ -48,8 +48,17 @@ class Fleet(AnyFleet):
         within(20, f"{who} to join", lambda: who in self.members())
 
 
-def trained(fleet):
-    within(60, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state().get("examples", 0) > 0)
+def trained(fleet, submission):
+    """Waits until the job trains. A job that is over before it was seen to train is too short."""
+
+    def seen():
+        state = fleet.state()
+        return submission.poll() is not None or (state.get("state") == "train" and state.get("examples", 0) > 0)
+
+    within(120, "the job to train", seen)
+    if submission.poll() is not None:
+        ended(fleet, submission)
+        raise TooShort
     time.sleep(1)
 
 
@@ -59,7 +68,7 @@ def servers_join_and_leave(space):
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, longer(60)), space / "calm", 1, 2))
     with Fleet(space, "f").up() as fleet:
         submission = submit(fleet, bsp_job(space, "job.yaml", train, longer(60)))
-        trained(fleet)
+        trained(fleet, submission)
         before = fleet.tablets()
         assert set(before) == set(SERVERS) and min(before.values()) > 0, before
         assert "no shard is on a server nobody" in fleet.order("drain", "nobody", ok=False)
@@ -104,7 +113,7 @@ def servers_die_while_tablets_move(space):
     rng, died = random.Random(3), 0
     with Fleet(space, "f").up() as fleet:
         submission = submit(fleet, bsp_job(space, "job.yaml", train, longer(60)))
-        trained(fleet)
+        trained(fleet, submission)
         for who in ["s1", "s0", "s2"]:
             fleet.order("drain", who)
             time.sleep(rng.uniform(0.05, 0.6))
@@ -143,7 +152,7 @@ def a_job_goes_back_over_moves(space):
     expected = digests(run_job(swings("calm.yaml"), space / "calm", 1, 2))
     with Fleet(space, "f").up() as fleet:
         submission = submit(fleet, swings("job.yaml"))
-        trained(fleet)
+        trained(fleet, submission)
         within(120, "the first epoch to be kept", lambda: (fleet.state().get("epoch") or 0) > 1)
         fleet.order("drain", "s1")
         got = ended(fleet, submission)

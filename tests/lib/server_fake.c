@@ -332,6 +332,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
             (void)snprintf(w->error, sizeof w->error, "%s", s->take_fails);
         if (s->take_slow)
             return SHOAL_E_BUSY;
+        w->u.MOVE_TAKE_reply.bytes = q->u.MOVE_TAKE.tablet_count * s->take_bytes;
         return s->take_fails != NULL ? SHOAL_E_TOO_BIG : 0;
     case WIRE_TYPE_MAP_HELD:
         if (s->map_slow)

@@ -267,13 +267,22 @@ static void map_tell_all(struct coord_fleet *f)
             (void)map_tell(f, s, false, told_last); /* else its next setup tells it */
 }
 
+/* The size of the next group, after one that took so long. */
+static void size_next(struct coord_moves *m, uint64_t took)
+{
+    if (took < COORD_MOVE_FREEZE_NS / 2 || m->took_bytes <= COORD_MOVE_BYTES / 2)
+        m->size = MIN(2 * m->size, WIRE_MOVE_TABLETS);
+    else if (took > COORD_MOVE_FREEZE_NS && m->took_bytes > COORD_MOVE_BYTES)
+        m->size = MAX(m->size / 2, 1);
+}
+
 /* The group is over. */
 static void group_end(struct coord_fleet *f)
 {
     struct coord_moves *m = &f->moves;
-    uint64_t now = env_now_ns(f->env), took = now - m->began_ns, pause = COORD_MOVE_PAUSE;
-    if (m->job[0] != 0)
-        pause = 1; /* a job waits */
+    uint64_t now = env_now_ns(f->env), took = now - m->began_ns, pause = 1;
+    if (m->trains && m->job[0] == 0)
+        pause = COORD_MOVE_PAUSE;
     m->state = MOVES_IDLE;
     m->all = false;
     coord_call_let_go(&f->calls);
@@ -286,10 +295,7 @@ static void group_end(struct coord_fleet *f)
     m->moved += m->group.count;
     m->longest_ns = MAX(m->longest_ns, took);
     m->next_ns = now + pause * took;
-    if (took < COORD_MOVE_FREEZE_NS / 2)
-        m->size = MIN(2 * m->size, WIRE_MOVE_TABLETS);
-    else if (took > COORD_MOVE_FREEZE_NS)
-        m->size = MAX(m->size / 2, 1);
+    size_next(m, took);
 }
 
 /* Tells the next shard; false when out of memory: the next step tries again. */
@@ -378,6 +384,7 @@ static void taken_reply(void *context, const struct coord_call *call, uint32_t s
     (void)msg;
     f->moves.rows += reply->u.MOVE_TAKE_reply.rows;
     f->moves.bytes += reply->u.MOVE_TAKE_reply.bytes;
+    f->moves.took_bytes = reply->u.MOVE_TAKE_reply.bytes;
 }
 
 static void taken(void *context, const struct coord_call *call, int status, const char *text)
@@ -486,6 +493,7 @@ static void group_begin(struct coord_fleet *f)
     }
     m->state = MOVES_TAKING;
     m->began_ns = env_now_ns(f->env);
+    m->took_bytes = 0;
     m->giver_incarnation = giver->incarnation;
     m->taker_incarnation = f->members.shard[g->taker].incarnation;
 }
@@ -516,7 +524,8 @@ static void idle_step(struct coord_fleet *f, const struct coord_home *home, uint
         coord_moves_end(f);
 }
 
-void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
+void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes,
+                      bool trains)
 {
     struct coord_moves *m = &f->moves;
     if (!coord_cluster_ready(&f->cluster) || f->fatal != 0)
@@ -528,6 +537,7 @@ void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint
     home_begin(f, home, homes);
     if (m->kind == MOVES_NONE)
         return;
+    m->trains = trains;
     m->job[0] = 0;
     if (homes > 0) {
         (void)snprintf(m->job, sizeof m->job, "%s", home->job);

@@ -15,8 +15,10 @@
  *     a change is stored and told: it ends the freeze
  *
  * The giver takes no push while a group moves. So a group is kept so small that this lasts
- * COORD_MOVE_FREEZE_NS, and a pause of COORD_MOVE_PAUSE times as long follows it; one as long while
- * a job waits for its tablets (below).
+ * COORD_MOVE_FREEZE_NS. Groups of less than COORD_MOVE_BYTES grow all the same: what takes their
+ * time is a slow disk or a busy machine, and more groups would take more of it. A pause of
+ * COORD_MOVE_PAUSE times as long follows; one as long where no job trains, and while a job waits
+ * for its tablets (below).
  *
  * A plan that drains a server ends when the server's shards are retired (add.h).
  *
@@ -51,6 +53,7 @@ struct coord_fleet;
 struct coord_call;
 
 #define COORD_MOVE_FREEZE_NS UINT64_C(20000000)
+#define COORD_MOVE_BYTES (UINT64_C(1) << 20)
 #define COORD_MOVE_PAUSE 9u
 
 enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN };
@@ -74,10 +77,11 @@ struct coord_moves {
     bool all;         /* every shard is told, since a former coordinator ended in the middle */
     uint32_t telling; /* the shard that is told now */
     uint64_t giver_incarnation, taker_incarnation;
-    uint32_t at;       /* no tablet below has another goal than its owner */
-    uint32_t size;     /* tablets of the next group */
-    uint64_t began_ns; /* of the group */
-    uint64_t next_ns;  /* no group begins before */
+    uint32_t at;         /* no tablet below has another goal than its owner */
+    uint32_t size;       /* tablets of the next group */
+    uint64_t began_ns;   /* of the group */
+    uint64_t took_bytes; /* of the group: what the taker has read */
+    uint64_t next_ns;    /* no group begins before */
     /* for people */
     uint32_t total,
         moved; /* tablets of the plan; those that have moved since this coordinator began */
@@ -85,6 +89,7 @@ struct coord_moves {
     char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
     bool fails;              /* no group has moved since */
     char job[LIMIT_NAME];    /* the plan waits while this job goes back to a cut; empty: for none */
+    bool trains;             /* a job pushes: groups leave it time between them */
 };
 
 /* A job that goes back to a cut. */
@@ -111,8 +116,10 @@ int coord_moves_stop(struct coord_fleet *f, struct err *e);
 bool coord_moves_emptied(const struct coord_fleet *f);
 /* The plan is over. */
 void coord_moves_end(struct coord_fleet *f);
-/* Begins what is due. Cheap. home: the jobs (homes) that go back to a cut now. */
-void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes);
+/* Begins what is due. Cheap. home: the jobs (homes) that go back to a cut now; trains: a job pushes
+ * now. */
+void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes,
+                      bool trains);
 /* True when all tablets of the job are at home and none is moving. None of them begins to move
  * before a step without this home. */
 bool coord_moves_at_home(const struct coord_fleet *f, const struct coord_home *home);

@@ -190,6 +190,31 @@ START_TEST(coord_moves_move_all_tablets_of_a_plan)
 }
 END_TEST
 
+/* Moves all tablets of shard 0 over a disk on which no group can be short; returns the groups. */
+static uint32_t groups_on_a_slow_disk(uint64_t bytes)
+{
+    r.kept.delay_ns = COORD_MOVE_FREEZE_NS + 10 * MS;
+    shard(1)->take_bytes = bytes;
+    ck_assert_uint_gt(owned(0), 16);
+    plan(0, 1);
+    go(60000);
+    ck_assert_uint_eq(owned(0), 0);
+    return shard(1)->takes;
+}
+
+/* 4, 8 and the rest */
+START_TEST(coord_moves_light_tablets_go_together_whatever_they_take)
+{
+    ck_assert_uint_le(groups_on_a_slow_disk(1000), 3);
+}
+END_TEST
+
+START_TEST(coord_moves_heavy_tablets_go_one_by_one)
+{
+    ck_assert_uint_ge(groups_on_a_slow_disk(COORD_MOVE_BYTES), 16 - 4 - 2);
+}
+END_TEST
+
 START_TEST(coord_moves_tell_the_taker_first)
 {
     uint64_t before = epoch();
@@ -1117,6 +1142,8 @@ int main(void)
     Suite *s = suite_create("coord_fleet_moves");
     TCase *t = suite_case(s, "moves", 60, setup, teardown);
     tcase_add_test(t, coord_moves_move_all_tablets_of_a_plan);
+    tcase_add_test(t, coord_moves_light_tablets_go_together_whatever_they_take);
+    tcase_add_test(t, coord_moves_heavy_tablets_go_one_by_one);
     tcase_add_test(t, coord_moves_tell_the_taker_first);
     tcase_add_test(t, coord_moves_map_is_stored_before_it_is_told);
     tcase_add_test(t, coord_moves_giver_that_starts_again_ends_the_group);

@@ -243,6 +243,31 @@ START_TEST(coord_moves_wait_while_a_job_goes_back)
 }
 END_TEST
 
+/* Returns how often the time of a plan's first group goes into the pause after it. */
+static uint64_t first_pause(void)
+{
+    const struct coord_moves *m = &r.coord->fleet.moves;
+    plan(0, 1);
+    while (m->kind != MOVES_NONE && m->moved == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_gt(m->longest_ns, 0);
+    return (m->next_ns - sim_now_ns(r.sim)) / m->longest_ns;
+}
+
+START_TEST(coord_moves_leave_time_to_a_job_that_trains)
+{
+    until(first_trains);
+    ck_assert_uint_eq(first_pause(), COORD_MOVE_PAUSE);
+}
+END_TEST
+
+START_TEST(coord_moves_go_on_at_once_where_no_job_trains)
+{
+    done();
+    ck_assert_uint_eq(first_pause(), 1);
+}
+END_TEST
+
 /* Shard 2 led nothing when the cut was made, as one that joined later. It knows no such cut. */
 START_TEST(coord_shard_without_a_part_opens_the_run)
 {
@@ -291,6 +316,8 @@ int main(void)
     TCase *t = suite_case(s, "home", 120, setup, teardown);
     tcase_add_loop_test(t, coord_moves_tablets_go_home_and_return, 0, 3);
     tcase_add_test(t, coord_moves_wait_while_a_job_goes_back);
+    tcase_add_test(t, coord_moves_leave_time_to_a_job_that_trains);
+    tcase_add_test(t, coord_moves_go_on_at_once_where_no_job_trains);
     tcase_add_test(t, coord_shard_without_a_part_opens_the_run);
     tcase_add_test(t, coord_damaged_owners_end_the_job);
     return suite_main(s);
