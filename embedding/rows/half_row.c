@@ -21,7 +21,7 @@ ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, cons
 ISA_INLINE void round_block(const uint32_t kind, uint16_t *restrict to, const float *restrict from,
                             uint64_t draw, const uint32_t at, const uint32_t n)
 {
-    uint16_t random[HALF_RANDOMS];
+    uint32_t random[HALF_RANDOMS];
     half_random_block(random, draw, at, n);
     for (uint32_t i = 0; i < n; i++)
         to[at + i] = (uint16_t)(kind == VALUES_BF16 ? half_to_bf16(from[at + i], random[i])

@@ -48,12 +48,15 @@ static inline uint64_t half_draw(uint64_t draws, uint64_t mixed)
 #define HALF_RANDOMS 16u
 #define HALF_RANDOM_STEP 0x9e3779b97f4a7c15ULL /* splitmix64's increment (rng.h) */
 
-/* 16 bits for each of n elements from `at` on: four from each number of splitmix64, the lowest
- * first. Four numbers are one vector, so that a vector that was stored whole is loaded whole. */
-ISA_INLINE void half_random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at,
+/* 16 random bits for each of n elements from `at` on: four from each number of splitmix64, the
+ * lowest first. Sixteen are one vector from beginning to end: a vector that is loaded whole after
+ * its halves were stored waits for both stores. */
+ISA_INLINE void half_random_block(uint32_t *restrict random, uint64_t draw, const uint32_t at,
                                   const uint32_t n)
 {
     typedef uint64_t four __attribute__((vector_size(32)));
+    typedef uint16_t narrow __attribute__((vector_size(32)));
+    typedef uint32_t wide __attribute__((vector_size(64)));
     if (n == 16) {
         const four step = {HALF_RANDOM_STEP, 2 * HALF_RANDOM_STEP, 3 * HALF_RANDOM_STEP,
                            4 * HALF_RANDOM_STEP};
@@ -62,7 +65,8 @@ ISA_INLINE void half_random_block(uint16_t *restrict random, uint64_t draw, cons
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL; /* rng_mix */
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
         z = z ^ (z >> 31);
-        memcpy(random, &z, sizeof z);
+        const wide all = __builtin_convertvector((narrow)z, wide);
+        memcpy(random, &all, sizeof all);
         return;
     }
     for (uint32_t i = 0; i < n; i++)

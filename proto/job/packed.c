@@ -65,15 +65,13 @@ ISA_INLINE uint32_t value_to_bf16(float x, uint32_t random)
 }
 
 /* A block is read whole before its bytes are written: `to` may lie in front of `from`. Compilers
- * take whole vectors for a loop whose numbers have one size, hence three. */
+ * take whole vectors for a loop whose numbers have one size, hence two. */
 ISA_INLINE void bf16_block(const float *from, char *to, uint64_t draw, const uint32_t at,
                            const uint32_t n)
 {
-    uint16_t random[HALF_RANDOMS], h[HALF_RANDOMS];
+    uint16_t h[HALF_RANDOMS];
     uint32_t wide[HALF_RANDOMS];
-    half_random_block(random, draw, at, n);
-    for (uint32_t i = 0; i < n; i++)
-        wide[i] = random[i];
+    half_random_block(wide, draw, at, n);
     for (uint32_t i = 0; i < n; i++)
         wide[i] = value_to_bf16(from[at + i], wide[i]);
     for (uint32_t i = 0; i < n; i++)
@@ -97,20 +95,31 @@ ISA_INLINE int32_t floor_of(float x)
     return t < INT8_MOST ? t : INT8_MOST;
 }
 
+/* Sixteen in one instruction where there is one: a loop's conversion takes fifteen. */
+ISA_INLINE void bytes_block(char *to, const int32_t *from, const uint32_t n)
+{
+    typedef int32_t wide __attribute__((vector_size(64)));
+    typedef int8_t narrow __attribute__((vector_size(16)));
+    if (n == 16) {
+        wide all;
+        memcpy(&all, from, sizeof all);
+        const narrow q = __builtin_convertvector(all, narrow);
+        memcpy(to, &q, sizeof q);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = (char)from[i];
+}
+
 ISA_INLINE void int8_block(const float *from, char *to, float steps, uint64_t draw,
                            const uint32_t at, const uint32_t n)
 {
-    uint16_t random[HALF_RANDOMS];
+    uint32_t random[HALF_RANDOMS];
     int32_t wide[HALF_RANDOMS];
-    int8_t q[HALF_RANDOMS];
     half_random_block(random, draw, at, n);
     for (uint32_t i = 0; i < n; i++)
-        wide[i] = random[i];
-    for (uint32_t i = 0; i < n; i++)
-        wide[i] = floor_of(from[at + i] * steps + (float)wide[i] * 0x1p-16f);
-    for (uint32_t i = 0; i < n; i++)
-        q[i] = (int8_t)wide[i];
-    memcpy(to + at, q, n);
+        wide[i] = floor_of(from[at + i] * steps + (float)(int32_t)random[i] * 0x1p-16f);
+    bytes_block(to + at, wide, n);
 }
 
 ISA_INLINE void open_block(const int8_t *restrict q, float scale, float *restrict to,
