@@ -3,7 +3,7 @@
  * reduced below the count. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "worker/train/client.h"
+#include "worker/train/map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -31,16 +31,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct frame of_tablets = {shards, bytes, NULL, NULL},
                  of_shards = {text, size - bytes, NULL, NULL};
     uint64_t epoch = kept.epoch;
-    if (client_map_take(&kept, &reply, &of_tablets, &of_shards, &e) != 0) {
+    if (map_take(&kept, &reply, &of_tablets, &of_shards, &e) != 0) {
         if (e.text[0] == '\0' || kept.epoch != epoch)
             abort();
     } else {
         uint32_t counted = 0;
         while (counted < kept.tablet_count)
-            counted += client_map_stretch(&kept, counted, kept.tablet_count);
-        if (counted != kept.tablet_count || !client_map_same(&kept, &kept))
+            counted += map_stretch(&kept, counted, kept.tablet_count);
+        if (counted != kept.tablet_count || !map_same(&kept, &kept))
             abort();
-        (void)client_map_complete(&kept);
+        (void)map_complete(&kept);
     }
     free(shards);
     free(text);

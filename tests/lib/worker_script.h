@@ -5,6 +5,7 @@
 
 #include "proto/job/job.h"
 #include "tests/sim/sim.h"
+#include "worker/train/client.h"
 #include "worker/train/rows.h"
 
 #define SCRIPT_RUN 77u

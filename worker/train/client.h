@@ -27,41 +27,13 @@
 
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
+#include "worker/train/map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define CLIENT_COORDINATOR UINT32_MAX /* a request's target that is no shard */
-#define MAP_ENDPOINT_BYTES 256u
-#define MAP_KEY_BYTES 48u
-
-/* The shard that leads each tablet, and the endpoints of the shards: a plain value, taken from a
- * MAP_GET reply. */
-struct map {
-    uint64_t epoch;
-    uint32_t tablet_count; /* over all tables of the job; 0: no map yet */
-    uint32_t shard_count;
-    uint64_t tables;                      /* their numbers on the shards (wire_table_number) */
-    uint16_t *shard;                      /* owned (tablet_count): shard of each tablet */
-    char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
-    /* owned; (shard_count): key that each must show; "": none */
-    char (*key)[MAP_KEY_BYTES];
-};
-
-void client_map_init(struct map *m);
-void client_map_close(struct map *m);
-/* Takes the contents of a reply. MALFORMED (counts and bytes disagree, a shard number is out of
- * range, a line is too long) or NOMEM leave *m unchanged. */
-int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
-                    const struct frame *shards, const struct frame *endpoints, struct err *e);
-/* True when every tablet has a shard with a known endpoint. */
-bool client_map_complete(const struct map *m);
-/* True when both maps give every tablet of the same tables to the same shard. */
-bool client_map_same(const struct map *a, const struct map *b);
-/* Number of adjacent tablets from global tablet `first` on, below `end`, that first's shard
- * leads. */
-uint32_t client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
 
 enum request_verdict {
     /* it is finished: the owner may start, change or free it, also within `reply` */

@@ -448,7 +448,7 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
                            "the map has %u tablets, table %s needs them up to %u",
                            map->tablet_count, s->name, end);
         while (first < end) {
-            uint32_t count = client_map_stretch(map, first, end);
+            uint32_t count = map_stretch(map, first, end);
             struct part p = {table, map->shard[first], first - s->tablet_first, count, key, 0};
             int rc = stretch_split(r, &sent, p, e);
             if (rc != 0)

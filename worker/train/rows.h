@@ -36,7 +36,7 @@
 #include "proto/metric/unseen.h"
 #include "worker/data/dataset.h"
 #include "worker/train/ahead.h"
-#include "worker/train/client.h"
+#include "worker/train/map.h"
 
 #include <stdbool.h>
 #include <stdint.h>

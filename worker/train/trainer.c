@@ -16,7 +16,7 @@
 #define MS UINT64_C(1000000)
 enum {
     JOIN_PAUSE_MS = 200,
-    /* with options.stay, where days may pass; both double up to 32 times (client.c) */
+    /* with options.stay, where days may pass; both double up to 32 times (client_requests.c) */
     WAIT_PAUSE_MS = 50,
     REFUSED_PAUSE_MS = 300,
     FAILED_PAUSE_MS = 1000, /* doubles each time, up to */

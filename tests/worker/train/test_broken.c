@@ -17,11 +17,11 @@ static struct rows *rows;
 static struct err e;
 static bool too_far; /* the ranges of a map go past their end */
 
-uint32_t __real_client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
-uint32_t __wrap_client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
-uint32_t __wrap_client_map_stretch(const struct map *m, uint32_t first, uint32_t end)
+uint32_t __real_map_stretch(const struct map *m, uint32_t first, uint32_t end);
+uint32_t __wrap_map_stretch(const struct map *m, uint32_t first, uint32_t end);
+uint32_t __wrap_map_stretch(const struct map *m, uint32_t first, uint32_t end)
 {
-    return __real_client_map_stretch(m, first, end) + too_far;
+    return __real_map_stretch(m, first, end) + too_far;
 }
 
 /* Makes a batch of one example, whose keys are to be pulled; 64 tablets. */
@@ -103,7 +103,7 @@ static void memory_is_used_again_while_a_message_has_it(void)
     rows_reserve(rows, &e);
 }
 
-/* ---- client.c ---- */
+/* ---- client_requests.c ---- */
 
 static struct msg *nothing_build(struct request *r)
 {
@@ -144,7 +144,7 @@ static const struct broken list[] = {
      "rows_quiet(b->rows)"},
     {"worker/train/rows.c", 1, parts_go_beyond_their_table, "key == sent.count && last->tablet_"},
     {"worker/train/rows.c", 2, memory_is_used_again_while_a_message_has_it, "rows_quiet(r)"},
-    {"worker/train/client.c", 1, a_request_is_started_while_it_is_under_way,
+    {"worker/train/client_requests.c", 1, a_request_is_started_while_it_is_under_way,
      "r->id != 0 && r->back == "},
 };
 
