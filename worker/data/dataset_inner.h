@@ -1,5 +1,7 @@
-/* dataset_inner.h: the struct behind a dataset, shared with event files (dataset_events.c) and kept
- * parsed rows (dataset_kept.c). */
+/* dataset_inner.h: the struct behind a dataset, for dataset.c (its life), dataset_objects.c (heads
+ * of objects), dataset_features.c (columns), dataset_order.c (index and order), dataset_read.c
+ * (lines and kept rows), dataset_events.c (event files), dataset_kept.c (parsed rows that are
+ * kept). */
 #ifndef WORKER_DATA_DATASET_INNER_H
 #define WORKER_DATA_DATASET_INNER_H
 
@@ -30,6 +32,29 @@ struct dataset {
     char warning[ERR_TEXT_MAX]; /* about its labels; "": none */
 };
 
+/* dataset_objects.c */
+/* The header of file i; *line lives in `lines`. END: the file is empty. */
+int dataset_header(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
+                   struct err *e);
+/* Reports a damaged object as DATA: the object is at fault, not this machine. */
+int dataset_object_fault(int rc, const char *what, struct err *e);
+
+/* dataset_features.c */
+/* Makes the features from the first line of the training input, so that every split has the same
+ * fields. Jobs that go by names, and jobs whose training input is gone, use the tables' names
+ * instead. A job without training input, or a prediction that can, uses split `other`. */
+int dataset_make_features(const struct job *job, const struct cache *cache, uint32_t other,
+                          struct features *f, struct err *e);
+/* Finds the columns of the features in this split's text. */
+int dataset_bind(struct dataset *d, const struct job *job, struct err *e);
+
+/* dataset_order.c */
+/* Opens the index of a split, and the order in which training visits it. */
+int dataset_index(struct dataset *d, const struct job *job, uint32_t split, struct err *e);
+/* Adds to the warning that windows cannot split the log in time. */
+void dataset_look_at_order(struct dataset *d, const struct job *job);
+
+/* dataset_events.c */
 /* Features of a job of format events, from the first file of its training input, or of split
  * `other` when that input is gone. */
 int dataset_features_of_events(const struct job *job, uint32_t other, struct features *f,
@@ -40,16 +65,18 @@ int dataset_head_of_events(const struct source *s, char **text, struct err *e);
 int dataset_legend_of_events(const struct features *f, const struct job *job, struct legend *out,
                              struct err *e);
 
-/* Fills d->rows from text if the job names data.cache. When the rows cannot be kept, lines are read
- * instead, and that is no error. CHECKSUM, NOMEM. */
-int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e);
-/* Opens event files. With windows of event time, which take rows of any block, it fills d->rows and
- * d->index with times: errors as events_open and events_read, CONFIG, CANTCREATE. Otherwise it
- * fills d->groups. */
-int dataset_keep_events(struct dataset *d, struct err *e);
+/* Without windows of event time it fills d->groups. Errors as events_open and events_read. */
 int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e);
 /* batch_read for d->groups. */
 int dataset_read_events(const struct dataset *d, const struct draw *draw, uint64_t position,
                         uint32_t rows, struct batch *b, struct err *e);
+
+/* dataset_kept.c */
+/* Fills d->kept from text if the job names data.cache. When the rows cannot be kept, lines are read
+ * instead, and that is no error. CHECKSUM, NOMEM. */
+int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e);
+/* Event files with windows of event time, which take rows of any block: fills d->kept, and d->index
+ * with times. Errors as events_open and events_read, CONFIG, CANTCREATE. */
+int dataset_keep_events(struct dataset *d, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* read_events.c: the row of `events` among the formats. Its files have blocks, not lines
- * (events.h), and dataset.c reads them in another way, so no line has this format. */
+ * (events.h), and dataset_events.c reads them in another way, so no line has this format. */
 #include "worker/data/feature.h"
 
 #include <stdio.h>

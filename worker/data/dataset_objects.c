@@ -1,0 +1,150 @@
+/* dataset_objects.c: lists the objects of a split, and reads the head that defines its columns. */
+#include "worker/data/dataset_inner.h"
+
+#include "proto/base/assert.h"
+#include "proto/job/config.h"
+#include "proto/wire/wire.h"
+#include "worker/data/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int dataset_header(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
+                   struct err *e)
+{
+    SHOAL_ASSERT(i < s->count);
+    if (s->file[i].bytes == 0)
+        return SHOAL_E_END;
+    lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
+    return lines_next(lines, line, e);
+}
+
+/* The first line; the caller owns *line. END: there is none. */
+static int first_line(const struct source *s, char **line, struct err *e)
+{
+    struct lines lines;
+    struct line first;
+    int rc = lines_init(&lines, e);
+    if (rc != 0)
+        return rc;
+    rc = dataset_header(s, 0, &lines, &first, e);
+    if (rc == 0 && first.too_long)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "data.train: object %s: its first line is longer than 1 MiB; look at it",
+                     s->file[0].name);
+    *line = NULL;
+    if (rc == 0)
+        *line = strndup(first.text, first.bytes);
+    if (rc == 0 && *line == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
+    lines_free(&lines);
+    return rc;
+}
+
+int dataset_object_fault(int rc, const char *what, struct err *e)
+{
+    struct err was;
+    if (e != NULL)
+        was = *e;
+    else
+        was = (struct err){0};
+
+    if (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM)
+        return err_set(e, SHOAL_E_DATA, "%s: object %s", what, was.text);
+
+    return rc;
+}
+
+/* The head of an object, which defines the columns; the caller owns it. END: the object is
+ * empty. */
+static int object_head(const struct job *job, const char *object, const struct cache *cache,
+                       char **head, struct err *e)
+{
+    struct source s;
+    int rc = object_open(job, WIRE_TRAIN, object, cache, &s, e);
+    if (rc != 0)
+        return rc;
+    if (job->data.format == DATA_EVENTS)
+        rc = dataset_object_fault(dataset_head_of_events(&s, head, e), "data.train", e);
+    else
+        rc = first_line(&s, head, e);
+
+    source_close(&s);
+    return rc;
+}
+
+static bool may_be_left_out(const struct job *job, int rc)
+{
+    return job->data.objects.leave_out &&
+           (rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT || rc == SHOAL_E_UNAVAILABLE);
+}
+
+/* The head of the first object that is not empty. END: all are empty. */
+static int objects_head(const struct job *job, const struct string_list *lines,
+                        const struct cache *cache, char **head, struct err *e)
+{
+    int rc = SHOAL_E_END;
+    for (size_t i = 0; i < lines->count && (rc == SHOAL_E_END || may_be_left_out(job, rc)); i++)
+        rc = object_head(job, lines->item[i], cache, head, e);
+    return rc;
+}
+
+int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
+                    struct err *e)
+{
+    struct cache cache;
+    *head = NULL;
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = object_list(job, split, lines, e);
+    if (rc != 0 || split != WIRE_TRAIN || format_of(job->data.format)->columns != NULL)
+        return rc;
+    rc = objects_head(job, lines, &cache, head, e);
+    if (rc == SHOAL_E_END)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "data.train: there is no line in any of the %zu objects; look at them",
+                     lines->count);
+    if (rc != 0)
+        config_list_free(lines);
+    return rc;
+}
+
+void dataset_listed_free(struct dataset_listed *l)
+{
+    config_list_free(&l->lines);
+    free(l->head);
+    free(l->gone);
+    *l = (struct dataset_listed){.head = NULL};
+}
+
+int dataset_objects_again(const struct job *job, const struct nameset *taken, bool first,
+                          struct dataset_listed *out, struct err *e)
+{
+    struct cache cache;
+    *out = (struct dataset_listed){.head = NULL};
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = object_list_again(job, taken, &out->lines, &out->gone, &out->gone_bytes, e);
+    if (rc != 0 || !first || out->lines.count == 0 || format_of(job->data.format)->columns != NULL)
+        return rc;
+    rc = objects_head(job, &out->lines, &cache, &out->head, e);
+    if (rc != 0)
+        dataset_listed_free(out);
+    if (rc == SHOAL_E_END)
+        return 0; /* as if no object existed yet */
+    return rc;
+}
+
+struct nameset_item *dataset_files(const struct dataset *d, uint32_t *count, bool *unknown)
+{
+    const struct source *s = &d->source;
+    struct nameset_item *item = malloc((s->count + 1ull) * sizeof *item);
+    *count = 0;
+    *unknown = d->joined;
+    for (uint32_t i = 0; item != NULL && i < s->count && !d->joined; i++) {
+        *unknown |= s->file[i].stream;
+        if (!s->file[i].stream)
+            item[(*count)++] = nameset_item(s->file[i].name, strlen(s->file[i].name));
+    }
+    return item;
+}
