@@ -1,5 +1,6 @@
 /* test_pace.c: whole jobs on virtual time with a worker that needs five times as long for its work:
  * how fast they are, which lanes leave it, and that every example counts once. */
+#include "proto/base/json.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/work/pace.h"
 #include "tests/lib/dense_case.h"
@@ -22,6 +23,7 @@ enum { ROWS = 20000, VALUES = 60, WORKERS = 4, LANES = 8, TIMES = 5 };
 static struct backend *backend;
 static struct cluster cluster;
 static char yaml[1024];
+static uint32_t job_places = LANES;
 
 static void setup(void)
 {
@@ -59,7 +61,7 @@ static void job_start(const char *consistency, uint32_t epochs, uint32_t workers
                                       .yaml = yaml,
                                       .servers = 2,
                                       .workers = workers,
-                                      .places = LANES};
+                                      .places = job_places};
     cluster_start(&cluster, &o, backend);
 }
 
@@ -98,7 +100,7 @@ static double trained(const char *consistency, uint32_t times, char digest[40], 
     job_start(consistency, 2, WORKERS);
     sim_slow(cluster.worker[0].node, times);
     double seconds = finish(2, digest);
-    *moved = the_job()->tasks->moved;
+    *moved = the_job()->tally.lanes_moved;
     cluster_free(&cluster);
     return seconds;
 }
@@ -150,7 +152,8 @@ END_TEST
 static bool emptied(void *context)
 {
     (void)context;
-    return the_job()->at.phase == PHASE_TRAIN && the_job()->tasks->moved >= 2 && lanes_of(0) == 0;
+    return the_job()->at.phase == PHASE_TRAIN && the_job()->tally.lanes_moved >= 2 &&
+           lanes_of(0) == 0;
 }
 
 static bool back(void *context)
@@ -171,9 +174,79 @@ START_TEST(pace_a_worker_that_recovers_is_tried_again)
     ck_assert(sim_run(cluster.sim, BOUND, back, NULL));
     printf("back after %.1f s\n", (double)(sim_now_ns(cluster.sim) - since) * 1e-9);
     ck_assert_uint_eq(the_job()->at.phase, PHASE_TRAIN);
-    uint32_t moved = the_job()->tasks->moved;
+    uint32_t moved = the_job()->tally.lanes_moved;
     finish(12, digest);
-    ck_assert_uint_eq(the_job()->tasks->moved, moved); /* it keeps the lane */
+    ck_assert_uint_eq(the_job()->tally.lanes_moved, moved); /* it keeps the lane */
+    cluster_free(&cluster);
+}
+END_TEST
+
+static int64_t reported(const char *key)
+{
+    struct json *report = NULL;
+    struct err e;
+    const char *text = the_job()->report;
+    ck_assert_ptr_nonnull(text);
+    ck_assert_msg(json_parse(text, strlen(text), &report, &e) == 0, "%s", e.text);
+    int64_t value = json_as_int(json_get(report, key), 0);
+    json_free(report);
+    return value;
+}
+
+static bool one_lane(void *context)
+{
+    (void)context;
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < WORKERS; i++)
+        held += lanes_of(i);
+    return held > 0;
+}
+
+/* The report lost the moves from before, and the worker that was there. */
+START_TEST(pace_a_restarted_coordinator_knows_the_moves)
+{
+    char digest[40];
+    job_start("ssp, staleness: 2", 2, WORKERS);
+    sim_slow(cluster.worker[0].node, TIMES);
+    ck_assert(sim_run(cluster.sim, BOUND, emptied, NULL));
+    uint32_t moved = the_job()->tally.lanes_moved;
+    sim_slow(cluster.worker[0].node, 1); /* it loses no lane again */
+    cluster_worker_kill(&cluster, 3);
+    cluster_coord_kill(&cluster);
+    cluster_coord_start(&cluster);
+    ck_assert_uint_eq(the_job()->tally.lanes_moved, moved);
+    ck_assert(sim_run(cluster.sim, BOUND, one_lane, NULL));
+    finish(2, digest);
+    ck_assert_int_ge(reported("lanes_moved"), moved);
+    ck_assert_int_eq(reported("workers"), WORKERS);
+    cluster_free(&cluster);
+}
+END_TEST
+
+static bool slow_works(void *context)
+{
+    (void)context;
+    return lanes_of(0) > 0;
+}
+
+/* It had to wait for its rest, while the lanes of the dead lay without a worker. */
+START_TEST(pace_a_slow_worker_takes_over_from_the_dead)
+{
+    char digest[40];
+    job_places = 3;
+    job_start("ssp, staleness: 2", 12, WORKERS);
+    sim_slow(cluster.worker[0].node, 3);
+    ck_assert(sim_run(cluster.sim, BOUND, emptied, NULL));
+    struct coord_job *j = &cluster.coord->slot[0];
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        j->workers.worker[i].pace.rest_ns += 1000 * SECOND;
+    cluster_worker_kill(&cluster, 2);
+    cluster_worker_kill(&cluster, 3);
+    uint64_t killed = sim_now_ns(cluster.sim);
+    ck_assert(sim_run(cluster.sim, killed + 10 * SECOND, slow_works, NULL)); /* the lease is 3 s */
+    printf("lanes again %.1f s after the deaths\n",
+           (double)(sim_now_ns(cluster.sim) - killed) * 1e-9);
+    finish(12, digest);
     cluster_free(&cluster);
 }
 END_TEST
@@ -217,6 +290,8 @@ int main(void)
     tcase_add_test(t, pace_bsp_keeps_its_lanes);
     tcase_add_test(t, pace_async_takes_tasks_by_speed);
     tcase_add_test(t, pace_a_worker_that_recovers_is_tried_again);
+    tcase_add_test(t, pace_a_restarted_coordinator_knows_the_moves);
+    tcase_add_test(t, pace_a_slow_worker_takes_over_from_the_dead);
     tcase_add_loop_test(t, pace_a_worker_that_comes_later_gets_a_lane, 0, 2);
     return suite_main(s);
 }

@@ -59,6 +59,21 @@ int coord_job_get(struct coord_job *j, const char *key, char **value, size_t *by
     return SHOAL_E_NOT_FOUND;
 }
 
+bool coord_tally_note(struct coord_job *j)
+{
+    j->tally.number = j->at.number;
+    return coord_job_note(j, "tally", &j->tally, sizeof j->tally);
+}
+
+int coord_tally_load(struct coord_job *j, struct err *e)
+{
+    struct coord_tally stored;
+    int rc = coord_store_get_fixed(j->store, "tally", &stored, sizeof stored, e);
+    if (rc == 0 && stored.number == j->at.number)
+        j->tally = stored;
+    return coord_store_optional(rc); /* an earlier release stored none */
+}
+
 bool coord_from_loading(const struct coord_progress *at)
 {
     return at->from == FROM_TO_LOAD || at->from == FROM_BACK || at->from == FROM_TO_START;

@@ -123,6 +123,12 @@ struct coord_passed {
     uint64_t back_ns; /* at.elapsed_ns when it last went back */
 };
 
+/* Counts of the report that no other value tells; "tally" in the store. */
+struct coord_tally {
+    uint64_t number;                    /* the job's number */
+    uint32_t workers_most, lanes_moved; /* the most workers at once; work/pace.h */
+};
+
 struct coord_stop {
     bool asked;        /* the job is ordered to end; stored */
     uint64_t id;       /* id of the request; stored */
@@ -221,7 +227,7 @@ struct coord_job {
     char cut_why[ERR_TEXT_MAX];
     uint32_t digested;
     char backend[32];
-    uint32_t workers_most;
+    struct coord_tally tally;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
     char *report;       /* owned; set once the job has ended */
@@ -259,6 +265,9 @@ int coord_job_put_parts(struct coord_job *j, const char *key, const struct coord
                         uint32_t parts, struct err *e);
 /* Gets it; the caller frees *value. NOT_FOUND: there is none, or it belongs to another job. */
 int coord_job_get(struct coord_job *j, const char *key, char **value, size_t *bytes, struct err *e);
+/* Stores the tally, without a sync; takes the stored one of this job, if there is one. */
+bool coord_tally_note(struct coord_job *j);
+int coord_tally_load(struct coord_job *j, struct err *e);
 /* True while the shards have still to load the checkpoint that the job resumes from or begins
  * with. */
 bool coord_from_loading(const struct coord_progress *at);

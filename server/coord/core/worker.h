@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How fast a worker is, and the lanes that it may hold for that (work/pace.h). */
+/* How fast a worker is, and which lanes left it for that (work/pace.h). */
 struct coord_pace {
     /* the window at hand: since when, and the figures and lanes with which it began */
     uint64_t since_ns, batches;
@@ -27,11 +27,14 @@ struct coord_pace {
     uint32_t step_lanes; /* lanes that it held in that window */
     uint64_t span_ns;    /* length of that window */
     uint64_t idle_ns;    /* when it last asked for a lane and got none; 0: not yet */
-    uint32_t held;       /* scratch: lanes that it holds */
-    bool capped;         /* it holds at most `most` lanes */
-    uint32_t most;
-    uint32_t rests;   /* trials so far */
-    uint64_t rest_ns; /* capped: when it may have one more lane for a trial */
+    /* scratch of the deal: the lanes that it holds, can hold, and is dealt */
+    uint32_t held, places, share;
+    /* the step and the lanes with which a lane last left it; how often it has been slow in a row, 0:
+     * it is not */
+    double left_s;
+    uint32_t left_lanes, rests;
+    bool bound;       /* until rest_ns: the fleet is the one that the lane left it in */
+    uint64_t rest_ns; /* when it is tried again; 0: it was */
 };
 
 struct coord_worker {

@@ -151,9 +151,8 @@ static int job_again(struct coord_job *j, const struct coord_progress *at, int *
     struct {
         struct coord_roll roll;
         peer_t submitter;
-        uint32_t workers_most;
         char kernel[sizeof j->kernel], backend[sizeof j->backend];
-    } was = {.roll = j->roll, .submitter = j->submitter, .workers_most = j->workers_most};
+    } was = {.roll = j->roll, .submitter = j->submitter};
     memcpy(was.kernel, j->kernel, sizeof was.kernel);
     memcpy(was.backend, j->backend, sizeof was.backend);
     j->roll = (struct coord_roll){0};
@@ -163,7 +162,6 @@ static int job_again(struct coord_job *j, const struct coord_progress *at, int *
     *hold = COORD_FOLDER_NONE;
     j->roll = was.roll;
     j->submitter = was.submitter;
-    j->workers_most = was.workers_most;
     memcpy(j->kernel, was.kernel, sizeof j->kernel);
     memcpy(j->backend, was.backend, sizeof j->backend);
     return coord_flow_resume(j, e);

@@ -135,6 +135,8 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
     if (rc == 0)
         rc = coord_handle_kernel_load(j, e);
     if (rc == 0)
+        rc = coord_tally_load(j, e);
+    if (rc == 0)
         rc = coord_back_load(j, e);
     if (rc == 0 && at.best_cut != 0)
         rc = coord_home_open(j, at.best_cut, e);

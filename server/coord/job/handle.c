@@ -125,11 +125,15 @@ int coord_handle_join(struct coord_job *j, struct coord_ask *a)
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(w->number < j->fleet->members.next_worker); /* member.c, 1: the number is stored */
-    if (w->number >= next)
+    if (w->number >= next) {
         w->failed_before = j->watch.failed_rounds;
+        coord_pace_changed(j);
+    }
     worker_computes(j, w, q);
-    if (j->workers.count > j->workers_most)
-        j->workers_most = j->workers.count;
+    if (j->workers.count > j->tally.workers_most) {
+        j->tally.workers_most = j->workers.count;
+        (void)coord_tally_note(j); /* a store that fails stops the coordinator */
+    }
     a->reply.u.WORKER_JOIN_reply =
         (struct wire_WORKER_JOIN_reply){.worker = w->number,
                                         .run = j->at.run,
@@ -218,6 +222,7 @@ static void worker_gone(struct coord_job *j, uint64_t number, const char *failed
     }
     coord_worker_remove(&j->workers, number);
     coord_grant_worker_gone(j, number);
+    coord_pace_changed(j);
 }
 
 /* A service manager restarts a failed worker as a new process with a new name. So rounds are

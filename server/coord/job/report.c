@@ -322,7 +322,7 @@ static void report_settings(const struct coord_job *j, struct json *r)
     json_set_string(r, "version", j->fleet->options.version);
     json_set_int(r, "servers", servers_of(&j->fleet->members));
     json_set_int(r, "shards", coord_member_count(&j->fleet->members));
-    json_set_int(r, "workers", j->workers_most);
+    json_set_int(r, "workers", j->tally.workers_most);
     json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
     json_set_string(r, "durability",
                     job_durability_name(coord_member_durability(&j->fleet->members)));
@@ -433,8 +433,8 @@ static struct json *report_json(const struct coord_job *j)
     bottleneck_set(r, &sum);
     json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks->lanes);
-    if (j->tasks->moved > 0)
-        json_set_int(r, "lanes_moved", j->tasks->moved);
+    if (j->tally.lanes_moved > 0)
+        json_set_int(r, "lanes_moved", j->tally.lanes_moved);
     json_set(r, "batches", batches_json(j, &sum));
     json_set(r, "refused", coord_guard_json(j));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));

@@ -1,4 +1,5 @@
-/* pace.c: measures workers, and moves lanes from the slowest one; pace.h has the rules. */
+/* pace.c: measures workers, makes the deal, and moves lanes from the slowest worker; pace.h has the
+ * rules. */
 #include "server/coord/work/pace.h"
 
 #include "proto/base/assert.h"
@@ -34,6 +35,14 @@ static void window_begin(struct coord_pace *p, const struct wire_WORKER_BEAT *be
     p->epoch = epoch;
 }
 
+/* A step with as many lanes as it had when one left it, that is much shorter than then. */
+static void recovered_look(struct coord_pace *p)
+{
+    if (p->rests > 0 && p->step_lanes >= p->left_lanes &&
+        COORD_PACE_GAIN * p->step_s * p->left_lanes <= p->left_s * p->step_lanes)
+        p->rests = 0;
+}
+
 void coord_pace_beat(struct coord_job *j, struct coord_worker *w,
                      const struct wire_WORKER_BEAT *beat)
 {
@@ -50,6 +59,7 @@ void coord_pace_beat(struct coord_job *j, struct coord_worker *w,
         p->step_s = busy / (double)(beat->batches - p->batches);
         p->step_lanes = lanes;
         p->span_ns = now - p->since_ns;
+        recovered_look(p);
     }
     window_begin(p, beat, lanes, epoch, now);
 }
@@ -59,7 +69,55 @@ void coord_pace_idle(struct coord_job *j, struct coord_worker *w)
     w->pace.idle_ns = coord_now_ns(j);
 }
 
-/* ---- shares ---------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* True when the last lane has left it long enough ago: it may have one, and what was measured is
+ * forgotten. */
+static bool tried(const struct coord_pace *p, uint64_t now_ns)
+{
+    return p->rest_ns != 0 && now_ns >= p->rest_ns && p->left_lanes == 1;
+}
+
+static bool measured(const struct coord_pace *p, uint64_t now_ns)
+{
+    return p->step_s > 0 && !tried(p, now_ns);
+}
+
+/* The step with so many lanes; `each`: that of a lane of a worker that is not measured. */
+static double step_with(const struct coord_pace *p, uint32_t lanes, double each, uint64_t now_ns)
+{
+    if (!measured(p, now_ns))
+        return each * lanes;
+    double step = p->step_s * lanes / p->step_lanes;
+    if (p->bound && now_ns < p->rest_ns && lanes >= p->left_lanes)
+        step = COORD_PACE_GAIN * MAX(step, p->left_s * lanes / p->left_lanes);
+    return step;
+}
+
+/* The step that is measured with the lanes that the worker holds; 0: none is. */
+static double step_now(const struct coord_pace *p)
+{
+    if (p->held == 0 || p->held != p->step_lanes)
+        return 0;
+    return p->step_s;
+}
+
+/* The least step for each lane of the workers that are measured; 0: none is. */
+static double step_each(const struct coord_job *j)
+{
+    double least = 0;
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_pace *p = &j->workers.worker[i].pace;
+        if (!measured(p, coord_now_ns(j)))
+            continue;
+        double each = p->step_s / p->step_lanes;
+        if (least == 0 || each < least)
+            least = each;
+    }
+    return least;
+}
+
+/* ---- the deal -------------------------------------------------------------------------------- */
 
 /* Fills pace.held of all workers, in one walk over the lanes. */
 static void held_count(struct coord_job *j)
@@ -69,12 +127,92 @@ static void held_count(struct coord_job *j)
         j->workers.worker[i].pace.held = 0;
     for (uint32_t l = 0; l < t->lanes; l++) {
         struct coord_worker *w = NULL;
-        if (t->lane[l].state == LANE_HELD)
+        if (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING)
             w = coord_worker_find(&j->workers, t->lane[l].worker);
         if (w != NULL)
             w->pace.held++;
     }
 }
+
+/* True when the worker asked for a lane lately and got none, and could go on with this one. */
+static bool has_place(const struct coord_job *j, const struct coord_worker *w, uint32_t lane)
+{
+    return w->pace.idle_ns != 0 && coord_now_ns(j) - w->pace.idle_ns <= IDLE_NS &&
+           coord_task_next(j->tasks, lane, w->number) != COORD_NO_TASK;
+}
+
+/* Returns how many lanes the worker can hold. asks: the worker that asks now. begins: lanes are
+ * given out anew, to all. */
+static uint32_t places(const struct coord_job *j, const struct coord_worker *w,
+                       const struct coord_worker *asks, bool begins)
+{
+    const struct coord_pace *p = &w->pace;
+    uint64_t now = coord_now_ns(j);
+    if (!begins && w != asks && !has_place(j, w, 0)) /* under ssp all lanes have the same tasks */
+        return p->held;
+    if (p->rests > 0 && !measured(p, now)) /* a trial */
+        return MAX(p->held, 1);
+    return MAX(w->lanes_max, p->held + 1);
+}
+
+struct deal {
+    const struct coord_worker *asks; /* NULL: none does */
+    bool begins;
+    double each, best; /* best: the batches a second of the best deal */
+    uint32_t lanes;    /* of all shares */
+};
+
+/* Gives one more lane to the worker that has the least step with it. Returns that step; 0: none has
+ * a place. */
+static double lane_deal(struct coord_job *j, const struct deal *d)
+{
+    struct coord_pace *to = NULL;
+    double least = 0;
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        struct coord_worker *w = &j->workers.worker[i];
+        if (w->pace.share >= w->pace.places)
+            continue;
+        double step = step_with(&w->pace, w->pace.share + 1, d->each, coord_now_ns(j));
+        if (to == NULL || step < least) {
+            to = &w->pace;
+            least = step;
+        }
+    }
+    if (to != NULL)
+        to->share++;
+    return least;
+}
+
+static void shares_clear(struct coord_job *j, const struct deal *d)
+{
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        struct coord_worker *w = &j->workers.worker[i];
+        w->pace.share = 0;
+        w->pace.places = places(j, w, d->asks, d->begins);
+    }
+}
+
+/* Fills pace.share of all workers. Lanes are dealt in the order of their steps, so the last one's
+ * is the longest. */
+static void deal_make(struct coord_job *j, struct deal *d)
+{
+    double step;
+    d->each = step_each(j);
+    d->best = 0;
+    d->lanes = 0;
+    SHOAL_ASSERT(d->each > 0);
+    shares_clear(j, d);
+    for (uint32_t n = 1; n <= j->tasks->lanes && (step = lane_deal(j, d)) > 0; n++) {
+        d->best = MAX(d->best, n / step);
+        if (COORD_PACE_GAIN * n / step > d->best)
+            d->lanes = n;
+    }
+    shares_clear(j, d);
+    for (uint32_t n = 0; n < d->lanes; n++)
+        (void)lane_deal(j, d);
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static bool others_hold(const struct coord_tasks *t, uint64_t worker)
 {
@@ -84,55 +222,58 @@ static bool others_hold(const struct coord_tasks *t, uint64_t worker)
     return false;
 }
 
-/* True when it may have one more lane for a trial. */
-static bool rested(const struct coord_pace *p, uint64_t now_ns)
+static bool any_free(const struct coord_tasks *t)
 {
-    return p->capped && now_ns >= p->rest_ns;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state == LANE_FREE)
+            return true;
+    return false;
 }
 
-static void rest(struct coord_pace *p, uint64_t now_ns)
+static bool any_kept(const struct coord_tasks *t, uint64_t worker)
 {
-    p->rest_ns = now_ns + (COORD_PACE_REST * p->span_ns << MIN(p->rests, RESTS));
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].kept_for == worker)
+            return true;
+    return false;
 }
 
-uint32_t coord_pace_share(const struct coord_job *j, const struct coord_worker *w)
+uint32_t coord_pace_share(struct coord_job *j, const struct coord_worker *w)
 {
     const struct coord_tasks *t = j->tasks;
     uint64_t now = coord_now_ns(j);
-    bool late = now - t->planned_ns > SHARE_WAIT_NS;
-    uint32_t capped = 0, theirs = 0;
-    if (w->pace.capped && (!late || others_hold(t, w->number)))
-        return w->pace.most + rested(&w->pace, now);
-    if (late)
+    uint32_t live = coord_live_workers(j);
+    struct deal d = {.asks = w, .begins = now - t->planned_ns <= SHARE_WAIT_NS};
+    bool deals = t->mode == WIRE_SSP && step_each(j) > 0;
+    if (d.begins && (!deals || j->workers.count < live))
+        return (t->lanes + live - 1) / live;
+    bool alone = !d.begins && !others_hold(t, w->number);
+    bool unknown = !d.begins && w->pace.rests == 0 && !measured(&w->pace, now);
+    if (!deals || alone || unknown || any_kept(t, w->number))
         return t->lanes;
-    for (uint32_t i = 0; i < j->workers.count; i++) {
-        const struct coord_pace *p = &j->workers.worker[i].pace;
-        if (!p->capped)
-            continue;
-        capped++;
-        theirs += p->most;
-    }
-    uint32_t live = MAX(SAT_SUB(coord_live_workers(j), capped), 1);
-    return (SAT_SUB(t->lanes, theirs) + live - 1) / live;
+    if (!any_free(t))
+        return 0;
+    held_count(j);
+    deal_make(j, &d);
+    return w->pace.share;
 }
 
 void coord_pace_granted(struct coord_job *j, struct coord_worker *w)
 {
     struct coord_pace *p = &w->pace;
-    uint32_t held = coord_lane_held(j->tasks, w->number);
     p->idle_ns = 0; /* it asks anew for its next place */
-    if (!p->capped || held <= p->most)
-        return;
-    if (rested(p, coord_now_ns(j))) {
-        p->step_s = 0; /* a trial forgets what was measured */
-        p->rests++;
-        rest(p, coord_now_ns(j));
+    if (tried(p, coord_now_ns(j)))
+        p->step_s = 0;
+    if (coord_lane_held(j->tasks, w->number) >= p->left_lanes) { /* it has back what left */
+        p->bound = false;
+        p->rest_ns = 0;
     }
-    p->most = held;
-    uint32_t share = j->tasks->lanes / coord_live_workers(j);
-    p->capped = held < MIN(share, w->lanes_max);
-    if (!p->capped)
-        p->rests = 0;
+}
+
+void coord_pace_changed(struct coord_job *j)
+{
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        j->workers.worker[i].pace.bound = false;
 }
 
 void coord_pace_expire(struct coord_job *j)
@@ -146,13 +287,6 @@ void coord_pace_expire(struct coord_job *j)
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
-
-/* True when the worker asked for a lane lately and got none, and could go on with this one. */
-static bool has_place(const struct coord_job *j, const struct coord_worker *w, uint32_t lane)
-{
-    return w->pace.idle_ns != 0 && coord_now_ns(j) - w->pace.idle_ns <= IDLE_NS &&
-           coord_task_next(j->tasks, lane, w->number) != COORD_NO_TASK;
-}
 
 /* Every lane is held: none moves yet, and none is free for a worker that has a place. */
 static bool all_held(const struct coord_tasks *t)
@@ -178,7 +312,7 @@ static const struct coord_worker *newcomer(const struct coord_job *j, uint32_t l
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
         const struct coord_pace *p = &w->pace;
-        if (p->held == 0 && (!p->capped || rested(p, coord_now_ns(j))) && has_place(j, w, lane))
+        if (p->held == 0 && (p->rests == 0 || tried(p, coord_now_ns(j))) && has_place(j, w, lane))
             return w;
     }
     return NULL;
@@ -192,57 +326,51 @@ static bool has_most(const struct coord_job *j, const struct coord_worker *w)
     return w->pace.held >= 2;
 }
 
-/* The step that is known for the lanes that the worker holds; 0: none. */
-static double step_now(const struct coord_worker *w)
-{
-    const struct coord_pace *p = &w->pace;
-    if (p->held == 0 || p->held != p->step_lanes)
-        return 0;
-    return p->step_s;
-}
-
-/* The longest step of the workers but `than`. */
-static double step_longest(const struct coord_job *j, const struct coord_worker *than)
-{
-    double longest = 0;
-    for (uint32_t i = 0; i < j->workers.count; i++)
-        if (&j->workers.worker[i] != than && step_now(&j->workers.worker[i]) > longest)
-            longest = step_now(&j->workers.worker[i]);
-    return longest;
-}
-
-/* The worker with a place for a lane that would then have the least step; NULL: none has one, or
- * none is measured. *step: that step. */
-static const struct coord_worker *taker(const struct coord_job *j, const struct coord_worker *than,
-                                        uint32_t lane, double *step)
+/* Of the workers below their share the one with the least step with one lane more; NULL: there is
+ * none, or it is not measured yet with the lanes that it holds. */
+static const struct coord_worker *taker(const struct coord_job *j, const struct deal *d)
 {
     const struct coord_worker *best = NULL;
+    double least = 0;
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
-        double more = step_now(w) * (w->pace.held + 1) / MAX(w->pace.held, 1);
-        if (w == than || more == 0 || !has_place(j, w, lane) || (best != NULL && more >= *step))
+        const struct coord_pace *p = &w->pace;
+        double step = step_with(p, p->held + 1, d->each, coord_now_ns(j));
+        if (p->share <= p->held || (p->held > 0 && step_now(p) == 0) ||
+            (best != NULL && step >= least))
             continue;
         best = w;
-        *step = more;
+        least = step;
     }
     return best;
 }
 
-/* True when the lanes of the other workers alone would do more batches. */
-static bool better_without(const struct coord_job *j, const struct coord_worker *w)
+/* True when the worker is measured with the lanes that it holds, all others with lanes are
+ * measured, and none of them has a longer step. *lanes: those of all workers. */
+static bool is_slowest(const struct coord_job *j, const struct coord_worker *w, uint32_t *lanes)
 {
-    uint32_t all = 0;
-    double longest = step_longest(j, w), own = step_now(w);
-    for (uint32_t i = 0; i < j->workers.count; i++)
-        all += j->workers.worker[i].pace.held;
-    return longest > 0 && (all - w->pace.held) / longest >= COORD_PACE_GAIN * all / own;
+    double own = step_now(&w->pace);
+    *lanes = 0;
+    if (own == 0)
+        return false;
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_pace *p = &j->workers.worker[i].pace;
+        *lanes += p->held;
+        if (p->held > 0 && (p->step_s == 0 || p->step_s * p->held / p->step_lanes > own))
+            return false;
+    }
+    return true;
 }
 
-static void cap(struct coord_pace *p, uint32_t most, uint64_t now_ns)
+/* A lane leaves the worker for its speed. */
+static void left(struct coord_pace *p, uint64_t now_ns)
 {
-    p->capped = true;
-    p->most = most;
-    rest(p, now_ns);
+    p->left_s = p->step_s;
+    p->left_lanes = p->held;
+    p->bound = true;
+    if (p->rests == 0 || now_ns >= p->rest_ns) /* not the next lane of the same slowness */
+        p->rests++;
+    p->rest_ns = now_ns + (COORD_PACE_REST * p->span_ns << MIN(p->rests - 1, RESTS));
 }
 
 static void keep(struct coord_job *j, uint32_t lane, const struct coord_worker *to)
@@ -264,22 +392,25 @@ static bool leaves_for_newcomer(struct coord_job *j, uint32_t lane, const struct
 
 static bool leaves_slow(struct coord_job *j, uint32_t lane, struct coord_worker *w)
 {
-    double own = step_now(w), longest = step_longest(j, w), step = 0;
-    bool last = w->pace.held == 1;
-    if (own == 0 || own < longest || (last && j->tasks->holder != NULL))
+    struct coord_pace *p = &w->pace;
+    struct deal d = {.asks = NULL};
+    uint32_t lanes;
+    if ((p->held == 1 && j->tasks->holder != NULL) || !is_slowest(j, w, &lanes))
         return false;
-    const struct coord_worker *to = taker(j, w, lane, &step);
-    if (to != NULL && COORD_PACE_GAIN * step > own)
-        to = NULL;
-    if (to == NULL && !better_without(j, w))
+    deal_make(j, &d);
+    double now = lanes / p->step_s;
+    if (p->share >= p->held || COORD_PACE_GAIN * now > d.best)
+        return false;
+    const struct coord_worker *to = taker(j, &d);
+    if (to == NULL && d.lanes >= lanes)
         return false;
     const char *whose = "no worker";
     if (to != NULL)
         whose = to->name;
-    log_info("lane %u leaves worker %s, which needs %.3g s for a batch of a lane, the slowest of "
-             "the others %.3g s, for %s",
-             lane, w->name, own, longest, whose);
-    cap(&w->pace, w->pace.held - 1, coord_now_ns(j));
+    log_info("lane %u leaves worker %s for %s: %s needs %.3g s for a batch of a lane, so the job "
+             "does %.3g batches a second, and would do up to %.3g",
+             lane, w->name, whose, w->name, p->step_s, now, d.best);
+    left(p, coord_now_ns(j));
     if (to != NULL)
         keep(j, lane, to);
     return true;
@@ -296,13 +427,25 @@ bool coord_pace_leaves(struct coord_job *j, uint32_t lane)
     if (any_moves(t) || coord_task_next(t, lane, w->number) == COORD_NO_TASK)
         return false;
     held_count(j);
-    bool leaves =
-        leaves_for_newcomer(j, lane, w) || (t->mode == WIRE_SSP && leaves_slow(j, lane, w));
-    t->moved += leaves;
-    return leaves;
+    if (!leaves_for_newcomer(j, lane, w) && (t->mode != WIRE_SSP || !leaves_slow(j, lane, w)))
+        return false;
+    j->tally.lanes_moved++;
+    return coord_tally_note(j);
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
+
+/* True when another worker needs longer with the lanes that it holds. */
+static bool another_slower(const struct coord_job *j, const struct coord_worker *than, double step)
+{
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
+        if (w != than && w->pace.step_s > step &&
+            w->pace.step_lanes == coord_lane_held(j->tasks, w->number))
+            return true;
+    }
+    return false;
+}
 
 bool coord_pace_text(const struct coord_job *j, const struct coord_worker *w, char *text,
                      size_t bytes)
@@ -310,14 +453,13 @@ bool coord_pace_text(const struct coord_job *j, const struct coord_worker *w, ch
     const struct coord_pace *p = &w->pace;
     uint32_t held = coord_lane_held(j->tasks, w->number);
     bool trains = j->at.phase == PHASE_TRAIN || j->at.phase == PHASE_EVAL;
-    if (!p->capped || p->step_s == 0 || !trains)
+    if (p->rests == 0 || p->step_s == 0 || !trains || held >= p->left_lanes)
         return false;
-    if (held > 0 && step_now(w) < step_longest(j, w)) /* it has recovered */
+    if (held > 0 && held == p->step_lanes && another_slower(j, w, p->step_s)) /* it has recovered */
         return false;
-    (void)snprintf(
-        text, bytes,
-        "worker %s needed %.3g s for a batch of a lane, longer than the others: it holds "
-        "%u lanes, the others have the rest; see what else runs on its machine",
-        w->name, p->step_s, held);
+    (void)snprintf(text, bytes,
+                   "worker %s needed %.3g s for a batch of a lane, longer than the others: lanes "
+                   "have left it, and it holds %u; see what else runs on its machine",
+                   w->name, p->step_s, held);
     return true;
 }

@@ -129,7 +129,6 @@ struct coord_tasks {
     uint64_t late;
     uint32_t fair;
     uint32_t lanes, mode;
-    uint32_t moved; /* lanes that left a worker before their tasks were over (pace.h) */
     uint32_t segments;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;

@@ -8,6 +8,7 @@
 #include "tests/sim/sim.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,21 +149,49 @@ START_TEST(pace_a_lane_leaves_the_slowest_for_the_fastest)
         ck_assert(!coord_pace_leaves(j, l));
     ck_assert(coord_pace_leaves(j, 0));
     ck_assert_uint_eq(j->tasks->lane[0].kept_for, 2); /* worker 1 */
-    ck_assert(worker(0)->pace.capped);
-    ck_assert_uint_eq(worker(0)->pace.most, 1);
+    ck_assert_uint_eq(worker(0)->pace.left_lanes, 2);
     ck_assert(!coord_pace_leaves(j, 4)); /* one at a time */
-    /* the taker has it: nothing moves before both are measured anew */
+    /* the taker has it: nothing moves before the slow one is measured anew */
     hold(0, 1);
     ck_assert(!coord_pace_leaves(j, 4));
     measure(0, 0.5);
     places(4);
     ck_assert(coord_pace_leaves(j, 4));
-    ck_assert_uint_eq(worker(0)->pace.most, 0);
-    ck_assert_uint_eq(j->tasks->moved, 2);
+    ck_assert_uint_eq(j->tasks->lane[4].kept_for, 3); /* worker 1 is not measured with three */
+    ck_assert_uint_eq(j->tally.lanes_moved, 2);
+    done();
+}
+END_TEST
+
+/* It says what was measured, until it has recovered or has its lanes again. */
+START_TEST(pace_a_slow_worker_is_told_until_it_recovers)
+{
     char text[256];
+    start("ssp");
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1);
+    ck_assert(!coord_pace_text(j, worker(0), text, sizeof text));
+    places(3);
+    ck_assert(coord_pace_leaves(j, 0));
+    hold(0, 1);
     ck_assert(coord_pace_text(j, worker(0), text, sizeof text));
-    ck_assert_ptr_nonnull(strstr(text, "worker-0 needed 0.5 s"));
+    ck_assert_str_eq(text, "worker worker-0 needed 0.5 s for a batch of a lane, longer than the "
+                           "others: lanes have left it, and it holds 1; see what else runs on its "
+                           "machine");
     ck_assert(!coord_pace_text(j, worker(1), text, sizeof text));
+    measure(0, 0.05); /* recovered */
+    ck_assert(!coord_pace_text(j, worker(0), text, sizeof text));
+    measure(0, 0.4); /* slow again */
+    ck_assert(coord_pace_text(j, worker(0), text, sizeof text));
+    hold(0, 0);
+    ck_assert(!coord_pace_text(j, worker(0), text, sizeof text));
+    hold(0, NONE);
+    hold(4, NONE);
+    ck_assert(coord_pace_text(j, worker(0), text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "and it holds 0"));
+    j->at.phase = PHASE_DIGEST;
+    ck_assert(!coord_pace_text(j, worker(0), text, sizeof text));
     done();
 }
 END_TEST
@@ -189,8 +218,10 @@ START_TEST(pace_no_lane_goes_back)
     start("ssp");
     struct rng r = rng_of((uint64_t)_i, 1, 2);
     double speed[WORKERS]; /* seconds of a batch with one lane */
-    for (uint32_t i = 0; i < WORKERS; i++)
+    for (uint32_t i = 0; i < WORKERS; i++) {
         speed[i] = 0.05 + 0.2 * (double)rng_float(&r);
+        worker(i)->lanes_max = LANES;
+    }
     for (uint32_t l = 0; l < LANES; l++)
         hold(l, (uint32_t)rng_below(&r, WORKERS));
     uint32_t from[LANES], moves = 0;
@@ -202,10 +233,12 @@ START_TEST(pace_no_lane_goes_back)
         for (uint32_t i = 0; i < WORKERS; i++)
             measure(i, speed[i] * coord_lane_held(j->tasks, i + 1));
         for (uint32_t i = 0; i < WORKERS; i++) /* trials are another case */
-            worker(i)->pace.rest_ns = UINT64_MAX;
+            if (worker(i)->pace.rests > 0)
+                worker(i)->pace.rest_ns = UINT64_MAX;
         places(LANES);
         if (!coord_pace_leaves(j, lane))
             continue;
+        ck_assert_uint_ne(j->tasks->lane[lane].kept_for, 0);
         uint32_t to = (uint32_t)j->tasks->lane[lane].kept_for - 1;
         ck_assert_uint_ne(to, from[lane]);
         from[lane] = was;
@@ -214,20 +247,113 @@ START_TEST(pace_no_lane_goes_back)
         moves++;
     }
     ck_assert_uint_le(moves, LANES);
+    double longest = 0, best = 0;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        longest = fmax(longest, speed[i] * coord_lane_held(j->tasks, i + 1));
+        best += 1 / speed[i];
+    }
+    ck_assert_double_ge(LANES / longest, best / 2 / COORD_PACE_GAIN); /* whole lanes lose a half */
     done();
 }
 END_TEST
 
-/* Without a worker that has a place, the slow one's lanes stay free where the others do more. */
+/* Without a worker that has a place, a lane of the slow one stays free where the job does more. */
 START_TEST(pace_a_lane_leaves_for_none_where_that_is_more)
 {
     start("ssp");
     deal(4);
-    /* 8 batches in a step of the slowest; 6 in one of the others */
+    /* 8 batches in a step of the slowest; 7 in one of the others */
     for (uint32_t i = 0; i < WORKERS; i++)
-        measure(i, i == 0 ? 0.1 * (_i == 0 ? 1.9 : 2.1) : 0.1);
+        measure(i, i == 0 ? 0.1 * (_i == 0 ? 1.7 : 1.8) : 0.1);
     ck_assert(coord_pace_leaves(j, 0) == (_i == 1));
     ck_assert_uint_eq(j->tasks->lane[0].kept_for, 0);
+    done();
+}
+END_TEST
+
+static uint32_t held(uint32_t i)
+{
+    return coord_lane_held(j->tasks, i + 1);
+}
+
+/* Lets lanes leave until none does, with a worker's step by its lanes; the fast have `most`. */
+static void settle(const double each[WORKERS], uint32_t most)
+{
+    for (uint32_t round = 0; round < 100; round++) {
+        uint32_t lane = round % LANES;
+        for (uint32_t i = 0; i < WORKERS; i++)
+            if (held(i) > 0)
+                measure(i, each[i] * held(i));
+        for (uint32_t i = 0; i < WORKERS; i++) /* trials are another case */
+            if (worker(i)->pace.rests > 0)
+                worker(i)->pace.rest_ns = UINT64_MAX;
+        places(most);
+        if (j->tasks->lane[lane].state != LANE_HELD || !coord_pace_leaves(j, lane))
+            continue;
+        uint32_t to = NONE;
+        if (j->tasks->lane[lane].kept_for != 0)
+            to = (uint32_t)j->tasks->lane[lane].kept_for - 1;
+        hold(lane, to);
+        if (to != NONE)
+            coord_pace_granted(j, worker(to));
+    }
+}
+
+/* The first lane that leaves one of them gains nothing as long as the other has its own. With
+ * places for them, and without. */
+START_TEST(pace_several_slow_workers_lose_their_lanes)
+{
+    static const double each[WORKERS] = {0.4, 0.4, 0.05, 0.05};
+    start("ssp");
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        worker(i)->lanes_max = 4;
+    settle(each, _i == 0 ? 4 : 0);
+    ck_assert_uint_eq(held(0) + held(1), 0);
+    ck_assert_uint_eq(held(2) + held(3), _i == 0 ? LANES : 4);
+    ck_assert_uint_eq(j->tally.lanes_moved, 4);
+    done();
+}
+END_TEST
+
+/* The fast one could have all lanes, and the job would do 1.2 times as much. */
+START_TEST(pace_equal_workers_keep_their_lanes_beside_a_faster_one)
+{
+    static const double each[WORKERS] = {0.1, 0.1, 0.03, 0.1};
+    start("ssp");
+    for (uint32_t l = 0; l < LANES; l++)
+        hold(l, l < 4 ? l % 2 : 2);
+    j->workers.count = 3;
+    settle(each, LANES);
+    ck_assert_uint_eq(held(0), 2);
+    ck_assert_uint_eq(held(1), 2);
+    ck_assert_uint_eq(j->tally.lanes_moved, 0);
+    done();
+}
+END_TEST
+
+/* Its rest is not over; but what made the job faster without it is gone. */
+START_TEST(pace_a_slow_worker_has_lanes_again_when_others_die)
+{
+    static const double each[WORKERS] = {0.25, 0.05, 0.05, 0.05};
+    start("ssp");
+    deal(4);
+    settle(each, 3);
+    ck_assert_uint_eq(held(0), 0);
+    worker(0)->pace.rest_ns = UINT64_MAX;
+    pass(3 * SECOND);
+    for (uint32_t l = 0; l < LANES; l++)
+        hold(l, l < 3 ? 1 : NONE);
+    coord_pace_changed(j);
+    places(3);
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 0); /* the others ask for the free ones */
+    j->workers.count = 2;
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1);
+    hold(3, 0);
+    coord_pace_granted(j, worker(0));
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1); /* with two lanes it would hold it */
+    settle(each, 1);
+    ck_assert_uint_eq(held(0), 1); /* it keeps the lane */
     done();
 }
 END_TEST
@@ -264,7 +390,7 @@ START_TEST(pace_a_worker_without_lanes_rests_and_is_tried)
     measure(1, 0.15);
     places(3);
     ck_assert(coord_pace_leaves(j, 0));
-    ck_assert_uint_eq(worker(0)->pace.most, 0);
+    ck_assert_uint_eq(worker(0)->pace.left_lanes, 1);
     hold(0, 2);
     pass(SECOND);
     ck_assert_uint_eq(coord_pace_share(j, worker(0)), 0);
@@ -276,7 +402,6 @@ START_TEST(pace_a_worker_without_lanes_rests_and_is_tried)
     ck_assert_uint_eq(j->tasks->lane[1].kept_for, 1);
     hold(1, 0);
     coord_pace_granted(j, worker(0));
-    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1);
     ck_assert_double_eq(worker(0)->pace.step_s, 0);
     /* still slow: it rests for twice as long */
     for (uint32_t i = 0; i < WORKERS; i++)
@@ -297,14 +422,18 @@ START_TEST(pace_a_worker_gets_its_lane_back_after_its_rest)
         measure(i, i == 0 ? 0.25 : 0.1);
     ck_assert(coord_pace_leaves(j, 0));
     hold(0, NONE);
-    pass(SECOND);
+    measure(0, 0.05); /* it was slow for a moment */
     ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1);
-    pass(SECOND); /* 16 windows of 0.1 s */
+    pass(2 * SECOND); /* 16 windows of 0.1 s */
     ck_assert_uint_eq(coord_pace_share(j, worker(0)), 2);
+    measure(0, 0.125); /* it was not */
+    ck_assert_uint_eq(coord_pace_share(j, worker(0)), 1);
+    measure(0, 0.05);
     hold(0, 0);
     coord_pace_granted(j, worker(0));
-    ck_assert(!worker(0)->pace.capped); /* it has its share */
+    ck_assert_uint_eq(worker(0)->pace.rests, 1);
     measure(0, 0.1);
+    ck_assert_uint_eq(worker(0)->pace.rests, 0);
     ck_assert(!coord_pace_leaves(j, 0));
     done();
 }
@@ -314,9 +443,11 @@ START_TEST(pace_shares_are_what_others_leave)
 {
     start("ssp");
     ck_assert_uint_eq(coord_pace_share(j, worker(1)), 2);
-    worker(0)->pace.capped = true;
-    worker(0)->pace.most = 0;
-    worker(0)->pace.rest_ns = UINT64_MAX;
+    deal(4);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        measure(i, i == 0 ? 0.5 : 0.1);
+    for (uint32_t l = 0; l < LANES; l++)
+        hold(l, NONE);
     ck_assert_uint_eq(coord_pace_share(j, worker(1)), 3);
     ck_assert_uint_eq(coord_pace_share(j, worker(0)), 0);
     pass(3 * SECOND); /* those that lanes are kept for do not come */
@@ -337,8 +468,8 @@ START_TEST(pace_a_newcomer_gets_a_lane)
     ck_assert(!coord_pace_leaves(j, 2)); /* worker 2 has two lanes, worker 0 three */
     ck_assert(coord_pace_leaves(j, 0) == (_i < 2));
     ck_assert_uint_eq(j->tasks->lane[0].kept_for, _i < 2 ? 4 : 0);
-    ck_assert(!worker(0)->pace.capped);
-    pass(3 * SECOND); /* it does not come */
+    ck_assert_uint_eq(worker(0)->pace.rests, 0); /* not for its speed */
+    pass(3 * SECOND);                            /* it does not come */
     coord_pace_expire(j);
     ck_assert_uint_eq(j->tasks->lane[0].kept_for, 0);
     ck_assert(!coord_pace_leaves(j, 3)); /* nor does it ask any more */
@@ -352,6 +483,10 @@ int main(void)
     TCase *t = suite_case(s, "pace", 60, NULL, NULL);
     tcase_add_test(t, pace_steps_leave_waiting_out);
     tcase_add_test(t, pace_a_lane_leaves_the_slowest_for_the_fastest);
+    tcase_add_test(t, pace_a_slow_worker_is_told_until_it_recovers);
+    tcase_add_test(t, pace_equal_workers_keep_their_lanes_beside_a_faster_one);
+    tcase_add_test(t, pace_a_slow_worker_has_lanes_again_when_others_die);
+    tcase_add_loop_test(t, pace_several_slow_workers_lose_their_lanes, 0, 2);
     tcase_add_loop_test(t, pace_lanes_go_by_speed_under_ssp_alone, 0, 3);
     tcase_add_loop_test(t, pace_no_lane_goes_back, 0, 50);
     tcase_add_loop_test(t, pace_a_lane_leaves_for_none_where_that_is_more, 0, 2);
