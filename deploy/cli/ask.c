@@ -146,7 +146,9 @@ struct ask {
     struct coordinators coordinators; /* not used for a shard */
     peer_t peer;
     char stood_by[ERR_TEXT_MAX]; /* the last refusal of a coordinator that stands by */
-    bool led;                    /* a coordinator has answered that leads */
+    peer_t named;                /* a connection to the one that it names; 0: none */
+    char named_at[COORDINATORS_BYTES];
+    bool led; /* a coordinator has answered that leads */
     uint64_t id;
     const struct wire *request; /* lent while asking */
     const struct frame *frames; /* lent while asking */
@@ -210,10 +212,49 @@ static void ask_probe(struct ask *a)
     env_stop(a->env);
 }
 
+/* Asks the coordinator that is said to lead whether it is there; it gets no order. */
+static void named_send(struct ask *a)
+{
+    struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO.version = WIRE_VERSION};
+    struct msg *m = wire_encode(&w);
+    if (m != NULL)
+        (void)env_send(a->env, a->named, m);
+}
+
+static void named_close(struct ask *a)
+{
+    if (a->named != 0)
+        env_disconnect(a->env, a->named);
+    a->named = 0;
+}
+
+/* Connects to the endpoint, unless it is the one at hand. */
+static void named_open(struct ask *a, const char *endpoint)
+{
+    if (a->named != 0 && strcmp(a->named_at, endpoint) == 0)
+        return;
+    named_close(a);
+    (void)snprintf(a->named_at, sizeof a->named_at, "%s", endpoint);
+    if (env_connect(a->env, endpoint, ENV_COORDINATOR, &a->named) != 0)
+        a->named = 0;
+    else
+        named_send(a);
+}
+
+/* True: the coordinator that is said to lead is there, and leads. */
+static bool named_leads(struct msg *m)
+{
+    struct wire w;
+    struct err e;
+    return wire_decode(m, &w, &e) == 0 && w.reply && w.status != SHOAL_E_NOT_LEADER;
+}
+
 static void resend_fire(struct env_timer *t)
 {
     struct ask *a = the_ask_of_resend(t);
     ask_send(a);
+    if (a->named != 0)
+        named_send(a);
     if (a->silent_ns > 0)
         ask_probe(a);
 }
@@ -225,13 +266,19 @@ static void deadline_fire(struct env_timer *t)
     env_stop(a->env);
 }
 
-/* A coordinator that stands by has refused. The only one that we know, which names another one, is
- * not asked on: unless it has led before, and may lead again. */
+/* A coordinator that stands by has refused. The only one that we know is not asked on when the one
+ * that it names leads: unless it has led before, and may lead again. That one may just have ended:
+ * then this one may lead in a moment. */
 static void ask_passed(struct ask *a)
 {
+    char endpoint[COORDINATORS_BYTES];
     (void)snprintf(a->stood_by, sizeof a->stood_by, "%s", a->reply->error);
-    if (a->coordinators.count > 1 || a->led || strcmp(a->stood_by, COORDINATORS_NONE) == 0)
-        return;
+    if (a->coordinators.count == 1 && !a->led && coordinators_named(a->stood_by, endpoint))
+        named_open(a, endpoint);
+}
+
+static void ask_elsewhere(struct ask *a)
+{
     a->outcome = SHOAL_E_NOT_LEADER;
     env_stop(a->env);
 }
@@ -239,6 +286,12 @@ static void ask_passed(struct ask *a)
 static void ask_on_message(void *core, peer_t from, struct msg *m)
 {
     struct ask *a = core;
+    if (a->named != 0 && from == a->named) {
+        if (a->outcome == 1 && named_leads(m))
+            ask_elsewhere(a);
+        msg_free(m);
+        return;
+    }
     bool answer = a->outcome == 1 && wire_decode(m, a->reply, &a->why) == 0 && a->reply->reply;
     bool passed = answer && coordinators_heard(&a->coordinators, from, a->reply);
     if (passed)
@@ -370,6 +423,7 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
     net_run(a->net);
     env_timer_stop(a->env, &a->resend);
     env_timer_stop(a->env, &a->deadline);
+    named_close(a);
     if (a->outcome == SHOAL_E_NOT_LEADER && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the coordinator at %s stands by: %s; ask that one, or both: --coordinator "

@@ -163,25 +163,34 @@ void coordinators_asked(struct coordinators *c)
         env_timer_start(c->env, &c->timer, PING_NS);
 }
 
+bool coordinators_named(const char *refusal, char endpoint[COORDINATORS_BYTES])
+{
+    const char *name = strchr(COORDINATORS_LEADS, '%'), *after = name + strlen("%s");
+    size_t before = (size_t)(name - COORDINATORS_LEADS), rest = strlen(after),
+           bytes = strlen(refusal);
+    if (bytes <= before + rest || bytes - before - rest >= COORDINATORS_BYTES ||
+        memcmp(refusal, COORDINATORS_LEADS, before) != 0 ||
+        strcmp(&refusal[bytes - rest], after) != 0)
+        return false;
+    memcpy(endpoint, &refusal[before], bytes - before - rest);
+    endpoint[bytes - before - rest] = '\0';
+    return true;
+}
+
 /* True for the refusal of a coordinator that stands by. *leader: the number of the one that it
  * names in the list; c->count: none. */
 static bool stands_by(const struct coordinators *c, const struct wire *w, uint32_t *leader)
 {
-    char text[COORDINATORS_BYTES + sizeof COORDINATORS_LEADS];
-    const char *name = strchr(COORDINATORS_LEADS, '%');
-    size_t before = (size_t)(name - COORDINATORS_LEADS), bytes = strlen(w->error);
-    const char *after = name + strlen("%s");
+    char name[COORDINATORS_BYTES];
     *leader = c->count;
     if (w->status != SHOAL_E_NOT_LEADER)
         return false;
-    for (uint32_t i = 0; i < c->count; i++) {
-        (void)snprintf(text, sizeof text, COORDINATORS_LEADS, c->endpoint[i]);
-        if (strcmp(w->error, text) == 0)
+    if (!coordinators_named(w->error, name))
+        return strcmp(w->error, COORDINATORS_NONE) == 0;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (strcmp(c->endpoint[i], name) == 0)
             *leader = i;
-    }
-    return strcmp(w->error, COORDINATORS_NONE) == 0 ||
-           (bytes > before + strlen(after) && memcmp(w->error, COORDINATORS_LEADS, before) == 0 &&
-            strcmp(&w->error[bytes - strlen(after)], after) == 0);
+    return true;
 }
 
 bool coordinators_heard(struct coordinators *c, peer_t from, const struct wire *w)

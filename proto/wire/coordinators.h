@@ -33,6 +33,9 @@
 #define COORDINATORS_LEADS "the coordinator at %s leads"
 #define COORDINATORS_NONE "no coordinator leads yet"
 
+/* Takes the endpoint out of the first of them; false: the text is another one. */
+bool coordinators_named(const char *refusal, char endpoint[COORDINATORS_BYTES]);
+
 struct coordinators {
     /* Set by the owner before coordinators_open: called from a timer when `peer` is another one, or
      * is to be asked again. The owner sends all that waits for an answer again, to c->peer.

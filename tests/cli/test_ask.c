@@ -1,5 +1,5 @@
 /* test_ask.c: a question to a coordinator that stands by is answered at once with the one that
- * leads, unless the coordinator has led before. */
+ * leads, if that is there, unless the coordinator has led before. */
 #include "deploy/cli/cli.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
@@ -14,28 +14,29 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct {
+struct coordinator {
     struct net *net;
     pthread_t thread;
     char endpoint[256];
     atomic_bool leads;               /* it answers */
     char leader[COORDINATORS_BYTES]; /* which one it names else; "": none leads */
-} c;
+};
+static struct coordinator c, other;
 
 static void on_message(void *core, peer_t from, struct msg *m)
 {
-    struct env *env = net_env(c.net);
+    struct coordinator *by = core;
+    struct env *env = net_env(by->net);
     struct wire w, reply;
     struct err e;
-    (void)core;
     ck_assert_int_eq(wire_decode(m, &w, &e), 0);
     env_known(env, from);
     wire_reply_to(&w, 0, &reply);
-    if (c.leads)
+    if (by->leads)
         (void)env_send(env, from, wire_encode(&reply));
-    else if (c.leader[0] != '\0')
+    else if (by->leader[0] != '\0')
         (void)env_send(env, from,
-                       wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS, c.leader));
+                       wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS, by->leader));
     else
         (void)env_send(env, from, wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_NONE));
     msg_free(m);
@@ -48,32 +49,45 @@ static void on_drained(void *core)
 
 static void *run(void *arg)
 {
-    (void)arg;
-    net_run(c.net);
+    struct coordinator *by = arg;
+    net_run(by->net);
     return NULL;
 }
 
-static void setup(void)
+static void coordinator_start(struct coordinator *by, const char *name)
 {
     static const struct env_handler handler = {on_message, on_drained, NULL};
     const struct net_options o = {.keys = NULL};
     struct err e = {0};
     char listen[128];
-    (void)snprintf(listen, sizeof listen, "ipc:///tmp/shoal-test-ask-%d", getpid());
-    ck_assert_msg(net_new(&o, &c.net, &e) == 0, "%s", e.text);
-    net_set_handler(c.net, &handler, NULL);
-    ck_assert_msg(net_listen(c.net, listen, c.endpoint, &e) == 0, "%s", e.text);
+    (void)snprintf(listen, sizeof listen, "ipc:///tmp/shoal-test-ask-%d-%s", getpid(), name);
+    ck_assert_msg(net_new(&o, &by->net, &e) == 0, "%s", e.text);
+    net_set_handler(by->net, &handler, by);
+    ck_assert_msg(net_listen(by->net, listen, by->endpoint, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(pthread_create(&by->thread, NULL, run, by), 0);
+}
+
+static void coordinator_end(struct coordinator *by)
+{
+    net_interrupt(by->net);
+    pthread_join(by->thread, NULL);
+    net_free(by->net);
+    (void)unlink(&by->endpoint[strlen("ipc://")]);
+}
+
+static void setup(void)
+{
+    other.leads = true;
+    coordinator_start(&other, "other");
     c.leads = false;
-    (void)snprintf(c.leader, sizeof c.leader, "tcp://other:7000");
-    ck_assert_int_eq(pthread_create(&c.thread, NULL, run, NULL), 0);
+    (void)snprintf(c.leader, sizeof c.leader, "%.*s", (int)sizeof c.leader - 1, other.endpoint);
+    coordinator_start(&c, "own");
 }
 
 static void teardown(void)
 {
-    net_interrupt(c.net);
-    pthread_join(c.thread, NULL);
-    net_free(c.net);
-    (void)unlink(&c.endpoint[strlen("ipc://")]);
+    coordinator_end(&c);
+    coordinator_end(&other);
 }
 
 /* Asks for at most `ms`; returns the seconds that it took. */
@@ -86,23 +100,51 @@ static double asked(struct ask *a, uint32_t ms, struct err *e)
     return (double)(time_monotonic_ns() - begun_ns) * 1e-9;
 }
 
+static void *leads_soon(void *arg)
+{
+    (void)usleep(500000);
+    c.leads = true;
+    return arg;
+}
+
 START_TEST(ask_of_a_standby_says_at_once_which_one_leads)
 {
     struct ask *a = NULL;
     struct err e;
-    char text[ERR_TEXT_MAX];
+    char text[2 * ERR_TEXT_MAX];
     ck_assert_int_eq(cli_ask_open(c.endpoint, NULL, &a, &e), 0);
     ck_assert_double_lt(asked(a, 10000, &e), 5);
-    (void)snprintf(
-        text, sizeof text,
-        "the coordinator at %s stands by: the coordinator at tcp://other:7000 leads; ask "
-        "that one, or both: --coordinator A,B",
-        c.endpoint);
+    (void)snprintf(text, sizeof text,
+                   "the coordinator at %s stands by: the coordinator at %s leads; ask "
+                   "that one, or both: --coordinator A,B",
+                   c.endpoint, other.endpoint);
     ck_assert_int_eq(e.code, SHOAL_E_UNAVAILABLE);
     ck_assert_str_eq(e.text, text);
     c.leads = true; /* the same command may ask again */
     ck_assert_double_lt(asked(a, 10000, &e), 5);
     ck_assert_int_eq(e.code, 0);
+    cli_ask_close(a);
+}
+END_TEST
+
+/* The one that it names has just ended, or does not lead any more: this one may lead in a
+ * moment. */
+START_TEST(ask_of_a_standby_waits_while_the_named_one_is_not_there)
+{
+    struct ask *a = NULL;
+    struct err e;
+    other.leads = false;
+    if (_i == 0)
+        (void)snprintf(c.leader, sizeof c.leader, "ipc:///tmp/shoal-test-ask-%d-none", getpid());
+    ck_assert_int_eq(cli_ask_open(c.endpoint, NULL, &a, &e), 0);
+    ck_assert_double_ge(asked(a, 1500, &e), 1.4);
+    ck_assert_int_eq(e.code, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "a coordinator that stands by says: the coordinator at "));
+    pthread_t later;
+    ck_assert_int_eq(pthread_create(&later, NULL, leads_soon, NULL), 0);
+    ck_assert_double_lt(asked(a, 10000, &e), 5);
+    ck_assert_int_eq(e.code, 0);
+    pthread_join(later, NULL);
     cli_ask_close(a);
 }
 END_TEST
@@ -143,6 +185,7 @@ int main(void)
     Suite *s = suite_create("ask");
     TCase *t = suite_case(s, "ask", 60, setup, teardown);
     tcase_add_test(t, ask_of_a_standby_says_at_once_which_one_leads);
+    tcase_add_loop_test(t, ask_of_a_standby_waits_while_the_named_one_is_not_there, 0, 2);
     tcase_add_test(t, ask_of_one_that_has_led_waits);
     tcase_add_test(t, ask_where_none_leads_waits);
     return suite_main(s);

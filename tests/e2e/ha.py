@@ -181,6 +181,9 @@ def a_standby_says_that_it_is_one(space):
         assert time.monotonic() - begun < 3, "it waited"
         assert not [name for name in own if not re.match("shoal_(build_info|coordinator_leads|coordinator_store_losses|refused_keys|process|log_|series_)", name)], own
         fleet.kill("x")
+        begun, asked_y = time.monotonic(), shoal("status", "--coordinator", fleet.own["y"])
+        assert asked_y.returncode == 0, asked_y  # y still names x, which is gone: it is asked until it leads
+        print(f"      an answer {time.monotonic() - begun:.1f} s after the leader's death", flush=True)
         within(5, "y to say that it leads", lambda: fleet.shown("y")[3]["shoal_coordinator_leads"] == "1" and "Servers" in fleet.shown("y")[2])
         fleet.coordinate("x")
         within(5, "x to name y", lambda: fleet.own["y"] in fleet.shown("x")[2])
