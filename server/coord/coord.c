@@ -540,6 +540,7 @@ static void on_peer_gone(void *core, peer_t peer)
 {
     struct coord *c = core;
     coord_copies_gone(&c->fleet, peer);
+    coord_sight_gone(&c->fleet, peer);
 }
 
 const struct env_handler coord_handler = {on_message, on_drained, on_peer_gone};

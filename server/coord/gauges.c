@@ -84,7 +84,6 @@ static uint32_t strangers(const struct coord_fleet *f)
 static void problems_put(struct coord *c, struct meter_sheet *out)
 {
     struct json *found = coord_sight_found(coord_slot_newest(c));
-    uint64_t now = env_now_ns(c->fleet.env);
     struct {
         const char *kind, *of;
         double seconds;
@@ -94,8 +93,7 @@ static void problems_put(struct coord *c, struct meter_sheet *out)
         const struct json *p = json_array_at(found, i);
         const char *kind = json_as_string(json_get(p, "problem"), ""),
                    *of = json_as_string(json_get(p, "of"), "");
-        double seconds =
-            coord_since_seconds(&c->fleet.since, json_as_string(json_get(p, "text"), ""), now);
+        double seconds = coord_sight_seconds(&c->fleet, p);
         uint32_t at = 0;
         while (at < count && (strcmp(put[at].kind, kind) != 0 || strcmp(put[at].of, of) != 0))
             at++;

@@ -887,6 +887,7 @@ static void worker_join(struct fake_worker *w)
     q.type = WIRE_TYPE_WORKER_JOIN;
     w->join_id = q.id = w->next_id++;
     (void)snprintf(q.u.WORKER_JOIN.name, LIMIT_NAME, "%s", w->name);
+    q.u.WORKER_JOIN.pid = w->pid;
     (void)snprintf(q.u.WORKER_JOIN.kernel, sizeof q.u.WORKER_JOIN.kernel, "%s",
                    w->kernel == NULL ? "k" : w->kernel);
     (void)snprintf(q.u.WORKER_JOIN.backend, 32, "cpu");

@@ -130,6 +130,7 @@ struct fake_worker {
     peer_t coordinator;
     struct env_timer beat;
     char name[LIMIT_NAME];
+    uint32_t pid;
     /* it leaves at once with this status, because its device failed; 0: no */
     int broken;
     const char *kernel, *why; /* NULL: "k"; "a test" */

@@ -8,6 +8,7 @@
 #include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/work/amount.h"
+#include "server/coord/work/task.h"
 #include "server/coord/work/times.h"
 
 #include <inttypes.h>
@@ -293,6 +294,21 @@ static void doubt_notes(const struct coord_job *j, struct json *list)
     evaluation_notes(j, list);
 }
 
+void coord_notes_lanes(const struct coord_job *j, uint32_t workers, struct json *list)
+{
+    uint32_t lanes = j->tasks->lanes;
+    char text[256 + LIMIT_NAME];
+    if (j->spec.train.skip || workers <= lanes)
+        return;
+    (void)snprintf(
+        text, sizeof text,
+        "job %s has lanes for %u of its %u workers, and the others train nothing: submit "
+        "it with train.lanes: %u or more%s",
+        j->spec.name, lanes, workers, workers,
+        text_if(j->spec.train.lanes > 0, ", or 0 for as many as the workers have places for"));
+    json_append_string(list, text);
+}
+
 struct json *coord_notes_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
@@ -314,6 +330,7 @@ struct json *coord_notes_json(const struct coord_job *j)
     heard_note(j, list);
     undefined_note(j, list);
     disk_note(j, list);
+    coord_notes_lanes(j, j->tally.workers_most, list);
     coord_times_note(j, list);
     return list;
 }

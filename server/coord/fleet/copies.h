@@ -202,6 +202,8 @@ bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *
 /* Writes which two copies of the shard are in one zone, and what to do; false: none are, or nothing
  * can be done, since the fleet has no other zone. */
 bool coord_copies_one_zone(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
+/* Names the servers whose copies of the shard are not in sync. */
+void coord_copies_behind(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* Writes what is wrong with the copies of a shard, and what to do; false: nothing is. */
 bool coord_copies_problem(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
 /* [{"shard", "term", "leader", "in_sync", "lease_left_ms", "copies": [{"name", "index", "place",

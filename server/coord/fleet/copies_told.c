@@ -141,17 +141,23 @@ static void behind_text(const struct coord_fleet *f, uint32_t shard, char *text,
                   text_if(n > 0, "; "), f->options.replicas - coord_copies_given(f, shard));
 }
 
-/* Names the copies in sync that a suspect leader waits for. */
-static void missing_text(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+/* Names the copies that are in sync, or those that are not. */
+static void copies_text(const struct coord_fleet *f, uint32_t shard, bool are, char *text,
+                        size_t bytes)
 {
     const struct coord_copies_of *of = &f->copies.of[shard];
     size_t n = 0;
     text[0] = 0;
-    for (uint32_t p = 0; p < of->count && n < bytes; p++) {
+    for (uint32_t p = 0; p < of->count; p++) {
         const struct coord_shard *s = coord_copies_at(f, shard, p);
-        if (s != NULL && in_sync(of, p))
-            n += (size_t)snprintf(text + n, bytes - n, "%s%s", n > 0 ? ", " : "", s->server);
+        if (s != NULL && in_sync(of, p) == are)
+            n = put(text, bytes, n, "%s%s", text_if(n > 0, ", "), s->server);
     }
+}
+
+void coord_copies_behind(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
+{
+    copies_text(f, shard, false, text, bytes);
 }
 
 bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes)
@@ -160,7 +166,7 @@ bool coord_copies_leaderless(const struct coord_fleet *f, uint32_t shard, char *
     if (f->copies.of == NULL ||
         (f->copies.of[shard].suspect >> f->copies.of[shard].leader & 1) == 0)
         return false;
-    missing_text(f, shard, more, sizeof more);
+    copies_text(f, shard, true, more, sizeof more);
     (void)snprintf(text, bytes,
                    "shard %u has no leader: server %s has come back without all records that it "
                    "had acknowledged; start the copies in sync: %s",

@@ -1,8 +1,9 @@
-/* since.c: when sentences were first found; since.h. */
+/* since.c: when facts were first found; since.h. */
 #include "server/coord/fleet/since.h"
 
 #include "proto/base/hash.h"
 
+#include <stdio.h>
 #include <string.h>
 
 uint64_t coord_since_words(const char *text)
@@ -18,11 +19,22 @@ uint64_t coord_since_words(const char *text)
     return words;
 }
 
-double coord_since_seconds(struct coord_since *s, const char *text, uint64_t now_ns)
+void coord_since_fact(const char *text, char *out, size_t bytes)
 {
-    uint64_t words = coord_since_words(text);
+    size_t count = strcspn(text, ":;,(");
+    for (size_t i = 1; i < count; i++)
+        if (text[i - 1] == ' ' && text[i] >= '0' && text[i] <= '9')
+            count = i;
+    while (count > 0 && text[count - 1] == ' ')
+        count--;
+    (void)snprintf(out, bytes, "%.*s", (int)count, text);
+}
+
+double coord_since_seconds(struct coord_since *s, const char *fact, uint64_t now_ns)
+{
+    uint64_t hash = hash_bytes(fact, strlen(fact), 0);
     uint32_t at = 0, oldest = 0;
-    while (at < s->count && s->of[at].words != words) {
+    while (at < s->count && s->of[at].fact != hash) {
         if (s->of[at].last_ns < s->of[oldest].last_ns)
             oldest = at;
         at++;
@@ -35,7 +47,7 @@ double coord_since_seconds(struct coord_since *s, const char *text, uint64_t now
         s->of[at].last_ns = now_ns;
         return (double)(now_ns - s->of[at].first_ns) * 1e-9;
     }
-    s->of[at].words = words;
+    s->of[at].fact = hash;
     s->of[at].first_ns = s->of[at].last_ns = now_ns;
     return 0;
 }

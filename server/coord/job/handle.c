@@ -111,11 +111,11 @@ int coord_handle_join(struct coord_job *j, struct coord_ask *a)
     const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
     struct coord_worker *w;
     if (!coord_phase_running(j) || j->at.phase == PHASE_FINISH) {
-        coord_sight_visit(j->fleet, q, "");
+        coord_sight_visit(j->fleet, q, a->from, "");
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
     }
     int rc = kernel_check(j, q, &a->e);
-    coord_sight_visit(j->fleet, q, rc != 0 ? a->e.text : NULL);
+    coord_sight_visit(j->fleet, q, a->from, rc != 0 ? a->e.text : NULL);
     if (rc != 0)
         return rc;
     const struct coord_caller caller = {a->from, coord_now_ns(j), env_random(j->fleet->env) | 1,

@@ -7,6 +7,7 @@
 #include "server/coord/core/awaited.h"
 #include "server/coord/core/core.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/figures/notes.h"
 #include "server/coord/job/sight_inner.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/pace.h"
@@ -50,7 +51,8 @@ static struct coord_visitor *visitor_note(struct coord_fleet *f, const char *nam
     return at;
 }
 
-void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, const char *why)
+void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, peer_t from,
+                       const char *why)
 {
     struct coord_visitors *v = f->visitors;
     struct coord_visitor *at;
@@ -60,6 +62,17 @@ void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *joi
         return;
     (void)snprintf(at->why, sizeof at->why, "%s", why);
     at->lanes = MIN(join->lanes_max, LIMIT_LANES);
+    at->peer = from;
+}
+
+void coord_sight_gone(struct coord_fleet *f, peer_t peer)
+{
+    struct coord_visitors *v = f->visitors;
+    for (uint32_t i = 0; i < v->count;)
+        if (v->visitor[i].peer == peer)
+            v->visitor[i] = v->visitor[--v->count];
+        else
+            i++;
 }
 
 uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers)
@@ -68,7 +81,7 @@ uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers)
     *workers = 0;
     for (uint32_t i = 0; i < f->visitors->count; i++) {
         const struct coord_visitor *v = &f->visitors->visitor[i];
-        if (v->lost || v->why[0] != 0)
+        if (v->lost || v->why[0] != 0 || env_now_ns(f->env) - v->heard_ns > COORD_UNHEARD_NS)
             continue;
         (*workers)++;
         places += v->lanes;
@@ -125,7 +138,7 @@ struct json *coord_sight_idle(const struct coord_fleet *f)
 
 void coord_sight_say(struct json *list, const char *problem, const char *of, const char *form, ...)
 {
-    char text[2 * ERR_TEXT_MAX];
+    char text[2 * ERR_TEXT_MAX], fact[sizeof text];
     struct json *item = json_new_object();
     va_list values;
     va_start(values, form);
@@ -135,6 +148,16 @@ void coord_sight_say(struct json *list, const char *problem, const char *of, con
     json_set_string(item, "of", of);
     json_set_string(item, "text", text);
     json_append(list, item);
+    coord_since_fact(text, fact, sizeof fact);
+    coord_sight_fact(list, text_unless_empty(of, fact));
+}
+
+void coord_sight_fact(struct json *list, const char *fact)
+{
+    struct json *item = json_array_at(list, json_count(list) - 1);
+    char text[2 * ERR_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "%s %s", json_as_string(json_get(item, "problem"), ""), fact);
+    json_set_string(item, "fact", text);
 }
 
 static void cluster_say(const struct coord_job *j, struct json *list)
@@ -201,27 +224,11 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
                         w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
 }
 
-/* Workers beyond the lanes do nothing. */
-static void lanes_say(const struct coord_job *j, struct json *list)
-{
-    uint32_t lanes = j->tasks->lanes, workers = j->workers.count;
-    if (!coord_phase_running(j) || j->spec.train.skip || workers <= lanes)
-        return;
-    const char *otherwise = ", or 0 for as many as the workers have places for";
-    if (j->spec.train.lanes == 0)
-        otherwise = "";
-    coord_sight_say(list, "lanes_few", j->spec.name,
-                    "job %s has %u lanes for %u workers: %u of them train nothing; submit it with "
-                    "train.lanes: %u or more%s",
-                    j->spec.name, lanes, workers, workers - lanes, workers, otherwise);
-}
-
 static void workers_say(const struct coord_job *j, struct json *list)
 {
     uint64_t without = env_now_ns(j->fleet->env) - MAX(j->watch.worker_ns, j->phase_ns);
     for (uint32_t i = 0; i < j->workers.count; i++)
         worker_say(j, &j->workers.worker[i], list);
-    lanes_say(j, list);
     visitors_say(j->fleet, list);
     if (coord_phase_running(j) && j->workers.count == 0 && without > COORD_UNHEARD_NS)
         coord_sight_say(
@@ -348,6 +355,8 @@ struct json *coord_sight_notes(const struct coord_job *j)
     char text[160];
     uint32_t every = j->fleet->traces.every;
     coord_sight_drained(j, notes);
+    if (coord_phase_running(j))
+        coord_notes_lanes(j, j->workers.count, notes);
     if (every == 0)
         return notes;
     (void)snprintf(text, sizeof text,
@@ -358,21 +367,16 @@ struct json *coord_sight_notes(const struct coord_job *j)
     return notes;
 }
 
-struct json *coord_sight_problems(const struct coord_job *j)
+struct json *coord_sight_texts(const struct json *found)
 {
-    struct json *found = coord_sight_found(j), *list = json_new_array();
+    struct json *list = json_new_array();
     for (size_t i = 0; i < json_count(found); i++)
         json_append_string(list, json_as_string(json_get(json_array_at(found, i), "text"), ""));
-    json_free(found);
     return list;
 }
 
-struct json *coord_sight_seconds(struct coord_fleet *f, const struct json *sentences)
+double coord_sight_seconds(struct coord_fleet *f, const struct json *problem)
 {
-    struct json *list = json_new_array();
-    for (size_t i = 0; i < json_count(sentences); i++)
-        json_append_number(
-            list, coord_since_seconds(&f->since, json_as_string(json_array_at(sentences, i), ""),
-                                      env_now_ns(f->env)));
-    return list;
+    return coord_since_seconds(&f->since, json_as_string(json_get(problem, "fact"), ""),
+                               env_now_ns(f->env));
 }

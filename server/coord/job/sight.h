@@ -6,6 +6,7 @@
 #ifndef SERVER_COORD_JOB_SIGHT_H
 #define SERVER_COORD_JOB_SIGHT_H
 
+#include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
@@ -20,12 +21,14 @@ struct coord_ask;
 struct coord_worker;
 
 /* Workers that asked to join and were not taken: there is no job, or they do not fit it; and those
- * whose lease ran out. A worker that is not heard for three leases is forgotten, a lost one after a
+ * whose lease ran out. A worker is forgotten when its connection closes, since its process may have
+ * ended and another one have its name, or when it is not heard for three leases; a lost one after a
  * minute. */
 struct coord_visitors {
     struct coord_visitor {
         char name[LIMIT_NAME], why[ERR_TEXT_MAX]; /* why it was refused; empty: it waits */
         uint32_t pid, lanes;                      /* lanes: that it has places for */
+        peer_t peer;                              /* its connection; lost: 0 */
         bool lost;                                /* its lease ran out */
         uint64_t heard_ns;                        /* lost: when that was */
     } * visitor;                                  /* owned (count) */
@@ -33,9 +36,12 @@ struct coord_visitors {
 };
 
 /* A worker has asked to join. why: NULL: the worker is a member now. */
-void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, const char *why);
-/* Returns the lanes that the workers that wait for a job have places for. *workers: how many
- * wait. */
+void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, peer_t from,
+                       const char *why);
+/* The connection has closed. */
+void coord_sight_gone(struct coord_fleet *f, peer_t peer);
+/* Returns the lanes that the workers that wait for a job, and are heard, have places for. *workers:
+ * their number. */
 uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers);
 /* A worker's lease has run out. */
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w);
@@ -49,14 +55,15 @@ int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a);
  * its beats say; 0: the disk answers, or the server no longer says so. */
 uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard);
 /* Returns [{"problem": what kind, as "disk_hangs"; "of": the server, worker, job or shard that has
- * it, or ""; "text": a sentence: since when, and what to do}]; empty: nothing is wrong. */
+ * it, or ""; "text": a sentence: since when, and what to do; "fact": since.h}]; empty: nothing is
+ * wrong. */
 struct json *coord_sight_found(const struct coord_job *j);
 /* Returns [sentence] on states that an operator has chosen, and which are no problems: servers that
- * were drained and still run, batches that are traced. */
+ * were drained and still run, a job with fewer lanes than workers, batches that are traced. */
 struct json *coord_sight_notes(const struct coord_job *j);
 /* Returns coord_sight_found's ["text"]. */
-struct json *coord_sight_problems(const struct coord_job *j);
-/* Returns [seconds] for [sentence]: how long each has been found so far (since.h). */
-struct json *coord_sight_seconds(struct coord_fleet *f, const struct json *sentences);
+struct json *coord_sight_texts(const struct json *found);
+/* Returns for how long one of them has been found so far. */
+double coord_sight_seconds(struct coord_fleet *f, const struct json *problem);
 
 #endif

@@ -9,9 +9,12 @@
 
 struct coord_job;
 
-/* Adds a problem to the list. */
+/* Adds a problem to the list. Its fact (since.h) is the problem and `of`; with "" the problem and
+ * the beginning of the text. */
 void coord_sight_say(struct json *list, const char *problem, const char *of, const char *form, ...)
     __attribute__((format(printf, 4, 5)));
+/* The problem that was added last is this fact, whatever `of` says. */
+void coord_sight_fact(struct json *list, const char *fact);
 
 /* ---- sight_servers.c ---- */
 /* Adds what is wrong with servers and copies: one sentence for all shards of a server that have the

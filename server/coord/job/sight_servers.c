@@ -295,25 +295,43 @@ void coord_sight_drained(const struct coord_job *j, struct json *notes)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+/* A problem of a shard's copies, and the servers that the fact is about, whatever is told of them;
+ * NULL: the sentence up to the advice is the fact. */
+struct copies_look {
+    const char *problem;
+    bool (*find)(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
+    void (*servers)(const struct coord_fleet *f, uint32_t shard, char *text, size_t bytes);
+};
+
+/* text: found of the shard, "shard N: ..."; it may become the fact's. */
+static void copies_fact(const struct coord_fleet *f, const struct copies_look *look, uint32_t shard,
+                        char text[ERR_TEXT_MAX], struct json *list)
+{
+    char servers[ERR_TEXT_MAX] = "";
+    if (look->servers != NULL)
+        look->servers(f, shard, servers, sizeof servers);
+    text[strcspn(text, ";")] = '\0';
+    coord_sight_fact(list, text_unless_empty(servers, &text[strcspn(text, ":")]));
+}
+
 /* Tells one problem of copies of all shards: of those alike the first, with the number of the
  * others. */
-static void copies_say(const struct coord_fleet *f, const char *problem,
-                       bool (*find)(const struct coord_fleet *f, uint32_t shard, char *text,
-                                    size_t bytes),
+static void copies_say(const struct coord_fleet *f, const struct copies_look *look,
                        struct json *list)
 {
     struct alikes all = {.alike = NULL};
     char text[ERR_TEXT_MAX], shard[16], others[64] = "";
     for (uint32_t i = 0; i < f->members.shards; i++)
-        if (find(f, i, text, sizeof text))
+        if (look->find(f, i, text, sizeof text))
             alike_count(&all, coord_since_words(text), i);
     for (uint32_t i = 0; i < all.count; i++) {
         const struct alike *a = &all.alike[i];
-        (void)find(f, a->first, text, sizeof text);
+        (void)look->find(f, a->first, text, sizeof text);
         (void)snprintf(shard, sizeof shard, "%u", a->first);
         (void)snprintf(others, sizeof others, "; the same holds for %u other shard%s", a->count - 1,
                        text_if(a->count > 2, "s"));
-        coord_sight_say(list, problem, shard, "%s%s", text, text_if(a->count > 1, others));
+        coord_sight_say(list, look->problem, shard, "%s%s", text, text_if(a->count > 1, others));
+        copies_fact(f, look, a->first, text, list);
     }
     free(all.alike);
 }
@@ -322,8 +340,10 @@ void coord_sight_servers(const struct coord_job *j, struct json *list)
 {
     const struct coord_fleet *f = j->fleet;
     char text[ERR_TEXT_MAX];
-    copies_say(f, "copies", coord_copies_problem, list);
-    copies_say(f, "one_zone", coord_copies_one_zone, list);
+    static const struct copies_look behind = {"copies", coord_copies_problem, coord_copies_behind},
+                                    zone = {"one_zone", coord_copies_one_zone, NULL};
+    copies_say(f, &behind, list);
+    copies_say(f, &zone, list);
     if (coord_claims_waits(f, text, sizeof text))
         coord_sight_say(list, "claims", "", "%s", text);
     else if (coord_moves_problem(f, text, sizeof text))

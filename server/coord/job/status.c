@@ -215,15 +215,19 @@ static struct json *store_json(const struct coord_fleet *f)
 /* What is wrong, and since when; what the job waits for, and since when; what is to be known. */
 static void troubles_set(struct json *s, struct coord_job *j)
 {
-    char text[ERR_TEXT_MAX];
-    struct json *problems = coord_sight_problems(j);
+    char text[ERR_TEXT_MAX], fact[ERR_TEXT_MAX];
+    struct json *found = coord_sight_found(j), *seconds = json_new_array();
     if (coord_status_waits(j, text, sizeof text)) {
+        coord_since_fact(text, fact, sizeof fact);
         json_set_string(s, "waiting", text);
         json_set_number(s, "waiting_seconds",
-                        coord_since_seconds(&j->fleet->since, text, env_now_ns(j->fleet->env)));
+                        coord_since_seconds(&j->fleet->since, fact, env_now_ns(j->fleet->env)));
     }
-    json_set(s, "problem_seconds", coord_sight_seconds(j->fleet, problems));
-    json_set(s, "problems", problems);
+    for (size_t i = 0; i < json_count(found); i++)
+        json_append_number(seconds, coord_sight_seconds(j->fleet, json_array_at(found, i)));
+    json_set(s, "problem_seconds", seconds);
+    json_set(s, "problems", coord_sight_texts(found));
+    json_free(found);
     json_set(s, "notes", coord_sight_notes(j));
 }
 

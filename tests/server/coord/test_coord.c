@@ -575,44 +575,59 @@ START_TEST(coord_picture_tells_no_burst_as_the_rate)
 }
 END_TEST
 
-/* A sentence is the same problem when only its numbers change, and a new one when it was away. */
+/* A fact that is found again goes on, and begins anew when it was away. */
 START_TEST(coord_problems_are_told_since_when)
 {
     struct coord_since s = {.count = 0};
     char text[64];
-    ck_assert_double_eq(coord_since_seconds(&s, "server a-1 (shard 0) for 2 s: see", 5 * SECOND),
-                        0);
-    ck_assert_double_eq(coord_since_seconds(&s, "server a-2 (shard 1) for 3 s: see", 6 * SECOND),
-                        0);
-    ck_assert_double_eq(coord_since_seconds(&s, "server a-1 (shard 0) for 4 s: see", 7 * SECOND),
-                        2);
-    ck_assert_double_eq(coord_since_seconds(&s, "server a-2 (shard 1) for 9 s: see", 9 * SECOND),
-                        3);
-    ck_assert_double_eq(coord_since_seconds(&s, "server a-1 (shard 0) for 8 s: see", 11 * SECOND),
+    ck_assert_double_eq(coord_since_seconds(&s, "away a-1", 5 * SECOND), 0);
+    ck_assert_double_eq(coord_since_seconds(&s, "away a-2", 6 * SECOND), 0);
+    ck_assert_double_eq(coord_since_seconds(&s, "away a-1", 7 * SECOND), 2);
+    ck_assert_double_eq(coord_since_seconds(&s, "away a-2", 9 * SECOND), 3);
+    ck_assert_double_eq(coord_since_seconds(&s, "away a-1", 11 * SECOND),
                         0); /* not found for longer than COORD_SINCE_GONE_NS */
     for (uint32_t i = 0; i < 2 * COORD_SINCE_MAX; i++) {
-        (void)snprintf(text, sizeof text, "server s%u is away", i);
+        (void)snprintf(text, sizeof text, "away s%u", i);
         (void)coord_since_seconds(&s, text, 12 * SECOND + i);
     }
     ck_assert_uint_eq(s.count, COORD_SINCE_MAX);
-    ck_assert_double_eq(coord_since_seconds(&s, "server s255 is away", 13 * SECOND + 255), 1);
+    ck_assert_double_eq(coord_since_seconds(&s, "away s255", 13 * SECOND + 255), 1);
 }
 END_TEST
 
-/* A sentence that stands for several shards goes on when it names another one of them. */
-START_TEST(coord_problems_of_shards_in_one_state_go_on)
+static void same_fact(const char *a, const char *b, bool same)
 {
-    struct coord_since s = {.count = 0};
-    const char *const of[3] = {
-        "shard 0: 1 of its 2 copies are in sync; the same holds for 29 other shards",
-        "shard 7: 1 of its 2 copies are in sync; the same holds for 22 other shards",
-        "server b waits: there is no place for shard 3 of it: remove shard-3 there"};
-    ck_assert_double_eq(coord_since_seconds(&s, of[0], 5 * SECOND), 0);
-    ck_assert_double_eq(coord_since_seconds(&s, of[1], 7 * SECOND), 2);
-    ck_assert_uint_ne(coord_since_words(of[0]), coord_since_words(of[2]));
-    ck_assert_uint_eq(coord_since_words(of[2]), coord_since_words("server b waits: there is no "
-                                                                  "place for shard 4 of it: remove "
-                                                                  "shard-4 there"));
+    char one[128], other[128];
+    coord_since_fact(a, one, sizeof one);
+    coord_since_fact(b, other, sizeof other);
+    ck_assert_msg((strcmp(one, other) == 0) == same, "%s|%s", one, other);
+}
+
+/* What a job waits for goes on when numbers, a cause or an advice change. */
+START_TEST(coord_sentences_with_one_beginning_are_one_fact)
+{
+    same_fact("waits for server a (tcp://a:1), not heard for 3 s: start it again",
+              "waits for server a: its disk has not answered for 2 s", true);
+    same_fact("waits for a worker: none is there",
+              "waits for a worker: none is there; the last one left, w-17: no such file", true);
+    same_fact("checkpoint folder /kept has not answered for 9 s",
+              "checkpoint folder /kept has not answered for 10 s", true);
+    same_fact("waits for server a: x", "waits for server b: x", false);
+}
+END_TEST
+
+/* Shards in one state have one sentence, whose words do not depend on the shard. */
+START_TEST(coord_shards_in_one_state_have_the_same_words)
+{
+    const char *const of = "shard 0: 1 of its 2 copies are in sync; the same holds for 29 others",
+                      *const with = "server b waits: no place for shard 3 of it: remove shard-3";
+    ck_assert_uint_ne(coord_since_words(of), coord_since_words(with));
+    ck_assert_uint_eq(coord_since_words(of),
+                      coord_since_words("shard 7: 1 of its 2 copies are in sync; the same holds "
+                                        "for 22 others"));
+    ck_assert_uint_eq(
+        coord_since_words(with),
+        coord_since_words("server b waits: no place for shard 4 of it: remove shard-4"));
 }
 END_TEST
 
@@ -2835,7 +2850,8 @@ int main(void)
     tcase_add_loop_test(t, coord_status_tells_the_rate_of_jumps, 0, 2);
     tcase_add_test(t, coord_status_tells_the_rate_from_the_first_beat);
     tcase_add_test(t, coord_problems_are_told_since_when);
-    tcase_add_test(t, coord_problems_of_shards_in_one_state_go_on);
+    tcase_add_test(t, coord_sentences_with_one_beginning_are_one_fact);
+    tcase_add_test(t, coord_shards_in_one_state_have_the_same_words);
     tcase_add_test(t, coord_picture_has_the_status_the_map_and_the_curves);
     tcase_add_test(t, coord_picture_tells_no_burst_as_the_rate);
     tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);

@@ -159,10 +159,18 @@ static void in_sync(uint32_t set)
     ck_assert_uint_eq(of()->in_sync, places);
 }
 
+/* [sentence]; the caller frees it. */
+static struct json *problems_told(void)
+{
+    struct json *found = coord_sight_found(&r.coord->slot[0]), *list = coord_sight_texts(found);
+    json_free(found);
+    return list;
+}
+
 /* The first problem that people are told of has this text in it; NULL: there is none. */
 static void problem_has(const char *text)
 {
-    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    struct json *problems = problems_told();
     const char *is = json_as_string(json_array_at(problems, 0), "");
     if (text == NULL)
         ck_assert_str_eq(is, "");
@@ -275,12 +283,12 @@ START_TEST(coord_copies_are_told_in_beats)
     ck_assert_uint_eq(at->term, led->term);
     (void)snprintf(text, sizeof text, "sim://%s", r.copy[l].server);
     ck_assert_str_eq(at->leader, text);
-    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    struct json *problems = problems_told();
     ck_assert_ptr_nonnull(
         strstr(json_as_string(json_array_at(problems, 0), ""), "takes no pushes: 1 of its 2"));
     json_free(problems);
     in_sync(3);
-    problems = coord_sight_problems(&r.coord->slot[0]);
+    problems = problems_told();
     ck_assert_uint_eq(json_count(problems), 0);
     json_free(problems);
 }
@@ -670,7 +678,7 @@ START_TEST(coord_copies_wait_for_each_other_after_a_loss_of_power)
     copy_start(l, l, 0, 2);
     go(3000);
     ck_assert_uint_eq(leader(COPIES), COPIES);
-    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    struct json *problems = problems_told();
     ck_assert_msg(strstr(json_as_string(json_array_at(problems, 0), ""), "has no leader") != NULL,
                   "%s", json_as_string(json_array_at(problems, 0), ""));
     json_free(problems);
@@ -983,7 +991,7 @@ START_TEST(coord_copies_replaced_server_may_follow_again)
     go(2500);
     ck_assert_int_eq(replace(r.copy[gone].server, told), 0);
     go(500);
-    struct json *problems = coord_sight_problems(&r.coord->slot[0]);
+    struct json *problems = problems_told();
     const char *problem = json_as_string(json_array_at(problems, 0), "");
     ck_assert_msg(strstr(problem, "no server has room for 1 more") != NULL, "%s", problem);
     json_free(problems);

@@ -556,7 +556,7 @@ static void drained_told(const char *server)
 {
     char text[ERR_TEXT_MAX];
     const struct coord_job *j = &r.coord->slot[0];
-    struct json *problems = coord_sight_problems(j), *notes = coord_sight_notes(j);
+    struct json *problems = coord_sight_found(j), *notes = coord_sight_notes(j);
     (void)snprintf(text, sizeof text,
                    "server %s is drained (shards: 1), and no job needs it: switch it off", server);
     ck_assert_uint_eq(json_count(problems), 0);
@@ -1014,7 +1014,7 @@ START_TEST(coord_many_servers_wait)
     }
     ck_assert_uint_eq(fleet()->cluster.strangers, COORD_STRANGERS);
     ck_assert_str_eq(fleet()->cluster.stranger[0].server, "w0"); /* none is pushed out */
-    struct json *list = coord_sight_problems(job());
+    struct json *list = coord_sight_found(job());
     char *text = json_text(list, 0);
     ck_assert_ptr_nonnull(strstr(text, "more than 256 shards are there and are not taken"));
     free(text);
