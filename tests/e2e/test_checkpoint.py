@@ -86,6 +86,37 @@ def bsp_goes_on_bit_for_bit_on_other_servers(space):
     goes_on(space, BSP, 6000, 2, [1, 3])
 
 
+def lanes_that_fitted_the_workers_stay_with_the_checkpoint(space, mode):
+    """train.lanes: 0 takes the four places of two workers; the job goes on with four lanes on one worker, which has two places, and on five, of which one
+    has none, by the file as it was and by one that names the lanes. What begins only with the tables counts its own places."""
+    rows = longer(60000)
+    over = {**PROBE, "train.consistency": mode, "train.lanes": 0, "train.prefetch": 2, "checkpoint.at_end": True}
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", rows, 23), **over)
+    calm = run_job(job, space / "calm", 2, 2)
+    assert calm["lanes"] == 4 and not any("has lanes for" in note for note in calm["notes"]), calm
+    run = Run(job, space / "first", 2, 2)
+    started(run)
+    made = create(run, "at")
+    still_going(run)
+    stop(run)
+    for workers, words in ((1, []), (5, []), (3, ["--set", "train.lanes=4"])):
+        report = run_job(job, space / f"on-{workers}", 2, workers, ["--resume", made["path"], *words])
+        assert report["lanes"] == 4 and digests(report) == digests(calm), (workers, report["lanes"], digests(report), digests(calm))
+        assert report["examples"] == over["train.epochs"] * rows - report["bad_lines"], report["examples"]
+        few = [note for note in report["notes"] if "has lanes for 4 of its 5 workers" in note]
+        assert len(few) == (workers == 5), report["notes"]
+    got = run_job(job, space / "next", 1, 3, ["--start-from", str(space / "calm"), "--set", "train.epochs=1"])
+    assert got["lanes"] == 6, got["lanes"]
+
+
+def lanes_of_a_checkpoint_under_ssp(space):
+    lanes_that_fitted_the_workers_stay_with_the_checkpoint(space, "ssp")
+
+
+def lanes_of_a_checkpoint_under_bsp(space):
+    lanes_that_fitted_the_workers_stay_with_the_checkpoint(space, "bsp")
+
+
 def killed_while_one_is_made_nothing_half_is_left(space):
     train = synth(space / "train.tsv", 140000, 22)
     over = {**PROBE, "checkpoint.every_batches": 20, "checkpoint.keep": 4}  # one after the other
@@ -409,6 +440,6 @@ def create_says_that_the_coordinator_is_gone(space):
 
 if __name__ == "__main__":
     main([create_says_that_the_coordinator_is_gone, probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
-          bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
+          bsp_goes_on_bit_for_bit_on_other_servers, lanes_of_a_checkpoint_under_ssp, lanes_of_a_checkpoint_under_bsp, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
           other_job_and_other_data_are_refused, commands_answer_for_people_and_programs, server_killed_in_memory_sends_the_job_back,
           server_killed_in_memory_without_a_checkpoint_ends_the_job, one_that_is_read_is_not_removed, removed_by_an_operator, removed_of_a_run_that_has_ended, status_tells_the_newest_and_why_the_last_failed])
