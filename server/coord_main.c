@@ -482,11 +482,11 @@ static int serve_begin(struct daemon *d, struct err *e)
     return rc;
 }
 
-/* What the thread of HTTP reads; it outlives a daemon that begins anew. */
+/* The thread of HTTP reads it; it outlives a daemon that begins anew. */
 struct shown {
     struct board *board; /* NULL: the file asks for none */
     struct asked *page;
-    uint64_t losses; /* of the store, since the process started */
+    uint64_t losses; /* the store's, since the process started */
 };
 
 static int serve(const struct coord_config *config, struct live *live, const struct shown *shown,

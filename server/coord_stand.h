@@ -17,7 +17,7 @@ struct coord_stand {
     /* set by the owner */
     const struct coord_config *config; /* borrowed */
     struct env *env;                   /* borrowed */
-    char endpoint[COORD_ENDPOINT];     /* what others are told */
+    char endpoint[COORD_ENDPOINT];     /* others are told this one */
     /* Called once, on the loop: this process leads, with this store, which it then owns. */
     void (*on_lead)(void *context, struct coord_store *store);
     void *context;

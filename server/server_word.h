@@ -19,7 +19,7 @@ struct server_word {
     const struct keyfile *keys; /* borrowed; NULL: none */
     struct net *net;            /* owned; NULL: no hang is being reported */
     struct coordinators list;
-    struct wire_SERVER_DISK hang; /* what is reported; the owner sets its `server` */
+    struct wire_SERVER_DISK hang; /* the report; the owner sets its `server` */
     uint64_t id;
     struct env_timer over;
 };

@@ -39,7 +39,7 @@ enum { CHECKS = sizeof checks / sizeof checks[0] };
 
 /* ---- checks that run ------------------------------------------------------------------------- */
 
-struct run { /* of one check, in memory that its process shares with this one */
+struct run { /* one check's run, in memory that its process shares with this one */
     const struct doctor_host *host;
     size_t check;
     struct doctor_report report;

@@ -17,7 +17,7 @@
 
 enum doctor_kind { DOCTOR_MACHINE, DOCTOR_SERVER, DOCTOR_COORDINATOR, DOCTOR_WORKER, DOCTOR_JOB };
 
-struct doctor_settings { /* of the file; empty and 0 where it has none */
+struct doctor_settings { /* the file's; empty and 0 where it has none */
     enum doctor_kind kind;
     char file[LIMIT_PATH];
     char listen[256], advertise[256];
@@ -25,7 +25,7 @@ struct doctor_settings { /* of the file; empty and 0 where it has none */
     char folder[LIMIT_PATH]; /* data_dir, cache or checkpoint.dir */
     char keys[LIMIT_PATH], allow[LIMIT_PATH], signers[LIMIT_PATH];
     char metrics[256], token[LIMIT_PATH];      /* metrics, metrics_token */
-    uint32_t shards;                           /* of this server */
+    uint32_t shards;                           /* this server's */
     uint64_t memory, disk, disk_free, journal; /* journal: journal.max and journal.keep */
     bool cuda;                                 /* backend: cuda */
 };

@@ -25,11 +25,11 @@
 enum { FILES_MOST = 64 }; /* logs, and crash reports */
 #define FILE_MOST ((size_t)64 << 20)
 #define FILL_NS UINT64_C(30000000000)
-#define TAIL_BYTES ((off_t)8 << 20) /* of each log, its end */
+#define TAIL_BYTES ((off_t)8 << 20) /* the end of each log */
 #define JOURNAL_LINES "20000"
 
 struct bundle {           /* in memory shared with the process that fills the folder */
-    char dir[LIMIT_PATH]; /* what is packed */
+    char dir[LIMIT_PATH]; /* the files to pack */
     uint32_t files;
     bool lost; /* something could not be written */
     /* where the parts come from */

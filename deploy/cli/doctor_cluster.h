@@ -9,7 +9,7 @@
 /* ---- what they look at ---- */
 
 struct doctor_met {     /* the answer of a shard, or the coordinator, to a question from here */
-    const char *server; /* of the shard; borrowed from the status */
+    const char *server; /* the shard's; borrowed from the status */
     uint32_t index;     /* on its server */
     bool answers;       /* or was not asked */
     struct wire_HELLO_reply hello;
@@ -30,8 +30,8 @@ struct doctor_view {
 enum { DOCTOR_NAME = LIMIT_NAME + 16 };
 /* "NAME/INDEX" of a shard's server. Returns out. */
 const char *doctor_cluster_name(const struct json *shard, char out[DOCTOR_NAME]);
-/* What keeps a shard from serving, and what to do; NULL: it fits. advice NULL: the coordinator's
- * problems tell of it. */
+/* The reason why a shard does not serve, and what to do; NULL: it fits. advice NULL: the
+ * coordinator's problems tell of it. */
 struct doctor_state {
     const char *text, *advice;
 };

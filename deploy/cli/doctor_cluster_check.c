@@ -10,9 +10,9 @@
 
 #define GIB (1024.0 * 1024 * 1024)
 #define SILENT_MS 10000
-#define DISK_FULL 0.9    /* of the budget */
+#define DISK_FULL 0.9    /* share of the budget */
 #define BUDGET_TIMES 2.0 /* budgets that differ by more */
-#define ROWS_UNEVEN 1.5  /* of the mean, and of ROWS_MANY rows */
+#define ROWS_UNEVEN 1.5  /* times the mean, which is above ROWS_MANY */
 #define ROWS_MANY 100000.0
 
 static double number(const struct json *j, const char *path)

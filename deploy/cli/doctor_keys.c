@@ -81,7 +81,7 @@ static void unit_keys_look(const struct doctor_host *h, struct doctor_report *r)
         doctor_fine(r, "%u keys in %s are their owners' alone", count, folder);
 }
 
-/* What to do about a file that cannot be opened; "": its text says it. */
+/* The advice on a file that cannot be opened; "": its text says it. */
 static const char *advice_of(const char *path)
 {
     if (access(path, R_OK) == 0)

@@ -1,4 +1,4 @@
-/* doctor_settings.c: what the checks look at in the file of a daemon or a job. */
+/* doctor_settings.c: the settings in a daemon's or a job's file that the checks look at. */
 #include "deploy/cli/doctor.h"
 #include "proto/job/keys.h"
 

@@ -35,7 +35,7 @@
 struct predict {
     struct local l;
     struct option_line *o;
-    struct reader_place at; /* of the tables; endpoint: also of daemons of this verb's own */
+    struct reader_place at; /* the tables'; endpoint: also that of daemons of this verb's own */
     char parts[LIMIT_PATH]; /* this call's own folder; empty: none, or the scratch folder */
     bool predicts;          /* predict; false: eval */
     enum score_format format;

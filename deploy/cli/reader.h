@@ -31,7 +31,7 @@ enum reader_kind { READER_LIVE, READER_RUN, READER_CHECKPOINT };
 struct reader_place {
     enum reader_kind kind;
     char endpoint[COORDINATORS_LIST]; /* live: those of the coordinators */
-    char folder[LIMIT_PATH];          /* of a run or a checkpoint; empty: a fleet */
+    char folder[LIMIT_PATH];          /* a run's or a checkpoint's; empty: a fleet */
 };
 /* The folder that --from or --run-dir names; NULL: a fleet. */
 const char *reader_folder(const struct option_line *o);
@@ -60,7 +60,7 @@ int reader_table(const struct reader *r, const char *name, uint32_t *index, stru
 /* How many tablets of a table are missing: the shard that had them is not in the folder of an ended
  * run, or was left out of a checkpoint. */
 uint32_t reader_lacks(const struct reader *r, uint32_t index);
-/* What is missing, as a clause; "": nothing. */
+/* The missing part, as a clause; "": nothing. */
 const char *reader_lacks_text(const struct reader *r);
 /* Prints it as a note on stderr, as reader_open does. */
 void reader_lacks_note(const struct reader *r, const char *folder);

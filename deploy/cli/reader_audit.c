@@ -10,7 +10,7 @@ enum { SCRUB_MS = 3600000, BUSY_TRIES = 60 };
 
 /* ---- blame ----------------------------------------------------------------------------------- */
 
-/* What a search has found so far. */
+/* The findings of a search so far. */
 struct blamed {
     struct json *list; /* owned; pushes */
     struct json *away; /* owned; the shards that were not searched, and why */
@@ -217,8 +217,7 @@ struct erasing {
     const struct table_schema *schema;
     const uint64_t *keys; /* (count) */
     uint32_t count;
-    const struct json
-        *copies; /* of all shards, from the coordinator's status; NULL: none follows */
+    const struct json *copies; /* all shards', from the coordinator's status; NULL: none follows */
     uint32_t shard;
     uint64_t sequence; /* the leader's journal up to here has no data of them */
 };

@@ -36,7 +36,7 @@ struct reader {
     struct checkpoint *checkpoint; /* NULL: no checkpoint */
     char job[2 * LIMIT_PATH];      /* an ended run, a checkpoint: the file of its job */
     uint32_t lost[LIMIT_TABLES];   /* (tables): tablets of each that are missing */
-    char lacks[LACKS_BYTES];       /* what is missing; empty: nothing */
+    char lacks[LACKS_BYTES];       /* the missing part; empty: nothing */
 };
 
 /* Adds a table, copied. NOMEM. */

@@ -25,7 +25,7 @@ struct top_lines {
 
 /* ---- top_lines.c ---- */
 
-/* What is shown; status and jobs (NULL: not known) are borrowed. */
+/* The figures to show; status and jobs (NULL: not known) are borrowed. */
 struct top_view {
     const struct json *status, *jobs;
     const char *failed; /* why `status` is not of now; NULL: it is */

@@ -14,13 +14,13 @@
 #include <string.h>
 
 enum {
-    JOBS = 5,         /* of the last jobs */
+    JOBS = 5,         /* the last jobs */
     WRAPS = 3,        /* lines of one sentence */
     SILENT_MS = 5000, /* servers and workers beat more often */
     TOLD_MS = 2000    /* a silence that is worth telling of one that is not ready */
 };
 
-/* What is being made. */
+/* The text that is being made. */
 struct make {
     struct top_lines *l;
     const struct top_view *v;

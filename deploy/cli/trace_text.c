@@ -55,7 +55,7 @@ void trace_list_print(const struct json *told)
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
-/* What a stage is, where its name does not say it. */
+/* Explains a stage whose name does not say what it is. */
 static void meaning_print(const struct json *s)
 {
     static const char *const stage[][2] = {

@@ -142,7 +142,7 @@ static void group_turn(struct shard *s, enum wire_span_kind kind)
             span_turn_at(&q->span, kind, now_ns);
 }
 
-/* What an applied push waits for first. */
+/* The first thing that an applied push waits for. */
 static enum wire_span_kind awaited(const struct shard *s, const struct request *q)
 {
     if (q->push.wait_sequence > engine_acknowledged(s->engine))

@@ -27,7 +27,7 @@ struct coord_ask;
 struct coord_made {
     uint64_t number; /* the job's; 0: no tables are known */
     uint32_t tables, tablets;
-    uint64_t numbers; /* of its tables; the next job's may differ before it has made any */
+    uint64_t numbers; /* its tables' bits; the next job's may differ before it has made any */
     struct table_schema *table; /* owned, (tables) */
     char *yaml;                 /* owned, (yaml_bytes) */
     size_t yaml_bytes;

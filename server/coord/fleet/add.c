@@ -180,7 +180,7 @@ static int order_carry_out(struct coord_fleet *f, const char *servers, const str
     if (rc != 0 || a->shards == 0)
         return rc;
     rc = places_give(f, a, e);
-    /* what is in memory now and not in the store would be told: the coordinator ends */
+    /* servers would hear of places that are in memory and not in the store: the coordinator ends */
     if (coord_fleet_stored(f, rc, e))
         log_info("the cluster has %u shards more, on %s: %u in all", a->shards, servers,
                  coord_member_count(&f->members));

@@ -1,4 +1,4 @@
-/* copies_told.c: what copies and people are told of the copies; copies.h. */
+/* copies_told.c: the replies to copies, and the words for people on them; copies.h. */
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"

@@ -60,7 +60,7 @@ enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN };
 enum coord_moves_state { MOVES_IDLE, MOVES_TAKING, MOVES_TELLING };
 
 struct coord_group { /* stored, then its tablets */
-    uint64_t epoch;  /* of the map that gives them to the taker */
+    uint64_t epoch;  /* the epoch of the map that gives them to the taker */
     uint32_t giver, taker, count, unused;
     uint32_t tablet[WIRE_MOVE_TABLETS];
 };
@@ -79,8 +79,8 @@ struct coord_moves {
     uint64_t giver_incarnation, taker_incarnation;
     uint32_t at;         /* no tablet below has another goal than its owner */
     uint32_t size;       /* tablets of the next group */
-    uint64_t began_ns;   /* of the group */
-    uint64_t took_bytes; /* of the group: what the taker has read */
+    uint64_t began_ns;   /* the group's */
+    uint64_t took_bytes; /* the group's, as the taker has read it */
     uint64_t next_ns;    /* no group begins before */
     /* for people */
     uint32_t total,

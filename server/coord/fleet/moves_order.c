@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a plan is made of, and the plan. */
+/* The figures that a plan is made of, and the plan. */
 struct drawn {
     uint32_t tablets, shards;
     uint64_t *bytes, *load; /* owned, (tablets) */

@@ -163,10 +163,10 @@ static bool alike(const struct window *a, const struct window *b)
     return 4 * a->count * apart <= a->bytes;
 }
 
-/* What an exchange is to do: shards, and the load that is to go from one to the other. */
+/* The goal of an exchange: two shards, and the load that is to go from one to the other. */
 struct wish {
     uint32_t most, least;
-    uint64_t apart, need; /* of their loads; less than `need` is not worth it */
+    uint64_t apart, need; /* between their loads; less than `need` is not worth it */
 };
 
 /* Lets a window of `count` tablets change places with one of the other shard: the hottest up to
@@ -194,7 +194,7 @@ static bool exchange(const struct work *p, struct sums *sum, uint16_t *goal, con
 /* Lets as few tablets as will do change places. False: no exchange helps. */
 static bool relieve(const struct work *p, struct sums *sum, uint16_t *goal, const struct wish *x)
 {
-    uint64_t each = sum[x->least].load * p->shards / p->tablets; /* of a tablet, about */
+    uint64_t each = sum[x->least].load * p->shards / p->tablets; /* a tablet's, about */
     for (uint32_t count = 1; count <= p->tablets / p->shards; count *= 2)
         if (exchange(p, sum, goal, x, count, x->apart / 2 + each * count + 1))
             return true;

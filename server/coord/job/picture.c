@@ -34,7 +34,7 @@ static struct json *curve_json(const struct coord_curve *c)
     struct json *curve = json_new_object(), *examples = json_new_array(),
                 *logloss = json_new_array(), *rate = json_new_array();
     uint32_t step = MAX((c->count + PICTURE_POINTS - 1) / PICTURE_POINTS, 1);
-    uint32_t from = 0; /* of the rate */
+    uint32_t from = 0; /* the rate begins at this point */
     for (uint32_t i = step - 1; i < c->count; i += step) {
         const struct coord_point *p = &c->point[i];
         json_append_number(examples, (double)p->seen);
@@ -104,7 +104,7 @@ static void load_ask(struct coord_picture *p, struct coord_fleet *f)
         f->cluster.tables == 0 || !all_heard(f))
         return;
     p->asked_ns = now;
-    (void)coord_heat_ask(f, NULL, NULL, &e); /* what fails is asked again */
+    (void)coord_heat_ask(f, NULL, NULL, &e); /* after a failure it asks again */
 }
 
 static uint64_t load_of(const struct coord_picture *p, uint32_t tablet)
@@ -125,7 +125,7 @@ static char level_of(uint64_t load, uint64_t most)
     return level;
 }
 
-/* What one shard leads, while the map is walked. */
+/* The tablets that one shard leads, while the map is walked. */
 struct led {
     char *cells; /* owned; NULL: none yet */
     uint32_t tablets, count, capacity;

@@ -212,7 +212,7 @@ static struct json *store_json(const struct coord_fleet *f)
     return store;
 }
 
-/* What is wrong, and since when; what the job waits for, and since when; what is to be known. */
+/* Sets the problems, the things that the job waits for, each with its age, and the notes. */
 static void troubles_set(struct json *s, struct coord_job *j)
 {
     char text[ERR_TEXT_MAX], fact[ERR_TEXT_MAX];

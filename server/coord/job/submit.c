@@ -379,7 +379,7 @@ static int given_begin(struct coord_job *j, const struct coord_from *from, uint3
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
     if (rc != 0)
         return rc;
-    struct job told; /* what is stored must be readable by every worker and after a restart */
+    struct job told; /* every worker must be able to read the stored text, also after a restart */
     rc = job_parse(text, bytes, "the job, with what the coordinator gives it", NULL, &told, e);
     if (rc != 0) {
         free(text);

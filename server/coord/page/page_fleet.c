@@ -71,7 +71,7 @@ static void shard_write(const struct json *shard, const struct json *server, boo
     fputs("</div>", out);
 }
 
-/* What the colours mean, and what they show, in words. */
+/* The meaning of the colours, and the loads that they show, in words. */
 static void scale_write(const struct json *map, FILE *out)
 {
     double cell = json_as_number(json_get(map, "cell"), 1), hottest = html_at(map, "hottest.share");
@@ -113,10 +113,10 @@ void page_map(const struct json *figures, FILE *out)
 
 /* ---- servers --------------------------------------------------------------------------------- */
 
-/* What a row of the table needs beside its server. */
+/* The figures that a row of the table needs beside its server. */
 struct row {
     const struct json *shard; /* in the map */
-    double load_most;         /* of all shards */
+    double load_most;         /* the highest of all shards */
     bool bars, known;         /* known: the server has been heard */
 };
 
@@ -198,7 +198,7 @@ static void server_write(const struct json *v, const struct row *row, FILE *out)
     fputs("</tr>", out);
 }
 
-/* Those with a fault come first. */
+/* Servers with a fault come first. */
 void page_servers(const struct json *figures, FILE *out)
 {
     static const struct page_head head[] = {{"shard", true},

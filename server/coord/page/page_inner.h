@@ -24,7 +24,7 @@ struct page_head {
 };
 struct page_table {
     FILE *out;
-    const char *name, *id; /* of the section; of the part that scrolls */
+    const char *name, *id; /* the section's; the scrolling part's */
     const struct page_head *head;
     size_t heads, rows, written;
 };

@@ -18,7 +18,7 @@ struct entry {
 struct entries {
     struct entry *entry; /* owned; sorted by key */
     size_t count, capacity;
-    uint64_t bytes; /* of all keys and values */
+    uint64_t bytes; /* all keys and values */
 };
 
 struct coord_store {

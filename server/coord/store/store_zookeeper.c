@@ -62,7 +62,7 @@ struct zookeeper_keep {
     struct coord_store *store; /* borrowed: it gets the values */
     /* the thread's */
     struct head head;
-    int32_t version; /* of the head */
+    int32_t version; /* the head's */
     struct coord_store *copy;
     uint64_t log_bytes;
     pthread_t thread;

@@ -9,10 +9,10 @@
 struct coord_zookeeper {
     const struct zoo_ops *ops; /* borrowed */
     struct zoo *zoo;           /* a session, which is taken over in any case */
-    const char *path; /* of the node that has the values: "/shoal"; it is made if missing */
-    struct env *env;  /* completions come on its loop; NULL: a commit waits for the end */
-    uint64_t writer;  /* a random number of this session */
-    bool led;         /* the session has won the leader's node: it is looked at while idle */
+    const char *path;          /* the node that has the values: "/shoal"; it is made if missing */
+    struct env *env;           /* completions come on its loop; NULL: a commit waits for the end */
+    uint64_t writer;           /* a random number of this session */
+    bool led; /* the session has won the leader's node: it is looked at while idle */
 };
 
 /* Reads all values and locks out the coordinator that had them before. CORRUPT, FENCED, IO, DENIED,
