@@ -24,6 +24,8 @@
 /* A round trip is slow above SLOW_US, if it takes SLOW_TIMES as long as those of the others. */
 #define SLOW_US 20000u
 #define SLOW_TIMES 5u
+/* A server whose beat is later than that may have ended: its answers are not slow. */
+#define LATE_NS (WIRE_BEAT_MS * UINT64_C(1500000))
 #define LOST_NS (60 * SECOND_NS) /* a dead worker is told for so long */
 
 /* ---- visitors -------------------------------------------------------------------------------- */
@@ -259,14 +261,15 @@ static bool slower(uint32_t us, uint32_t than_us)
 }
 
 /* Returns the beat of a worker that finds a server slower than all its others; NULL: it finds none.
- * A server that hangs is not slow: coord_sight_servers tells of it. */
+ * A server that hangs or has ended is not slow: coord_sight_servers tells of it. */
 static const struct wire_WORKER_BEAT *slow_found(const struct coord_job *j, uint32_t worker)
 {
     const struct coord_worker *w = &j->workers.worker[worker];
     const struct wire_WORKER_BEAT *f = &w->figures;
-    if (f->usual_us == 0 || !slower(f->slow_us, f->usual_us) ||
-        f->slow_shard >= j->fleet->members.shards || coord_stall_cut_seen(j, w) ||
-        coord_sight_hung(j, f->slow_shard))
+    const struct coord_members *m = &j->fleet->members;
+    if (f->usual_us == 0 || !slower(f->slow_us, f->usual_us) || f->slow_shard >= m->shards ||
+        coord_stall_cut_seen(j, w) || coord_sight_hung(j, f->slow_shard) ||
+        coord_awaited_silent_ns(j, &m->shard[f->slow_shard]) > LATE_NS)
         return NULL;
     return f;
 }

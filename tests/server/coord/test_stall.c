@@ -284,6 +284,29 @@ START_TEST(stall_a_slow_way_is_named)
 }
 END_TEST
 
+/* A worker's request to a server that has just ended takes ever longer, as one to a slow server. */
+START_TEST(stall_a_server_that_has_ended_is_not_slow)
+{
+    r.worker[1].step_ns = SECOND / 4;
+    r.f.coord->fleet.options.lease_ms = 10000;
+    job_start("ssp", 2);
+    while (r.worker[1].batches < 1)
+        ck_assert(sim_step(r.f.sim));
+    r.worker[1].held_up.slow_us = 200000;
+    r.worker[1].held_up.usual_us = 2000;
+    r.worker[1].held_up.slow_shard = 1;
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + SECOND / 2, over, NULL);
+    ck_assert(slow_told("server server-1", "answers worker"));
+    fake_shard_die(r.f.shard[1]);
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + 2 * SECOND, over, NULL);
+    ck_assert(!slow_told("server server-1", "answers worker"));
+    ck_assert(!slow_told("server server-1", "not heard"));
+    (void)sim_run(r.f.sim, sim_now_ns(r.f.sim) + 2 * SECOND, over, NULL);
+    ck_assert(slow_told("server server-1", "not heard"));
+    ck_assert(!slow_told("server server-1", "answers worker"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("stall");
@@ -298,5 +321,6 @@ int main(void)
     tcase_add_test(c, stall_bars_last_longer_until_a_batch_is_done);
     tcase_add_test(c, stall_a_server_away_is_no_fault_of_workers);
     tcase_add_test(c, stall_a_slow_way_is_named);
+    tcase_add_test(c, stall_a_server_that_has_ended_is_not_slow);
     return suite_main(s);
 }
