@@ -29,8 +29,8 @@ struct coord_pace {
     uint64_t idle_ns;    /* when it last asked for a lane and got none; 0: not yet */
     /* scratch of the deal: the lanes that it holds, can hold, and is dealt */
     uint32_t held, places, share;
-    /* the step and the lanes with which a lane last left it; how often it has been slow in a row, 0:
-     * it is not */
+    /* the step and the lanes with which a lane last left it; how often in a row, 0: it has
+     * recovered */
     double left_s;
     uint32_t left_lanes, rests;
     bool bound;       /* until rest_ns: the fleet is the one that the lane left it in */
