@@ -288,6 +288,9 @@ struct table *engine_table(struct engine *g, uint32_t table); /* or NULL */
  * the lane's batch `batch`: batch + offset. NOT_FOUND for an unknown run or lane. */
 int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch,
                  uint64_t *clock_of, uint64_t *low);
+/* The smallest clock of the live lanes other than `lane`; UINT64_MAX: there is none, or no such run
+ * or lane. */
+uint64_t engine_low_beside(const struct engine *g, uint64_t run, uint32_t lane);
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 /* Bit t: the run pushes to table t. 0: the run is not open. */
 uint64_t engine_run_tables(const struct engine *g, uint64_t run);

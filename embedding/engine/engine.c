@@ -50,6 +50,14 @@ int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t b
     return 0;
 }
 
+uint64_t engine_low_beside(const struct engine *g, uint64_t run, uint32_t lane)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL || lane >= r->lanes)
+        return UINT64_MAX;
+    return run_low_beside(r, lane);
+}
+
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes)
 {
     const struct run *r = runs_find(&g->runs, run);

@@ -115,15 +115,30 @@ uint64_t runs_bytes(const struct runs *r)
     return bytes;
 }
 
+/* but: a lane that does not count; run->lanes: all do. */
+static uint64_t low_of(const struct run *run, uint32_t but)
+{
+    uint64_t low = UINT64_MAX;
+    for (uint32_t lane = 0; lane < run->lanes; lane++)
+        if (run->lane[lane].live && lane != but) {
+            uint64_t clock = run_clock(run, lane, run->lane[lane].lowest);
+            low = MIN(low, clock);
+        }
+    return low;
+}
+
 static void count_low(struct run *run)
 {
-    run->low = UINT64_MAX;
-    for (uint32_t lane = 0; lane < run->lanes; lane++)
-        if (run->lane[lane].live) {
-            uint64_t clock = run_clock(run, lane, run->lane[lane].lowest);
-            if (clock < run->low)
-                run->low = clock;
-        }
+    run->low = low_of(run, run->lanes);
+}
+
+uint64_t run_low_beside(const struct run *run, uint32_t lane)
+{
+    SHOAL_ASSERT(lane < run->lanes);
+    const struct run_lane *l = &run->lane[lane];
+    if (!l->live || run_clock(run, lane, l->lowest) > run->low)
+        return run->low;
+    return low_of(run, lane);
 }
 
 static uint64_t lowest_of(const struct run *run, uint32_t lane)

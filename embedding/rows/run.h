@@ -80,6 +80,8 @@ void run_refresh(struct run *run, uint32_t table, const struct mark_scope *scope
 void run_fence(struct run *run, uint32_t lane, uint64_t generation, bool live, int64_t offset);
 /* The offset of a lane that goes live now. */
 int64_t run_offset(const struct run *run, uint32_t lane);
+/* The smallest clock of the live lanes other than this one; UINT64_MAX: none. */
+uint64_t run_low_beside(const struct run *run, uint32_t lane);
 /* mark + offset, at least 0. */
 uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark);
 

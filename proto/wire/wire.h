@@ -87,8 +87,9 @@
  * Reply: how many tablets applied it and skipped it, and the lowest mark of the covered tablets.
  * frame 1: rows (key_count, width) of the reply's `values` (enum value_kind), in the order of the
  * set bits. key_count: `echo`, or 0: the shard gives no rows, and the sender pulls them. A push
- * that was skipped gets none, nor does one under bsp. clock, low, steps: as in PULL's reply, of
- * batch `to`, at the instant of the rows.
+ * that was skipped gets none, nor does one under bsp. clock, steps: as in PULL's reply, of batch
+ * `to`, at the instant of the rows. low: the lowest clock of the other live lanes then, without the
+ * sender's own; UINT64_MAX: there is none (server/shard/echo.h).
  *
  * Status GAP: nothing was done, send on from `mark` + 1 (GAP fills in `mark` too). FENCED, OLD_RUN,
  * NOT_LEADER, NOT_FINITE, NO_SPACE: nothing was done. */

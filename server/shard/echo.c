@@ -19,13 +19,9 @@ struct wire_PUSH_reply *echo_reply(struct shard *s, const struct request *q)
 
 static bool gives_rows(struct shard *s, const struct request *q)
 {
-    const struct push_record *r = &q->push.r;
     if (q->push.echo == 0 || q->push.status != 0 || q->push.plan.applied == 0 || q->push.plan.bsp)
         return false;
-    if (s->copies.role == COPIES_LEADS && !copies_leased(s))
-        return false;
-
-    return engine_warm(s->engine, r->table, r->keys, r->key_count);
+    return s->copies.role != COPIES_LEADS || copies_leased(s);
 }
 
 /* Copies the rows of the keys whose bits are set. */
@@ -62,8 +58,10 @@ static struct msg *reply_make(struct shard *s, const struct request *q)
     r->values = (uint32_t)values;
     r->steps = engine_steps(s->engine, p->run, p->table);
     /* the push was admitted, and its run stays open until the group is settled */
-    int rc = engine_clock(s->engine, p->run, p->lane, p->to, &r->clock, &r->low);
+    uint64_t unused;
+    int rc = engine_clock(s->engine, p->run, p->lane, p->to, &r->clock, &unused);
     SHOAL_ASSERT(rc == 0);
+    r->low = engine_low_beside(s->engine, p->run, p->lane);
     struct msg *m = wire_encode(&s->out);
     void *rows = NULL;
     if (m != NULL && request_reply_fits(&s->pool, q, msg_bytes(m) + bytes))

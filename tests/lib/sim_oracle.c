@@ -171,7 +171,8 @@ static void echoed(const struct shard *s, const struct request_seen *seen,
 {
     const struct wire_PUSH *q = &seen->u.push;
     uint32_t mode, lanes;
-    uint64_t clock, low, steps = engine_steps(s->engine, q->run, q->table);
+    uint64_t clock, unused, low = engine_low_beside(s->engine, q->run, q->lane),
+                            steps = engine_steps(s->engine, q->run, q->table);
     if (r->key_count == 0 || engine_run_mode(s->engine, q->run, &mode, &lanes) != 0)
         return;
     o.echoes++;
@@ -181,8 +182,8 @@ static void echoed(const struct shard *s, const struct request_seen *seen,
                s->name, r->key_count, q->to, q->lane, mode, q->echo);
     if (o.c->options.durability == DURABLE_FSYNC || o.c->options.replicas > 1)
         return;
-    if (engine_clock(s->engine, q->run, q->lane, q->to, &clock, &low) != 0 || r->clock != clock ||
-        r->low != low || r->steps != steps)
+    if (engine_clock(s->engine, q->run, q->lane, q->to, &clock, &unused) != 0 ||
+        r->clock != clock || r->low != low || r->steps != steps)
         BROKEN("shard %s gives rows with batch %" PRIu64 " of lane %u as of clock %" PRIu64
                ", low %" PRIu64 ", steps %" PRIu64 ": it is at %" PRIu64 ", %" PRIu64 ", %" PRIu64,
                s->name, q->to, q->lane, r->clock, r->low, r->steps, clock, low, steps);

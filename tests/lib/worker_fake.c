@@ -296,7 +296,9 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
         out.u.PUSH_reply.key_count = in.u.PUSH.echo;
         out.u.PUSH_reply.width = f->schema[in.u.PUSH.table].width;
         out.u.PUSH_reply.clock = in.u.PUSH.to;
-        out.u.PUSH_reply.low = in.u.PUSH.to - MIN(in.u.PUSH.to, f->echo_lag);
+        out.u.PUSH_reply.low = UINT64_MAX;
+        if (f->echo_lag > 0)
+            out.u.PUSH_reply.low = in.u.PUSH.to - MIN(in.u.PUSH.to, f->echo_lag);
         out.u.PUSH_reply.steps = steps_of(n, in.u.PUSH.table);
         f->echoes += in.u.PUSH.echo;
         f->echo_answers++;

@@ -64,7 +64,7 @@ struct fake {
     uint64_t poison_from, poison_to;
     uint64_t push_late_ns; /* delay of acknowledgements of pushes */
     /* Pushes that ask for rows: one answer in `echo_every` gives none (0: all give them), and tells
-     * that the slowest lane is `echo_lag` clocks behind. */
+     * that the slowest other lane is `echo_lag` clocks behind (0: there is no other lane). */
     uint32_t echo_every, echo_lag;
     uint64_t echoes, echoes_asked, echo_answers; /* rows given and asked for; answers with some */
     uint64_t hold_ns;       /* time that pulls are held for the bound; the reply names it */

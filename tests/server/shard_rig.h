@@ -43,6 +43,7 @@ struct rig {
     enum durability durability;
     uint64_t journal_max; /* 0: the engine's default */
     uint64_t waiting_max; /* bytes of the request pool; 0: its default */
+    uint64_t memory;      /* of the engine; 0: no limit */
     uint64_t work_ns;     /* time of the engine's slow work; 0: 1 ms */
     bool stalled;         /* after a start, tablets do not recover by themselves */
     bool traced;          /* its pulls and pushes are marked as traced */
@@ -184,6 +185,25 @@ __attribute__((unused)) static uint64_t rig_push(struct rig *r, struct rig_push_
     return rig_send(r, &w, 2, &a.key, a.key ? sizeof a.key : 0, g, a.key ? sizeof g : 0);
 }
 
+/* The message of a push: the fields of w, and its frames. keys, gradients (w's key_count, 2); bits:
+ * as PUSH's third frame, of this many bytes; 0: it asks for no rows. */
+__attribute__((unused)) static struct msg *rig_push_message(const struct wire *w,
+                                                            const uint64_t *keys,
+                                                            const float *gradients,
+                                                            const uint8_t *bits, size_t bit_bytes)
+{
+    const size_t count = w->u.PUSH.key_count;
+    struct msg *m = wire_encode(w);
+    ck_assert_ptr_nonnull(m);
+    memcpy(msg_add(m, count * sizeof *keys), keys, count * sizeof *keys);
+    memcpy(msg_add(m, 2 * count * sizeof *gradients), gradients, 2 * count * sizeof *gradients);
+    void *wanted = msg_add(m, bit_bytes);
+    ck_assert_ptr_nonnull(wanted);
+    if (bit_bytes > 0)
+        memcpy(wanted, bits, bit_bytes);
+    return m;
+}
+
 __attribute__((unused)) static uint64_t rig_table(struct rig *r, uint32_t table,
                                                   enum optimizer_kind kind)
 {
@@ -264,6 +284,7 @@ __attribute__((unused)) static void rig_shard(struct rig *r)
     o.engine.dir = r->dir;
     o.engine.durability = r->durability;
     o.engine.journal_max = r->journal_max;
+    o.engine.memory = r->memory;
     o.waiting_max = r->waiting_max;
     o.engine.segment_bytes = 1u << 20;
     o.engine.disk_watermark = 1;

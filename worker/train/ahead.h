@@ -76,8 +76,8 @@ void ahead_settle(struct ahead *a, uint32_t table, uint32_t key, struct ahead *l
 
 /* True when rows that a shard gave with the push of a batch are fresh enough for one that is
  * `batches` later, under this staleness. clock: the pushed batch's at the shard; low: the lowest
- * clock of the live lanes there (wire.h). A pull of the later batch would have clock + batches, and
- * would wait until `low` is at least that - staleness - 1. */
+ * clock of the other live lanes there (wire.h). A pull of the later batch would have clock +
+ * batches, and would wait until they are at least at that - staleness - 1. */
 bool ahead_serves(uint64_t clock, uint64_t low, uint32_t batches, uint64_t staleness);
 
 #endif

@@ -1,9 +1,10 @@
 /* test_echo.c: pushes that ask for rows get those that a pull behind them gets, or none; and the
  * ages of gradients.
  *
- * engine_warm is replaced (--wrap): while `left` is true, rows have left memory. */
+ * engine_warm is wrapped (--wrap): its calls are counted. */
 #include "embedding/journal/cursor.h"
 #include "proto/base/json.h"
+#include "tests/lib/rig_dir.h"
 #include "tests/server/shard_rig.h"
 
 #include <math.h>
@@ -14,13 +15,12 @@
 bool __real_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
 bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
 
-static bool leave, left; /* leave: rows do once a push is admitted */
+static uint32_t looks;
 
 bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
 {
-    bool warm = __real_engine_warm(g, table, keys, count) && !left;
-    left |= leave;
-    return warm;
+    looks++;
+    return __real_engine_warm(g, table, keys, count);
 }
 
 /* One key in each tablet, and a second one in the first four. */
@@ -61,10 +61,7 @@ static uint64_t push(struct rig *r, struct sent p)
                                   .values = p.values};
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         gradient[i] = 0.3f * (float)(i + 1) + 0.01f * (float)(p.to + 7 * p.lane);
-    struct msg *m = wire_encode(&w);
-    memcpy(msg_add(m, count * sizeof(uint64_t)), keys(), count * sizeof(uint64_t));
-    memcpy(msg_add(m, count * WIDTH * sizeof(float)), gradient, count * WIDTH * sizeof(float));
-    memcpy(msg_add(m, p.wanted != 0 ? sizeof bits : 0), bits, p.wanted != 0 ? sizeof bits : 0);
+    struct msg *m = rig_push_message(&w, keys(), gradient, bits, p.wanted != 0 ? sizeof bits : 0);
     ck_assert_int_eq(env_send(sim_node_env(r->client), r->to, m), 0);
     return w.id;
 }
@@ -165,7 +162,8 @@ START_TEST(rows_are_those_after_the_group)
 }
 END_TEST
 
-/* clock, low and steps describe the rows: those of a pull of the next batch, one clock earlier. */
+/* clock and steps are those of a pull of the next batch, one clock earlier; low is that of the
+ * other lanes. */
 START_TEST(rows_come_with_the_clocks_that_they_include)
 {
     struct rig r = {0};
@@ -182,12 +180,33 @@ START_TEST(rows_come_with_the_clocks_that_they_include)
     uint64_t behind = pull(&r, 0, 3, 0, 1);
     rig_run(&r, 5);
     ck_assert_uint_eq(pushed(&r, id)->clock, 2);
-    ck_assert_uint_eq(pushed(&r, id)->low, 2);
+    ck_assert_uint_eq(pushed(&r, id)->low, 3);
     ck_assert_uint_eq(pushed(&r, id)->steps, 5);
     ck_assert_uint_eq(rig_reply(&r, behind)->u.PULL_reply.clock, 3);
     ck_assert_uint_eq(rig_reply(&r, behind)->u.PULL_reply.low, 2);
     ck_assert_uint_eq(rig_reply(&r, behind)->u.PULL_reply.steps, 5);
     rig_free(&r);
+}
+END_TEST
+
+/* The lane's parts for other tables are on their way still: they are no reason to pull its rows. */
+START_TEST(low_is_that_of_the_other_lanes)
+{
+    static const uint64_t low[] = {UINT64_MAX, 4, 3};
+    for (uint32_t others = 0; others < 3; others++) {
+        struct rig r = {0};
+        rig_new(&r, WIRE_SSP, 1 + others, OPT_SGD);
+        for (uint32_t lane = 1; lane <= others; lane++)
+            for (uint64_t to = 1; to <= 5 - lane; to++)
+                for (uint32_t t = 0; t < 2; t++)
+                    push(&r, (struct sent){.lane = lane, .table = t, .to = to});
+        rig_run(&r, 5);
+        uint64_t id = push(&r, (struct sent){.to = 1, .wanted = 1});
+        rig_run(&r, 5);
+        ck_assert_uint_eq(pushed(&r, id)->clock, 1);
+        ck_assert_uint_eq(pushed(&r, id)->low, low[others]);
+        rig_free(&r);
+    }
 }
 END_TEST
 
@@ -229,19 +248,16 @@ START_TEST(bsp_gives_none)
 }
 END_TEST
 
-START_TEST(rows_that_have_left_memory_are_not_given)
+/* They are in memory when the push is admitted, and stay until it is applied. */
+START_TEST(rows_are_looked_for_once)
 {
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
-    leave = true;
+    looks = 0;
     uint64_t id = push(&r, (struct sent){.to = 1, .wanted = 3});
     rig_run(&r, 5);
-    check_none(&r, id);
-    ck_assert_uint_eq(pushed(&r, id)->applied, 16);
-    leave = left = false;
-    id = push(&r, (struct sent){.to = 2, .wanted = 3});
-    rig_run(&r, 5);
     ck_assert_uint_eq(pushed(&r, id)->key_count, 2);
+    ck_assert_uint_eq(looks, 1);
     rig_free(&r);
 }
 END_TEST
@@ -263,10 +279,7 @@ START_TEST(bits_that_do_not_fit_are_refused)
                                       .lr_scale = 1,
                                       .key_count = 1,
                                       .echo = 1};
-        struct msg *m = wire_encode(&w);
-        memcpy(msg_add(m, sizeof key), &key, sizeof key);
-        memcpy(msg_add(m, sizeof gradient), gradient, sizeof gradient);
-        memcpy(msg_add(m, 1), &bits[i], 1);
+        struct msg *m = rig_push_message(&w, &key, gradient, &bits[i], 1);
         ck_assert_int_eq(env_send(sim_node_env(r.client), r.to, m), 0);
         rig_run(&r, 5);
         ck_assert_int_eq(rig_status(&r, w.id), SHOAL_E_MALFORMED);
@@ -283,9 +296,9 @@ END_TEST
 /* The reply waits for the sync with the rows in it, which count as the request's bytes. */
 START_TEST(rows_wait_for_the_sync)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX", command[64];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_FSYNC, .work_ns = 300 * MS, .traced = true};
+    char dir[LIMIT_PATH];
+    struct rig r = {
+        .dir = rig_dir(dir), .durability = DURABLE_FSYNC, .work_ns = 300 * MS, .traced = true};
     rig_new(&r, WIRE_ASYNC, 2, OPT_ADAGRAD);
     rig_run(&r, 2000);
     const uint32_t wanted = 0xff0ff;
@@ -302,8 +315,7 @@ START_TEST(rows_wait_for_the_sync)
     ck_assert_uint_eq(pushed(&r, id)->steps, 1);
     ck_assert_uint_eq(request_pool_bytes(&r.shard->pool), 0);
     rig_free(&r);
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -359,9 +371,8 @@ END_TEST
 /* Followers and a replay have the age from the record. */
 START_TEST(the_record_keeps_clock_and_age)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX", command[64];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 2, OPT_ADAGRAD);
     rig_run(&r, 1000);
     static const struct {
@@ -393,8 +404,7 @@ START_TEST(the_record_keeps_clock_and_age)
     rig_restart(&r, false);
     ck_assert_uint_eq(engine_steps(r.shard->engine, RIG_RUN, 0), 5);
     rig_free(&r);
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -435,9 +445,10 @@ int main(void)
         a_push_gets_the_rows_as_they_are_after_it,
         rows_are_those_after_the_group,
         rows_come_with_the_clocks_that_they_include,
+        low_is_that_of_the_other_lanes,
         a_push_that_was_applied_before_gets_none,
         bsp_gives_none,
-        rows_that_have_left_memory_are_not_given,
+        rows_are_looked_for_once,
         bits_that_do_not_fit_are_refused,
         rows_wait_for_the_sync,
         the_age_is_the_steps_of_the_table_since_the_rows,

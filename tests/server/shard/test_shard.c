@@ -5,6 +5,7 @@
 #include "proto/job/half.h"
 #include "tests/lib/crafted.h"
 #include "tests/lib/crafted_tablet.h"
+#include "tests/lib/rig_dir.h"
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -13,13 +14,6 @@
 #include <math.h>
 
 #define EVAL UINT32_MAX
-
-static void remove_dir(const char *dir)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
-}
 
 START_TEST(push_is_seen_by_the_pull_behind_it)
 {
@@ -246,9 +240,8 @@ END_TEST
 /* Its folder may lack the newest fence, which a loss of power took. */
 START_TEST(push_after_a_return_waits_for_the_fences)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
     const struct rig_push_args next = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
     struct rig_push_args newer = next;
     uint64_t clock, low;
@@ -285,16 +278,15 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     /* a run that is not in its folder has no fences that could be lost */
     ck_assert(!shard_run_untold(r.shard, RIG_RUN + 1));
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 /* Two runs side by side: the fences of one do not count for the other. */
 START_TEST(each_run_waits_for_its_own_fences)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     rig_open(&r, RIG_RUN + 1, 2, WIRE_SSP);
     rig_run(&r, 500);
@@ -326,7 +318,7 @@ START_TEST(each_run_waits_for_its_own_fences)
     }
     ck_assert(!shard_run_untold(r.shard, RIG_RUN) && !shard_run_untold(r.shard, RIG_RUN + 1));
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -779,9 +771,8 @@ END_TEST
  * run. */
 START_TEST(another_jobs_cuts_and_runs_stay)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
     const uint64_t other = RIG_RUN + 1;
     uint64_t cut[8];
     uint32_t mode, lanes;
@@ -817,7 +808,7 @@ START_TEST(another_jobs_cuts_and_runs_stay)
     ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 0);
     ck_assert_int_ne(engine_run_mode(r.shard->engine, RIG_RUN, &mode, &lanes), 0);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -825,9 +816,8 @@ END_TEST
  * written is waited for, a held one is released. */
 START_TEST(cuts_that_nobody_knows_are_deleted)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
     uint64_t cut[8];
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     for (uint64_t i = 3; i <= 6; i++) {
@@ -859,7 +849,7 @@ START_TEST(cuts_that_nobody_knows_are_deleted)
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, queued), 0);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -871,10 +861,9 @@ END_TEST
 
 START_TEST(cut_is_restored_once_on_disk)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    cut_and_restore(dir);
-    remove_dir(dir);
+    char dir[LIMIT_PATH];
+    cut_and_restore(rig_dir(dir));
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -1244,9 +1233,8 @@ START_TEST(crafted_keys_are_found_as_fast_as_others)
     enum { KEYS = 65000 };
     static uint64_t keys[KEYS];
     static float g[2 * KEYS];
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .journal_max = 64u << 20};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .journal_max = 64u << 20};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     for (uint64_t i = 0; i < KEYS; i++) {
         keys[i] = crafted_key(i);
@@ -1284,7 +1272,7 @@ START_TEST(crafted_keys_are_found_as_fast_as_others)
             rig_restart(&r, false);
     }
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -1293,10 +1281,11 @@ START_TEST(full_journal_makes_pushes_wait_not_fail)
     enum { PUSHES = 60, PUSH_KEYS = 8000 };
     static uint64_t keys[PUSH_KEYS], id[PUSHES];
     static float g[2 * PUSH_KEYS];
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {
-        .dir = dir, .durability = DURABLE_JOURNAL, .journal_max = 3u << 20, .work_ns = 200 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir),
+                    .durability = DURABLE_JOURNAL,
+                    .journal_max = 3u << 20,
+                    .work_ns = 200 * MS};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 2000);
     for (uint64_t i = 0; i < PUSH_KEYS; i++)
@@ -1325,15 +1314,14 @@ START_TEST(full_journal_makes_pushes_wait_not_fail)
     rig_run(&r, 50);
     ck_assert(rig_value(&r, pull) == -(float)PUSHES);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 START_TEST(fsync_answers_nothing_before_the_sync)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_FSYNC, .work_ns = 300 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_FSYNC, .work_ns = 300 * MS};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 2000);
     struct rig_push_args p = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
@@ -1362,16 +1350,15 @@ START_TEST(fsync_answers_nothing_before_the_sync)
     /* recovered records count as synced */
     ck_assert_uint_eq(rig_reply(&r, again)->u.PUSH_reply.skipped, 16);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 /* Digests end a job: whatever the durability, the counted rows are on disk by then. */
 START_TEST(digest_comes_once_it_is_on_disk)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 2000);
     uint64_t push = rig_push(
@@ -1385,16 +1372,15 @@ START_TEST(digest_comes_once_it_is_on_disk)
     ck_assert_uint_eq(rig_reply(&r, digest)->u.DIGEST_reply.rows, 1);
     ck_assert_uint_gt(rig_reply(&r, digest)->u.DIGEST_reply.synced, 0);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 /* durability journal: acknowledged pushes are synced soon, even if no other message comes. */
 START_TEST(idle_journal_is_synced)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 1000);
     uint64_t push = rig_push(
@@ -1405,16 +1391,15 @@ START_TEST(idle_journal_is_synced)
     rig_run(&r, 120);
     ck_assert(!engine_unsynced(r.shard->engine));
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 /* A long sync covers the records from before its begin: the next sync comes by itself. */
 START_TEST(what_comes_within_a_sync_is_synced_by_the_next)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 5000);
     ck_assert(!engine_unsynced(r.shard->engine));
@@ -1428,7 +1413,7 @@ START_TEST(what_comes_within_a_sync_is_synced_by_the_next)
     rig_run(&r, 2000);
     ck_assert(!engine_unsynced(r.shard->engine));
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -1436,9 +1421,8 @@ END_TEST
  * that sees the sync. */
 START_TEST(a_beat_tells_for_how_long_a_sync_hangs)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 6000 * MS};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 6000 * MS};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 60000);
     ck_assert(!engine_unsynced(r.shard->engine));
@@ -1453,15 +1437,14 @@ START_TEST(a_beat_tells_for_how_long_a_sync_hangs)
     ck_assert(!r.shard->engine->syncing);
     ck_assert_uint_eq(r.beat.sync_ms, 0);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct rig_push_args p = {.key = rig_key(3, 0), .gradient = 1};
     for (p.to = 1; p.to <= 20; p.from = p.to++) {
@@ -1477,16 +1460,15 @@ START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
         }
     }
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 /* Rows are recovered after a start: readers wait for theirs, and all other requests get AGAIN. */
 START_TEST(while_rows_come_back_readers_are_answered)
 {
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct rig_push_args p = {.key = rig_key(3, 0), .gradient = 1, .to = 1};
     rig_push(&r, p);
@@ -1521,7 +1503,7 @@ START_TEST(while_rows_come_back_readers_are_answered)
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, push), 0);
     rig_free(&r);
-    remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -1567,10 +1549,7 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
                                       .clock = to,
                                       .echo = 1};
         w.u.PUSH.key_count = 2;
-        struct msg *m = wire_encode(&w);
-        memcpy(msg_add(m, sizeof keys), keys, sizeof keys);
-        memcpy(msg_add(m, sizeof gradients), gradients, sizeof gradients);
-        memcpy(msg_add(m, 1), &second, 1);
+        struct msg *m = rig_push_message(&w, keys, gradients, &second, 1);
         shard_handler.on_message(r.shard, 999999, m); /* replies are dropped */
         w.type = WIRE_TYPE_PULL;
         w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = 0, .batch = to + 1, .key_count = 2};
