@@ -259,7 +259,8 @@
     X(STEP_SECONDS, HISTOGRAM, "shoal_worker_step_seconds", "seconds", "space,job", "w", \
       "Forward and backward of a batch, on the processor or the device") \
     X(GRADIENT_AGE, HISTOGRAM, "shoal_worker_gradient_age_seconds", "seconds", "space,job", "w", \
-      "Training batches by staleness in time: from the answer to a pull to that to its push") \
+      "Training batches by staleness in time: from the answer that brought the first of their " \
+      "rows to that to their push") \
     X(LANE_AGE, GAUGE, "shoal_lane_gradient_age_seconds", "seconds", "space,job,lane", "w", \
       "The same of the newest batch of each lane that it holds") \
     X(DEVICE_MEMORY, GAUGE, "shoal_device_memory_bytes", "bytes", "", "w", \

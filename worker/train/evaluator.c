@@ -234,6 +234,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     struct measure_options measures = measure_options_of(job, v->rows);
     rc = measure_open(&v->measure, &measures, e);
     v->base.ahead = v->base.readers = lane_readers(v->options.cores, lanes);
+    turns_init(&v->base.turns, v->base.env, lane_computing(v->options.cores, lanes));
     while (rc == 0 && v->lanes < lanes) {
         v->lane[v->lanes].owner = v;
         rc = lane_new(&v->base, lane_ended, &v->lane[v->lanes], &v->lane[v->lanes].lane, e);

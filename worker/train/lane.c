@@ -411,9 +411,14 @@ uint32_t lane_readers(uint32_t cores, uint32_t lanes)
     return LANE_READERS_MAX;
 }
 
+uint32_t lane_computing(uint32_t cores, uint32_t lanes)
+{
+    return MAX(MAX(cores, lanes), 1);
+}
+
 uint32_t lane_threads(uint32_t cores, uint32_t lanes)
 {
-    return lanes * (1 + lane_readers(cores, lanes)) + MAX(cores, lanes) + 1;
+    return lanes * (1 + lane_readers(cores, lanes)) + lane_computing(cores, lanes) + 1;
 }
 
 static int batches_make(struct lane *l, struct err *e)

@@ -43,6 +43,7 @@
 #include "worker/train/evaluate.h"
 #include "worker/train/stats.h"
 #include "worker/train/transfer.h"
+#include "worker/train/turns.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +60,7 @@ struct lane_base {
     uint32_t table_count;
     /* batches of a lane that are read ahead, and at the same time; 0 counts as 1 */
     uint32_t ahead, readers;
+    struct turns turns; /* of the slices of all lanes (slices.h): lane_computing at a time */
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;
@@ -97,11 +99,12 @@ struct lane;
  * `cores` for parsing: 1 to LANE_READERS_MAX. */
 uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 #define LANE_READERS_MAX 16u
+/* The threads that compute: as many as there are cores, at least one for each lane. The slices of
+ * all lanes' batches share them (turns.h), so lanes x window may exceed the cores. */
+uint32_t lane_computing(uint32_t cores, uint32_t lanes);
 /* The threads of the pool on which a worker with so many lanes computes: lane_readers that read
- * and one that divides keys (lane_ahead.c), for each lane; as many that compute as there are
- * cores, at least one for each lane; and one for all else. The slices of all lanes' batches
- * (slices.h) share those that compute, so a window takes no thread from reading, and lanes x
- * window may exceed the cores. */
+ * and one that divides keys (lane_ahead.c), for each lane; lane_computing; and one for all else. So
+ * no work waits in the pool for that of another stage. */
 uint32_t lane_threads(uint32_t cores, uint32_t lanes);
 
 /* on_end(owner) is called once for each lane_start, when nothing of the task is in flight any more;
@@ -125,8 +128,8 @@ void lane_account(struct lane *l);
 bool lane_idle(const struct lane *l);
 /* How long a thread has been computing a step; 0: none is. */
 uint64_t lane_computing_ns(const struct lane *l);
-/* How long before its answer the rows of the newest pushed batch were pulled; 0: none is pushed
- * since the lane was taken. */
+/* How old the rows that the newest pushed batch was computed from were when its push was answered:
+ * the time since the first of them came. 0: none is pushed since the lane was taken. */
 uint64_t lane_gradient_age(const struct lane *l);
 /* True when it has a task and waits only for a shard's answer. */
 bool lane_waits(const struct lane *l);

@@ -138,6 +138,7 @@ static struct waiting *waiting_of(struct lane_batch *b, struct waiting *all, uin
     w->serves = reply != NULL && echo_serves(b->lane, reply, batches);
     if (w->serves) {
         rows_steps_note(w->batch->rows, p->table, p->shard, reply->steps);
+        lane_rows_came(w->batch, env_now_ns(b->lane->base->env));
         echo_count(b->lane, reply, batches);
     }
     return w;
@@ -208,7 +209,8 @@ static void batch_arrived(struct lane *l, struct lane_batch *b)
             lane_fail(l, rc, b->error.text);
         return;
     }
-    b->pulled_ns = env_now_ns(l->base->env);
+    if (b->rows_ns == 0) /* it has no keys */
+        b->rows_ns = env_now_ns(l->base->env);
     lane_batch_move(b, READY);
 }
 

@@ -201,16 +201,16 @@ static void slices_count(void *owner) /* on a thread of the pool */
     scores_count(owner);
 }
 
-static void close_run(struct env_work *w) /* on a thread of the pool */
+static void close_run(struct turn *t) /* on a thread of the pool */
 {
-    gradients_close(container_of(w, struct lane, compute));
+    gradients_close(container_of(t, struct lane, close));
 }
 
-static void close_done(struct env_work *w)
+static void close_done(struct turn *t)
 {
-    struct lane *l = container_of(w, struct lane, compute);
-    struct slices_time t = slices_time(l->slices);
-    compute_done(l, t.busy_ns + w->ran_ns, t.path_ns + w->ran_ns);
+    struct lane *l = container_of(t, struct lane, close);
+    struct slices_time took = slices_time(l->slices);
+    compute_done(l, took.busy_ns + t->ran_ns, took.path_ns + t->ran_ns);
 }
 
 static void slices_done(void *owner)
@@ -219,7 +219,7 @@ static void slices_done(void *owner)
     struct slices_time t = slices_time(l->slices);
     l->compute_status = slices_status(l->slices);
     if (l->compute_status == 0 && !lane_evaluates(l) && !l->dropping)
-        env_work_start(l->base->env, &l->compute);
+        turns_start(&l->base->turns, &l->close);
     else
         compute_done(l, t.busy_ns, t.path_ns);
 }
@@ -251,8 +251,8 @@ void lane_compute(struct lane *l, struct lane_batch *b)
 
 int lane_compute_new(struct lane *l, struct err *e)
 {
-    const struct lane_base *base = l->base;
-    const struct slices_options options = {.env = base->env,
+    struct lane_base *base = l->base;
+    const struct slices_options options = {.turns = &base->turns,
                                            .model = base->model,
                                            .backend = base->backend,
                                            .schema = base->schema,
@@ -265,7 +265,7 @@ int lane_compute_new(struct lane *l, struct err *e)
         l->compute = (struct env_work){.run = step_run, .done = step_done};
         return model_run_new(base->model, options.examples, &l->run, e);
     }
-    l->compute = (struct env_work){.run = close_run, .done = close_done};
+    l->close = (struct turn){.run = close_run, .done = close_done};
     return slices_new(&options, &l->slices, e);
 }
 

@@ -31,7 +31,7 @@ struct lane_batch {
     struct rows *rows;        /* owned */
     struct transfer transfer; /* its pull, then its push */
     uint64_t sent_ns;         /* when that transfer was sent */
-    uint64_t pulled_ns;       /* when its last row was there */
+    uint64_t rows_ns;         /* when the first of its rows came; 0: none has */
     bool again;               /* its pull is the one after an echo that did not come */
     bool refused;             /* a part of its push was refused for its values */
     struct trace *trace;      /* of base->traces; NULL: it is not traced */
@@ -64,9 +64,10 @@ struct lane {
     struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
     struct lane_plan plan;
-    struct model_run *run; /* owned; scratch for computing; NULL: slices */
-    struct slices *slices; /* owned; NULL: train.window is 1 */
-    struct env_work compute;
+    struct model_run *run;        /* owned; scratch for computing; NULL: slices */
+    struct slices *slices;        /* owned; NULL: train.window is 1 */
+    struct env_work compute;      /* without a window */
+    struct turn close;            /* with one: after the slices */
     struct lane_batch *computing; /* a thread computes this batch */
     uint64_t computing_since_ns;
     uint64_t gradient_age_ns; /* lane_gradient_age */
@@ -117,6 +118,8 @@ void lane_read(struct lane *l, struct lane_batch *b);
 void lane_pull(struct lane *l, struct lane_batch *b); /* plans its keys first, or asks for all */
 void lane_ask(struct lane *l, struct lane_batch *b);  /* sends a pull */
 void lane_push(struct lane *l, struct lane_batch *b);
+/* Some rows of a batch came at this time: its gradients count as computed from the first ones. */
+void lane_rows_came(struct lane_batch *b, uint64_t now_ns);
 /* Pulls or pushes anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
 

@@ -167,7 +167,7 @@ void lane_ask(struct lane *l, struct lane_batch *b)
     bool empty = b->rows->batch.examples == 0;
     SHOAL_ASSERT(b->state == READ || b->state == PLANNING || b->again);
     SHOAL_ASSERT(lane_may_pull(l)); /* lane_ahead.c, 1 */
-    b->sent_ns = b->pulled_ns = env_now_ns(l->base->env);
+    b->sent_ns = env_now_ns(l->base->env);
     lane_batch_turn(b, WIRE_STAGE_PULL);
     int rc = 0;
     if (!empty)
@@ -191,6 +191,7 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     l->next_pull++;
     floats_lend(l, b);
     b->again = false;
+    b->rows_ns = 0;
     int rc = rows_reserve(b->rows, &b->error);
     if (rc == 0)
         rc = lane_plan(l, b);
@@ -200,10 +201,17 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     lane_fail(l, rc, b->error.text);
 }
 
+void lane_rows_came(struct lane_batch *b, uint64_t now_ns)
+{
+    if (b->rows_ns == 0 || now_ns < b->rows_ns)
+        b->rows_ns = now_ns;
+}
+
 static void pull_done(struct lane *l, struct lane_batch *b)
 {
     uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
              took = now - b->sent_ns;
+    lane_rows_came(b, b->transfer.first_ns);
     lane_busy(l, STAGE_PULL, SAT_SUB(took, b->transfer.held_ns));
     l->base->stats->keys_pulled += b->transfer.keys;
     if (l->clock.kind == STATS_PULL && b->number == l->next_compute) {
@@ -225,7 +233,7 @@ static void push_done(struct lane *l, struct lane_batch *b)
     const uint64_t now_ns = env_now_ns(l->base->env);
     lane_busy(l, STAGE_PUSH, now_ns - b->sent_ns);
     if (b->rows->batch.examples > 0) {
-        l->gradient_age_ns = now_ns - b->pulled_ns;
+        l->gradient_age_ns = now_ns - b->rows_ns;
         meter_time(&s->gradient_ages, l->gradient_age_ns);
     }
     s->batches++;

@@ -23,12 +23,14 @@
  * of the batch's rows is a range of each list: ranges are added side by side, and the result does
  * not depend on their number.
  *
- * Thread: the worker's loop; slices and ranges run in env_work. */
+ * Slices of all lanes share threads, and wait for them in turn (turns.h).
+ *
+ * Thread: the worker's loop; slices and ranges run on threads of the pool. */
 #ifndef WORKER_TRAIN_SLICES_H
 #define WORKER_TRAIN_SLICES_H
 
 #include "dense/model.h"
-#include "proto/base/env.h"
+#include "worker/train/turns.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,8 +38,8 @@
 struct slices;
 
 struct slices_options {
-    struct env *env;
-    const struct model *model;         /* borrowed, as the others */
+    struct turns *turns; /* borrowed, as the others */
+    const struct model *model;
     const struct backend *backend;     /* of the model; may be NULL */
     const struct table_schema *schema; /* those of the sparse tables */
     uint32_t window;                   /* 1 to LIMIT_WINDOW */

@@ -52,7 +52,7 @@ struct stats {
     uint64_t held_ns; /* part of the wait that was for the bound */
     uint64_t busy_ns[STAGES];
     struct meter_times steps;         /* forward and backward of a batch */
-    struct meter_times gradient_ages; /* from a pull's answer to that to its push (transfer.h) */
+    struct meter_times gradient_ages; /* lane_gradient_age of each batch */
     /* batches of a lane that a stage may work on at once; 0 counts as 1 */
     uint32_t wide[STAGES];
     uint64_t examples; /* good lines computed for training */

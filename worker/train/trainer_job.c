@@ -105,6 +105,7 @@ static void base_set(struct trainer *t)
 {
     struct lane_base *base = &t->host.base;
     uint32_t readers = lane_readers(t->options.cores, seats_wanted(t));
+    turns_init(&base->turns, t->env, lane_computing(t->options.cores, seats_wanted(t)));
     base->ahead = t->job.train.read_ahead;
     if (base->ahead == 0)
         base->ahead = readers;

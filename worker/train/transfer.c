@@ -156,6 +156,8 @@ static void part_answered(struct transfer_part *p, const struct wire *answer)
     SHOAL_ASSERT(t->pending > 0);
     if (t->trace != NULL)
         part_trace(p, answer);
+    if (t->first_ns == 0)
+        t->first_ns = client_now_ns(t->client);
     t->keys += p->part.key_count;
     if (--t->pending == 0)
         t->done(t);
@@ -314,7 +316,7 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
     t->name = *name;
     t->push = push;
     t->keys = 0;
-    t->held_ns = 0;
+    t->first_ns = t->held_ns = 0;
     t->skipped = t->recomputed = false;
     if (t->trace != NULL)
         trace_asked(t->trace, push);

@@ -71,10 +71,11 @@ struct transfer {
     uint32_t part_count, part_capacity;
     uint32_t pending; /* parts not answered */
     /* Results. */
-    uint64_t keys;    /* keys of answered parts */
-    uint64_t held_ns; /* pull: longest time that a shard held back a part for the bound */
-    bool skipped;     /* push: some tablet already had the batch */
-    bool recomputed;  /* push: ... and not from this push, which was sent only once */
+    uint64_t keys;     /* keys of answered parts */
+    uint64_t first_ns; /* when the first part was answered; 0: none is */
+    uint64_t held_ns;  /* pull: longest time that a shard held back a part for the bound */
+    bool skipped;      /* push: some tablet already had the batch */
+    bool recomputed;   /* push: ... and not from this push, which was sent only once */
 };
 
 void transfer_init(struct transfer *t, struct client *client, struct rows *rows);

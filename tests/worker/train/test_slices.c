@@ -23,6 +23,7 @@ static struct backend *backend;
 static struct model *model;
 static struct table_schema schema[MODEL_TABLES_MAX];
 static struct sim *sim;
+static struct turns turns;
 static struct slices *slices;
 static uint32_t ends, besides;
 static struct err e;
@@ -112,7 +113,8 @@ static void open_case(int number, uint64_t seed)
     for (size_t i = 0; i < model_stats_floats(model); i++)
         stats[i] = 1.5f + stats[i]; /* variances are above 0 */
     sim = sim_new(&options);
-    struct slices_options o = {.env = sim_node_env(sim_node_new(sim, "lane", &handler, NULL)),
+    turns_init(&turns, sim_node_env(sim_node_new(sim, "lane", &handler, NULL)), WINDOW);
+    struct slices_options o = {.turns = &turns,
                                .model = model,
                                .backend = backend,
                                .schema = schema,
