@@ -109,16 +109,12 @@ static int variants_check(struct sweep *s, struct err *e)
         struct sweep_variant *v = &s->variant[i];
         struct err cause = {0};
         struct job job;
-        char *text = NULL;
         int rc = job_load(s->job_path, &v->set, &job, &cause);
         if (rc == 0) {
             memcpy(s->job, job.name, sizeof s->job);
             rc = streams_refuse(&job, &cause);
             job_free(&job);
         }
-        if (rc == 0)
-            rc = job_text(s->job_path, &v->set, &text, &cause);
-        free(text);
         if (rc != 0)
             return err_set(e, rc, "%s: %s", v->name, cause.text);
     }

@@ -53,6 +53,9 @@ int config_load(const char *path, const struct string_list *set, const struct co
  * NOINPUT, IO, NOMEM. */
 int config_read(const char *path, char **text, size_t *bytes, struct err *e);
 void config_free(struct config *c);
+/* Logs a warning for each key of a former release that has no effect any more. Texts that are
+ * stored in fleets and checkpoints have such keys, so config_parse accepts them without a word. */
+void config_gone_say(const struct config *c);
 /* The whole as YAML text, with the overrides applied; the caller frees it. */
 char *config_text(const struct config *c);
 /* Replaces each command by the word "hidden": in {cmd: ..} and {object: ..} of all lists, and in

@@ -341,6 +341,25 @@ static int unknown_key(const struct config *c, const struct entry *n, const char
                    place_of(c, n, where), n->path, near);
 }
 
+/* The key of every entry without effect. */
+static const struct config_key gone = {.path = "", .type = CONFIG_STRING};
+
+void config_gone_say(const struct config *c)
+{
+    const char *said = NULL;
+    char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
+    for (size_t i = 0; i < c->count; i++) {
+        const struct entry *n = &c->entry[i];
+        if (n->key != &gone)
+            continue;
+        path_generic(n->path, generic);
+        const char *why = without_effect(generic);
+        if (why != said)
+            log_warn("%s: %s has no effect, take it out: %s", place_of(c, n, where), n->path, why);
+        said = why;
+    }
+}
+
 int config_entries_check(struct config *c, const struct config_key *spec, struct err *e)
 {
     char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
@@ -349,9 +368,6 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
         path_generic(n->path, generic);
         n->key = key_find(spec, generic);
         if (n->key == NULL && without_effect(generic) != NULL) {
-            static const struct config_key gone = {.path = "", .type = CONFIG_STRING};
-            log_warn("%s: %s has no effect, take the line out: %s", place_of(c, n, where), n->path,
-                     without_effect(generic));
             n->key = &gone;
             continue;
         }

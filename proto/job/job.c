@@ -280,8 +280,10 @@ static int job_of_text(const char *text, size_t bytes, const char *name,
         return rc;
     rc = config_parse(text_or(rest, text), bytes, name, set, keys_job, &c, e);
     free(rest);
-    if (rc == 0 && made != NULL)
+    if (rc == 0 && made != NULL) {
         *made = config_text(c);
+        config_gone_say(c);
+    }
     if (rc == 0)
         rc = job_from(c, name, out, e);
     if (rc != 0)

@@ -353,8 +353,8 @@ int job_parse(const char *text, size_t bytes, const char *name, const struct str
 /* Reads a file first: NOINPUT when it is missing. Relative paths in data.* start at the current
  * folder. */
 int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e);
-/* The YAML text of the file with `set` applied, checked as by job_parse: the text to submit. *text
- * owned by the caller (free). */
+/* The YAML text of the file with `set` applied, checked as by job_parse: the text to submit. Keys
+ * without effect are warned of here alone. *text owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 /* The text for programs that only read tables: without the line of names, and with the word
  * "hidden" in place of each command, of the input's and of checkpoint.publish. *out owned by the

@@ -1112,6 +1112,63 @@ START_TEST(job_same_model_looks_at_all_of_a_column)
 }
 END_TEST
 
+/* The number of lines on stderr from here on: said_begin .. said_end. */
+static int said_kept;
+static FILE *said;
+
+static void said_begin(void)
+{
+    said = tmpfile();
+    ck_assert_ptr_nonnull(said);
+    fflush(stderr);
+    said_kept = dup(STDERR_FILENO);
+    ck_assert_int_ge(dup2(fileno(said), STDERR_FILENO), 0);
+}
+
+static uint32_t said_end(char *text, size_t bytes)
+{
+    uint32_t lines = 0;
+    fflush(stderr);
+    ck_assert_int_ge(dup2(said_kept, STDERR_FILENO), 0);
+    close(said_kept);
+    rewind(said);
+    size_t got = fread(text, 1, bytes - 1, said);
+    text[got] = '\0';
+    fclose(said);
+    for (size_t i = 0; i < got; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* Texts that fleets and checkpoints store have keys of release 0.2.0. Submitting such a text tells
+ * of them, once; reading it does not. */
+START_TEST(job_keys_without_effect_are_told_where_the_job_is_submitted)
+{
+    static const char old[] = "data: {train: a}\ntrain: {cache: {rows: 1M, batches: 4}}\n";
+    char path[] = "/tmp/shoal-test-XXXXXX", told[1024], *text;
+    struct string_list none = {0};
+    struct err e = {0};
+    struct job j;
+    int fd = mkstemp(path);
+    ck_assert_int_eq(write(fd, old, sizeof old - 1), (ssize_t)sizeof old - 1);
+    close(fd);
+    said_begin();
+    ck_assert_int_eq(parse(old, "train.cache.rows=2M", &j, NULL), 0);
+    job_free(&j);
+    ck_assert_int_eq(job_load(path, &none, &j, NULL), 0);
+    job_free(&j);
+    ck_assert_uint_eq(said_end(told, sizeof told), 0);
+    said_begin();
+    ck_assert_msg(job_text(path, &none, &text, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(said_end(told, sizeof told), 1);
+    ck_assert_ptr_nonnull(strstr(told, ":2: train.cache.rows has no effect, take it out"));
+    /* an interrupted run of such a file goes on only with the same text */
+    ck_assert_ptr_nonnull(strstr(text, "train.cache.batches"));
+    free(text);
+    unlink(path);
+}
+END_TEST
+
 /* A job without training that drops tables would change the servers' tables. */
 START_TEST(job_that_only_reads_drops_nothing)
 {
@@ -1170,11 +1227,6 @@ START_TEST(job_training_has_defaults_and_ranges)
         {"train.backend=rocm", "auto|cpu|cuda"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
-    /* keys of release 0.2.0 in the texts that fleets and checkpoints store */
-    ck_assert_int_eq(parse("data: {train: a}\ntrain: {cache: {rows: 1M, batches: 4}}\n",
-                           "train.cache.rows=2M", &j, NULL),
-                     0);
-    job_free(&j);
     refused(data, "train.cached=1", "unknown key train.cached");
     refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
     ck_assert_int_eq(
@@ -1343,6 +1395,7 @@ int main(void)
     tcase_add_test(t, job_same_model_names_the_key_that_differs);
     tcase_add_test(t, job_same_model_looks_at_all_of_a_column);
     tcase_add_test(t, job_that_only_reads_drops_nothing);
+    tcase_add_test(t, job_keys_without_effect_are_told_where_the_job_is_submitted);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
