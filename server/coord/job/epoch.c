@@ -138,19 +138,41 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* Returns the batches of a task. For shuffled event files the lanes stay near each other, within
- * the groups of blocks that a worker holds (worker/data/groups.h). */
-static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
+/* The epoch's tasks are cut anew at each start of the coordinator and in a job that goes on from a
+ * checkpoint, and their numbers must mean the same rows. So where some are given out they keep the
+ * length of the first, as another release may have chosen it. 0: none is given out. */
+static int batches_given_out(const struct coord_job *j, uint32_t *batches, struct err *e)
+{
+    struct coord_task_record first;
+    int rc = coord_store_get_fixed(j->store, "task/0", &first, sizeof first, e);
+    *batches = 0;
+    if (rc == 0 && first.run == j->at.run && first.epoch == j->at.epoch)
+        *batches = first.batch_count;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+/* The batches of a task. For shuffled event files the lanes stay near each other, within the groups
+ * of blocks that a worker holds (worker/data/groups.h). Under bsp the tasks decide which rows meet
+ * in a clock, and of objects a piece may be shorter than a task: there each release cuts alike. */
+static int batches_of_task(const struct coord_job *j, const struct coord_plan *p, uint32_t *batches,
+                           struct err *e)
 {
     const struct job *job = &j->spec;
-    uint32_t said = job->train.task_batches, lanes = j->tasks->lanes, batch = job_batch_rows(job);
-    uint32_t batches = coord_task_batches(rows, batch, lanes, said);
+    uint64_t rows = p->whole.rows;
+    uint32_t said = job->train.task_batches, lanes = j->tasks->lanes, batch = job_batch_rows(job),
+             shortest = 1;
+    int rc = 0;
+    if (said == 0 && job->train.mode != WIRE_BSP && p->segments == 1 && p->segment->pieces == 0) {
+        shortest = COORD_TASK_LEAST;
+        rc = batches_given_out(j, &said, e);
+    }
+    *batches = coord_task_batches(rows, batch, lanes, said, shortest);
     uint64_t near = LIMIT_NEAR_ROWS / ((uint64_t)lanes * batch) + 1;
     bool grouped = said == 0 && job->data.format == DATA_EVENTS && job->data.shuffle &&
                    job->data.shuffle_within == 0;
-    if (grouped && batches > near)
-        return coord_task_batches(rows, batch, lanes, (uint32_t)near);
-    return batches;
+    if (grouped && *batches > near)
+        *batches = coord_task_batches(rows, batch, lanes, (uint32_t)near, shortest);
+    return rc;
 }
 
 int coord_epoch_cut(struct coord_job *j, struct err *e)
@@ -163,7 +185,9 @@ int coord_epoch_cut(struct coord_job *j, struct err *e)
     if (rc != 0)
         return rc;
     if (p.task_batches == 0)
-        p.task_batches = batches_of_task(j, p.whole.rows);
+        rc = batches_of_task(j, &p, &p.task_batches, e);
+    if (rc != 0)
+        return rc;
     return coord_task_plan(j->tasks, j->at.epoch, p.segment, p.segments, job_batch_rows(&j->spec),
                            p.task_batches, coord_now_ns(j), e);
 }

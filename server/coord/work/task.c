@@ -44,14 +44,18 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted)
+uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted,
+                            uint32_t shortest)
 {
     SHOAL_ASSERT(batch > 0 && lanes > 0 && lanes < COORD_TASKS_MAX);
-    uint64_t batches = ceil_div(rows, batch);
+    uint64_t batches = ceil_div(rows, batch), part = batches / lanes;
     uint64_t least = ceil_div(batches, COORD_TASKS_MAX - lanes);
-    uint64_t k = wanted != 0 ? wanted : batches / lanes / 8;
-    if (wanted == 0 && k > 64)
-        k = 64;
+    uint64_t k = wanted;
+    if (wanted == 0) {
+        k = MIN(part / 4, shortest);
+        k = MAX(k, part / 8);
+        k = MIN(k, 64);
+    }
     k = MAX(k, least);
     k = MAX(k, 1);
     return (uint32_t)MIN(k, UINT32_MAX / 2);

@@ -162,10 +162,15 @@ _Static_assert(sizeof(struct coord_lane_record) == 16, "coord_lane_record is sto
 int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct err *e);
 void coord_task_close(struct coord_tasks *t);
 
-/* Returns the batches of a task for an input: about an eighth of a lane's part, 1..64, more where
- * COORD_TASKS_MAX requires it. A function of the input and the job, independent of workers and
- * servers. wanted: train.task_batches, or 0. */
-uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted);
+/* Between two tasks of a lane lie the acknowledgement of its last push, its report, its question,
+ * and the reading and the pull of its next batch: so a task has at least so many batches, where
+ * that is not more than a quarter of a lane's part of the epoch. */
+#define COORD_TASK_LEAST 8u
+/* Returns the batches of a task for an input: about an eighth of a lane's part, 1..64, at least
+ * `shortest` as said above, more where COORD_TASKS_MAX requires it. A function of the input and the
+ * job, independent of workers and servers. wanted: train.task_batches, or 0. */
+uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted,
+                            uint32_t shortest);
 /* Cuts epoch `epoch` into tasks; no lane has a task. segment (count): rising, each with rows; their
  * `task` is set. NOMEM, TOO_BIG. */
 int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment *segment,

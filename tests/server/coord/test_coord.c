@@ -108,6 +108,8 @@ static void worker_add(uint32_t i)
     fake_worker_start(w, r.sim, name, r.shard, r.shards);
 }
 
+static const char *task_batches = "task_batches: 4, "; /* of rig_start's job */
+
 static void rig_start(const char *train, uint32_t shards, uint32_t workers,
                       const struct sim_options *options)
 {
@@ -116,9 +118,8 @@ static void rig_start(const char *train, uint32_t shards, uint32_t workers,
     (void)snprintf(
         r.yaml, sizeof r.yaml,
         "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
-        "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, "
-        "%s}\n",
-        train);
+        "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, %s%s}\n",
+        task_batches, train);
     r.sim = sim_new(options == NULL ? &calm : options);
     r.store = coord_store_memory();
     r.shards = shards;
@@ -1160,6 +1161,34 @@ START_TEST(coord_restarted_coordinator_goes_on)
     run_job(120);
     job_done(3);
     ck_assert_double_eq(report_number("examples"), 3 * 1005);
+    rig_stop();
+}
+END_TEST
+
+/* A job that says no length of its tasks, begun by a release that cut them otherwise: they stay as
+ * they are, so that each example still counts once. */
+START_TEST(coord_goes_on_with_tasks_as_another_release_has_cut_them)
+{
+    task_batches = "";
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    struct coord_job *j = &r.coord->slot[0];
+    while (j->at.phase != PHASE_SETUP)
+        ck_assert(sim_step(r.sim));
+    j->spec.train.task_batches = 6; /* an eighth of 50 */
+    while (j->at.phase != PHASE_TRAIN || j->tasks->pushed < 5)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(j->tasks->task[0].batch_count, 6);
+    coord_restart();
+    j = &r.coord->slot[0];
+    while (j->tasks->tasks == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(j->spec.train.task_batches, 0);
+    ck_assert_uint_eq(j->tasks->task[0].batch_count, 6);
+    ck_assert_uint_ge(j->tasks->pushed, 3);
+    run_job(120);
+    job_done(2);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    ck_assert_uint_eq(j->tasks->task[0].batch_count, 8); /* of its next epoch */
     rig_stop();
 }
 END_TEST
@@ -2886,6 +2915,7 @@ int main(void)
     tcase_add_test(t, coord_shard_that_reads_its_rows_back_has_the_map);
     tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
+    tcase_add_test(t, coord_goes_on_with_tasks_as_another_release_has_cut_them);
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
     tcase_add_loop_test(t, coord_death_at_the_restore_keeps_the_best_epoch, 0, 4);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);

@@ -34,12 +34,17 @@ static void covers(uint64_t rows)
 
 START_TEST(coord_task_batches_is_an_eighth_of_a_lane_within_bounds)
 {
-    ck_assert_uint_eq(coord_task_batches(4096 * 160, 4096, 2, 0), 10);
-    ck_assert_uint_eq(coord_task_batches(100, 4096, 2, 0), 1);
-    ck_assert_uint_eq(coord_task_batches(1ull << 38, 65536, 2, 0), 64);
-    ck_assert_uint_eq(coord_task_batches(1000, 1, 2, 7), 7);
+    ck_assert_uint_eq(coord_task_batches(4096 * 160, 4096, 2, 0, 1), 10);
+    ck_assert_uint_eq(coord_task_batches(100, 4096, 2, 0, 1), 1);
+    ck_assert_uint_eq(coord_task_batches(1ull << 38, 65536, 2, 0, 1), 64);
+    ck_assert_uint_eq(coord_task_batches(1000, 1, 2, 7, 1), 7);
+    /* at least so many, but no more than a quarter of a lane's part */
+    static const uint32_t part[][2] = {{4, 1}, {28, 7}, {32, 8}, {40, 8}, {64, 8}, {80, 10}};
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        ck_assert_uint_eq(coord_task_batches(10 * 2 * part[i][0], 10, 2, 0, 8), part[i][1]);
+    ck_assert_uint_eq(coord_task_batches(10 * 2 * 28, 10, 2, 3, 8), 3);
     /* at most COORD_TASKS_MAX tasks */
-    ck_assert_uint_gt(coord_task_batches(1ull << 30, 1, 2, 1), 1ull << 11);
+    ck_assert_uint_gt(coord_task_batches(1ull << 30, 1, 2, 1, 1), 1ull << 11);
 }
 END_TEST
 
@@ -236,10 +241,10 @@ START_TEST(coord_task_batches_keep_within_the_bound)
 {
     for (uint32_t lanes = 1; lanes <= LIMIT_LANES; lanes += LIMIT_LANES - 1) {
         uint64_t fit = COORD_TASKS_MAX - lanes;
-        ck_assert_uint_eq(coord_task_batches(fit * 10, 10, lanes, 1), 1);
-        ck_assert_uint_eq(coord_task_batches(fit * 10 + 1, 10, lanes, 1), 2);
-        ck_assert_uint_eq(coord_task_batches(2 * fit * 10, 10, lanes, 1), 2);
-        ck_assert_uint_eq(coord_task_batches(2 * fit * 10 + 1, 10, lanes, 1), 3);
+        ck_assert_uint_eq(coord_task_batches(fit * 10, 10, lanes, 1, 1), 1);
+        ck_assert_uint_eq(coord_task_batches(fit * 10 + 1, 10, lanes, 1, 1), 2);
+        ck_assert_uint_eq(coord_task_batches(2 * fit * 10, 10, lanes, 1, 1), 2);
+        ck_assert_uint_eq(coord_task_batches(2 * fit * 10 + 1, 10, lanes, 1, 1), 3);
     }
 }
 END_TEST
