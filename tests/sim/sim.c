@@ -13,6 +13,7 @@
 #include "tests/sim/sim_inner.h"
 
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,8 @@ static void op_work(struct env *env, struct env_work *w)
         w->ran_ns *= n->times;
     struct event *e = heap_take(&s->heap, EVENT_WORK, n, s->now_ns + w->ran_ns);
     e->work = w;
+    n->works++;
+    n->works_most = MAX(n->works_most, n->works);
     heap_push(&s->heap, e);
 }
 
@@ -172,6 +175,7 @@ static void event_run(struct sim *s, struct event *e)
         copy.timer->fire(copy.timer);
         break;
     case EVENT_WORK:
+        n->works--;
         copy.work->run(copy.work);
         copy.work->done(copy.work);
         break;
@@ -296,6 +300,11 @@ void sim_slow(struct sim_node *n, uint32_t times)
 bool sim_stopped(const struct sim_node *n)
 {
     return n->stopped;
+}
+
+uint32_t sim_works_most(const struct sim_node *n)
+{
+    return n->works_most;
 }
 
 void sim_watch(struct sim *s, sim_watch_send watch, void *context)

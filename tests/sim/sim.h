@@ -53,6 +53,8 @@ void sim_pause(struct sim_node *n, uint64_t until_ns); /* frozen: events queue u
 void sim_wedge(struct sim_node *n, uint64_t until_ns);
 /* From now on its work takes so many times as long. */
 void sim_slow(struct sim_node *n, uint32_t times);
+/* The most works of env_work that it had under way at a time: the threads that it can use. */
+uint32_t sim_works_most(const struct sim_node *n);
 bool sim_stopped(const struct sim_node *n); /* true: it called env_stop */
 /* Until then messages from `from` to `to` are lost; those in the other direction arrive. */
 void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns);

@@ -47,6 +47,7 @@ struct sim_node {
     bool dead, stopped;
     uint64_t paused_until_ns, wedged_until_ns;
     uint32_t times; /* its work takes so many times as long; 0: as long */
+    uint32_t works, works_most;
     struct sim_node *next;
 };
 

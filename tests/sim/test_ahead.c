@@ -6,15 +6,14 @@
  * fp16, and some have a gradient that the shards refuse. */
 #include "dense/model.h"
 #include "proto/base/hash.h"
-#include "proto/base/json.h"
-#include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "server/coord/fleet/moves.h"
 #include "server/coord/job/slot.h"
 #include "tests/lib/dense_case.h"
-#include "tests/lib/server_fake.h"
-#include "tests/lib/sim_cluster.h"
+#include "tests/lib/sim_play.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
+#include "worker/train/lane.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -25,9 +24,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MS UINT64_C(1000000)
-#define SECOND (1000 * MS)
-#define BOUND (900 * SECOND)
 enum { ROWS = 900, BATCHES = 2 * ROWS / 12 };
 
 static struct backend *backend;
@@ -39,6 +35,7 @@ static const char *folder;
 static struct {
     uint64_t rows[BATCHES + 1];
     bool first;
+    bool any;       /* the model is as it is */
     uint64_t other; /* the lowest batch with other rows; 0: none */
     uint32_t skipped, poisoned;
 } play;
@@ -74,6 +71,8 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
                        uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out)
 {
     size_t floats = 0;
+    if (play.any)
+        return __real_model_train(m, r, in, seed, lane, batch, out);
     for (uint32_t t = 0; t < model_tables(m); t++)
         floats += (size_t)in->table_rows[t] * (t == 0 ? 5 : 3); /* dims 4 and 2, a weight each */
     rows_note(m, in, floats, batch);
@@ -169,16 +168,6 @@ static uint32_t job_suffers(struct rng *r)
     return died;
 }
 
-static int64_t reported(const char *key)
-{
-    struct json *r;
-    struct err e = {0};
-    ck_assert_int_eq(json_parse(cluster.client->report, strlen(cluster.client->report), &r, &e), 0);
-    int64_t value = json_as_int(json_get(r, key), -1);
-    json_free(r);
-    return value;
-}
-
 struct figures {
     int64_t echoed, missed, skipped;
     uint32_t died;
@@ -196,27 +185,20 @@ static void job_run(uint32_t kind, uint32_t prefetch, uint64_t seed, struct clus
                                 .workers = 1,
                                 .durability = DURABLE_JOURNAL,
                                 .dir = dir};
-    o.sim = (struct sim_options){.seed = seed + 1,
-                                 .delay_min_ns = MS / 20,
-                                 .delay_max_ns = MS * (1 + seed % 3),
-                                 .work_min_ns = MS / 10,
-                                 .work_max_ns = 4 * MS};
+    o.sim = sim_play_net(seed + 1);
+    o.sim.delay_max_ns = MS * (1 + seed % 3);
     job_make(kind, prefetch, "journal");
     play.other = 0;
     play.skipped = play.poisoned = 0;
     cluster_start(&cluster, &o, backend);
     if (seed > 0)
         f->died = job_suffers(&r);
-    else
-        ck_assert(cluster_run(&cluster, BOUND));
-    cluster_result(&cluster, out);
-    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s", out->text);
-    ck_assert_uint_eq(out->examples, 2 * ROWS);
+    sim_play_end(&cluster, 2 * ROWS, out);
     ck_assert_uint_gt(play.skipped, 10);
     ck_assert_uint_gt(play.poisoned, 5);
-    f->echoed = reported("keys_echoed");
-    f->missed = reported("keys_missed");
-    f->skipped = reported("skipped_steps");
+    f->echoed = sim_play_reported(&cluster, NULL, "keys_echoed");
+    f->missed = sim_play_reported(&cluster, NULL, "keys_missed");
+    f->skipped = sim_play_reported(&cluster, NULL, "skipped_steps");
     cluster_free(&cluster);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     ck_assert_int_eq(system(command), 0);
@@ -251,19 +233,76 @@ START_TEST(looking_ahead_gives_the_bits_of_prefetch_0)
 }
 END_TEST
 
+/* Another job, with these settings of `train`. */
+static void other_make(const char *train)
+{
+    int n = snprintf(yaml, sizeof yaml,
+                     "job: ahead\n"
+                     "data: {format: csv, label: label, train: [%s], cache: %s}\n"
+                     "tables: [{name: one, dim: 4, tablets: 64}]\n"
+                     "model: {kind: probe}\n"
+                     "train: {backend: cpu, %s}\n",
+                     worker_path("train.csv"), worker_path("cache"), train);
+    ck_assert_uint_lt((size_t)n, sizeof yaml);
+}
+
+/* The slices of a window, eight a lane on four cores, leave the other threads of the pool to reads
+ * and to divisions of keys, behind which pushes wait. */
+START_TEST(slices_take_no_thread_of_other_stages)
+{
+    struct cluster_options o = {
+        .yaml = yaml, .servers = 1, .workers = 1, .places = 2, .sim = sim_play_net(1)};
+    struct cluster_result out;
+    play.any = true;
+    other_make("batch: 6, window: 8, epochs: 4, lanes: 2, consistency: async, prefetch: 2");
+    cluster_start(&cluster, &o, backend);
+    const struct sim_node *node = cluster.worker[0].node;
+    sim_play_end(&cluster, 4 * ROWS, &out);
+    ck_assert_uint_le(sim_works_most(node), lane_threads(4, 2));
+    cluster_free(&cluster);
+}
+END_TEST
+
+/* Seconds of training of a small job, 30 batches an epoch: works take 10 ms, a round trip 2 ms. */
+static double small_trained(const char *tasks)
+{
+    struct cluster_options o = {.yaml = yaml,
+                                .servers = 2,
+                                .workers = 1,
+                                .sim = {.seed = 1,
+                                        .delay_min_ns = MS,
+                                        .delay_max_ns = MS,
+                                        .work_min_ns = 10 * MS,
+                                        .work_max_ns = 10 * MS}};
+    struct cluster_result out;
+    char train[128];
+    snprintf(train, sizeof train, "batch: 30, epochs: 4, lanes: 1, consistency: async%s", tasks);
+    other_make(train);
+    cluster_start(&cluster, &o, backend);
+    sim_play_end(&cluster, 4 * ROWS, &out);
+    double seconds = (double)cluster.coord->slot[0].at.train_ns * 1e-9;
+    cluster_free(&cluster);
+    return seconds;
+}
+
+/* A lane does not look ahead beyond its task: tasks of a job that says nothing are long enough for
+ * that to cost little. */
+START_TEST(tasks_of_a_small_job_are_not_too_short)
+{
+    play.any = true;
+    double whole = small_trained(", task_batches: 30"),
+           short_ones = small_trained(", task_batches: 3"), own = small_trained("");
+    printf("tasks of 30 batches: %.3f s, of 3: %.3f s, by the coordinator: %.3f s\n", whole,
+           short_ones, own);
+    ck_assert_double_lt(own, 1.25 * whole);
+    ck_assert_double_gt(short_ones, 1.4 * whole);
+}
+END_TEST
+
 static void setup(void)
 {
-    static char data[ROWS * 24];
-    struct rng r = rng_of(5, 0, 0);
-    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b,c\n");
-    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
-    folder = worker_folder_make();
-    for (uint32_t i = 0; i < ROWS; i++) {
-        uint32_t a = (uint32_t)rng_below(&r, 40), b = (uint32_t)rng_below(&r, 9),
-                 c = (uint32_t)rng_below(&r, 300);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u,%u\n", (a + b) % 2, a, b, c);
-    }
-    worker_write("train.csv", data, at);
+    static const struct sim_column columns[] = {{"a", 40}, {"b", 9}, {"c", 300}};
+    folder = sim_play_input(columns, 3, ROWS, 5);
     memset(&play, 0, sizeof play);
     if (backend == NULL)
         backend = dense_backend();
@@ -277,14 +316,9 @@ static void teardown(void)
 int main(void)
 {
     Suite *s = suite_create("ahead");
-    TCase *c = tcase_create("ahead");
-    tcase_add_checked_fixture(c, setup, teardown);
-    tcase_set_timeout(c, 600);
+    TCase *c = suite_case(s, "ahead", 600, setup, teardown);
     tcase_add_loop_test(c, looking_ahead_gives_the_bits_of_prefetch_0, 0, 3);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    tcase_add_test(c, slices_take_no_thread_of_other_stages);
+    tcase_add_test(c, tasks_of_a_small_job_are_not_too_short);
+    return suite_main(s);
 }

@@ -24,7 +24,7 @@
 #include "server/coord/job/slot.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
-#include "tests/lib/sim_cluster.h"
+#include "tests/lib/sim_play.h"
 #include "tests/lib/worker_files.h"
 
 #include <check.h>
@@ -35,9 +35,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MS UINT64_C(1000000)
-#define SECOND (1000 * MS)
-#define BOUND (900 * SECOND)
 #define ROWS 600u
 #define NAMES_MAX 64u
 #define SERVERS_MAX 8u
@@ -157,11 +154,7 @@ static void look(struct key_names *out, bool deep, const char *who, uint64_t see
 static void cluster_make(const struct kind *k, struct rng *r, const char *dir, const char *from,
                          bool calm)
 {
-    struct sim_options sim = {.seed = rng_below(r, 1u << 30),
-                              .delay_min_ns = MS / 20,
-                              .delay_max_ns = MS,
-                              .work_min_ns = MS / 10,
-                              .work_max_ns = 4 * MS};
+    struct sim_options sim = sim_play_net(rng_below(r, 1u << 30));
     struct cluster_options o = {.yaml = yaml,
                                 .dir = dir,
                                 .from = from,
@@ -245,6 +238,19 @@ static void expect_same(const struct kind *k, uint64_t seed, const struct cluste
                       got->digest[i], calm->digest[i]);
 }
 
+/* The job without faults and checkpoints. */
+static void calm_run(const struct kind *k, struct cluster_result *calm)
+{
+    struct rng r = rng_of(1, 1, 1);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s/first", folder);
+    job_make(k, 0);
+    cluster_make(k, &r, dir, NULL, true);
+    run_to_end(false, k, 0, calm);
+    cluster_free(&cluster);
+    folders_remove();
+}
+
 /* Returns true if the job resumed from a checkpoint; false if it ended before it had one. */
 static bool play(const struct kind *k, uint64_t seed, const struct cluster_result *calm)
 {
@@ -291,16 +297,9 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
 {
     const struct kind *k = &kinds[_i];
     struct cluster_result calm;
-    struct rng r = rng_of(1, 1, 1);
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6),
              went_on = 0;
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s/first", folder);
-    job_make(k, 0);
-    cluster_make(k, &r, dir, NULL, true);
-    run_to_end(false, k, 0, &calm);
-    cluster_free(&cluster);
-    folders_remove();
+    calm_run(k, &calm);
     for (uint64_t seed = first; seed < first + seeds; seed++)
         went_on += play(k, seed, &calm);
     ck_assert_msg(2 * went_on >= seeds,
@@ -383,17 +382,10 @@ static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct clu
 static uint32_t lossy(const struct kind *k, enum durability how, uint64_t seeds)
 {
     struct cluster_result calm;
-    struct rng r = rng_of(1, 1, 1);
     uint64_t first = number("SHOAL_SIM_FIRST", 1);
     uint32_t times = 0;
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s/first", folder);
     durability = how;
-    job_make(k, 0);
-    cluster_make(k, &r, dir, NULL, true);
-    run_to_end(false, k, 0, &calm);
-    cluster_free(&cluster);
-    folders_remove();
+    calm_run(k, &calm);
     for (uint64_t seed = first; seed < first + seeds; seed++)
         times += play_lossy(k, seed, &calm);
     durability = DURABLE_JOURNAL;
@@ -426,11 +418,7 @@ static void cluster_of(const char *dir, const char *from, uint32_t servers, uint
                                 .servers = servers,
                                 .workers = 3,
                                 .durability = DURABLE_JOURNAL,
-                                .sim = {.seed = seed,
-                                        .delay_min_ns = MS / 20,
-                                        .delay_max_ns = MS,
-                                        .work_min_ns = MS / 10,
-                                        .work_max_ns = 4 * MS}};
+                                .sim = sim_play_net(seed)};
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     cluster_start(&cluster, &o, backend);
 }
@@ -579,15 +567,8 @@ START_TEST(lost_disk_is_replaced_from_a_checkpoint)
     uint64_t seeds = number("SHOAL_SIM_SEEDS", 4), first = number("SHOAL_SIM_FIRST", 1);
     const struct kind *k = &kinds[_i];
     struct cluster_result calm;
-    struct rng r = rng_of(1, 1, 1);
     uint32_t times = 0;
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s/first", folder);
-    job_make(k, 0);
-    cluster_make(k, &r, dir, NULL, true);
-    run_to_end(false, k, 0, &calm);
-    cluster_free(&cluster);
-    folders_remove();
+    calm_run(k, &calm);
     for (uint64_t seed = first; seed < first + seeds; seed++)
         times += play_replaced(k, seed, &calm);
     ck_assert_msg(2 * times >= seeds, "%u of %" PRIu64 " jobs had a server replaced", times, seeds);

@@ -5,13 +5,12 @@
  * failure: under bsp bit for bit, else with each example counted once (model probe). */
 #include "dense/model.h"
 #include "tests/lib/server_fake.h"
-#include "tests/lib/sim_cluster.h"
+#include "tests/lib/sim_play.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
 
 #include "dense/backend_ops.h"
 #include "proto/base/json.h"
-#include "proto/base/log.h"
-#include "proto/base/rng.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -19,10 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS UINT64_C(1000000)
-#define SECOND (1000 * MS)
 #define LEASE (1 * SECOND) /* sim_cluster.c */
-#define BOUND (900 * SECOND)
 enum { ROWS = 480 };
 
 static struct backend *device, *cpu;
@@ -127,11 +123,7 @@ static void run(uint32_t workers, int (*replace)(void *, struct backend **, stru
                 struct cluster_result *out)
 {
     struct cluster_options o = {.yaml = yaml, .servers = 1, .workers = workers, .replace = replace};
-    o.sim = (struct sim_options){.seed = 3,
-                                 .delay_min_ns = MS / 20,
-                                 .delay_max_ns = MS,
-                                 .work_min_ns = MS / 10,
-                                 .work_max_ns = 4 * MS};
+    o.sim = sim_play_net(3);
     play.streams = play.predicted = 0;
     play.broken_ns = play.taken_ns = 0;
     cluster_start(&cluster, &o, device);
@@ -344,20 +336,12 @@ END_TEST
 
 static void setup(void)
 {
-    static char data[ROWS * 16];
-    struct rng r = rng_of(1, 0, 0);
-    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
+    static const struct sim_column columns[] = {{"a", 60}, {"b", 9}};
     struct err e = {0};
-    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    sim_play_input(columns, 2, ROWS, 1);
     if (getenv("SHOAL_SIM_LOG") == NULL)
         /* every failure is logged, and there are hundreds */
         ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
-    worker_folder_make();
-    for (uint32_t i = 0; i < ROWS; i++) {
-        uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", (a + b) % 2, a, b);
-    }
-    worker_write("train.csv", data, at);
     memset(&play, 0, sizeof play);
     if (device == NULL)
         ck_assert_msg(backend_load_module("libshoal_cudahost.so", &device, &e) == 0, "%s", e.text);
@@ -373,18 +357,11 @@ static void teardown(void)
 int main(void)
 {
     Suite *s = suite_create("device");
-    TCase *c = tcase_create("device");
-    tcase_add_checked_fixture(c, setup, teardown);
-    tcase_set_timeout(c, 300);
+    TCase *c = suite_case(s, "device", 300, setup, teardown);
     tcase_add_loop_test(c, a_device_that_fails_in_any_call_costs_a_worker, 0, 2);
     tcase_add_test(c, a_device_that_is_full_says_what_to_make_smaller);
     tcase_add_loop_test(c, a_worker_whose_device_is_lost_goes_on_by_the_cpu, 0, 2);
     tcase_add_loop_test(c, a_worker_that_was_told_its_device_leaves, 0, 2);
     tcase_add_loop_test(c, a_device_lost_in_evaluation_costs_no_example, 0, 2);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_main(s);
 }
