@@ -2,7 +2,7 @@
  * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
- * shoal_backend_v7, which gives its table of functions. It is loaded with dlopen, so that the
+ * shoal_backend_v8, which gives its table of functions. It is loaded with dlopen, so that the
  * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
  * (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -31,8 +31,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 7u /* the version of struct backend_ops; a module of another one is refused */
-#define BACKEND_SYMBOL "shoal_backend_v7"
+#define BACKEND_ABI 8u /* the version of struct backend_ops; a module of another one is refused */
+#define BACKEND_SYMBOL "shoal_backend_v8"
 
 struct stream;
 
@@ -49,6 +49,9 @@ struct dropout_mask {
     float scale;
     /* as in struct norm_args: rows from *live on copy the first example, and get its mask */
     const uint32_t *live;
+    /* the examples of packed rows (struct mix_rows), counted from the first row; NULL: row i is
+     * example i */
+    const uint32_t *row;
 };
 
 /* Where the rows of one of several tables lie among those of a batch, which are one array: row i of

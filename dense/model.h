@@ -57,6 +57,9 @@ uint32_t model_tables(const struct model *m);                    /* sparse ones 
 uint32_t model_row_width(const struct model *m);
 size_t model_dense_floats(const struct model *m); /* multiple of BLOCK_FLOATS; 0 without */
 size_t model_stats_floats(const struct model *m);
+/* Experts of which model_output.load counts the examples, level by level: the shared ones, then
+ * each task's own. 0: every expert has every example (model.top_k). */
+uint32_t model_loads(const struct model *m);
 
 /* The keys of a dense table's blocks, sorted by key_mix as a pull and a push need them, and the
  * flat block number of each (count = floats / BLOCK_FLOATS). stats: the table is dense_stats, else

@@ -53,6 +53,8 @@ struct model_output {
     double dense_norm, row_norm;
     /* precision fp16: a gradient overflowed and the loss scale is lowered; push nothing */
     bool skipped;
+    /* (model_loads): examples that chose each expert */
+    uint64_t load[LIMIT_EXPERTS];
     /* (row_count, row width of its table), one a key: the gradient of the batch's mean loss, plus
      * l2 * weight */
     float *row_gradients;

@@ -28,6 +28,15 @@ KERNEL_INLINE vi dropout_kept(const struct dropout_mask *mask, uint32_t first_va
     return (vi)(x >> 8) >= (vi)(vu){0} + (int32_t)mask->threshold;
 }
 
+/* The number in the mask of a row's first value. */
+KERNEL_INLINE uint32_t dropout_row(const struct dropout_mask *mask, uint32_t first, uint32_t i,
+                                   uint32_t width)
+{
+    if (mask->row != NULL)
+        i = mask->row[i];
+    return (first + i) * width;
+}
+
 KERNEL_INLINE vf act_value(enum activation act, vf x)
 {
     const vf zero = {0};
@@ -65,7 +74,8 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
                 v += vector_load_n(bias + j, n);
             v = act_value(act, v);
             if (drop)
-                v = (vf)((vi)(v * mask->scale) & dropout_kept(mask, (first + i) * width + j));
+                v = (vf)((vi)(v * mask->scale) &
+                         dropout_kept(mask, dropout_row(mask, first, i, width) + j));
             vector_store_n(y + j, v, n);
         }
 }
@@ -86,7 +96,7 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
                 d = vector_choose(value > (vf){0}, scaled, (vf){0});
             } else if (drop) {
                 d = d * mask->scale * act_slope(act, value * unscale);
-                d = (vf)((vi)d & dropout_kept(mask, (first + i) * width + j));
+                d = (vf)((vi)d & dropout_kept(mask, dropout_row(mask, first, i, width) + j));
             } else {
                 d = d * act_slope(act, value);
             }

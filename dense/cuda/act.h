@@ -20,8 +20,9 @@ BODY bool dropout_keeps(const struct dropout_mask *mask, uint32_t value)
 /* The example that the mask is drawn for. Examples that only fill the batch up are copies of the
  * first one and get its mask: with masks of their own they could keep, scaled up, a value that the
  * first one drops, and overflow where no real example does. */
-BODY uint32_t dropout_example(const struct dropout_mask *mask, uint32_t example)
+BODY uint32_t dropout_example(const struct dropout_mask *mask, uint32_t first, uint32_t row)
 {
+    uint32_t example = first + (mask->row ? mask->row[row] : row);
     if (mask->live && example >= *mask->live)
         return 0;
     return example;

@@ -32,7 +32,7 @@ BODY void act_forward_at(const struct act_forward_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->width);
     float *y = a->y + (size_t)p.row * a->ldy + p.column;
-    uint32_t example = dropout_example(&a->mask, a->first + p.row);
+    uint32_t example = dropout_example(&a->mask, a->first, p.row);
     struct four x = four_load(y, p.count, a->aligned);
     for (uint32_t j = 0; j < FOUR; j++)
         x.v[j] = j < p.count ? act_of(a, example, p.column + j, x.v[j]) : 0.0f;
@@ -64,7 +64,7 @@ BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_
         return rounded_product(dy, act_slope(a->act, y));
     if (a->act == ACT_RELU) /* a dropped value is 0, and so is its slope */
         return y > 0.0f ? rounded_product(dy, a->mask.scale) : 0.0f;
-    if (!dropout_keeps(&a->mask, dropout_example(&a->mask, a->first + row) * a->width + column))
+    if (!dropout_keeps(&a->mask, dropout_example(&a->mask, a->first, row) * a->width + column))
         return 0.0f;
     return rounded_product(dy * a->mask.scale, act_slope(a->act, y / a->mask.scale));
 }
@@ -197,7 +197,7 @@ static void act_backward(struct stream *s, enum activation act, const struct dro
 void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c,
                    uint32_t ldc)
 {
-    struct dropout_mask keep_all = {NULL, 0, 1.0f, NULL};
+    struct dropout_mask keep_all = {NULL, 0, 1.0f, NULL, NULL};
     act_forward(s, ACT_NONE, &keep_all, 0, m, n, bias, c, ldc);
 }
 

@@ -80,7 +80,7 @@ BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
     struct place of_head = place_of(i, fields), of_example = place_of(of_head.row, a->a.heads);
     float *share =
         attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
-    uint32_t example = dropout_example(&a->mask, a->a.first + of_example.row);
+    uint32_t example = dropout_example(&a->mask, a->a.first, of_example.row);
     uint32_t value = (example * a->a.heads + of_example.column) * fields * fields + of_head.column;
     float most = -INFINITY, sum = 0.0f;
     for (uint32_t k = 0; k < fields; k++)

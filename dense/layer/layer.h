@@ -20,7 +20,7 @@
 
 #define TENSOR_NONE UINT32_MAX
 #define PARAMETER_NONE SIZE_MAX
-#define LAYER_STATES 3
+#define LAYER_STATES 4
 #define LAYER_PARAMETERS 6
 #define LAYER_NUMBERS 8
 #define PASS_LAYERS_MAX 256u
@@ -85,6 +85,10 @@ struct layer {
      * layer with both writes that of z first */
     bool add, add_z;
     uint32_t state[LAYER_STATES]; /* tensors of the layer's own */
+    /* The layer is one of an expert that computes the examples that chose it alone: their rows are
+     * packed in its views (ops_mix.h), in the order that the state `rows` of layer_choose has.
+     * TENSOR_NONE: every example has its row */
+    uint32_t rows, expert;
     /* offsets in the dense parameters; PARAMETER_NONE: unused. By convention 0 is the weight (or
      * gamma), 1 the bias (or beta) */
     size_t parameter[LAYER_PARAMETERS];
@@ -99,7 +103,9 @@ struct layer {
 
 /* y (the fields' vectors [+ numerics]; VIEW_NONE when dim is 0), parameter 1: the tasks' biases. */
 extern const struct layer_ops layer_pool;
-/* x, y, parameter 0: weights (y.width, x.width), 1: bias (y.width) or none; act, dropout. */
+/* x, y, parameter 0: weights (y.width, x.width), 1: bias (y.width) or none; act, dropout. state 0,
+ * 1: where a layer of an expert gathers its rows of x, which has a row for each example, and has
+ * their gradient; TENSOR_NONE: x is read where it lies. */
 extern const struct layer_ops layer_fc;
 /* x, y (a column of the logit), parameter 0: weights (x.width). */
 extern const struct layer_ops layer_head;
@@ -161,9 +167,18 @@ enum { SEQUENCE_FIELD, SEQUENCE_LAYERS, SEQUENCE_WIDTHS };
 #define SEQUENCE_HIDDEN_MAX ((uint32_t)(LAYER_PARAMETERS / 2 - 1)) /* layers, without its output */
 
 /* x (experts' outputs side by side: the shared ones, then each task's own), z (gates, task by
- * task), y (mixtures, task by task); number_of; state 0: floats an example as z is wide. */
+ * task), y (mixtures, task by task); number_of; state 0: floats an example as z is wide: the
+ * shares; 1: the rows of layer_choose, or TENSOR_NONE: x has a row for each example. MIX_CHOSEN:
+ * layer_choose has computed the shares. */
 extern const struct layer_ops layer_mix;
-enum { MIX_TASKS, MIX_SHARED, MIX_OWN, MIX_TOP_K };
+/* x (gates, task by task), z (the gate of all experts, or VIEW_NONE); state 0, 1: their shares; 2:
+ * the rows of the experts, mix_rows_width floats an example; number_of as of layer_mix; MIX_LOAD:
+ * where the pass counts the examples of the level's first expert. layer_choose_balanced also adds
+ * the gradient of the balancing loss to those of x and z, which layer_mix has set; state 3: three
+ * floats for each column of x and z. */
+extern const struct layer_ops layer_choose;
+extern const struct layer_ops layer_choose_balanced;
+enum { MIX_TASKS, MIX_SHARED, MIX_OWN, MIX_TOP_K, MIX_CHOSEN, MIX_LOAD };
 
 /* ---- arguments of the layers ----------------------------------------------------------------- */
 

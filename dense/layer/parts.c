@@ -96,6 +96,10 @@ struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p)
     struct dropout_mask mask =
         layer_dropout_mask(p->train ? l->dropout : 0.0, p->step->key[l->number]);
     mask.live = p->live;
+    if (l->rows != TENSOR_NONE) {
+        struct mix_rows rows = pass_rows(p, l->rows);
+        mask.row = rows.row + (size_t)l->expert * rows.count;
+    }
     return mask;
 }
 
@@ -121,23 +125,52 @@ const struct layer_ops layer_act = {
 
 /* ---- linear layers, heads -------------------------------------------------------------------- */
 
+/* Gathers the rows of x that the layer's expert computes. Another expert uses the same place next,
+ * so they are gathered again on the way back. */
+static struct mix_gather_args fc_gather(const struct layer *l, const struct pass *p, uint32_t first,
+                                        uint32_t count)
+{
+    struct mix_gather_args g = {.expert = l->expert,
+                                .count = count,
+                                .width = l->x.width,
+                                .rows = pass_rows(p, l->rows),
+                                .x = pass_at(p, l->x, first),
+                                .ldx = pass_ld(p, l->x),
+                                .y = pass_row(p, l->state[0], first),
+                                .ldy = p->tensor[l->state[0]].ld};
+    p->k->mix.gather(p->s, &g);
+    return g;
+}
+
+static bool fc_gathers(const struct layer *l)
+{
+    return l->state[0] != TENSOR_NONE;
+}
+
 static struct linear_args fc_args(const struct layer *l, const struct pass *p, uint32_t first,
                                   uint32_t count)
 {
-    return (struct linear_args){.first = first,
-                                .count = count,
-                                .in = l->x.width,
-                                .out = l->y.width,
-                                .x = pass_at(p, l->x, first),
-                                .ldx = pass_ld(p, l->x),
-                                .padded = pass_padded(p, l->x),
-                                .w = pass_parameter(p, l, 0),
-                                .bias = pass_parameter(p, l, 1),
-                                .act = l->act,
-                                .mask = layer_dropout(l, p),
-                                .y = pass_at(p, l->y, first),
-                                .ldy = pass_ld(p, l->y),
-                                .keep = p->train};
+    struct linear_args a = {.first = first,
+                            .count = count,
+                            .in = l->x.width,
+                            .out = l->y.width,
+                            .x = pass_at(p, l->x, first),
+                            .ldx = pass_ld(p, l->x),
+                            .padded = pass_padded(p, l->x),
+                            .w = pass_parameter(p, l, 0),
+                            .bias = pass_parameter(p, l, 1),
+                            .act = l->act,
+                            .mask = layer_dropout(l, p),
+                            .y = pass_at(p, l->y, first),
+                            .ldy = pass_ld(p, l->y),
+                            .keep = p->train};
+    if (fc_gathers(l)) {
+        struct mix_gather_args g = fc_gather(l, p, first, count);
+        a.x = g.y;
+        a.ldx = g.ldy;
+        a.padded = a.keep = false;
+    }
+    return a;
 }
 
 static void fc_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -146,8 +179,24 @@ static void fc_forward(const struct layer *l, struct pass *p, uint32_t first, ui
     p->k->linear_forward(p->s, &a);
 }
 
+/* Hands the gradient of the gathered rows on to x. */
+static void fc_scatter(const struct layer *l, struct pass *p, uint32_t first)
+{
+    struct mix_gather_args g = {.expert = l->expert,
+                                .width = pass_wanted(p, l->x),
+                                .rows = pass_rows(p, l->rows),
+                                .dy = pass_row(p, l->state[1], first),
+                                .lddy = p->tensor[l->state[1]].ld,
+                                .dx = pass_gradient_at(p, l->x, first),
+                                .lddx = pass_gradient_ld(p, l->x),
+                                .add = l->add};
+    if (g.width > 0)
+        p->k->mix.scatter(p->s, &g);
+}
+
 static void fc_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
+    bool gathers = fc_gathers(l);
     struct linear_args a = fc_args(l, p, first, count);
     a.dy = pass_gradient_at(p, l->y, first);
     a.lddy = pass_gradient_ld(p, l->y);
@@ -157,7 +206,14 @@ static void fc_backward(const struct layer *l, struct pass *p, uint32_t first, u
     a.lddx = pass_gradient_ld(p, l->x);
     a.dx_width = pass_wanted(p, l->x);
     a.add = l->add;
+    if (gathers && a.dx != NULL) {
+        a.dx = pass_row(p, l->state[1], first);
+        a.lddx = p->tensor[l->state[1]].ld;
+        a.add = false;
+    }
     p->k->linear_backward(p->s, &a);
+    if (gathers)
+        fc_scatter(l, p, first);
 }
 
 const struct layer_ops layer_fc = {

@@ -17,8 +17,9 @@
  * recording and its own choice of matrix products. So the section runs at one of few sizes: the
  * batch is filled up with copies of its first example. The copies contribute nothing. Their dlogit
  * is 0, and so are all gradients that follow from it, since those are products of dlogit with the
- * first example's own numbers (dropout drops the same values in both). Batch norm is the only
- * layer that combines examples; it counts the true examples alone (struct step). */
+ * first example's own numbers (dropout drops the same values in both). Batch norm and the choice of
+ * experts are the only layers that combine examples; they count the true examples alone (struct
+ * step). */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -30,19 +31,33 @@ static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first
     return MIN(left, range);
 }
 
+/* The rows of the range that a layer works on: its examples, or those that chose the layer's
+ * expert. A device does not know their number when it queues the layer, and takes as many rows as
+ * the range has: those behind the last are zeros and add nothing. */
+static uint32_t layer_count(const struct layer *l, const struct pass *p)
+{
+    if (l->rows == TENSOR_NONE || !p->k->host)
+        return p->count;
+    return pass_rows(p, l->rows).load[l->expert];
+}
+
 /* Runs layers [from, to) over a range. */
 static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
                           uint32_t first, uint32_t count)
 {
+    p->first = first;
+    p->count = count;
     for (uint32_t i = from; i < to; i++)
-        plan->layer[i].ops->forward(&plan->layer[i], p, first, count);
+        plan->layer[i].ops->forward(&plan->layer[i], p, first, layer_count(&plan->layer[i], p));
 }
 
 static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
                            uint32_t first, uint32_t count)
 {
+    p->first = first;
+    p->count = count;
     for (uint32_t i = to; i-- > from;)
-        plan->layer[i].ops->backward(&plan->layer[i], p, first, count);
+        plan->layer[i].ops->backward(&plan->layer[i], p, first, layer_count(&plan->layer[i], p));
 }
 
 /* Computes the loss of a range, and zeroes the gradients to which every layer adds. */

@@ -15,6 +15,7 @@ struct step {
     /* for each task's loss: loss scale * task weight / sum of the examples' weights */
     float factor[LIMIT_TASKS];
     float unscale;                    /* 1 / loss scale */
+    float balance;                    /* loss scale * model.balance */
     uint32_t key[PASS_LAYERS_MAX][2]; /* dropout keys by layer */
     struct pool_table
         table[LIMIT_JOB_TABLES]; /* places of rows; used with tables of different dims */
@@ -29,6 +30,7 @@ struct pass {
     struct model_output *out; /* gradients and scores */
     const struct step *step;
     double *loss;               /* (tasks) */
+    uint64_t *load;             /* (plan's experts): examples that chose each (layer_choose) */
     const uint8_t *pooling;     /* (fields) */
     const uint8_t *field_table; /* (fields); NULL: all tables have one dim */
     const uint32_t *column;     /* (fields + 1) */
@@ -38,11 +40,12 @@ struct pass {
     /* number of true examples; NULL: the batch is not filled up */
     const uint32_t *live;
     const struct tensor *tensor;
-    float *const *data;   /* (tensors) */
-    uint32_t base;        /* example at which the tensors that are not whole begin */
-    bool train;           /* dropout, statistics of the batch, gradients */
-    uint32_t dim;         /* floats of a row's vector, in the widest table */
-    uint32_t first_order; /* 1: rows begin with a first-order weight */
+    float *const *data;    /* (tensors) */
+    uint32_t base;         /* example at which the tensors that are not whole begin */
+    uint32_t first, count; /* the range that the layers work on */
+    bool train;            /* dropout, statistics of the batch, gradients */
+    uint32_t dim;          /* floats of a row's vector, in the widest table */
+    uint32_t first_order;  /* 1: rows begin with a first-order weight */
     uint32_t tasks;
     uint32_t values; /* entries of in->index */
 };
@@ -70,6 +73,13 @@ static inline float *pass_at(const struct pass *p, struct view v, uint32_t examp
 static inline uint32_t pass_ld(const struct pass *p, struct view v)
 {
     return p->tensor[v.tensor].ld;
+}
+
+/* The rows of the range's experts, as the state of layer_choose has them. */
+static inline struct mix_rows pass_rows(const struct pass *p, uint32_t state)
+{
+    uint32_t experts = p->tensor[state].width / mix_rows_width(1);
+    return mix_rows_of(pass_row(p, state, p->first), p->count, experts);
 }
 
 /* true: the floats behind the view's columns, up to a multiple of TENSOR_ROUND, are zero. */

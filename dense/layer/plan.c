@@ -66,6 +66,12 @@ uint32_t plan_state_whole(struct plan *p, uint32_t floats)
         p, (struct tensor){.width = floats, .whole = true, .packed = true, .state = true});
 }
 
+void plan_expert(struct plan *p, uint32_t rows, uint32_t expert)
+{
+    p->rows = rows;
+    p->expert = expert;
+}
+
 /* Glorot, Bengio 2010: the deviation of activations and gradients stays about the same from layer
  * to layer. */
 struct init_spec plan_xavier(uint32_t out, uint32_t in)
@@ -185,6 +191,8 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
         .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
     if (y.tensor < p->tensor_count && y.tensor >= TENSOR_FIRST_FREE && !ops->mixes)
         p->tensor[y.tensor].by_field |= by_field(p, x);
+    l->rows = p->rows;
+    l->expert = p->expert;
     for (uint32_t i = 0; i < LAYER_STATES; i++)
         l->state[i] = TENSOR_NONE;
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
@@ -323,7 +331,9 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->first_order = kind->first_order;
     out->tasks = MAX(shape->tasks, 1);
     out->has_loss = job->model.kind != MODEL_PROBE;
-    out->by_batch = kind->network && job->model.norm == NORM_BATCH;
+    out->by_batch =
+        kind->network && (job->model.norm == NORM_BATCH || (kind->multi && job->model.balance > 0));
+    plan_expert(out, TENSOR_NONE, 0);
     tensor_add(out, (struct tensor){
                         .width = out->tasks, .wanted = out->tasks, .whole = true, .packed = true});
     tensor_add(out, (struct tensor){

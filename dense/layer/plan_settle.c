@@ -143,7 +143,8 @@ static void sharing_check(const struct plan *p, const struct layer *l)
 
 static bool layer_touches(const struct layer *l, uint32_t tensor)
 {
-    bool touches = l->x.tensor == tensor || l->y.tensor == tensor || l->z.tensor == tensor;
+    bool touches = l->x.tensor == tensor || l->y.tensor == tensor || l->z.tensor == tensor ||
+                   l->rows == tensor;
     for (uint32_t i = 0; i < LAYER_STATES; i++)
         touches = touches || l->state[i] == tensor;
     return touches;

@@ -46,6 +46,7 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
     m->scaled = job->train.precision == PRECISION_FP16 && !m->k->host && m->plan.has_loss;
     m->l2_dense = job->model.l2_dense;
     m->clip_dense = job->train.clip_dense;
+    m->balance = job->model.balance;
     m->negatives = 1.0;
     if (m->plan.has_loss) {
         m->l2 = job->model.l2;
@@ -88,6 +89,11 @@ uint32_t model_row_width(const struct model *m)
 size_t model_dense_floats(const struct model *m)
 {
     return m->plan.dense.floats;
+}
+
+uint32_t model_loads(const struct model *m)
+{
+    return m->plan.loads;
 }
 
 size_t model_stats_floats(const struct model *m)

@@ -239,6 +239,7 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
         s->factor[t] = weight_sum > 0 ? (float)(r->scale * m->task_weight[t] / weight_sum) : 0.0f;
     s->examples = in->examples;
     s->unscale = (float)(1.0 / r->scale);
+    s->balance = (float)(r->scale * m->balance);
     for (uint32_t i = 0; i < m->plan.layer_count; i++)
         if (m->plan.layer[i].dropout > 0)
             layer_dropout_key(seed, lane, batch, i, s->key[i]);
@@ -275,6 +276,7 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .out = out,
                        .step = r->step,
                        .loss = r->result->loss,
+                       .load = r->result->load,
                        .pooling = r->pooling,
                        .field_table = r->field_table,
                        .column = r->column,
@@ -362,6 +364,7 @@ static int result_take(struct model_run *r, struct model_output *out)
         out->loss_task[t] = r->result_host->loss[t];
         out->loss_sum += m->task_weight[t] * out->loss_task[t];
     }
+    memcpy(out->load, r->result_host->load, m->plan.loads * sizeof out->load[0]);
     out->dense_norm = sqrt(r->result_host->dense_square);
     out->row_norm = sqrt(r->result_host->row_square);
     if (!isfinite(out->loss_sum))
@@ -400,6 +403,7 @@ static int step_begin(const struct model *m, struct model_run *r, const struct m
     out->loss_sum = 0.0;
     out->weight_sum = weights_sum(in);
     memset(out->loss_task, 0, sizeof out->loss_task);
+    memset(out->load, 0, m->plan.loads * sizeof out->load[0]);
     out->dense_norm = out->row_norm = 0.0;
     out->skipped = false;
     return run_upload(r, in, train, device, out, device_out);

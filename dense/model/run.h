@@ -10,7 +10,7 @@ struct model {
     struct plan plan;
     const struct backend_ops *k; /* borrowed */
     struct stream_spec stream;
-    double l2, l2_dense, clip_dense, clip_row;
+    double l2, l2_dense, clip_dense, clip_row, balance;
     double negatives; /* share of the negatives that training keeps */
     double task_weight[LIMIT_TASKS];
     bool scaled;      /* fp16: gradients are computed from a loss that is scaled up */
@@ -22,6 +22,7 @@ struct model {
 struct run_result {
     double loss[LIMIT_TASKS];
     double dense_square, row_square;
+    uint64_t load[LIMIT_EXPERTS]; /* as in struct model_output */
 };
 
 /* One array of the input or output on a device, grown to the largest batch seen. */

@@ -33,6 +33,7 @@
 #define LIMIT_FIELDS 512u /* feature fields of an example */
 #define LIMIT_NUMERIC 512u
 #define LIMIT_TASKS 8u              /* labels of an example */
+#define LIMIT_EXPERTS 640u          /* of a job, all levels, whose examples are counted */
 #define LIMIT_PASS 64u              /* columns that a prediction passes on */
 #define LIMIT_BY 32u                /* fields of evaluate.by */
 #define LIMIT_LINE_BYTES (1u << 20) /* one input line */

@@ -224,6 +224,7 @@ struct job {
         uint32_t own_experts; /* ple: experts of each task; default 2 */
         uint32_t levels;      /* ple: levels of experts and gates; default 1 */
         uint32_t top_k;       /* mmoe, ple: number of experts that a gate selects; 0: all */
+        double balance;       /* with top_k: factor of the balancing loss; default 0 */
         double task_weight[LIMIT_TASKS]; /* weights of the tasks' losses; default 1; not all 0 */
         double dropout;
         enum norm_kind norm;

@@ -123,6 +123,7 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
     j->model.own_experts = (uint32_t)config_int(c, "model.own_experts");
     j->model.levels = (uint32_t)config_int(c, "model.levels");
     j->model.top_k = (uint32_t)config_int(c, "model.top_k");
+    j->model.balance = config_float(c, "model.balance");
     j->model.dropout = config_float(c, "model.dropout");
     j->model.norm = (enum norm_kind)config_enum(c, "model.norm");
     j->model.activation = (enum activation)config_enum(c, "model.activation");

@@ -280,7 +280,11 @@ const struct config_key keys_job[] = {
     {"model.levels", CONFIG_INT, 1, 16, NULL, .fallback = "1",
      .text = "ple: of experts and gates, one on another"},
     {"model.top_k", CONFIG_INT, 0, 64, NULL, .fallback = "0", .otherwise = "all",
-     .text = "mmoe, ple: experts that a gate lets through for an example, at most the gate's"},
+     .text = "mmoe, ple: experts that a gate lets through for an example, at most the gate's; an "
+             "expert computes the examples that chose it"},
+    {"model.balance", CONFIG_FLOAT, 0, 1e3, NULL, .fallback = "0",
+     .text =
+         "with `top_k` from 2 on: factor of a loss that grows where gates prefer a few experts"},
     {"model.task_weights", CONFIG_LIST, 0, 0, NULL, .otherwise = "1 each",
      .values = "a number from 0 a label, not all 0", .text = "mmoe, ple: of the tasks' losses"},
     {"model.dropout", CONFIG_FLOAT, 0, 0.95, NULL, .fallback = "0",

@@ -1021,7 +1021,7 @@ START_TEST(job_networks_have_defaults_and_ranges)
     ck_assert_uint_eq(j.model.cross_layers, 3);
     ck_assert(j.model.heads == 2 && j.model.attention_layers == 3 && j.model.attention_dim == 64);
     ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0 &&
-              j.model.levels == 1);
+              j.model.balance == 0 && j.model.levels == 1);
     ck_assert(j.model.interaction == INTERACT_DOT && j.model.norm == NORM_NONE);
     ck_assert_str_eq(j.model.gate_field[0], "");
     job_free(&j);
@@ -1034,6 +1034,9 @@ START_TEST(job_networks_have_defaults_and_ranges)
     job_free(&j);
     ck_assert_int_eq(with_default("model.norm=layer", &j), 0);
     ck_assert(j.model.norm == NORM_LAYER);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.balance=0.01", &j), 0);
+    ck_assert_double_eq(j.model.balance, 0.01);
     job_free(&j);
     ck_assert_int_eq(with_default("model.interaction=cat", &j), 0);
     ck_assert(j.model.interaction == INTERACT_CAT);
@@ -1062,6 +1065,8 @@ START_TEST(job_networks_have_defaults_and_ranges)
         {"model.levels=0", "not between"},
         {"model.levels=17", "not between"},
         {"model.top_k=65", "not between"},
+        {"model.balance=-0.1", "not between"},
+        {"model.balance=1001", "not between"},
         {"model.norm=group", "none|batch|layer"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);

@@ -300,7 +300,7 @@ double dense_double_loss(const struct dense_case *c, const double *rows, const d
     double_run(&p, loss, scores);
     for (uint32_t t = 0; t < c->plan.tasks && weights > 0; t++)
         sum += task_weight(c, t) * loss[t] / weights;
-    return sum + penalty(c, rows, dense);
+    return sum + penalty(c, rows, dense) + c->job.model.balance * p.balance;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */

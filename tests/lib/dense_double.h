@@ -19,6 +19,7 @@ struct double_pass {
     bool train;
     uint64_t seed, batch;
     uint32_t lane;
+    double balance; /* the balancing losses of all gates, without their factor */
 };
 
 /* A layer over the whole batch: reads x and z, writes (or adds to the logit) y. */
@@ -53,7 +54,8 @@ void double_values(const struct double_pass *p, uint32_t example, uint32_t field
 
 /* Returns the loss whose gradients the model computes: sum over tasks of task weight * sum of
  * example weight * logloss / sum of example weights, plus l2 / 2 |rows|^2 and l2_dense / 2
- * |decaying tensors|^2, with the settings of the case's job. train: statistics of the batch and
+ * |decaying tensors|^2, plus model.balance * the gates' balancing losses, with the settings of the
+ * case's job. train: statistics of the batch and
  * dropout of (seed, lane, batch); else the running statistics, no dropout, and scores corrected for
  * the negatives that training leaves out. scores (examples, tasks) or NULL. */
 double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense,

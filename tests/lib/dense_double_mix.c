@@ -50,4 +50,46 @@ static void mix_forward(const struct layer *l, struct double_pass *p)
         }
 }
 
-const struct double_layer double_layers_mix[] = {{&layer_mix, mix_forward}, {NULL, NULL}};
+/* The choice of experts saves work and changes no value: every expert is computed for every example
+ * here, and the mixtures mask the others. */
+static void choose_forward(const struct layer *l, struct double_pass *p)
+{
+    (void)l;
+    (void)p;
+}
+
+/* Returns the squared coefficient of variation of the importances of one gate's experts. */
+static double variation(const struct double_pass *p, struct view gate, uint32_t top_k)
+{
+    double importance[MIX_GATE_MAX] = {0}, mean = 0, variance = 0;
+    bool passed[MIX_GATE_MAX];
+    for (uint32_t i = 0; i < p->c->in.examples; i++) {
+        const double *of = double_at(p, gate, i);
+        double sum = 0;
+        gate_pass(of, gate.width, top_k, passed);
+        for (uint32_t e = 0; e < gate.width; e++)
+            sum += passed[e] ? exp(of[e]) : 0;
+        for (uint32_t e = 0; e < gate.width; e++)
+            importance[e] += passed[e] ? exp(of[e]) / sum : 0;
+    }
+    for (uint32_t e = 0; e < gate.width; e++)
+        mean += importance[e] / gate.width;
+    for (uint32_t e = 0; e < gate.width; e++)
+        variance += (importance[e] - mean) * (importance[e] - mean) / gate.width;
+    return variance / (mean * mean);
+}
+
+static void balanced_forward(const struct layer *l, struct double_pass *p)
+{
+    uint32_t tasks = l->number_of[MIX_TASKS], choices = l->x.width / tasks;
+    for (uint32_t t = 0; t < tasks; t++)
+        p->balance +=
+            variation(p, plan_columns(l->x, t * choices, choices), l->number_of[MIX_TOP_K]);
+    if (l->z.tensor != TENSOR_NONE)
+        p->balance += variation(p, l->z, l->number_of[MIX_TOP_K]);
+}
+
+const struct double_layer double_layers_mix[] = {{&layer_mix, mix_forward},
+                                                 {&layer_choose, choose_forward},
+                                                 {&layer_choose_balanced, balanced_forward},
+                                                 {NULL, NULL}};

@@ -55,7 +55,7 @@ static void attended_run(struct attended *t, uint32_t parts, bool add, double ra
     uint32_t key[2] = {12345, 67890};
     dense_device_open(&d);
     struct dropout_mask mask = {dense_up(&d, key, sizeof key), (uint32_t)(rate * 0x1p24),
-                                (float)(1 / (1 - rate)), NULL};
+                                (float)(1 / (1 - rate)), NULL, NULL};
     struct attend_args a = args_of(parts, add, &mask);
     a.x = dense_up(&d, t->x, sizeof t->x);
     a.residual = parts == 3 ? dense_up(&d, t->residual, sizeof t->residual) : NULL;
@@ -187,7 +187,7 @@ START_TEST(every_width_gives_the_same_bits)
 {
     static struct attended of[DENSE_WIDTHS];
     uint32_t key[2] = {12345, 67890};
-    struct dropout_mask mask = {key, 1 << 22, 4.0f / 3, NULL};
+    struct dropout_mask mask = {key, 1 << 22, 4.0f / 3, NULL, NULL};
     for (int w = 0; w < DENSE_WIDTHS; w++) {
         const struct backend_ops *k = dense_width(w);
         struct attend_args a = args_of(_i == 0 ? 4 : 3, true, &mask);

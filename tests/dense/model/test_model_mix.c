@@ -23,27 +23,35 @@ static const struct {
     enum norm_kind norm;
     bool many, weighted;
     uint32_t levels; /* 0 as 1 */
+    double balance;
 } cases[] = {
-    {MODEL_MMOE, 1, 0, 2, NORM_NONE, false, false, 0},
-    {MODEL_MMOE, 2, 0, 2, NORM_NONE, true, true, 0},
-    {MODEL_MMOE, 3, 2, 2, NORM_NONE, false, true, 0},
-    {MODEL_MMOE, 2, 1, 1, NORM_NONE, false, false, 0},
-    {MODEL_MMOE, 2, 0, 2, NORM_BATCH, false, false, 0},
-    {MODEL_MMOE, 2, 2, 1, NORM_BATCH, true, false, 0},
-    {MODEL_PLE, 1, 0, 2, NORM_NONE, false, false, 0},
-    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 0},
-    {MODEL_PLE, 3, 3, 1, NORM_NONE, true, false, 0},
-    {MODEL_PLE, 2, 1, 2, NORM_NONE, false, false, 0},
-    {MODEL_MMOE, 2, 0, 2, NORM_LAYER, true, false, 0},
-    {MODEL_PLE, 2, 2, 1, NORM_LAYER, false, true, 0},
-    {MODEL_PLE, 2, 0, 2, NORM_BATCH, true, true, 0},
-    {MODEL_PLE, 3, 2, 2, NORM_BATCH, false, false, 0},
-    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 2},
-    {MODEL_PLE, 3, 3, 1, NORM_NONE, false, false, 2},
-    {MODEL_PLE, 2, 0, 1, NORM_BATCH, true, true, 3},
-    {MODEL_PLE, 2, 2, 2, NORM_BATCH, true, false, 2},
-    {MODEL_PLE, 1, 0, 1, NORM_NONE, false, true, 2},
-    {MODEL_PLE, 2, 0, 1, NORM_LAYER, false, false, 2},
+    {MODEL_MMOE, 1, 0, 2, NORM_NONE, false, false, 0, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_NONE, true, true, 0, 0},
+    {MODEL_MMOE, 3, 2, 2, NORM_NONE, false, true, 0, 0},
+    {MODEL_MMOE, 2, 1, 1, NORM_NONE, false, false, 0, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_BATCH, false, false, 0, 0},
+    {MODEL_MMOE, 2, 2, 1, NORM_BATCH, true, false, 0, 0},
+    {MODEL_PLE, 1, 0, 2, NORM_NONE, false, false, 0, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 0, 0},
+    {MODEL_PLE, 3, 3, 1, NORM_NONE, true, false, 0, 0},
+    {MODEL_PLE, 2, 1, 2, NORM_NONE, false, false, 0, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_LAYER, true, false, 0, 0},
+    {MODEL_PLE, 2, 2, 1, NORM_LAYER, false, true, 0, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_BATCH, true, true, 0, 0},
+    {MODEL_PLE, 3, 2, 2, NORM_BATCH, false, false, 0, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 2, 0},
+    {MODEL_PLE, 3, 3, 1, NORM_NONE, false, false, 2, 0},
+    {MODEL_PLE, 2, 0, 1, NORM_BATCH, true, true, 3, 0},
+    {MODEL_PLE, 2, 2, 2, NORM_BATCH, true, false, 2, 0},
+    {MODEL_PLE, 1, 0, 1, NORM_NONE, false, true, 2, 0},
+    {MODEL_PLE, 2, 0, 1, NORM_LAYER, false, false, 2, 0},
+    {MODEL_PLE, 2, 2, 2, NORM_LAYER, true, false, 2, 0},
+    {MODEL_PLE, 2, 2, 2, NORM_NONE, true, true, 2, 0},
+    {MODEL_PLE, 3, 1, 1, NORM_NONE, false, false, 3, 0},
+    {MODEL_MMOE, 2, 2, 2, NORM_NONE, true, false, 0, 0.1},
+    {MODEL_PLE, 2, 2, 2, NORM_NONE, false, true, 2, 0.1},
+    {MODEL_PLE, 2, 3, 1, NORM_LAYER, true, false, 2, 0.2},
+    {MODEL_PLE, 2, 2, 2, NORM_BATCH, false, false, 2, 0.1},
 };
 
 START_TEST(gradient_is_that_of_the_loss)
@@ -53,6 +61,7 @@ START_TEST(gradient_is_that_of_the_loss)
     c.job.model.hidden.count = cases[_i].layers;
     c.job.model.levels = cases[_i].levels;
     c.job.model.norm = cases[_i].norm;
+    c.job.model.balance = cases[_i].balance;
     c.weighted = cases[_i].weighted;
     for (uint32_t t = 0; t < cases[_i].tasks; t++)
         c.job.model.task_weight[t] = 0.5 + t;
@@ -67,10 +76,12 @@ END_TEST
 
 START_TEST(gradient_holds_over_several_ranges)
 {
-    for (int norm = 0; norm < 2; norm++) {
+    for (int i = 0; i < 4; i++) {
         struct dense_case c;
         mix_case(&c, MODEL_PLE, 2, 3);
-        c.job.model.norm = norm ? NORM_BATCH : NORM_NONE;
+        c.job.model.levels = 2;
+        c.job.model.norm = i % 2 ? NORM_BATCH : NORM_NONE;
+        c.job.model.balance = i / 2 ? 0.1 : 0.0;
         c.range = 5;
         dense_case_batch(&c, 12, 9, false);
         dense_double_check(&c, 1e-5);
@@ -278,6 +289,129 @@ START_TEST(ple_of_two_levels_is_the_formula_by_hand)
 }
 END_TEST
 
+/* ---- choice of experts ----------------------------------------------------------------------- */
+
+/* The gate's weights of expert e in the first level, (IN), of a case with own experts. */
+static float *gate_weights(struct dense_case *c, uint32_t task, uint32_t e)
+{
+    for (uint32_t t = 0; t < c->plan.dense.tensor_count; t++)
+        if (strcmp(c->plan.dense.tensor[t].name, "gates.0.3+2.gate") == 0)
+            return c->dense + c->plan.dense.tensor[t].first + (task * (SHARED + OWN) + e) * IN;
+    ck_abort_msg("no gate");
+    return NULL;
+}
+
+/* Sets the gates so that each task chooses its own two experts alone: their scores are a constant
+ * input's, and above all others. */
+static void gates_choose_own(struct dense_case *c)
+{
+    for (uint32_t i = 0; i < c->in.examples; i++)
+        c->numeric[i * 2] = 1.0f;
+    for (uint32_t task = 0; task < TASKS; task++)
+        for (uint32_t e = 0; e < SHARED + OWN; e++)
+            gate_weights(c, task, e)[9] = e < SHARED ? -50.0f : 50.0f;
+}
+
+START_TEST(expert_that_no_example_chose_gets_no_gradient)
+{
+    struct dense_case c;
+    mix_case(&c, MODEL_PLE, TASKS, 2);
+    dense_case_batch(&c, 30, 9, false);
+    gates_choose_own(&c);
+    dense_case_train(&c, 1);
+    ck_assert_uint_eq(model_loads(c.model), EXPERTS);
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        ck_assert_uint_eq(c.out.load[e], e < SHARED ? 0 : 30);
+    size_t first = c.plan.dense.tensor[1].first; /* behind the biases of the logits */
+    for (uint32_t e = 0; e < EXPERTS; e++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < FIRST * IN; i++)
+            sum += fabs((double)c.out.dense_gradients[first + e * FIRST * IN + i]);
+        ck_assert_int_eq(sum > 0, e >= SHARED);
+    }
+    dense_double_check(&c, 1e-5);
+    dense_case_free(&c);
+}
+END_TEST
+
+START_TEST(experts_compute_a_batch_of_one)
+{
+    struct dense_case c;
+    mix_case(&c, MODEL_PLE, TASKS, 1 + _i);
+    c.job.model.levels = 2;
+    c.job.model.balance = _i ? 0.1 : 0.0;
+    dense_case_batch(&c, 1, 3, true);
+    dense_double_check(&c, 1e-5);
+    uint64_t sum = 0;
+    for (uint32_t e = 0; e < model_loads(c.model); e++)
+        sum += c.out.load[e];
+    /* each task's gate and, on the first level, that of the shared experts choose top_k */
+    ck_assert_uint_ge(sum, 2 * (1 + _i));
+    ck_assert_uint_le(sum, 5 * (1 + _i));
+    dense_case_free(&c);
+}
+END_TEST
+
+START_TEST(loads_are_those_of_the_gates)
+{
+    struct dense_case c;
+    mix_case(&c, MODEL_MMOE, 1, 2);
+    c.range = 7;
+    dense_case_batch(&c, 40, 9, false);
+    dense_case_train(&c, 1);
+    uint64_t sum = 0;
+    ck_assert_uint_eq(model_loads(c.model), SHARED);
+    for (uint32_t e = 0; e < SHARED; e++)
+        sum += c.out.load[e];
+    ck_assert_uint_eq(sum, 80);
+    ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
+    for (uint32_t e = 0; e < SHARED; e++)
+        sum -= c.out.load[e];
+    ck_assert_uint_eq(sum, 0);
+    dense_case_free(&c);
+    mix_case(&c, MODEL_MMOE, 1, 0);
+    dense_case_batch(&c, 4, 9, false);
+    ck_assert_uint_eq(model_loads(c.model), 0); /* every expert has every example */
+    dense_case_free(&c);
+}
+END_TEST
+
+START_TEST(gate_that_is_not_a_number_is_shown)
+{
+    struct dense_case c;
+    mix_case(&c, MODEL_PLE, TASKS, 2);
+    c.job.model.balance = _i ? 0.1 : 0.0;
+    dense_case_batch(&c, 12, 9, false);
+    gate_weights(&c, 1, 0)[0] = NAN;
+    ck_assert_int_eq(model_train(c.model, c.run, &c.in, 1, 0, 1, &c.out), SHOAL_E_NOT_FINITE);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* A gate prefers two experts of three: with the loss the third gets more examples. */
+START_TEST(balance_moves_gates_towards_other_experts)
+{
+    uint64_t third[2];
+    for (uint32_t on = 0; on < 2; on++) {
+        struct dense_case c;
+        double loss[60];
+        mix_case(&c, MODEL_MMOE, 1, 2);
+        c.job.model.balance = on ? 1.0 : 0.0;
+        dense_case_batch(&c, 60, 20, false);
+        for (uint32_t i = 0; i < 60; i++)
+            c.numeric[i * 2] = 1.0f;
+        for (uint32_t t = 0; t < c.plan.dense.tensor_count; t++)
+            if (strncmp(c.plan.dense.tensor[t].name, "gates", 5) == 0)
+                c.dense[c.plan.dense.tensor[t].first + 2 * IN + 9] -= 1.0f;
+        dense_case_curve(&c, 60, 0.1f, loss);
+        dense_case_train(&c, 1);
+        third[on] = c.out.load[2];
+        dense_case_free(&c);
+    }
+    ck_assert_uint_gt(third[1], third[0]);
+}
+END_TEST
+
 /* ---- several tasks --------------------------------------------------------------------------- */
 
 /* Returns the sum of |gradient| of the dense tensors [from, to). */
@@ -385,28 +519,31 @@ START_TEST(same_step_gives_the_same_bits)
 }
 END_TEST
 
-/* Without top_k: if two gates are nearly equal, the backends may choose differently. */
+/* If two gates are nearly equal, the backends may choose differently: with top_k the curves are
+ * short and the batch is a fixed one of which this is not so. */
 START_TEST(curves_of_the_backends_go_together)
 {
     static const struct {
         enum model_kind kind;
         enum norm_kind norm;
-    } of[] = {{MODEL_MMOE, NORM_NONE},
-              {MODEL_MMOE, NORM_BATCH},
-              {MODEL_PLE, NORM_NONE},
-              {MODEL_PLE, NORM_BATCH}};
+        uint32_t top_k, steps;
+        double balance;
+    } of[] = {{MODEL_MMOE, NORM_NONE, 0, 20, 0}, {MODEL_MMOE, NORM_BATCH, 0, 20, 0},
+              {MODEL_PLE, NORM_NONE, 0, 20, 0},  {MODEL_PLE, NORM_BATCH, 0, 20, 0},
+              {MODEL_MMOE, NORM_LAYER, 2, 4, 0}, {MODEL_PLE, NORM_NONE, 2, 4, 0.1}};
     struct dense_case cpu, other;
     struct backend *b = dense_backend_named("cudahost");
     if (b == NULL)
         return;
-    mix_case(&cpu, of[_i].kind, 2, 0);
-    mix_case(&other, of[_i].kind, 2, 0);
+    mix_case(&cpu, of[_i].kind, 2, of[_i].top_k);
+    mix_case(&other, of[_i].kind, 2, of[_i].top_k);
+    cpu.job.model.balance = other.job.model.balance = of[_i].balance;
     cpu.job.model.norm = other.job.model.norm = of[_i].norm;
     cpu.backend = dense_backend_named("cpu");
     other.backend = b;
     dense_case_batch(&cpu, 60, 9, true);
     dense_case_batch(&other, 60, 9, true);
-    ck_assert_double_lt(dense_case_apart(&cpu, &other, 20, 0.3f), 1e-4);
+    ck_assert_double_lt(dense_case_apart(&cpu, &other, of[_i].steps, 0.3f), 1e-4);
     dense_case_free(&cpu);
     dense_case_free(&other);
 }
@@ -445,6 +582,17 @@ START_TEST(gate_of_too_few_experts_is_refused)
     refused(&c, "model.experts is 0");
     c.job.model.experts = 65;
     refused(&c, "model.experts is 65");
+    mix_case(&c, MODEL_PLE, 2, SHARED + OWN);
+    built(&c);
+    c.job.model.balance = 0.01;
+    refused(&c, "model.balance is 0.01, but every example has all 5 experts of its gate");
+    c.job.model.top_k = 0;
+    refused(&c, "model.balance is 0.01");
+    c.job.model.top_k = 1;
+    refused(&c, "model.balance is 0.01, but with model.top_k 1");
+    c.job.model.top_k = 2;
+    built(&c);
+    mix_case(&c, MODEL_MMOE, 2, 0);
     c.job.model.experts = 3;
     c.job.model.tower.at[0] = 0;
     refused(&c, "model.tower");
@@ -552,12 +700,17 @@ int main(void)
     tcase_add_test(t, gradient_check_notices_a_gate_that_lets_another_through);
     tcase_add_loop_test(t, ple_is_the_formula_by_hand, 0, 2);
     tcase_add_test(t, ple_of_two_levels_is_the_formula_by_hand);
+    tcase_add_test(t, expert_that_no_example_chose_gets_no_gradient);
+    tcase_add_loop_test(t, experts_compute_a_batch_of_one, 0, 2);
+    tcase_add_test(t, loads_are_those_of_the_gates);
+    tcase_add_loop_test(t, gate_that_is_not_a_number_is_shown, 0, 2);
+    tcase_add_test(t, balance_moves_gates_towards_other_experts);
     tcase_add_test(t, task_of_weight_0_trains_nothing_of_its_own);
     tcase_add_test(t, ple_without_own_experts_is_mmoe);
     tcase_add_test(t, top_k_of_all_is_no_top_k);
     tcase_add_test(t, tower_may_be_left_out);
     tcase_add_test(t, same_step_gives_the_same_bits);
-    tcase_add_loop_test(t, curves_of_the_backends_go_together, 0, 4);
+    tcase_add_loop_test(t, curves_of_the_backends_go_together, 0, 6);
     tcase_add_test(t, gate_of_too_few_experts_is_refused);
     tcase_add_test(t, model_of_too_many_layers_is_refused);
     tcase_add_test(t, jobs_that_ship_are_built);
