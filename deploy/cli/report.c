@@ -287,6 +287,29 @@ static void head_print(const struct json *r)
     other_seconds_print(r);
 }
 
+/* Prints the share of the examples that each expert has computed, a line for each level. */
+static void experts_print(const struct json *list)
+{
+    double level = 0;
+    const char *task = "";
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *item = json_array_at(list, i);
+        const char *of = json_as_string(json_get(item, "task"), "shared");
+        if (cli_number(item, "level") != level) {
+            level = cli_number(item, "level");
+            task = "";
+            printf("%s  %-14s level %.0f:", text_if(i > 0, "\n"), text_if(i == 0, "experts"),
+                   level);
+        }
+        if (strcmp(of, task) != 0)
+            printf(" %s", of);
+        task = of;
+        printf(" %.1f %%", 100 * cli_number(item, "share"));
+    }
+    if (json_count(list) > 0)
+        puts(" of the examples");
+}
+
 static void report_print(const struct json *r, const char *run_dir, const char *again)
 {
     char n[32], s[32];
@@ -307,6 +330,7 @@ static void report_print(const struct json *r, const char *run_dir, const char *
         printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n",
                cli_number(r, "staleness.p50"), cli_number(r, "staleness.p99"),
                cli_number(r, "staleness.max"));
+    experts_print(json_get(r, "experts"));
     printf("  bad lines      %s\n", cli_number_text(cli_number(r, "bad_lines"), n));
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
         printf("                 %s\n",

@@ -594,7 +594,7 @@ struct wire_window {
  * 2: f64 (tasks): the sum of each label's loss. Then the examples with their scores before they
  * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells). Then, for the fields
  * of evaluate.by (metric_by.h): heads (by_count), values (values), sums (values, tasks) and their
- * cells (value_cells). */
+ * cells (value_cells). Last, u64 (experts): the examples that chose each expert (model.top_k). */
 #define WIRE_TALLY_SUMS 16u /* bytes */
 #define WIRE_TALLY_CELL 24u
 #define WIRE_TALLY_CELLS (LIMIT_TASKS * 2049u)
@@ -609,7 +609,7 @@ struct wire_window {
     STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) \
     F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused) \
     STR(refused_where, ERR_TEXT_MAX) U32(cells) U32(by_count) U32(values) U32(value_cells) \
-    U64(clamped) U32(first_time) U32(last_time)
+    U64(clamped) U32(first_time) U32(last_time) U32(experts)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Traces of training batches: the way of a batch through its worker, in stages that follow each

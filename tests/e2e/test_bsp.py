@@ -3,6 +3,12 @@
 from lib import *
 
 
+def synth_tasks(space, rows, seed):
+    path = space / f"tasks-{seed}.csv"
+    subprocess.run([SHOAL, "synth", "--kind", "tasks", "--rows", str(rows), "--seed", str(seed), "--out", str(path)], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
 def bsp_digest_is_the_same_for_every_cluster(space):
     train = synth(space / "train.tsv", 12000, 3)
     job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": 2, "model.dropout": 0.2,
@@ -32,6 +38,29 @@ def a_window_repeats_its_bits(space):
     assert digests(other) != digests(reports[0])
 
 
+def chosen_experts_repeat_their_bits(space):
+    """PLE whose gates choose 2 of 4 experts: the same bits for every cluster with windows of slices, and a report of each expert's examples."""
+    train, valid = synth_tasks(space, 12000, 3), synth_tasks(space, 3000, 4)
+    job = job_file(space / "job.yaml", train, **{
+        "data.format": "csv", "data.label": ["click", "buy"], "data.valid": str(valid), "train.consistency": "bsp", "train.lanes": 2, "train.window": 2,
+        "train.epochs": 2, "train.batch": 256, "model.kind": "ple", "model.experts": 3, "model.own_experts": 1, "model.levels": 2, "model.top_k": 2,
+        "model.balance": 0.01, "model.dropout": 0.2, "model.hidden": [16, 8]})
+    reports = [run_job(job, space / f"run-{servers}-{workers}", servers, workers) for servers, workers in ((1, 1), (2, 1), (2, 2))]
+    assert all(digests(r) == digests(reports[0]) for r in reports), [digests(r) for r in reports]
+    for r in reports:
+        assert r["experts"] == reports[0]["experts"], (r["experts"], reports[0]["experts"])
+        for level in (1, 2):
+            of = [e for e in r["experts"] if e["level"] == level]
+            assert [e.get("task") for e in of] == [None, None, None, "click", "buy"], of
+            chosen = sum(e["examples"] for e in of)
+            assert 2 * r["examples"] <= chosen < 5 * r["examples"], (chosen, r["examples"])
+            assert all(abs(e["share"] - e["examples"] / r["examples"]) < 1e-5 for e in of), of
+    text = pathlib.Path(f"{space / 'run-1-1'}.out").read_text(encoding="utf-8")
+    assert "experts        level 1: shared " in text and " click " in text, text
+    alone = run_job(job, space / "all", extra=["--set", "model.top_k=0", "--set", "model.balance=0"])
+    assert digests(alone) != digests(reports[0]) and "experts" not in alone
+
+
 def shards_of_a_server_change_no_bit(space):
     """1, 2 and 4 shards in each server, and a server of several that dies in mid-job."""
     train = synth(space / "train.tsv", longer(12000), 3)
@@ -57,4 +86,4 @@ def another_seed_gives_another_digest(space):
 
 
 if __name__ == "__main__":
-    main([bsp_digest_is_the_same_for_every_cluster, a_window_repeats_its_bits, shards_of_a_server_change_no_bit, another_seed_gives_another_digest])
+    main([bsp_digest_is_the_same_for_every_cluster, a_window_repeats_its_bits, chosen_experts_repeat_their_bits, shards_of_a_server_change_no_bit, another_seed_gives_another_digest])

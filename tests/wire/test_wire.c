@@ -158,9 +158,9 @@ START_TEST(wire_losses_must_fit_their_labels)
         msg_free(m);
     }
     w.u.TASK_DONE = (struct wire_TASK_DONE){
-        .tasks = 2, .cells = 1, .by_count = 3, .values = 2, .value_cells = 5};
+        .tasks = 2, .cells = 1, .by_count = 3, .values = 2, .value_cells = 5, .experts = 7};
     for (uint32_t i = 0; i < 2; i++) {
-        size_t bytes = 2 * 24 + 24 + 3 * 16 + 2 * (32 + 2 * 24) + 5 * 16 + i;
+        size_t bytes = 2 * 24 + 24 + 3 * 16 + 2 * (32 + 2 * 24) + 5 * 16 + 7 * 8 + i;
         struct msg *m = wire_encode(&w);
         (void)msg_add(m, 512);
         (void)msg_add(m, bytes);
@@ -179,13 +179,13 @@ END_TEST
 /* Each number at its limit, and one more: that is too big, whatever the frames contain. */
 START_TEST(wire_figures_of_a_task_are_bounded)
 {
-    static const uint32_t most[] = {LIMIT_TASKS, WIRE_TALLY_CELLS, LIMIT_BY, WIRE_BY_VALUES,
-                                    WIRE_BY_CELLS};
+    static const uint32_t most[] = {LIMIT_TASKS,    WIRE_TALLY_CELLS, LIMIT_BY,
+                                    WIRE_BY_VALUES, WIRE_BY_CELLS,    LIMIT_EXPERTS};
     for (uint32_t more = 0; more < 2; more++) {
         struct wire w = {.type = WIRE_TYPE_TASK_DONE}, got;
-        uint32_t *const number[] = {&w.u.TASK_DONE.tasks, &w.u.TASK_DONE.cells,
-                                    &w.u.TASK_DONE.by_count, &w.u.TASK_DONE.values,
-                                    &w.u.TASK_DONE.value_cells};
+        uint32_t *const number[] = {&w.u.TASK_DONE.tasks,       &w.u.TASK_DONE.cells,
+                                    &w.u.TASK_DONE.by_count,    &w.u.TASK_DONE.values,
+                                    &w.u.TASK_DONE.value_cells, &w.u.TASK_DONE.experts};
         *number[_i] = most[_i] + more;
         struct msg *m = wire_encode(&w);
         (void)msg_add(m, 512);
@@ -568,7 +568,7 @@ int main(void)
     tcase_add_test(t, wire_too_many_keys_are_refused);
     tcase_add_test(t, wire_predictions_must_fit_their_frames);
     tcase_add_test(t, wire_losses_must_fit_their_labels);
-    tcase_add_loop_test(t, wire_figures_of_a_task_are_bounded, 0, 5);
+    tcase_add_loop_test(t, wire_figures_of_a_task_are_bounded, 0, 6);
     tcase_add_test(t, wire_gradients_of_no_key_are_refused);
     tcase_add_test(t, wire_echo_must_fit_its_keys);
     tcase_add_test(t, wire_replies_must_fit_their_frames);

@@ -87,6 +87,8 @@ struct lane_result {
     uint64_t refused;
     char bad_where[256], refused_where[ERR_TEXT_MAX];
     uint64_t staleness[STALENESS_CELLS];
+    uint32_t experts;             /* model_loads, once a batch is computed */
+    uint64_t load[LIMIT_EXPERTS]; /* (experts): examples that chose each */
     /* (labels); owned by the lane: figures of the training examples as the forward pass scored
      * them, before they were learnt. Empty for a model without a loss. */
     struct metric_tally *tally;

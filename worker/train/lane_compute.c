@@ -120,6 +120,9 @@ static void result_add(struct lane *l, const struct lane_batch *b)
     r->weight_sum += o->weight_sum;
     for (uint32_t t = 0; t < LIMIT_TASKS; t++)
         r->loss_task[t] += o->loss_task[t];
+    r->experts = model_loads(l->base->model);
+    for (uint32_t i = 0; i < r->experts; i++)
+        r->load[i] += o->load[i];
     r->batches++;
     r->skipped += o->skipped;
     if (norms_known(o)) {

@@ -382,6 +382,7 @@ static struct msg *task_message(const struct seat *s)
     w.u.TASK_DONE.row_norm_sum = result->row_norm;
     w.u.TASK_DONE.lr_scale = result->lr_scale;
     w.u.TASK_DONE.tasks = MAX(s->host->base.job->data.label_count, 1);
+    w.u.TASK_DONE.experts = result->experts;
     snprintf(w.u.TASK_DONE.bad_where, sizeof w.u.TASK_DONE.bad_where, "%s", result->bad_where);
     w.u.TASK_DONE.refused = result->refused;
     snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",

@@ -144,6 +144,7 @@ static void figures_add(struct slices *s)
     uint32_t measured = 0;
     out->loss_sum = out->weight_sum = out->dense_norm = out->row_norm = 0.0;
     memset(out->loss_task, 0, sizeof out->loss_task);
+    memset(out->load, 0, sizeof out->load);
     out->skipped = false;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct model_output *from = &s->slice[i].out;
@@ -151,6 +152,8 @@ static void figures_add(struct slices *s)
         out->weight_sum += from->weight_sum;
         for (uint32_t t = 0; t < LIMIT_TASKS; t++)
             out->loss_task[t] += from->loss_task[t];
+        for (uint32_t e = 0; e < LIMIT_EXPERTS; e++)
+            out->load[e] += from->load[e];
         out->skipped = out->skipped || from->skipped;
         measured += from->dense_norm > 0 || from->row_norm > 0;
         out->dense_norm += from->dense_norm;

@@ -47,7 +47,8 @@ void *task_figures(const struct lane_result *result, uint32_t by_count, struct w
               {r->head, part.fields * sizeof r->head[0]},
               {r->told, part.values * sizeof r->told[0]},
               {r->task, (size_t)part.values * w->tasks * sizeof r->task[0]},
-              {r->value_entry, part.entries * sizeof r->value_entry[0]}};
+              {r->value_entry, part.entries * sizeof r->value_entry[0]},
+              {result->load, w->experts * sizeof result->load[0]}};
     *bytes = 0;
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         *bytes += of[i].bytes;

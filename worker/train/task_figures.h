@@ -1,12 +1,13 @@
-/* task_figures.h: frame 2 of TASK_DONE: each label's loss, then figures of the examples as they
- * were scored before they were learnt, in all and by value (wire.h has the order). */
+/* task_figures.h: frame 2 of TASK_DONE: each label's loss, figures of the examples as they were
+ * scored before they were learnt, in all and by value, and the examples of each expert (wire.h has
+ * the order). */
 #ifndef WORKER_TRAIN_TASK_FIGURES_H
 #define WORKER_TRAIN_TASK_FIGURES_H
 
 #include "worker/train/lane.h"
 
-/* Sets the counts of the frame's parts in w and makes the frame; the caller frees it. NULL: no
- * memory. */
+/* Sets the counts of the frame's parts in w, but for `tasks` and `experts`, which the caller has
+ * set, and makes the frame; the caller frees it. NULL: no memory. */
 void *task_figures(const struct lane_result *result, uint32_t by_count, struct wire_TASK_DONE *w,
                    size_t *bytes);
 

@@ -212,6 +212,7 @@ bool coord_progressive_told(struct coord_job *j, const struct wire_TASK_DONE *q,
     SHOAL_ASSERT(q->tasks == w->labels); /* handle.c has checked it */
     clear(w, w->told);
     w->part = part_of(q, entry + q->cells * sizeof(struct metric_tally_entry));
+    w->load = w->part.entry + q->value_cells;
     return q->by_count == w->by_count &&
            metric_tally_take(w->told, w->labels, q->examples, sums, entry, q->cells) &&
            metric_by_part_ok(&w->part, w->labels, q->examples);

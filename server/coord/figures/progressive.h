@@ -66,6 +66,7 @@ struct coord_progressive {
     struct metric_by *by;                           /* owned (by_count): the whole job */
     uint32_t by_count;
     struct metric_by_part part;    /* borrowed from the message of the task in `told` */
+    const void *load;              /* borrowed from it: the examples of each expert */
     struct coord_trained *trained; /* owned (epochs) */
 };
 

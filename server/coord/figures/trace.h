@@ -19,6 +19,7 @@
 #include "proto/metric/metric.h"
 #include "proto/wire/wire.h"
 #include "server/coord/core/core.h"
+#include "server/coord/figures/experts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,6 +83,7 @@ struct coord_trace {
     struct coord_curve curve;
     struct coord_point recent; /* reports since the last scalars */
     uint64_t staleness[COORD_HISTOGRAM];
+    struct coord_experts experts;
     uint64_t since_ns; /* when the last scalars were written */
     uint64_t before;   /* examples of the finished epochs */
     bool failed;       /* the writer of scalars failed */

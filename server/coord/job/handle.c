@@ -595,7 +595,8 @@ int coord_handle_task(struct coord_job *j, struct coord_ask *a)
     if (!losses_take(j, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
         q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
         q->refused > t->task[index].batch_count ||
-        !coord_progressive_told(j, q, a->m->frame[2].data))
+        !coord_progressive_told(j, q, a->m->frame[2].data) ||
+        !coord_experts_ok(&j->spec, q->experts, j->windows->load, q->examples))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
                        " bad lines of %" PRIu64 ", loss %g and weights of %g",
@@ -606,6 +607,7 @@ int coord_handle_task(struct coord_job *j, struct coord_ask *a)
     if (coord_task_report(t, index, &sum)) {
         staleness_add(j, a->m->frame[1].data);
         coord_trace_task(j, q, a->m->frame[2].data, a->m->frame[1].data);
+        coord_experts_add(&j->trace->experts, q->experts, j->windows->load, q->examples);
         bad_where_note(j, q->bad_where);
         if (!coord_grant_task_put(j, index, false) || !coord_progressive_count(j, index))
             return 0;

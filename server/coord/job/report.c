@@ -435,6 +435,9 @@ static struct json *report_json(const struct coord_job *j)
     json_set_int(r, "lanes", j->tasks->lanes);
     if (j->tally.lanes_moved > 0)
         json_set_int(r, "lanes_moved", j->tally.lanes_moved);
+    struct json *experts = coord_experts_json(&j->trace->experts, &j->spec);
+    if (experts != NULL)
+        json_set(r, "experts", experts);
     json_set(r, "batches", batches_json(j, &sum));
     json_set(r, "refused", coord_guard_json(j));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));

@@ -165,15 +165,18 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
         q.by_count = 1;
         break;
     case 14:
-        q.lane = 1, expected = SHOAL_E_FENCED;
+        q.experts = 1; /* of a model that has none */
         break;
     case 15:
-        q.generation = 2, expected = SHOAL_E_FENCED;
+        q.lane = 1, expected = SHOAL_E_FENCED;
         break;
     case 16:
-        q.task++, expected = SHOAL_E_FENCED;
+        q.generation = 2, expected = SHOAL_E_FENCED;
         break;
     case 17:
+        q.task++, expected = SHOAL_E_FENCED;
+        break;
+    case 18:
         worker.number++, expected = SHOAL_E_FENCED;
         break;
     default:
@@ -365,6 +368,6 @@ int main(void)
     tcase_add_test(t, coord_reports_are_of_tasks_of_the_lane);
     tcase_add_test(t, coord_failures_without_a_word_are_said_to_be);
     tcase_add_loop_test(t, coord_norms_that_are_not_finite_are_not_known, 0, 6);
-    tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 19);
+    tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 20);
     return suite_main(s);
 }

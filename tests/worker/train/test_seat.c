@@ -432,6 +432,7 @@ static void much(struct lane_result *r)
     r->dense_norm = 3.5;
     r->row_norm = 4.5;
     r->lr_scale = 5.5f;
+    r->experts = 8;
     (void)snprintf(r->bad_where, sizeof r->bad_where, "line 7");
     (void)snprintf(r->refused_where, sizeof r->refused_where, "row 8");
 }
@@ -448,7 +449,7 @@ START_TEST(seat_reports_all_that_its_lane_found)
     ck_assert(q->examples == 101 && q->bad_lines == 102 && q->drawn == 103 && q->batches == 104);
     ck_assert(q->skipped == 105 && q->measured == 106 && q->refused == 107 && q->tasks == 1);
     ck_assert(q->loss_sum == 1.5 && q->weight_sum == 2.5 && q->dense_norm_sum == 3.5);
-    ck_assert(q->row_norm_sum == 4.5 && q->lr_scale == 5.5f);
+    ck_assert(q->row_norm_sum == 4.5 && q->lr_scale == 5.5f && q->experts == 8);
     ck_assert_str_eq(q->bad_where, "line 7");
     ck_assert_str_eq(q->refused_where, "row 8");
 }
