@@ -126,13 +126,15 @@ static void roles_print(enum wire_right r, enum wire_side side)
 
 static void roles_table_print(void)
 {
-    puts("message|a coordinator takes it from|a shard takes it from|in the audit "
-         "log\n---|---|---|---");
+    puts("message|a coordinator takes it from|a shard takes it from|a worker takes it from|"
+         "in the audit log\n---|---|---|---|---");
     for (int r = 0; r < WIRE_RIGHTS; r++) {
         printf("%s|", allow_text((enum wire_right)r));
         roles_print((enum wire_right)r, WIRE_COORDINATOR);
         putchar('|');
         roles_print((enum wire_right)r, WIRE_SHARD);
+        putchar('|');
+        roles_print((enum wire_right)r, WIRE_WORKER);
         printf("|%s\n", text_if(allow_audited((enum wire_right)r), "yes"));
     }
 }

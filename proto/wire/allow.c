@@ -9,10 +9,11 @@
 
 static const struct {
     const char *name, *note;
-    uint32_t roles[2];
+    uint32_t roles[WIRE_SIDES];
     bool audited;
 } right[] = {
-#define X(name, note, coordinator, shard, audited) {#name, note, {coordinator, shard}, audited},
+#define X(name, note, coordinator, shard, worker, audited)                                         \
+    {#name, note, {coordinator, shard, worker}, audited},
     WIRE_ALLOW(X)
 #undef X
 };
@@ -78,7 +79,8 @@ bool allow_again(struct allow_recent *r, uint64_t peer, int result, const struct
 
 int allow_denied(enum wire_right r, enum wire_side side, const char *role, struct err *e)
 {
-    const char *at = side == WIRE_SHARD ? "a shard" : "the coordinator";
+    static const char *const place[WIRE_SIDES] = {"the coordinator", "a shard", "a worker"};
+    const char *at = place[side];
     if (r < WIRE_RIGHTS && right[r].roles[side] == WIRE_ALLOW_BOSS)
         return err_set(e, SHOAL_E_DENIED, "%s takes %s from its coordinator alone", at,
                        allow_text(r));

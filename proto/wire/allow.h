@@ -1,11 +1,11 @@
-/* allow.h: the rights of peers: the one table of which role may send which message to a coordinator
- * or a shard. Checks, tests and the manual's page are generated from it.
+/* allow.h: the rights of peers: the one table of which role may send which message to a
+ * coordinator, a shard or a worker. Checks, tests and the manual's page are generated from it.
  *
  * A row is a right: a message, or (PULL_LANE) a kind of one. X(RIGHT, its text where that is not
- * the name, roles at a coordinator, roles at a shard, true when it goes into the audit log). Roles
- * are bits (proto/base/role.h). BOSS is the coordinator, on the connection that the shard itself
- * has opened: it has every right at the shard. LOCAL peers have every right except those that only
- * BOSS has. */
+ * the name, roles at a coordinator, at a shard, at a worker, true when it goes into the audit log).
+ * Roles are bits (proto/base/role.h). BOSS is the coordinator, on the connection that the shard
+ * itself has opened: it has every right at the shard. LOCAL peers have every right except those
+ * that only BOSS has. */
 #ifndef PROTO_WIRE_ALLOW_H
 #define PROTO_WIRE_ALLOW_H
 
@@ -17,7 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
+enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
+#define WIRE_SIDES 3
 
 /* each row takes one line */
 /* clang-format off */
@@ -30,79 +31,81 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
 #define WIRE_ALLOW_BOSS (1u << 16)
 
 #define WIRE_ALLOW_MAP(X, S, W, C, M, A, BOSS) \
-    X(HELLO, "", S | W | C | M | A, S | W | C | M | A, false) \
-    X(PULL, "PULL without a lane", 0, S | W | A, false) \
-    X(PULL_LANE, "PULL of a lane", 0, W, false) \
-    X(PUSH, "", 0, W, false) \
-    X(STATUS, "", S | W | M | A, 0, false) \
-    X(SHARD_STATUS, "", 0, M | A | BOSS, false) \
-    X(TABLE_STATS, "", 0, M | A, false) \
-    X(HEAT, "", 0, M | A | BOSS, false) \
-    X(SPANS, "", 0, M | A, false) \
-    X(TRACE, "", M | A, 0, false) \
-    X(MAP_GET, "", S | W | M | A, 0, false) \
-    X(TABLE_GET, "", S | W | M | A, 0, false) \
-    X(JOB_TEXT, "", S | W | A, 0, false) \
-    X(WORKER_JOIN, "", W, 0, false) \
-    X(WORKER_BEAT, "", W, 0, false) \
-    X(WORKER_LEAVE, "", W, 0, false) \
-    X(INDEX_DONE, "", W, 0, false) \
-    X(WINDOWS, "", W, 0, false) \
-    X(PROFILE, "", W, 0, false) \
-    X(OBJECTS, "", W, 0, false) \
-    X(OBJECT_DONE, "", W, 0, false) \
-    X(TAKEN, "", W, 0, false) \
-    X(FILES, "", W, 0, false) \
-    X(LEGEND, "", W, 0, false) \
-    X(TABLE_DECLARE, "", W, 0, false) \
-    X(LANE_NEXT, "", W, 0, false) \
-    X(TASK_DONE, "", W, 0, false) \
-    X(TRACES, "", W, 0, false) \
-    X(EVAL_DONE, "", W, 0, false) \
-    X(SHARD_BEAT, "", C, 0, false) \
-    X(SERVER_DISK, "", C, 0, false) \
-    X(IN_SYNC, "", C, 0, false) \
-    X(FOLLOW, "", 0, C, false) \
-    X(COPY, "", 0, C, false) \
-    X(MOVE_READ, "", 0, C, false) \
-    X(SUBMIT, "", A, 0, true) \
-    X(REPORT, "", A, 0, false) \
-    X(JOBS, "", M | A, 0, false) \
-    X(WHO, "", A, 0, false) \
-    X(CHECKPOINT, "", A, 0, true) \
-    X(CHECKPOINT_REMOVE, "", A, 0, true) \
-    X(TRACE_EVERY, "", A, 0, true) \
-    X(DROP, "", A, 0, true) \
-    X(PROMOTE, "", A, 0, true) \
-    X(REPLACE, "", A, 0, true) \
-    X(MOVES, "", A, 0, true) \
-    X(STOP, "", A, BOSS, true) \
-    X(DIGEST, "", 0, A | BOSS, false) \
-    X(INSPECT, "", 0, A, false) \
-    X(BLAME, "", 0, A, false) \
-    X(KEYS, "", 0, A, true) \
-    X(KEYLIST, "", 0, BOSS, false) \
-    X(TABLE_CREATE, "", 0, BOSS, true) \
-    X(RUN_OPEN, "", 0, BOSS, false) \
-    X(RUN_DROP, "", 0, BOSS, true) \
-    X(FENCE, "", 0, BOSS, false) \
-    X(FENCES, "", 0, BOSS, false) \
-    X(MAP_SET, "", 0, BOSS, false) \
-    X(MAP_HELD, "", 0, BOSS, false) \
-    X(MOVE_TAKE, "", 0, BOSS, false) \
-    X(MOVE_MAP, "", 0, BOSS, false) \
-    X(NAMES_SET, "", 0, BOSS, false) \
-    X(NAMES_HELD, "", 0, BOSS, false) \
-    X(TAKEN_SET, "", 0, BOSS, false) \
-    X(TAKEN_HELD, "", 0, BOSS, false) \
-    X(HOLD, "", 0, BOSS, false) \
-    X(GO, "", 0, BOSS, false) \
-    X(RESTORE, "", 0, BOSS, true) \
-    X(CUT_DROP, "", 0, BOSS, false) \
-    X(CUT_KEEP, "", 0, BOSS, false) \
-    X(CUT_EXPORT, "", 0, BOSS, true) \
-    X(LOAD, "", 0, BOSS, true) \
-    X(ROWS_GO, "", 0, BOSS, true)
+    X(HELLO, "", S | W | C | M | A, S | W | C | M | A, 0, false) \
+    X(PULL, "PULL without a lane", 0, S | W | A, 0, false) \
+    X(PULL_LANE, "PULL of a lane", 0, W, 0, false) \
+    X(PUSH, "", 0, W, 0, false) \
+    X(STATUS, "", S | W | M | A, 0, 0, false) \
+    X(SHARD_STATUS, "", 0, M | A | BOSS, 0, false) \
+    X(TABLE_STATS, "", 0, M | A, 0, false) \
+    X(HEAT, "", 0, M | A | BOSS, 0, false) \
+    X(SPANS, "", 0, M | A, 0, false) \
+    X(TRACE, "", M | A, 0, 0, false) \
+    X(MAP_GET, "", S | W | M | A, 0, 0, false) \
+    X(TABLE_GET, "", S | W | M | A, 0, 0, false) \
+    X(JOB_TEXT, "", S | W | A, 0, 0, false) \
+    X(WORKER_JOIN, "", W, 0, 0, false) \
+    X(WORKER_BEAT, "", W, 0, 0, false) \
+    X(WORKER_LEAVE, "", W, 0, 0, false) \
+    X(INDEX_DONE, "", W, 0, 0, false) \
+    X(WINDOWS, "", W, 0, 0, false) \
+    X(PROFILE, "", W, 0, 0, false) \
+    X(OBJECTS, "", W, 0, 0, false) \
+    X(OBJECT_DONE, "", W, 0, 0, false) \
+    X(TAKEN, "", W, 0, 0, false) \
+    X(FILES, "", W, 0, 0, false) \
+    X(LEGEND, "", W, 0, 0, false) \
+    X(TABLE_DECLARE, "", W, 0, 0, false) \
+    X(LANE_NEXT, "", W, 0, 0, false) \
+    X(TASK_DONE, "", W, 0, 0, false) \
+    X(TRACES, "", W, 0, 0, false) \
+    X(EVAL_DONE, "", W, 0, 0, false) \
+    X(SHARD_BEAT, "", C, 0, 0, false) \
+    X(SERVER_DISK, "", C, 0, 0, false) \
+    X(IN_SYNC, "", C, 0, 0, false) \
+    X(RING_CHUNK, "", 0, 0, W, false) \
+    X(RING_READ, "", 0, 0, W, false) \
+    X(FOLLOW, "", 0, C, 0, false) \
+    X(COPY, "", 0, C, 0, false) \
+    X(MOVE_READ, "", 0, C, 0, false) \
+    X(SUBMIT, "", A, 0, 0, true) \
+    X(REPORT, "", A, 0, 0, false) \
+    X(JOBS, "", M | A, 0, 0, false) \
+    X(WHO, "", A, 0, 0, false) \
+    X(CHECKPOINT, "", A, 0, 0, true) \
+    X(CHECKPOINT_REMOVE, "", A, 0, 0, true) \
+    X(TRACE_EVERY, "", A, 0, 0, true) \
+    X(DROP, "", A, 0, 0, true) \
+    X(PROMOTE, "", A, 0, 0, true) \
+    X(REPLACE, "", A, 0, 0, true) \
+    X(MOVES, "", A, 0, 0, true) \
+    X(STOP, "", A, BOSS, 0, true) \
+    X(DIGEST, "", 0, A | BOSS, 0, false) \
+    X(INSPECT, "", 0, A, 0, false) \
+    X(BLAME, "", 0, A, 0, false) \
+    X(KEYS, "", 0, A, 0, true) \
+    X(KEYLIST, "", 0, BOSS, 0, false) \
+    X(TABLE_CREATE, "", 0, BOSS, 0, true) \
+    X(RUN_OPEN, "", 0, BOSS, 0, false) \
+    X(RUN_DROP, "", 0, BOSS, 0, true) \
+    X(FENCE, "", 0, BOSS, 0, false) \
+    X(FENCES, "", 0, BOSS, 0, false) \
+    X(MAP_SET, "", 0, BOSS, 0, false) \
+    X(MAP_HELD, "", 0, BOSS, 0, false) \
+    X(MOVE_TAKE, "", 0, BOSS, 0, false) \
+    X(MOVE_MAP, "", 0, BOSS, 0, false) \
+    X(NAMES_SET, "", 0, BOSS, 0, false) \
+    X(NAMES_HELD, "", 0, BOSS, 0, false) \
+    X(TAKEN_SET, "", 0, BOSS, 0, false) \
+    X(TAKEN_HELD, "", 0, BOSS, 0, false) \
+    X(HOLD, "", 0, BOSS, 0, false) \
+    X(GO, "", 0, BOSS, 0, false) \
+    X(RESTORE, "", 0, BOSS, 0, true) \
+    X(CUT_DROP, "", 0, BOSS, 0, false) \
+    X(CUT_KEEP, "", 0, BOSS, 0, false) \
+    X(CUT_EXPORT, "", 0, BOSS, 0, true) \
+    X(LOAD, "", 0, BOSS, 0, true) \
+    X(ROWS_GO, "", 0, BOSS, 0, true)
 
 /* clang-format on */
 
@@ -112,7 +115,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
                    WIRE_ALLOW_BOSS)
 
 enum wire_right {
-#define X(name, note, coordinator, shard, audited) WIRE_RIGHT_##name,
+#define X(name, note, coordinator, shard, worker, audited) WIRE_RIGHT_##name,
     WIRE_ALLOW(X)
 #undef X
         WIRE_RIGHTS

@@ -160,6 +160,20 @@ static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, str
     return echo_frame_check(m, q, e);
 }
 
+static int ring_frames_check(const struct msg *m, const struct wire_RING_CHUNK *q, struct err *e)
+{
+    if (q->values != VALUES_FP32 && q->values != VALUES_BF16)
+        return err_set(e, SHOAL_E_MALFORMED, "a chunk of values of kind %u, fp32 or bf16 expected",
+                       q->values);
+    if (q->chunk >= WIRE_RING_CHUNKS)
+        return err_set(e, SHOAL_E_TOO_BIG, "chunk %u of a ring, which has at most %u", q->chunk,
+                       WIRE_RING_CHUNKS);
+    if (q->weight == 0 && q->floats != 0)
+        return err_set(e, SHOAL_E_MALFORMED, "a chunk without examples has %u floats", q->floats);
+    return frame_expect(m, 1, q->floats, half_bytes((enum value_kind)q->values), WIRE_RING_FLOATS,
+                        e);
+}
+
 static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q, struct err *e)
 {
     int rc = frame_expect(m, 1, 64, 8, 64, e);
@@ -217,6 +231,8 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     switch (w->type) {
     case WIRE_TYPE_PUSH:
         return push_frames_check(m, &w->u.PUSH, e);
+    case WIRE_TYPE_RING_CHUNK:
+        return ring_frames_check(m, &w->u.RING_CHUNK, e);
     case WIRE_TYPE_MOVE_MAP:
         return frame_expect(m, 2, w->u.MOVE_MAP.gone_count, 4, WIRE_MOVE_TABLETS, e);
     case WIRE_TYPE_TASK_DONE:

@@ -661,6 +661,34 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     U32(fields)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* ---- worker -> worker ------------------------------------------------------------------------ */
+
+/* A chunk of the sum of a step, to the next member of a ring (worker/ring/way.h says which hop it
+ * is on). ring: number of the ring within the run. weight: examples in the sum so far; 0: none, and
+ * it has no floats. frame 1: the chunk (floats) of `values` (enum value_kind, fp32 or bf16).
+ *
+ * Reply: the newest ring that the receiver knows, also with a status. 0: the chunk is taken, or was
+ * before. AGAIN: the receiver does not have this ring yet: send again later. OLD_RUN: it has a
+ * newer ring or another run, and the sender asks the coordinator. MALFORMED: the ring has no such
+ * chunk. */
+#define WIRE_RING_MEMBERS 64u
+#define WIRE_RING_FLOATS 65536u /* of a chunk */
+#define WIRE_RING_CHUNKS (1u << 20)
+#define WIRE_RING_CHUNK(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U64(ring) U64(step) U32(chunk) U32(hop) U64(weight) U32(floats) U32(values)
+#define WIRE_RING_CHUNK_REPLY(U32, U64, I32, F32, F64, B, STR) U64(ring)
+
+/* A piece of the network after step `step`, for a worker that lacks it, from one that the
+ * coordinator has named (worker/ring/handover.h). what: enum wire_ring_read; at: the tablet of the
+ * dense table `part`, or the first of the floats that are wanted. Reply frame 1: the tablet's image
+ * (embedding/table.h), or WIRE_RING_FLOATS floats from `at` on, fewer at the end: the weights of
+ * the step before. AGAIN: the worker is not yet in this ring, or does not have the step yet.
+ * OLD_RUN: it has a newer ring or another run. */
+enum wire_ring_read { WIRE_RING_IMAGE = 0, WIRE_RING_BEFORE = 1 };
+#define WIRE_RING_READ(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U64(ring) U64(step) U32(what) U32(part) U64(at)
+#define WIRE_RING_READ_REPLY(U32, U64, I32, F32, F64, B, STR) U64(ring) U64(step)
+
 /* A worker leaves in good order, or says why it cannot go on (when fatal, status and text end the
  * job). */
 #define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) \
@@ -828,7 +856,9 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(TRACES, 71, 1, 0)                                                                            \
     X(TRACE, 72, 0, 1)                                                                             \
     X(TRACE_EVERY, 73, 0, 0)                                                                       \
-    X(SPANS, 74, 0, 1)
+    X(SPANS, 74, 0, 1)                                                                             \
+    X(RING_CHUNK, 75, 1, 0)                                                                        \
+    X(RING_READ, 76, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are

@@ -19,14 +19,15 @@ static enum wire_right of(const char *name)
  * beats. */
 START_TEST(allow_what_must_never_be)
 {
-    static const char *const writes[] = {
-        "PUSH",        "PULL of a lane", "KEYS",          "SUBMIT",  "STOP",  "CHECKPOINT", "DROP",
-        "WORKER_JOIN", "SHARD_BEAT",     "TABLE_DECLARE", "KEYLIST", "FENCE", "MAP_SET"};
+    static const char *const writes[] = {"PUSH",       "PULL of a lane", "KEYS",     "SUBMIT",
+                                         "STOP",       "CHECKPOINT",     "DROP",     "WORKER_JOIN",
+                                         "SHARD_BEAT", "TABLE_DECLARE",  "KEYLIST",  "FENCE",
+                                         "MAP_SET",    "RING_CHUNK",     "RING_READ"};
     static const char *const orders[] = {
         "KEYLIST", "TABLE_CREATE", "RUN_OPEN", "RUN_DROP",   "FENCE", "FENCES", "MAP_SET",
         "HOLD",    "GO",           "RESTORE",  "CUT_EXPORT", "LOAD",  "ROWS_GO"};
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++)
-        for (int side = 0; side < 2; side++) {
+        for (int side = 0; side < WIRE_SIDES; side++) {
             ck_assert(!allow_may(of(writes[i]), (enum wire_side)side, ROLE_SERVE, false));
             ck_assert(!allow_may(of(writes[i]), (enum wire_side)side, ROLE_METRICS, false));
         }
@@ -35,11 +36,19 @@ START_TEST(allow_what_must_never_be)
             ck_assert(!allow_may(of(orders[i]), WIRE_SHARD, (enum role)role, false));
         ck_assert(allow_may(of(orders[i]), WIRE_SHARD, ROLE_NOBODY, true));
     }
+    /* a worker takes the messages of a ring, from workers alone */
+    for (int r = 0; r < WIRE_RIGHTS; r++) {
+        const char *text = allow_text((enum wire_right)r);
+        bool ring = strcmp(text, "RING_CHUNK") == 0 || strcmp(text, "RING_READ") == 0;
+        for (int role = 0; role < ROLES; role++)
+            ck_assert_int_eq(allow_may((enum wire_right)r, WIRE_WORKER, (enum role)role, false),
+                             ring && role == ROLE_WORKER);
+    }
     for (int role = 0; role < ROLES; role++)
         ck_assert_int_eq(allow_may(of("SHARD_BEAT"), WIRE_COORDINATOR, (enum role)role, false),
                          role == ROLE_COORD);
     for (int r = 0; r < WIRE_RIGHTS; r++)
-        for (int side = 0; side < 2; side++)
+        for (int side = 0; side < WIRE_SIDES; side++)
             ck_assert(!allow_may((enum wire_right)r, (enum wire_side)side, ROLE_NOBODY, false));
 }
 END_TEST
