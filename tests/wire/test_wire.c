@@ -44,6 +44,45 @@ START_TEST(wire_push_comes_back_as_it_went)
 }
 END_TEST
 
+static int chunk_decoded(struct wire_RING_CHUNK chunk, size_t bytes)
+{
+    struct wire w = {.type = WIRE_TYPE_RING_CHUNK, .u.RING_CHUNK = chunk}, got;
+    struct err e = {0};
+    struct msg *m = wire_encode(&w);
+    ck_assert_ptr_nonnull(msg_add(m, bytes));
+    int rc = wire_decode(m, &got, &e);
+    ck_assert(rc == 0 || e.text[0] != '\0');
+    msg_free(m);
+    return rc;
+}
+
+START_TEST(wire_chunk_of_a_ring_has_what_its_header_says)
+{
+    const struct wire_RING_CHUNK good = {.weight = 1, .floats = 100};
+    struct wire_RING_CHUNK c = good;
+    ck_assert_int_eq(chunk_decoded(good, 400), 0);
+    ck_assert_int_eq(chunk_decoded(good, 396), SHOAL_E_MALFORMED);
+    c.values = VALUES_BF16;
+    ck_assert_int_eq(chunk_decoded(c, 200), 0);
+    ck_assert_int_eq(chunk_decoded(c, 400), SHOAL_E_MALFORMED);
+    c.values = VALUES_FP16;
+    ck_assert_int_eq(chunk_decoded(c, 200), SHOAL_E_MALFORMED);
+    c.values = 77;
+    ck_assert_int_eq(chunk_decoded(c, 200), SHOAL_E_MALFORMED);
+    c = good;
+    c.weight = 0; /* without examples it has no floats */
+    ck_assert_int_eq(chunk_decoded(c, 400), SHOAL_E_MALFORMED);
+    c.floats = 0;
+    ck_assert_int_eq(chunk_decoded(c, 0), 0);
+    c = good;
+    c.floats = WIRE_RING_FLOATS + 1;
+    ck_assert_int_eq(chunk_decoded(c, 4 * (WIRE_RING_FLOATS + 1)), SHOAL_E_TOO_BIG);
+    c = good;
+    c.chunk = WIRE_RING_CHUNKS;
+    ck_assert_int_eq(chunk_decoded(c, 400), SHOAL_E_TOO_BIG);
+}
+END_TEST
+
 START_TEST(wire_every_type_encodes_and_decodes)
 {
     struct wire w, got;
@@ -562,6 +601,7 @@ int main(void)
     Suite *s = suite_create("wire");
     TCase *t = tcase_create("wire");
     tcase_add_test(t, wire_push_comes_back_as_it_went);
+    tcase_add_test(t, wire_chunk_of_a_ring_has_what_its_header_says);
     tcase_add_test(t, wire_every_type_encodes_and_decodes);
     tcase_add_test(t, wire_wrong_frame_count_is_refused);
     tcase_add_test(t, wire_count_that_does_not_fit_its_frame_is_refused);
