@@ -15,6 +15,10 @@
  * kernel that fails is remembered by the stream: later calls do nothing, stream_finish says what
  * happened. On the CPU all is done at once.
  *
+ * Devices. A worker may drive several; a stream belongs to one. What is queued on a stream writes
+ * the memory of its own device only, and reads that of another device in `fetch` alone, after
+ * `after`.
+ *
  * All matrices are row-major float: activations (examples, features), weights (out, in); ld*:
  * floats from a row to the next. Every function is a pure function of its arguments with a fixed
  * order of reduction: the same bits at each call on one kernel type. Of the element-wise kernels of
@@ -39,6 +43,15 @@ struct stream;
 struct stream_spec {
     enum precision precision; /* precision of matrix products; the CPU always computes in fp32 */
     bool deterministic;
+    uint32_t device; /* which of the worker's devices, counted round; the CPU is one device */
+};
+
+/* Rows of a matrix that go from one memory to another. */
+struct strip {
+    uint32_t rows, width; /* floats of a row */
+    float *to;
+    const float *from;
+    size_t ld_to, ld_from;
 };
 
 /* Which values dropout keeps: value i of a layer stays when draw(key, i) >= threshold, in 2^-24,
@@ -203,6 +216,19 @@ struct backend_ops {
     /* backend -> backend */
     void (*copy)(struct stream *s, void *to, const void *from, size_t bytes);
     void (*zero)(struct stream *s, void *to, size_t bytes);
+    /* host -> backend; backend -> host */
+    void (*upload_strip)(struct stream *s, const struct strip *m);
+    void (*download_strip)(struct stream *s, const struct strip *m);
+    /* memory of the device of `other` -> memory of that of s */
+    void (*fetch)(struct stream *s, struct stream *other, const struct strip *m);
+    /* What is queued on s from now on runs after all that is queued on `other` by now. Never in a
+     * section that is recorded. */
+    void (*after)(struct stream *s, struct stream *other);
+    /* Begins, or ends, to measure how long the stream waits in `after`. Once stream_finish has
+     * followed the end, `waited` says of how many seconds it has waited how many. NULL on the host,
+     * whose streams wait for nothing. */
+    void (*watch)(struct stream *s, bool begin);
+    void (*waited)(struct stream *s, double *waited, double *of);
     /* true: queue the kernels of this section, which the backend may record; false: it has played
      * them from a recording with the same number. graph_end after true only; it says whether the
      * section must be queued once more, because recording it failed and nothing of it has run. All

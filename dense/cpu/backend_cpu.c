@@ -95,6 +95,25 @@ static void cpu_zero(struct stream *s, void *to, size_t bytes)
     memset(to, 0, bytes);
 }
 
+static void cpu_strip(struct stream *s, const struct strip *m)
+{
+    (void)s;
+    for (size_t i = 0; i < m->rows; i++)
+        memcpy(m->to + i * m->ld_to, m->from + i * m->ld_from, m->width * sizeof *m->to);
+}
+
+static void cpu_fetch(struct stream *s, struct stream *other, const struct strip *m)
+{
+    (void)other;
+    cpu_strip(s, m);
+}
+
+static void cpu_after(struct stream *s, struct stream *other)
+{
+    (void)s;
+    (void)other;
+}
+
 static CBLAS_TRANSPOSE turned(bool transpose)
 {
     if (transpose)
@@ -132,6 +151,10 @@ static struct backend_ops cpu_ops = {
     .download = cpu_copy,
     .copy = cpu_copy,
     .zero = cpu_zero,
+    .upload_strip = cpu_strip,
+    .download_strip = cpu_strip,
+    .fetch = cpu_fetch,
+    .after = cpu_after,
     .gemm = cpu_gemm,
     .linear_forward = cpu_linear_forward,
     .linear_backward = cpu_linear_backward,

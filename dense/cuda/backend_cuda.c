@@ -27,6 +27,12 @@ static struct backend_ops ops = {
     .download = device_download,
     .copy = cuda_copy,
     .zero = cuda_zero,
+    .upload_strip = device_upload_strip,
+    .download_strip = device_download_strip,
+    .fetch = device_fetch,
+    .after = device_after,
+    .watch = device_watch,
+    .waited = device_waited,
     .graph_begin = stream_graph_begin,
     .graph_end = stream_graph_end,
 };

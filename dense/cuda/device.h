@@ -45,6 +45,13 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes);
 void device_download(struct stream *s, void *to, const void *from, size_t bytes);
 void device_copy(struct stream *s, void *to, const void *from, size_t bytes);
 void device_zero(struct stream *s, void *to, size_t bytes);
+/* backend_ops of the same names. */
+void device_upload_strip(struct stream *s, const struct strip *m);
+void device_download_strip(struct stream *s, const struct strip *m);
+void device_fetch(struct stream *s, struct stream *other, const struct strip *m);
+void device_after(struct stream *s, struct stream *other);
+void device_watch(struct stream *s, bool begin);
+void device_waited(struct stream *s, double *waited, double *of);
 void device_launch(struct stream *s, const char *name, kernel_function function, size_t n,
                    const void *args, size_t bytes);
 

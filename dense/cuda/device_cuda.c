@@ -1,5 +1,6 @@
 /* device_cuda.c: the card: memory, launches, recordings as CUDA graphs. */
 #include "dense/cuda/device_cuda.h"
+#include "dense/cuda/numbers.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
@@ -8,17 +9,28 @@
 #include <stdlib.h>
 
 #define THREADS 256u        /* one block has this many */
+#define DEVICES_MOST 64     /* of a machine; those beyond are not used */
 #define ARCHITECTURE_MIN 80 /* lowest compute capability that kernels are built for */
 
 struct recording {
     cudaGraphExec_t exec;
 };
 
-/* Chosen by device_probe before there is a stream: a process uses one device. */
-static int device_number;
+/* Chosen by device_probe before there is a stream. */
+static struct device_list numbers;
 static char kernel_text[192] = "cublasLt", library_text[48] = "cuBLASLt", about_text[512];
 
-static _Thread_local bool thread_ready; /* the module's device is this thread's current one */
+static _Thread_local int thread_device = -1; /* this thread's current one; -1: none yet */
+static _Thread_local uint64_t thread_known;  /* bit n: the thread has had device n before */
+_Static_assert(DEVICES_MOST <= 64, "the devices are bits of a word");
+
+/* The device that a failure concerns. */
+static int device_current(void)
+{
+    if (thread_device >= 0)
+        return thread_device;
+    return (int)numbers.number[0];
+}
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
@@ -77,7 +89,7 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
     bool stays = failure_stays(); /* for every code: it also clears the thread's error */
     bool lost = code == SHOAL_E_INTERNAL && stays;
     return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code,
-                   "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
+                   "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_current(),
                    text_if(lost, " is lost"), cudaGetErrorString(status), cudaGetErrorName(status),
                    file_name(file), line, call);
 }
@@ -98,7 +110,7 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
     stream_fail(s, status == CUBLAS_STATUS_ALLOC_FAILED ? SHOAL_E_NOMEM : SHOAL_E_INTERNAL,
-                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number,
+                "device %d: %s at dense/cuda/%s:%d: %.200s", device_current(),
                 lt.cublasLtGetStatusString(status), file_name(file), line, call);
     return false;
 }
@@ -118,23 +130,6 @@ void device_look(struct stream *s)
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-/* SHOAL_DEVICE: the device's number, taken modulo the number of devices, so that the workers of a
- * host may simply be numbered. */
-static int device_choose(int count, struct err *e)
-{
-    const char *text = getenv("SHOAL_DEVICE");
-    char *end = NULL;
-    unsigned long number = 0;
-    if (text != NULL && *text)
-        number = strtoul(text, &end, 10);
-    if (text != NULL && *text && (*end != '\0' || *text == '-'))
-        return err_set(e, SHOAL_E_CONFIG,
-                       "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text,
-                       count - 1);
-    device_number = (int)(number % (unsigned long)count);
-    return 0;
-}
-
 /* Under bsp the coordinator compares the workers' kernel texts (WORKER_JOIN). Cards of the same
  * name may have different numbers of multiprocessors; this changes how products are divided and so
  * their bits. */
@@ -143,10 +138,35 @@ static void texts_make(const struct cudaDeviceProp *device)
     size_t version = lt.cublasLtGetVersion();
     snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %d SMs %.100s", version,
              device->major, device->minor, device->multiProcessorCount, device->name);
+    char list[LIMIT_DEVICES * 4] = "";
+    size_t at = 0;
+    for (uint32_t i = 0; i < numbers.count; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%u", text_if(i > 0, ","),
+                               numbers.number[i]);
     snprintf(library_text, sizeof library_text, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    snprintf(about_text, sizeof about_text, "%.100s (device %d), %s of %.200s", device->name,
-             device_number, library_text, lt.path);
+    snprintf(about_text, sizeof about_text, "%.100s (device%s %s), %s of %.200s", device->name,
+             text_if(numbers.count > 1, "s"), list, library_text, lt.path);
+}
+
+/* The properties of the worker's devices. They compute parts of one result, so they are of one
+ * kind. */
+static int devices_look(struct cudaDeviceProp *first, struct err *e)
+{
+    struct cudaDeviceProp device;
+    int rc = CUDA_TELL(e, cudaGetDeviceProperties(first, (int)numbers.number[0]));
+    for (uint32_t i = 1; i < numbers.count && rc == 0; i++) {
+        rc = CUDA_TELL(e, cudaGetDeviceProperties(&device, (int)numbers.number[i]));
+        if (rc == 0 && (strcmp(first->name, device.name) != 0 ||
+                        first->multiProcessorCount != device.multiProcessorCount))
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "devices %u and %u are of different kinds, %.60s with %d multiprocessors "
+                "and %.60s with %d; name devices of one kind in SHOAL_DEVICE or devices",
+                numbers.number[0], numbers.number[i], first->name, first->multiProcessorCount,
+                device.name, device.multiProcessorCount);
+    }
+    return rc;
 }
 
 int device_probe(struct err *e)
@@ -161,16 +181,16 @@ int device_probe(struct err *e)
                        "at nvidia-smi, or "
                        "set train.backend to cpu",
                        rc != 0 ? why.text : "it counts 0");
-    rc = device_choose(count, e);
+    rc = device_numbers_take((uint32_t)MIN(count, DEVICES_MOST), &numbers, e);
     if (rc == 0)
-        rc = CUDA_TELL(e, cudaGetDeviceProperties(&device, device_number));
+        rc = devices_look(&device, e);
     if (rc != 0)
         return rc;
     if (device.major * 10 + device.minor < ARCHITECTURE_MIN)
         return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; "
+                       "device %u (%s) is of compute capability %d.%d; needed is %d.%d or later; "
                        "set train.backend to cpu",
-                       device_number, device.name, device.major, device.minor,
+                       numbers.number[0], device.name, device.major, device.minor,
                        ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
     rc = cublaslt_load(e);
     if (rc == 0)
@@ -193,18 +213,30 @@ const char *device_about(void)
     return about_text;
 }
 
-static int thread_enter(struct err *e)
+/* Makes a device the calling thread's. */
+static int thread_enter(int device, struct err *e)
 {
-    if (thread_ready)
+    int rc = 0;
+    if (thread_device == device)
         return 0;
     /* Threads that wait for the device must sleep: by default each would spin on a core that other
      * threads need. This is set before the device's context is created. */
-    int rc = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync,
-                                         cudaInitDeviceFlagsAreValid));
+    if ((thread_known >> device & 1) == 0)
+        rc = CUDA_TELL(
+            e, cudaInitDevice(device, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
     if (rc == 0)
-        rc = CUDA_TELL(e, cudaSetDevice(device_number));
-    thread_ready = rc == 0;
-    return rc;
+        rc = CUDA_TELL(e, cudaSetDevice(device));
+    if (rc != 0)
+        return rc;
+    thread_device = device;
+    thread_known |= (uint64_t)1 << device;
+    return 0;
+}
+
+/* For what concerns no device in particular. */
+static int thread_enter_any(struct err *e)
+{
+    return thread_enter(device_current(), e);
 }
 
 bool device_enter(struct stream *s)
@@ -212,7 +244,7 @@ bool device_enter(struct stream *s)
     struct err e;
     if (stream_failed(s))
         return false;
-    int rc = thread_enter(&e);
+    int rc = thread_enter(s->device->number, &e);
     if (rc != 0)
         stream_fail(s, rc, "%s", e.text);
     return rc == 0;
@@ -223,7 +255,7 @@ static bool memory_keep(struct stream *s)
 {
     cudaMemPool_t pool;
     uint64_t all = UINT64_MAX;
-    return CUDA(s, cudaDeviceGetDefaultMemPool(&pool, device_number)) &&
+    return CUDA(s, cudaDeviceGetDefaultMemPool(&pool, s->device->number)) &&
            CUDA(s, cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
 }
 
@@ -232,6 +264,7 @@ int device_open(struct stream *s, struct err *e)
     s->device = calloc(1, sizeof *s->device);
     if (s->device == NULL)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
+    s->device->number = (int)numbers.number[s->spec.device % numbers.count];
     if (device_enter(s) && memory_keep(s) &&
         CUDA(s, cudaStreamCreateWithFlags(&s->device->stream, cudaStreamNonBlocking)))
         products_open(s);
@@ -244,32 +277,38 @@ void device_close(struct stream *s)
 {
     device_wait(s);
     products_close(s);
+    device_events_close(s);
     if (s->device->stream != NULL)
         CUDA(s, cudaStreamDestroy(s->device->stream));
     free(s->device);
     s->device = NULL;
 }
 
-/* What the device said last of its memory, 0: nothing yet; and whether it is to be asked again. */
-static atomic_uint_least64_t memory_taken, memory_all;
-static atomic_bool memory_wanted = true;
+/* What each device said last of its memory, 0: nothing yet; and whether it is to be asked again. */
+static struct {
+    atomic_uint_least64_t taken, all;
+    atomic_bool answered;
+} memory[DEVICES_MOST];
 
 /* After a wait, so that the question delays no work. */
-static void memory_look(void)
+static void memory_look(int device)
 {
     size_t left, size;
-    if (!atomic_exchange(&memory_wanted, false) ||
+    if (atomic_exchange(&memory[device].answered, true) ||
         CUDA_TELL(NULL, cudaMemGetInfo(&left, &size)) != 0)
         return; /* a lost device shows in the next call as well */
-    atomic_store(&memory_taken, size - left);
-    atomic_store(&memory_all, size);
+    atomic_store(&memory[device].taken, size - left);
+    atomic_store(&memory[device].all, size);
 }
 
 bool device_memory(uint64_t *taken, uint64_t *all)
 {
-    *taken = atomic_load(&memory_taken);
-    *all = atomic_load(&memory_all);
-    atomic_store(&memory_wanted, true);
+    *taken = *all = 0;
+    for (uint32_t i = 0; i < numbers.count; i++) {
+        *taken += atomic_load(&memory[numbers.number[i]].taken);
+        *all += atomic_load(&memory[numbers.number[i]].all);
+        atomic_store(&memory[numbers.number[i]].answered, false);
+    }
     return *all > 0;
 }
 
@@ -278,9 +317,10 @@ void device_wait(struct stream *s)
     struct err e;
     if (s->device->stream != NULL &&
         /* a failed stream too: its queued work may still write to its memory */
-        thread_enter(&e) == 0) {
+        thread_enter(s->device->number, &e) == 0) {
         CUDA(s, cudaStreamSynchronize(s->device->stream));
-        memory_look();
+        device_events_reuse(s);
+        memory_look(s->device->number);
     }
 }
 
@@ -296,7 +336,7 @@ static bool out_of_memory(cudaError_t status)
 void *device_host_alloc(size_t bytes)
 {
     void *p = NULL;
-    if (thread_enter(NULL) != 0)
+    if (thread_enter_any(NULL) != 0)
         return NULL;
     cuda_counter_add(&cuda_counters.allocations);
     cudaError_t status = cudaHostAlloc(&p, bytes + 1, cudaHostAllocPortable);
@@ -308,7 +348,7 @@ void *device_host_alloc(size_t bytes)
 /* A failure here means that the device has failed before; its stream has reported that. */
 void device_host_free(void *p)
 {
-    if (p != NULL && thread_enter(NULL) == 0)
+    if (p != NULL && thread_enter_any(NULL) == 0)
         CUDA_TELL(NULL, cudaFreeHost(p));
 }
 
@@ -337,7 +377,7 @@ void *device_alloc(struct stream *s, size_t bytes)
 
 void device_free(struct stream *s, void *p)
 {
-    if (p == NULL || thread_enter(NULL) != 0)
+    if (p == NULL || thread_enter(s->device->number, NULL) != 0)
         return;
     if (!cuda_exact)
         CUDA(s, cudaFreeAsync(p, s->device->stream));

@@ -18,10 +18,13 @@ extern "C" {
 #endif
 
 struct products; /* device_product.c: handle and workspace */
+struct events;   /* device_events.c: points of the stream that others wait for, and their times */
 
 struct device {
+    int number;
     cudaStream_t stream;
     struct products *products; /* owned */
+    struct events *events;     /* owned; NULL: the stream has waited for no other */
 };
 
 bool cuda_ok(struct stream *s, cudaError_t status, const char *call, const char *file, int line);
@@ -33,13 +36,17 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
 #define CUBLAS(s, call) cublas_ok(s, call, #call, __FILE__, __LINE__)
 #define CUDA_TELL(e, call) cuda_tell(e, call, #call, __FILE__, __LINE__)
 
-/* Called before each call for a stream; false when the stream has failed. Makes the module's device
+/* Called before each call for a stream; false when the stream has failed. Makes the stream's device
  * the calling thread's. */
 bool device_enter(struct stream *s);
 
 /* Called after a refused call: clears the error from the thread, where CUB would find it after its
  * next kernel. If the device itself has failed for good, that failure goes to the stream. */
 void device_look(struct stream *s);
+
+/* device_events.c. reuse: no call of the stream's own is still queued. */
+void device_events_reuse(struct stream *s);
+void device_events_close(struct stream *s);
 
 /* device_product.c */
 #define CUBLASLT_FUNCTIONS(X)                                                                      \

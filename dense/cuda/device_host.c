@@ -7,7 +7,11 @@
  * scrambled order. A recording keeps the arguments of its calls and replays them without asking the
  * callers. Matrix products round their operands as tensor cores do.
  *
+ * SHOAL_DEVICE names the devices of the process (numbers.h), of which a stream has one. A device's
+ * calls may touch its own memory alone, but for those that fetch (device_host.h).
+ *
  * Environment variables, read when a stream is opened:
+ *   SHOAL_CUDAHOST_MEMORY  bytes that each device has; read once
  *   SHOAL_CUDAHOST_ORDER   scrambled (default), forward, reverse: the order of a kernel's elements
  *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, downloads give zeros: for the memory of a
  *                          step of any size
@@ -17,7 +21,8 @@
  *                          is asked for; bias:N: ... with a bias; rows:N: ... unless rows begin at
  *                          16 bytes; launch:N: the N-th product that is run, once; capture:N: the
  *                          N-th call that is recorded, which spoils the recording */
-#include "dense/cuda/device_host.h"
+#include "dense/cuda/device_host_queue.h"
+#include "dense/cuda/numbers.h"
 #include "dense/cuda/stream.h"
 #include "proto/base/minmax.h"
 
@@ -32,63 +37,13 @@
 #define FILL_MOST ((size_t)256 << 10)
 #define ROW_BYTES 16u
 
-enum call_kind {
-    CALL_KERNEL,
-    CALL_COPY, /* uploads and downloads too */
-    CALL_ZERO,
-    CALL_FILL,
-    CALL_PRODUCT,
-    CALL_SORT,
-    CALL_PLAY,
-    CALL_FREE,
-};
-
-struct sort {
-    const uint32_t *key, *value;
-    uint32_t *key_out, *value_out, *place, key_end;
-};
-
-/* One queued call, with a copy of its arguments. */
-struct call {
-    enum call_kind kind;
-    const char *name;
-    kernel_function function;
-    size_t n; /* elements or bytes */
-    void *to;
-    const void *from;
-    void *staged; /* owned: a copy of the source, made unless that is pinned memory */
-    union {
-        unsigned char args[KERNEL_ARGS_MAX];
-        struct product product;
-        struct sort sort;
-        const struct recording *play;
-        max_align_t aligned;
-    } u;
-};
-
-/* A sequence of calls: a stream's queue, or a recording. */
-struct recording {
-    struct call *call; /* owned */
-    size_t count, room;
-};
-
-struct device {
-    enum { ORDER_SCRAMBLED, ORDER_FORWARD, ORDER_REVERSE } order;
-    uint64_t calls, fail_at; /* fail_at 0: never */
-    bool lost, full, idle;
-    char refuse; /* first letter of the kind that is refused; 0: none */
-    uint64_t refuse_at, asked, ran, captured;
-    struct product last_asked;
-    struct recording queue;
-    struct recording *recording; /* the recording that takes the calls, or NULL */
-};
-
 /* ---- life ------------------------------------------------------------------------------------ */
+
+static struct device_list numbers;
 
 int device_probe(struct err *e)
 {
-    (void)e;
-    return 0;
+    return device_numbers_take(LIMIT_DEVICES, &numbers, e);
 }
 
 const char *device_kernel(void)
@@ -103,7 +58,9 @@ const char *device_library(void)
 
 bool device_memory(uint64_t *taken, uint64_t *all)
 {
-    device_host_memory_size(taken, all);
+    *taken = *all = 0;
+    for (uint32_t i = 0; i < numbers.count; i++)
+        device_host_memory_size(numbers.number[i], taken, all);
     return true;
 }
 
@@ -140,6 +97,7 @@ int device_open(struct stream *s, struct err *e)
         d->refuse_at = strtoull(strchr(value, ':') + 1, NULL, 10);
     }
     d->idle = variable("SHOAL_CUDAHOST_IDLE", &value);
+    d->number = numbers.number[s->spec.device % numbers.count];
     s->device = d;
     return 0;
 }
@@ -160,102 +118,6 @@ static bool call_begin(struct stream *s, const char *name)
     return false;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
-
-static size_t common_divisor(size_t a, size_t b)
-{
-    while (b > 0) {
-        size_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Scrambled: the step is near the golden section of n, so neighbours run at very different
- * times. */
-static struct kernel_order order_of(const struct device *d, size_t n)
-{
-    if (d->order == ORDER_FORWARD || n < 2)
-        return (struct kernel_order){0, 1};
-    if (d->order == ORDER_REVERSE)
-        return (struct kernel_order){n - 1, n - 1};
-    size_t step = (size_t)((double)n * 0.6180339887498949) | 1;
-    while (common_divisor(step, n) != 1)
-        step += 2;
-    return (struct kernel_order){n / 3, step % n};
-}
-
-/* Counting sort. */
-static void sort_run(const struct sort *a, size_t count)
-{
-    uint32_t *place = a->place; /* place of the next pair with this key */
-    memset(place, 0, ((size_t)a->key_end + 1) * sizeof *place);
-    for (size_t i = 0; i < count; i++)
-        place[a->key[i] + 1]++;
-    for (uint32_t k = 1; k < a->key_end; k++)
-        place[k] += place[k - 1];
-    for (size_t i = 0; i < count; i++) {
-        uint32_t to = place[a->key[i]]++;
-        a->key_out[to] = a->key[i];
-        a->value_out[to] = a->value[i];
-    }
-}
-
-static void calls_run(const struct device *d, const struct recording *r);
-
-static void call_run(const struct device *d, const struct call *c)
-{
-    switch (c->kind) {
-    case CALL_KERNEL:
-        c->function(c->u.args, c->n, order_of(d, c->n));
-        return;
-    case CALL_COPY:
-        memmove(c->to, c->from, c->n);
-        return;
-    case CALL_ZERO:
-        memset(c->to, 0, c->n);
-        return;
-    case CALL_FILL:
-        memset(c->to, 0xff, c->n); /* NaN when read as floats */
-        return;
-    case CALL_PRODUCT:
-        device_host_product_run(&c->u.product);
-        return;
-    case CALL_SORT:
-        sort_run(&c->u.sort, c->n);
-        return;
-    case CALL_PLAY:
-        calls_run(d, c->u.play);
-        return;
-    case CALL_FREE:
-        return;
-    }
-}
-
-static void calls_run(const struct device *d, const struct recording *r)
-{
-    for (size_t i = 0; i < r->count; i++)
-        call_run(d, &r->call[i]);
-}
-
-/* Runs all queued calls; memory is freed in queue order, after the calls that use it. */
-static void queue_run(struct device *d)
-{
-    struct recording *q = &d->queue;
-    if (q->count > 0 && !d->idle) {
-        device_host_memory_open();
-        calls_run(d, q);
-        device_host_memory_close();
-    }
-    for (size_t i = 0; i < q->count; i++) {
-        if (q->call[i].kind == CALL_FREE)
-            device_host_memory_free(q->call[i].to);
-        free(q->call[i].staged);
-    }
-    q->count = 0;
-}
-
 void device_wait(struct stream *s)
 {
     (void)call_begin(s, "wait");
@@ -272,22 +134,6 @@ void device_close(struct stream *s)
 }
 
 /* ---- queueing -------------------------------------------------------------------------------- */
-
-static bool call_keep(struct stream *s, struct recording *r, const struct call *c)
-{
-    if (r->count == r->room) {
-        size_t room = r->room * 2 + 64;
-        struct call *more = realloc(r->call, room * sizeof *more);
-        if (more == NULL) {
-            stream_fail(s, SHOAL_E_NOMEM, "calls of a device: out of memory");
-            return false;
-        }
-        r->call = more;
-        r->room = room;
-    }
-    r->call[r->count++] = *c;
-    return true;
-}
 
 /* Adds the call to the recording that is being made, otherwise to the queue. */
 static bool call_queue(struct stream *s, const struct call *c)
@@ -320,8 +166,8 @@ void device_copy(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (stream_failed(s))
         return;
-    device_host_memory_check("copy", to, bytes);
-    device_host_memory_check("copy", from, bytes);
+    device_host_memory_check("copy", s->device->number, to, bytes);
+    device_host_memory_check("copy", s->device->number, from, bytes);
     (void)call_queue(
         s, &(struct call){.kind = CALL_COPY, .name = "copy", .n = bytes, .to = to, .from = from});
 }
@@ -330,7 +176,7 @@ void device_zero(struct stream *s, void *to, size_t bytes)
 {
     if (stream_failed(s))
         return;
-    device_host_memory_check("zero", to, bytes);
+    device_host_memory_check("zero", s->device->number, to, bytes);
     (void)call_queue(s, &(struct call){.kind = CALL_ZERO, .name = "zero", .n = bytes, .to = to});
 }
 
@@ -341,7 +187,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
     if (stream_failed(s))
         return;
     if (!s->device->idle) /* an idle stream's sizes are large enough to look like addresses */
-        device_host_memory_scan(name, args, bytes);
+        device_host_memory_scan(name, s->device->number, args, bytes);
     memcpy(c.u.args, args, bytes);
     if (call_queue(s, &c) && s->device->recording == NULL)
         cuda_counter_add(&cuda_counters.launches);
@@ -366,7 +212,7 @@ void *device_alloc(struct stream *s, size_t bytes)
     if (!call_begin(s, "alloc") || full)
         return NULL;
     cuda_counter_add(&cuda_counters.allocations);
-    void *p = device_host_memory_alloc(bytes);
+    void *p = device_host_memory_alloc(s->device->number, bytes);
     if (p != NULL && !s->device->idle)
         (void)call_keep(
             s, &s->device->queue,
@@ -388,7 +234,7 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
     struct call c = {.kind = CALL_COPY, .name = "upload", .n = bytes, .to = to, .from = from};
     if (bytes == 0 || stream_failed(s) || recording_refuses(s, "upload"))
         return;
-    device_host_memory_check("upload", to, bytes);
+    device_host_memory_check("upload", s->device->number, to, bytes);
     device_host_memory_refuse("upload", from);
     if (!device_host_pinned_has(from)) { /* unpinned memory is read before the call returns */
         c.from = c.staged = malloc(bytes);
@@ -406,13 +252,103 @@ void device_download(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (bytes == 0 || stream_failed(s) || recording_refuses(s, "download"))
         return;
-    device_host_memory_check("download", from, bytes);
+    device_host_memory_check("download", s->device->number, from, bytes);
     device_host_memory_refuse("download", to);
     if (s->device->idle)
         memset(to, 0, bytes);
     (void)call_queue(
         s,
         &(struct call){.kind = CALL_COPY, .name = "download", .n = bytes, .to = to, .from = from});
+}
+
+/* ---- strips, and other devices --------------------------------------------------------------- */
+
+/* Floats from the first to the last of a matrix's strip. */
+static size_t strip_bytes(const struct strip *m, size_t ld)
+{
+    return ((m->rows - 1) * ld + m->width) * sizeof *m->to;
+}
+
+static bool strip_empty(struct stream *s, const struct strip *m, const char *name)
+{
+    return m->rows == 0 || m->width == 0 || stream_failed(s) || recording_refuses(s, name);
+}
+
+/* An upload is staged without gaps. */
+void device_upload_strip(struct stream *s, const struct strip *m)
+{
+    struct call c = {.kind = CALL_STRIP, .name = "upload", .u.strip = *m};
+    if (strip_empty(s, m, c.name))
+        return;
+    device_host_memory_check(c.name, s->device->number, m->to, strip_bytes(m, m->ld_to));
+    device_host_memory_refuse(c.name, m->from);
+    if (!device_host_pinned_has(m->from)) {
+        c.staged = malloc(strip_bytes(m, m->width));
+        if (c.staged == NULL) {
+            stream_fail(s, SHOAL_E_NOMEM, "an upload: out of memory");
+            return;
+        }
+        for (size_t i = 0; i < m->rows; i++)
+            memcpy((float *)c.staged + i * m->width, m->from + i * m->ld_from,
+                   m->width * sizeof *m->from);
+        c.u.strip.from = c.staged;
+        c.u.strip.ld_from = m->width;
+    }
+    if (!call_queue(s, &c))
+        free(c.staged);
+}
+
+void device_download_strip(struct stream *s, const struct strip *m)
+{
+    if (strip_empty(s, m, "download"))
+        return;
+    device_host_memory_check("download", s->device->number, m->from, strip_bytes(m, m->ld_from));
+    device_host_memory_refuse("download", m->to);
+    for (size_t i = 0; i < m->rows && s->device->idle; i++)
+        memset(m->to + i * m->ld_to, 0, m->width * sizeof *m->to);
+    (void)call_queue(s, &(struct call){.kind = CALL_STRIP, .name = "download", .u.strip = *m});
+}
+
+void device_fetch(struct stream *s, struct stream *other, const struct strip *m)
+{
+    if (strip_empty(s, m, "fetch"))
+        return;
+    device_host_memory_check("fetch", s->device->number, m->to, strip_bytes(m, m->ld_to));
+    device_host_memory_check("fetch", other->device->number, m->from, strip_bytes(m, m->ld_from));
+    (void)call_queue(s, &(struct call){.kind = CALL_STRIP, .name = "fetch", .u.strip = *m});
+}
+
+void device_after(struct stream *s, struct stream *other)
+{
+    if (s == other || stream_failed(s) || recording_refuses(s, "after"))
+        return;
+    struct event *event = calloc(1, sizeof *event);
+    struct call mark = {.kind = CALL_EVENT, .name = "event", .u.event = event};
+    struct call wait = {.kind = CALL_WAIT, .name = "after"};
+    wait.u.wait.event = event;
+    wait.u.wait.of = other->device;
+    bool kept = event != NULL && call_keep(other, &other->device->queue, &mark);
+    if (!kept) {
+        free(event);
+        stream_fail(s, SHOAL_E_NOMEM, "calls of a device: out of memory");
+        return;
+    }
+    /* it is kept whatever call_begin says: it owns the event */
+    (void)call_begin(s, wait.name);
+    if (!call_keep(s, &s->device->queue, &wait))
+        queue_run(other->device); /* the event has run when it is lost */
+}
+
+void device_watch(struct stream *s, bool begin)
+{
+    if (!stream_failed(s))
+        (void)call_queue(s, &(struct call){.kind = CALL_WATCH, .name = "watch", .n = begin});
+}
+
+void device_waited(struct stream *s, double *waited, double *of)
+{
+    *waited = s->device->watch.waited;
+    *of = s->device->watch.of;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -486,11 +422,12 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
     }
     struct extent a = product_extent(p->transpose_a, p->m, p->k),
                   b = product_extent(p->transpose_b, p->k, p->n), c = {p->m, p->n};
-    device_host_memory_check("product", p->a, matrix_bytes(a, p->lda, each));
-    device_host_memory_check("product", p->b, matrix_bytes(b, p->ldb, each));
-    device_host_memory_check("product", p->c, matrix_bytes(c, p->ldc, sizeof *p->c));
+    device_host_memory_check("product", s->device->number, p->a, matrix_bytes(a, p->lda, each));
+    device_host_memory_check("product", s->device->number, p->b, matrix_bytes(b, p->ldb, each));
+    device_host_memory_check("product", s->device->number, p->c,
+                             matrix_bytes(c, p->ldc, sizeof *p->c));
     if (p->bias != NULL)
-        device_host_memory_check("product", p->bias, p->n * sizeof *p->bias);
+        device_host_memory_check("product", s->device->number, p->bias, p->n * sizeof *p->bias);
     if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) &&
         d->recording == NULL)
         cuda_counter_add(&cuda_counters.products);
@@ -551,8 +488,8 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
     if (scratch == NULL || stream_failed(s) || count == 0)
         return;
     for (size_t i = 0; i < sizeof used / sizeof *used && !s->device->idle; i++)
-        device_host_memory_check("sort", used[i], bytes);
-    device_host_memory_check("sort", scratch, scratch_bytes);
+        device_host_memory_check("sort", s->device->number, used[i], bytes);
+    device_host_memory_check("sort", s->device->number, scratch, scratch_bytes);
     (void)call_queue(s,
                      &(struct call){.kind = CALL_SORT,
                                     .name = "sort",

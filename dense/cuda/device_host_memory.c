@@ -39,7 +39,7 @@
 struct piece {
     char *at;
     size_t bytes; /* bytes requested; 0: free */
-    uint32_t bits, next;
+    uint32_t bits, next, device;
 };
 
 struct pinned {
@@ -50,10 +50,11 @@ struct pinned {
 static struct {
     pthread_mutex_t lock;
     char *stretch;
-    size_t taken;            /* of pieces in use */
-    size_t used, open_bytes; /* bytes from the front: ever handed out; open */
-    uint32_t open;           /* streams that are running */
-    struct piece *piece;     /* (count), by address */
+    size_t taken[LIMIT_DEVICES]; /* of pieces in use */
+    size_t most;                 /* bytes that each device has */
+    size_t used, open_bytes;     /* bytes from the front: ever handed out; open */
+    uint32_t open;               /* streams that are running */
+    struct piece *piece;         /* (count), by address */
     uint32_t count, room;
     uint32_t free[ROOM_MOST_BITS + 1]; /* index + 1 of the first free piece of this size; 0: none */
     struct pinned *pinned;
@@ -119,6 +120,10 @@ static void stretch_make(void)
         mmap(NULL, STRETCH_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     must(p != MAP_FAILED, "cudahost: a stretch of addresses");
     all.stretch = p;
+    const char *most = getenv("SHOAL_CUDAHOST_MEMORY");
+    all.most = STRETCH_BYTES;
+    if (most != NULL && *most)
+        all.most = strtoull(most, NULL, 10);
 }
 
 static uint32_t bits_of(size_t bytes)
@@ -143,21 +148,23 @@ static struct piece *piece_new(uint32_t bits)
     return made;
 }
 
-void *device_host_memory_alloc(size_t bytes)
+void *device_host_memory_alloc(uint32_t device, size_t bytes)
 {
     uint32_t bits = bits_of(bytes);
     pthread_mutex_lock(&all.lock);
     stretch_make();
-    struct piece *got;
-    if (all.free[bits] > 0)
+    struct piece *got = NULL;
+    bool room = bytes <= all.most && all.taken[device] <= all.most - bytes;
+    if (room && all.free[bits] > 0)
         got = &all.piece[all.free[bits] - 1];
-    else
+    else if (room)
         got = piece_new(bits);
     if (got != NULL) {
         if (all.free[bits] > 0)
             all.free[bits] = got->next;
         got->bytes = MAX(bytes, 1);
-        all.taken += got->bytes;
+        got->device = device;
+        all.taken[device] += got->bytes;
         FORBID(got->at, (size_t)1 << bits);
         ALLOW(got->at, got->bytes);
     }
@@ -177,7 +184,7 @@ void device_host_memory_free(void *p)
     if (given->bytes >= LARGE)
         must(madvise(given->at, given->bytes / PAGE * PAGE, MADV_DONTNEED) == 0,
              "cudahost: giving memory back");
-    all.taken -= given->bytes;
+    all.taken[given->device] -= given->bytes;
     given->bytes = 0;
     given->next = all.free[given->bits];
     all.free[given->bits] = (uint32_t)(given - all.piece) + 1;
@@ -185,12 +192,13 @@ void device_host_memory_free(void *p)
     pthread_mutex_unlock(&all.lock);
 }
 
-void device_host_memory_size(uint64_t *taken, uint64_t *size)
+void device_host_memory_size(uint32_t device, uint64_t *taken, uint64_t *size)
 {
     pthread_mutex_lock(&all.lock);
-    *taken = all.taken;
+    stretch_make();
+    *taken += all.taken[device];
+    *size += all.most;
     pthread_mutex_unlock(&all.lock);
-    *size = STRETCH_BYTES;
 }
 
 void device_host_memory_open(void)
@@ -219,14 +227,16 @@ void device_host_memory_close(void)
 
 /* ---- looking at pointers --------------------------------------------------------------------- */
 
-void device_host_memory_check(const char *what, const void *p, size_t bytes)
+void device_host_memory_check(const char *what, uint32_t number, const void *p, size_t bytes)
 {
     pthread_mutex_lock(&all.lock);
     const struct piece *found = piece_of(p);
     bool within = found != NULL && found->bytes > 0 &&
                   bytes <= found->bytes - (size_t)((const char *)p - found->at);
-    bool device = in_stretch(p);
+    bool device = in_stretch(p), own = found != NULL && found->device == number;
     pthread_mutex_unlock(&all.lock);
+    if (within && !own)
+        mixed_up(what, p, "which is the memory of another device");
     if (!within && device)
         mixed_up(what, p, "device memory that is not in use, or less of it than it takes");
     else if (!within)
@@ -260,13 +270,26 @@ static bool mapped(uintptr_t address)
 #define SCANS false
 #endif
 
-void device_host_memory_scan(const char *what, const void *args, size_t bytes)
+/* p points into a piece of another device that is in use. */
+static bool of_another(uint32_t device, const void *p)
+{
+    pthread_mutex_lock(&all.lock);
+    const struct piece *found = piece_of(p);
+    bool another =
+        found != NULL && found->device != device && (const char *)p < found->at + found->bytes;
+    pthread_mutex_unlock(&all.lock);
+    return another;
+}
+
+void device_host_memory_scan(const char *what, uint32_t device, const void *args, size_t bytes)
 {
     if (!SCANS)
         return;
     for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
         memcpy(&word, (const char *)args + at, sizeof word);
+        if (of_another(device, (const void *)word))
+            mixed_up(what, (const void *)word, "which is the memory of another device");
         if (word < ADDRESS_LEAST || word >= ADDRESS_END || in_stretch((const void *)word))
             continue;
         if (mapped(word))

@@ -23,7 +23,7 @@
 #define LAYER_STATES 4
 #define LAYER_PARAMETERS 6
 #define LAYER_NUMBERS 8
-#define PASS_LAYERS_MAX 256u
+#define PASS_LAYERS_MAX 512u
 
 enum {
     TENSOR_LOGIT,   /* (example, tasks): layers add to it */
@@ -41,6 +41,7 @@ struct tensor {
     uint32_t wanted;   /* leading columns whose gradient is wanted; 0: none */
     uint32_t gradient; /* tensor that holds the gradient, `wanted` wide or wider, or TENSOR_NONE */
     uint32_t gradient_at; /* its first column there */
+    uint32_t site;        /* where it lies (plan_sites.h) */
     bool whole;           /* holds the whole batch, whatever the range */
     bool packed;          /* without gaps: ld is the width */
     bool state;           /* not by example: a layer's sums and the like */
@@ -79,6 +80,8 @@ struct layer_ops {
 struct layer {
     const struct layer_ops *ops;
     uint32_t number; /* position in the model */
+    uint32_t site;   /* where it is computed (plan_sites.h) */
+    uint32_t draw;   /* of its dropout key: its position in the model of one site */
     /* x and z are read, y is written; VIEW_NONE: unused. A layer in place has x equal to y */
     struct view x, z, y;
     /* true: another layer has written the gradient of x (of z) before, so this layer adds to it. A
@@ -109,8 +112,8 @@ extern const struct layer_ops layer_pool;
 extern const struct layer_ops layer_fc;
 /* x, y (a column of the logit), parameter 0: weights (x.width). */
 extern const struct layer_ops layer_head;
-/* x == y, act, dropout. The columns come from a linear layer without activation or from a norm, and
- * no other layer has read them. */
+/* x == y, parameter 1: bias (y.width) or none; act, dropout. The columns come from a linear layer
+ * without activation or from a norm, and no other layer has read them. */
 extern const struct layer_ops layer_act;
 /* x, y, parameters 0: gamma, 1: beta; mean, variance; state 0. The gradient is computed in
  * place. */
@@ -180,10 +183,17 @@ extern const struct layer_ops layer_choose;
 extern const struct layer_ops layer_choose_balanced;
 enum { MIX_TASKS, MIX_SHARED, MIX_OWN, MIX_TOP_K, MIX_CHOSEN, MIX_LOAD };
 
+/* Layers that plan_sites.c adds (move.c). x of another site copied to y, or added to it; state 0:
+ * for what is added; state 1, at the site of x: for a gradient that is added; number_of. */
+extern const struct layer_ops layer_move;
+enum { MOVE_FROM, MOVE_ADDS }; /* the site of x; 1: y += x */
+/* Fills y with zeros, for layers that add to it. */
+extern const struct layer_ops layer_blank;
+
 /* ---- arguments of the layers ----------------------------------------------------------------- */
 
-/* The key of a layer's dropout mask. The mask is a function of (seed, lane, batch, layer) and the
- * value's place, so a batch that is computed again drops the same values on any worker. No mask is
+/* The key of a layer's dropout mask. The mask is a function of (seed, lane, batch, layer.draw) and
+ * the value's place, so a batch that is computed again drops the same values on any worker. No mask is
  * stored: the way back draws it again or reads it off the output. */
 void layer_dropout_key(uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer,
                        uint32_t out[2]);

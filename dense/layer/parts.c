@@ -108,8 +108,8 @@ struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p)
 static void act_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct dropout_mask mask = layer_dropout(l, p);
-    p->k->act_forward(p->s, l->act, &mask, first, count, l->y.width, NULL, pass_at(p, l->y, first),
-                      pass_ld(p, l->y));
+    p->k->act_forward(p->s, l->act, &mask, first, count, l->y.width, pass_parameter(p, l, 1),
+                      pass_at(p, l->y, first), pass_ld(p, l->y));
 }
 
 static void act_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -117,7 +117,7 @@ static void act_backward(const struct layer *l, struct pass *p, uint32_t first, 
     struct dropout_mask mask = layer_dropout(l, p);
     p->k->act_backward(p->s, l->act, &mask, first, count, l->y.width, pass_at(p, l->y, first),
                        pass_ld(p, l->y), pass_gradient_at(p, l->y, first),
-                       pass_gradient_ld(p, l->y), NULL);
+                       pass_gradient_ld(p, l->y), pass_parameter_gradient(p, l, 1));
 }
 
 const struct layer_ops layer_act = {

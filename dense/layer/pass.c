@@ -19,7 +19,13 @@
  * is 0, and so are all gradients that follow from it, since those are products of dlogit with the
  * first example's own numbers (dropout drops the same values in both). Batch norm and the choice of
  * experts are the only layers that combine examples; they count the true examples alone (struct
- * step). */
+ * step).
+ *
+ * In a plan of several sites (plan_sites.h) a range is a micro-batch. All ranges go forward, then
+ * all to the loss, then all back. The streams of the sites keep that order, and wait for one
+ * another where data moves, so site 1 computes range 0 while site 0 computes range 1: the schedule
+ * of GPipe (Huang et al. 2019). With batch norm the sites also wait at each norm. Nothing is
+ * recorded, and the batch is not filled up. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -41,14 +47,29 @@ static uint32_t layer_count(const struct layer *l, const struct pass *p)
     return pass_rows(p, l->rows).load[l->expert];
 }
 
+/* What runs next runs at this site. */
+static void pass_enter(struct pass *p, uint32_t site)
+{
+    if (p->site == NULL)
+        return;
+    const struct pass_site *at = &p->site[site];
+    p->s = at->s;
+    p->in = at->in;
+    p->out = at->out;
+    p->step = at->step;
+    p->live = at->live;
+}
+
 /* Runs layers [from, to) over a range. */
 static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
                           uint32_t first, uint32_t count)
 {
     p->first = first;
     p->count = count;
-    for (uint32_t i = from; i < to; i++)
+    for (uint32_t i = from; i < to; i++) {
+        pass_enter(p, plan->layer[i].site);
         plan->layer[i].ops->forward(&plan->layer[i], p, first, layer_count(&plan->layer[i], p));
+    }
 }
 
 static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
@@ -56,8 +77,10 @@ static void range_backward(const struct plan *plan, struct pass *p, uint32_t fro
 {
     p->first = first;
     p->count = count;
-    for (uint32_t i = to; i-- > from;)
+    for (uint32_t i = to; i-- > from;) {
+        pass_enter(p, plan->layer[i].site);
         plan->layer[i].ops->backward(&plan->layer[i], p, first, layer_count(&plan->layer[i], p));
+    }
 }
 
 /* Computes the loss of a range, and zeroes the gradients to which every layer adds. */
@@ -65,6 +88,7 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
                        float offset)
 {
     uint32_t tasks = plan->tasks;
+    pass_enter(p, 0);
     const float *weight = NULL;
     float *scores = NULL, *dlogit = NULL;
     if (p->in->weight != NULL)
@@ -80,9 +104,11 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
 
     for (uint32_t t = 0; t < plan->tensor_count && p->train; t++) {
         uint32_t gradient = plan->tensor[t].gradient;
-        if (plan->tensor[t].zero && gradient != TENSOR_NONE)
-            p->k->zero(p->s, pass_row(p, gradient, first),
-                       (size_t)count * p->tensor[gradient].ld * sizeof(float));
+        if (!plan->tensor[t].zero || gradient == TENSOR_NONE)
+            continue;
+        pass_enter(p, plan->tensor[t].site);
+        p->k->zero(p->s, pass_row(p, gradient, first),
+                   (size_t)count * p->tensor[gradient].ld * sizeof(float));
     }
 }
 
@@ -100,8 +126,10 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
         for (uint32_t first = 0; first < p->in->examples; first += range) {
             uint32_t count = range_count(p, range, first);
             range_forward(plan, p, from, i, first, count);
+            pass_enter(p, gatherer->site);
             gatherer->ops->forward_gather(gatherer, p, first, count);
         }
+        pass_enter(p, gatherer->site);
         gatherer->ops->forward_settle(gatherer, p);
         from = i;
     }
@@ -109,27 +137,72 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
 }
 
 /* Takes each range from layer `from` to the loss and back. Tensors that only these layers touch
- * hold one range, which the next range overwrites (plan_settle.c). Returns the number of the first
- * layer whose backward has run: `from` + 1 where `from` gathers, else `end`. */
-static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
-                           uint32_t end)
+ * hold one range, which the next range overwrites (plan_settle.c). */
+static void ranges_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
+                        uint32_t to, const struct layer *gatherer)
 {
-    bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather != NULL;
-    uint32_t to = end;
-    if (gathers)
-        to = from + 1;
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);
         p->base = first;
         range_forward(plan, p, from, plan->layer_count, first, count);
         range_loss(plan, p, first, count, 0.0f);
         range_backward(plan, p, to, plan->layer_count, first, count);
-        if (gathers)
-            plan->layer[from].ops->backward_gather(&plan->layer[from], p, first, count);
+        if (gatherer != NULL)
+            gatherer->ops->backward_gather(gatherer, p, first, count);
     }
     p->base = 0;
-    if (gathers)
-        plan->layer[from].ops->backward_settle(&plan->layer[from], p);
+}
+
+/* Takes the ranges forward up to their logits. The layers of the tail wait for the last site, so
+ * all ranges have gone through the others before. */
+static void sites_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
+                          float offset)
+{
+    for (uint32_t first = 0; first < p->in->examples; first += range)
+        range_forward(plan, p, from, plan->tail, first, range_count(p, range, first));
+    for (uint32_t first = 0; first < p->in->examples; first += range) {
+        range_forward(plan, p, plan->tail, plan->layer_count, first, range_count(p, range, first));
+        range_loss(plan, p, first, range_count(p, range, first), offset);
+    }
+}
+
+/* As ranges_turn, range after range at each step of the way. A site waits for all that is queued on
+ * the other by then, so all ranges go back through the tail before site 0 has to wait for any. */
+static void sites_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
+                       uint32_t to, const struct layer *gatherer)
+{
+    sites_forward(plan, p, range, from, 0.0f);
+    for (uint32_t first = 0; first < p->in->examples; first += range)
+        range_backward(plan, p, plan->tail, plan->layer_count, first, range_count(p, range, first));
+    for (uint32_t first = 0; first < p->in->examples; first += range) {
+        uint32_t count = range_count(p, range, first);
+        range_backward(plan, p, to, plan->tail, first, count);
+        if (gatherer == NULL)
+            continue;
+        pass_enter(p, gatherer->site);
+        gatherer->ops->backward_gather(gatherer, p, first, count);
+    }
+}
+
+/* Takes the batch from layer `from` to the loss and back. Returns the number of the first layer
+ * whose backward has run: `from` + 1 where `from` gathers, else `end`. */
+static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
+                           uint32_t end)
+{
+    const struct layer *gatherer = NULL;
+    uint32_t to = end;
+    if (from < plan->layer_count && plan->layer[from].ops->backward_gather != NULL) {
+        gatherer = &plan->layer[from];
+        to = from + 1;
+    }
+    if (plan->sites > 1)
+        sites_turn(plan, p, range, from, to, gatherer);
+    else
+        ranges_turn(plan, p, range, from, to, gatherer);
+    if (gatherer == NULL)
+        return to;
+    pass_enter(p, gatherer->site);
+    gatherer->ops->backward_settle(gatherer, p);
     return to;
 }
 
@@ -147,11 +220,15 @@ static void batch_backward(const struct plan *plan, struct pass *p, uint32_t ran
         for (uint32_t first = 0; first < p->in->examples; first += range) {
             uint32_t count = range_count(p, range, first);
             range_backward(plan, p, from, to, first, count);
-            if (gatherer != NULL)
-                gatherer->ops->backward_gather(gatherer, p, first, count);
+            if (gatherer == NULL)
+                continue;
+            pass_enter(p, gatherer->site);
+            gatherer->ops->backward_gather(gatherer, p, first, count);
         }
-        if (gatherer != NULL)
+        if (gatherer != NULL) {
+            pass_enter(p, gatherer->site);
             gatherer->ops->backward_settle(gatherer, p);
+        }
         to = from;
     }
 }
@@ -169,8 +246,14 @@ static void batch_predict(const struct plan *plan, struct pass *p, uint32_t rang
                           float offset)
 {
     for (uint32_t i = begin; i < plan->layer_count; i++)
-        if (plan->layer[i].ops->forward_settle != NULL)
+        if (plan->layer[i].ops->forward_settle != NULL) {
+            pass_enter(p, plan->layer[i].site);
             plan->layer[i].ops->forward_settle(&plan->layer[i], p);
+        }
+    if (plan->sites > 1) {
+        sites_forward(plan, p, range, begin, offset);
+        return;
+    }
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);
         p->base = first;
@@ -227,15 +310,22 @@ static uint64_t section_number(const struct pass *p, float offset)
     return hash_bytes(&key, sizeof key, 1);
 }
 
+/* The number of layers that depend on the number of values; they come first. */
+static uint32_t head_of(const struct plan *plan)
+{
+    uint32_t head = 0;
+    while (head < plan->layer_count && plan->layer[head].ops->by_values)
+        head++;
+    return head;
+}
+
 /* Runs the layers that depend on the number of values, then the section of fixed shape, and
  * back. */
 static void device_pass(const struct plan *plan, struct pass *p, float offset)
 {
     const struct model_input *in = p->in;
     struct model_input section = *in;
-    uint32_t head = 0;
-    while (head < plan->layer_count && plan->layer[head].ops->by_values)
-        head++;
+    uint32_t head = head_of(plan);
     SHOAL_ASSERT(p->filled >= in->examples);
     range_forward(plan, p, 0, head, 0, in->examples);
     batch_fill(plan, p, head);
@@ -252,13 +342,50 @@ static void device_pass(const struct plan *plan, struct pass *p, float offset)
         range_backward(plan, p, 0, head, 0, in->examples);
 }
 
+/* ---- at several sites ------------------------------------------------------------------------ */
+
+static void sites_join(struct pass *p, uint32_t sites)
+{
+    for (uint32_t site = 1; site < sites; site++)
+        p->k->after(p->site[0].s, p->site[site].s);
+    for (uint32_t site = 1; site < sites; site++)
+        p->k->after(p->site[site].s, p->site[0].s);
+}
+
+static void sites_watch(struct pass *p, uint32_t sites, bool begin)
+{
+    for (uint32_t site = 0; site < sites && p->watched; site++)
+        p->k->watch(p->site[site].s, begin);
+}
+
+/* The layers that depend on the number of values take the batch at once, the others by ranges. The
+ * watch ends with a wait for all sites, so that each of them is watched for the same time. */
+static void sites_pass(const struct plan *plan, struct pass *p, uint32_t range, float offset)
+{
+    uint32_t head = head_of(plan), examples = p->in->examples;
+    sites_join(p, plan->sites);
+    sites_watch(p, plan->sites, true);
+    range_forward(plan, p, 0, head, 0, examples);
+    if (p->train)
+        batch_train(plan, p, range, head);
+    else
+        batch_predict(plan, p, range, head, offset);
+    if (p->train)
+        range_backward(plan, p, 0, head, 0, examples);
+    sites_join(p, plan->sites);
+    sites_watch(p, plan->sites, false);
+    pass_enter(p, 0);
+}
+
 /* ---- a batch --------------------------------------------------------------------------------- */
 
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
 {
     SHOAL_ASSERT(p->train && (range > 0 || p->in->examples == 0));
     p->base = 0;
-    if (p->k->host)
+    if (plan->sites > 1)
+        sites_pass(plan, p, range, 0.0f);
+    else if (p->k->host)
         batch_train(plan, p, range, 0);
     else
         device_pass(plan, p, 0.0f);
@@ -268,7 +395,9 @@ void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float
 {
     SHOAL_ASSERT(!p->train && (range > 0 || p->in->examples == 0));
     p->base = 0;
-    if (p->k->host)
+    if (plan->sites > 1 && p->in->examples > 0)
+        sites_pass(plan, p, range, offset);
+    else if (p->k->host)
         batch_predict(plan, p, range, 0, offset);
     else if (p->in->examples > 0)
         device_pass(plan, p, offset);

@@ -21,10 +21,21 @@ struct step {
         table[LIMIT_JOB_TABLES]; /* places of rows; used with tables of different dims */
 };
 
+/* What differs from one site of a plan to the next (plan_sites.h), in the memory of its device. */
+struct pass_site {
+    struct stream *s;
+    const struct model_input *in; /* the batch; dense and stats are the site's own */
+    struct model_output *out;
+    const struct step *step;
+    const uint32_t *live;
+};
+
 struct pass {
     const struct backend_ops *k;
-    struct stream *s;
     const struct model_shape *shape;
+    /* where a plan has several sites: each of them; the members below are the running one's */
+    const struct pass_site *site;
+    struct stream *s;
     /* all arrays from `in` to `live` lie in the backend's memory */
     const struct model_input *in;
     struct model_output *out; /* gradients and scores */
@@ -44,14 +55,16 @@ struct pass {
     uint32_t base;         /* example at which the tensors that are not whole begin */
     uint32_t first, count; /* the range that the layers work on */
     bool train;            /* dropout, statistics of the batch, gradients */
+    bool watched;          /* the sites' streams measure how long they wait */
     uint32_t dim;          /* floats of a row's vector, in the widest table */
     uint32_t first_order;  /* 1: rows begin with a first-order weight */
     uint32_t tasks;
     uint32_t values; /* entries of in->index */
 };
 
-/* Run a batch through the layers, `range` examples at a time; a device takes the batch at once.
- * offset is added to the logits. */
+/* Run a batch through the layers, `range` examples at a time; a device takes the batch at once,
+ * but for a plan of several sites, whose ranges are its micro-batches. offset is added to the
+ * logits. */
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range);
 void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset);
 

@@ -187,8 +187,14 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
     }
     SHOAL_ASSERT(view_lies(p, x) && view_lies(p, y));
     struct layer *l = &p->layer[p->layer_count];
-    *l = (struct layer){
-        .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
+    *l = (struct layer){.ops = ops,
+                        .number = p->layer_count,
+                        .draw = p->layer_count,
+                        .x = x,
+                        .y = y,
+                        .z = VIEW_NONE,
+                        .act = ACT_NONE};
+    p->layer_count++;
     if (y.tensor < p->tensor_count && y.tensor >= TENSOR_FIRST_FREE && !ops->mixes)
         p->tensor[y.tensor].by_field |= by_field(p, x);
     l->rows = p->rows;
@@ -317,6 +323,11 @@ static void plan_tables(struct plan *p, const struct job *job, bool vectors)
     }
 }
 
+static bool plan_overflows(const struct plan *p)
+{
+    return p->overflow || p->dense.overflow || p->stats.overflow;
+}
+
 int plan_build_kind(const struct job *job, const struct model_shape *shape,
                     const struct plan_kind *kind, struct plan *out, struct err *e)
 {
@@ -328,6 +339,7 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->job = job;
     out->shape = *shape;
     plan_tables(out, job, kind->vectors);
+    out->sites = 1;
     out->first_order = kind->first_order;
     out->tasks = MAX(shape->tasks, 1);
     out->has_loss = job->model.kind != MODEL_PROBE;
@@ -342,14 +354,20 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     SHOAL_ASSERT(out->tensor_count == TENSOR_FIRST_FREE);
 
     kind->build(out);
-    if (!out->overflow && !out->dense.overflow && !out->stats.overflow)
+    if (!plan_overflows(out))
+        rc = plan_sites(out, e);
+    if (!plan_overflows(out) && rc == 0) {
         plan_settle(out);
+        plan_sites_settle(out);
+    }
     out->job = NULL;
+    if (rc != 0)
+        return rc;
 
-    if (out->overflow || out->dense.overflow || out->stats.overflow)
+    if (plan_overflows(out))
         return err_set(e, SHOAL_E_CONFIG,
                        "model: %s of this size is more than %u layers, %u tensors or %u "
-                       "parameters; fewer layers, heads or experts",
+                       "parameters; fewer layers, heads, experts or parts of model.split",
                        kind->name, PLAN_LAYERS_MAX, PLAN_TENSORS_MAX, BLOCK_TENSORS_MAX);
     if (out->dense.floats > BLOCK_TABLE_FLOATS_MAX)
         return err_set(

@@ -10,9 +10,10 @@
 
 #include "dense/layer/block.h"
 #include "dense/layer/pass.h"
+#include "dense/layer/plan_sites.h"
 
 #define PLAN_LAYERS_MAX PASS_LAYERS_MAX
-#define PLAN_TENSORS_MAX 768u
+#define PLAN_TENSORS_MAX 1536u
 
 struct plan {
     const struct job *job; /* borrowed, while building only */
@@ -35,6 +36,9 @@ struct plan {
     struct tensor tensor[PLAN_TENSORS_MAX];
     uint32_t tensor_count;
     struct block_layout dense, stats;
+    uint32_t sites; /* 1: the whole plan is at one; `tail` and `pieces` are then unused */
+    uint32_t tail;  /* the first of the layers that bring logits to site 0, or layer_count */
+    struct site_pieces pieces;
     /* how parameters that are added now are named and marked: "hidden.0.weight" (plan_scope) */
     char scope[LIMIT_NAME + 16];
     uint32_t steps;        /* steps of the scope so far */

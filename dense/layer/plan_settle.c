@@ -171,6 +171,13 @@ static void tensors_narrow(struct plan *p)
             p->tensor[p->layer[i].y.tensor].whole = true;
 }
 
+/* At several sites the ranges of a batch are under way together. */
+static void tensors_widen(struct plan *p)
+{
+    for (uint32_t t = 0; t < p->tensor_count; t++)
+        p->tensor[t].whole = true;
+}
+
 /* ---- a buffer for each gradient -------------------------------------------------------------- */
 
 /* The layer that reads the tensor and computes its gradient in place; NULL: none. */
@@ -204,11 +211,11 @@ struct buffers {
 
 /* A buffer for a gradient: one of the same shape that is free by then, or a new one. Reuse keeps
  * the memory that a range touches small, and so in the cache. A gradient that is zeroed beforehand
- * has a buffer of its own. */
+ * has a buffer of its own, and so has each where another site may still read it. */
 static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tensor, struct life life)
 {
     const struct tensor *t = &p->tensor[tensor];
-    bool alone = t->zero || tensor < TENSOR_FIRST_FREE;
+    bool alone = t->zero || tensor < TENSOR_FIRST_FREE || p->sites > 1;
     uint32_t ld = plan_stride(t->wanted, t->packed);
     uint32_t i = 0;
     for (; i < b->count; i++)
@@ -223,6 +230,7 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
         b->tensor[b->count++] = p->tensor_count;
         p->tensor[p->tensor_count++] = (struct tensor){.width = t->wanted,
                                                        .ld = ld,
+                                                       .site = t->site,
                                                        .gradient = TENSOR_NONE,
                                                        .whole = t->whole,
                                                        .packed = t->packed};
@@ -281,7 +289,10 @@ void plan_settle(struct plan *p)
         in_place_check(p, &p->layer[i]);
         sharing_check(p, &p->layer[i]);
     }
-    tensors_narrow(p);
+    if (p->sites > 1)
+        tensors_widen(p);
+    else
+        tensors_narrow(p);
     p->tensor[TENSOR_LOGIT].gradient = gradient_place(p, &b, TENSOR_LOGIT, (struct life){0, 0});
     for (uint32_t layer = p->layer_count; layer-- > 0;)
         for (uint32_t t = TENSOR_FIRST_FREE; t < tensors; t++) {

@@ -3,6 +3,7 @@
 #include "dense/model/models.h"
 #include "dense/model/run.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
     SHOAL_ASSERT(m->plan.tasks <= LIMIT_TASKS && m->plan.tables == job->table_count);
     m->stream = (struct stream_spec){.precision = job->train.precision,
                                      .deterministic = job->train.deterministic};
+    m->micro_batches = MAX(job->train.micro_batches, 1);
     m->scaled = job->train.precision == PRECISION_FP16 && !m->k->host && m->plan.has_loss;
     m->l2_dense = job->model.l2_dense;
     m->clip_dense = job->train.clip_dense;

@@ -11,7 +11,8 @@ struct model {
     const struct backend_ops *k; /* borrowed */
     struct stream_spec stream;
     double l2, l2_dense, clip_dense, clip_row, balance;
-    double negatives; /* share of the negatives that training keeps */
+    uint32_t micro_batches; /* at least 1 */
+    double negatives;       /* share of the negatives that training keeps */
     double task_weight[LIMIT_TASKS];
     bool scaled;      /* fp16: gradients are computed from a loss that is scaled up */
     uint64_t *key[2]; /* owned: the block keys of dense and of dense_stats */
@@ -47,18 +48,32 @@ enum run_array {
     RUN_ARRAYS
 };
 
-struct model_run {
-    const struct model *model; /* borrowed */
-    struct stream *stream;     /* owned */
-    uint32_t max_examples, range;
-    /* owned, the backend's memory: all tensors; NULL with an exact backend, where each tensor is an
-     * allocation of its own */
+/* A site's part of a run, all of it in the memory of the site's device. */
+struct run_site {
+    struct stream *stream; /* owned */
+    /* owned: the tensors; NULL with an exact backend, where each tensor is an allocation of its
+     * own */
     void *arena;
     size_t arena_bytes;
+    struct step *step;
+    struct run_result *result; /* the losses are those of site 0 */
+    /* of a plan with several sites; owned */
+    float *dense, *dense_gradients; /* the site's pieces (plan_sites.h) */
+    float *stats, *stats_gradients; /* as the flat arrays */
+    /* of these plans: the batch as the site sees it */
+    struct model_input in;
+    struct model_output out;
+};
+
+struct model_run {
+    const struct model *model; /* borrowed */
+    uint32_t max_examples, range;
+    struct run_site site[LIMIT_SITES];
+    struct pass_site pass[LIMIT_SITES];
     float *data[PLAN_TENSORS_MAX];
     struct run_buffer array[RUN_ARRAYS]; /* of a device; the host uses none */
-    struct step *step, *step_host;       /* the backend's memory; the host's, pinned */
-    struct run_result *result, *result_host;
+    struct step *step_host;              /* pinned */
+    struct run_result *result_host;
     uint8_t *pooling;     /* the backend's memory: (fields) */
     uint8_t *field_table; /* the backend's memory: (fields); NULL: all tables have one dim */
     uint32_t *column;     /* the backend's memory: (fields + 1); NULL as field_table */
@@ -66,6 +81,28 @@ struct model_run {
     uint32_t scale_steps; /* good steps since the scale last changed */
     struct err error;
 };
+
+/* The stream of site 0, which has the batch. */
+static inline struct stream *run_stream(const struct model_run *r)
+{
+    return r->site[0].stream;
+}
+
+/* Waits for all sites. Returns the first failure, with its text in *e. */
+int run_finish(struct model_run *r, struct err *e);
+
+/* run_sites.c: what a plan with several sites does in place of the whole arrays. */
+/* NOMEM as false. */
+bool run_sites_allocate(struct model_run *r);
+void run_sites_free(struct model_run *r);
+/* Copies each piece to its site, and sets p->site. in, out: the batch at site 0. */
+void run_sites_begin(struct model_run *r, const struct model_input *host,
+                     const struct model_input *in, const struct model_output *out, struct pass *p);
+/* Gradients of dense parameters: zero, or those of L2; measured, scaled and clipped; copied to the
+ * host's arrays. */
+void run_sites_gradients_begin(struct model_run *r, bool empty);
+void run_sites_gradients_end(struct model_run *r, bool measured);
+void run_sites_download(struct model_run *r, struct model_output *out);
 
 /* run_input.c: copies the batch to the backend's memory; on the host *to has the pointers of `in`.
  * NOMEM. */

@@ -32,13 +32,13 @@ static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
     if (b->at != NULL && (exact ? bytes == b->bytes : bytes <= b->bytes))
         return b->at;
     if (b->at != NULL)
-        r->model->k->release(r->stream, b->at);
+        r->model->k->release(run_stream(r), b->at);
 
     size_t room = bytes;
     if (!exact && largest == 0)
         room += bytes / 8 + 256; /* spare room, so that a slightly larger batch fits */
     SHOAL_ASSERT(room >= bytes);
-    b->at = r->model->k->alloc(r->stream, room);
+    b->at = r->model->k->alloc(run_stream(r), room);
     b->bytes = 0;
     if (b->at != NULL)
         b->bytes = room;
@@ -53,7 +53,7 @@ static const void *array_upload(struct model_run *r, enum run_array which, const
         return NULL;
     void *at = array_room(r, which, bytes);
     if (at != NULL)
-        r->model->k->upload(r->stream, at, from, bytes);
+        r->model->k->upload(run_stream(r), at, from, bytes);
     else
         *failed = true;
     return at;
@@ -90,8 +90,10 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     to->offset = array_upload(r, RUN_OFFSET, in->offset,
                               (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
     to->rows = array_upload(r, RUN_ROWS, in->rows, run_row_floats(r->model, in) * f, &failed);
-    to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
-    to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
+    if (p->sites == 1) { /* else run_sites.c */
+        to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
+        to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
+    }
     if (failed)
         return SHOAL_E_NOMEM;
     return 0;
@@ -109,6 +111,8 @@ static int device_outputs(struct model_run *r, const struct model_input *in, boo
     if (train) {
         to->row_gradients = array_output(r, RUN_ROW_GRADIENTS, out->row_gradients,
                                          run_row_floats(r->model, in) * f, &failed);
+    }
+    if (train && p->sites == 1) {
         to->dense_gradients = array_output(r, RUN_DENSE_GRADIENTS, out->dense_gradients,
                                            p->dense.floats * f, &failed);
         to->stats_gradients = array_output(r, RUN_STATS_GRADIENTS, out->stats_gradients,
@@ -133,7 +137,7 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train,
     if (rc == 0)
         return 0;
     /* a lost device gives no memory either; its error is the one to report */
-    int lost = r->model->k->stream_finish(r->stream, &r->error);
+    int lost = run_finish(r, &r->error);
     if (lost != 0)
         return lost;
     return err_set(
@@ -148,17 +152,23 @@ void run_download(struct model_run *r, const struct model_input *in, bool train,
     const struct backend_ops *k = r->model->k;
     const struct plan *p = &r->model->plan;
     size_t f = sizeof(float);
-    k->download(r->stream, r->result_host, r->result, sizeof *r->result);
+    k->download(run_stream(r), r->result_host, r->site[0].result, sizeof *r->result_host);
+    if (train && p->sites > 1)
+        run_sites_download(r, out);
     if (k->host)
         return;
     if (out->scores != NULL)
-        k->download(r->stream, out->scores, from->scores, (size_t)in->examples * p->tasks * f);
+        k->download(run_stream(r), out->scores, from->scores, (size_t)in->examples * p->tasks * f);
     if (!train)
         return;
-    k->download(r->stream, out->row_gradients, from->row_gradients,
+    k->download(run_stream(r), out->row_gradients, from->row_gradients,
                 run_row_floats(r->model, in) * f);
+    if (p->sites > 1)
+        return;
     if (p->dense.floats > 0)
-        k->download(r->stream, out->dense_gradients, from->dense_gradients, p->dense.floats * f);
+        k->download(run_stream(r), out->dense_gradients, from->dense_gradients,
+                    p->dense.floats * f);
     if (p->stats.floats > 0)
-        k->download(r->stream, out->stats_gradients, from->stats_gradients, p->stats.floats * f);
+        k->download(run_stream(r), out->stats_gradients, from->stats_gradients,
+                    p->stats.floats * f);
 }

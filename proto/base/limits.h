@@ -32,6 +32,9 @@
 #define LIMIT_PATH 1024u
 #define LIMIT_FIELDS 512u /* feature fields of an example */
 #define LIMIT_NUMERIC 512u
+#define LIMIT_DEVICES 16u           /* of a worker */
+#define LIMIT_MICRO_BATCHES 256u    /* of a batch */
+#define LIMIT_SITES 16u             /* of a model: stages times split */
 #define LIMIT_TASKS 8u              /* labels of an example */
 #define LIMIT_EXPERTS 640u          /* of a job, all levels, whose examples are counted */
 #define LIMIT_PASS 64u              /* columns that a prediction passes on */

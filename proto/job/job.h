@@ -225,6 +225,9 @@ struct job {
         uint32_t levels;      /* ple: levels of experts and gates; default 1 */
         uint32_t top_k;       /* mmoe, ple: number of experts that a gate selects; 0: all */
         double balance;       /* with top_k: factor of the balancing loss; default 0 */
+        uint32_t stages;      /* groups of layers, each on devices of its own; 0 counts as 1 */
+        uint32_t split;       /* devices that a stage's wide layers are cut over; 0 counts as 1 */
+        uint32_t split_above; /* outputs; wider linear layers are cut */
         double task_weight[LIMIT_TASKS]; /* weights of the tasks' losses; default 1; not all 0 */
         double dropout;
         enum norm_kind norm;
@@ -235,7 +238,8 @@ struct job {
     struct optimizer_spec dense_optimizer;
     struct {
         uint32_t batch;
-        uint32_t window; /* slices of a lane's batch, of `batch` rows each; 0 counts as 1 */
+        uint32_t window;        /* slices of a lane's batch, of `batch` rows each; 0 counts as 1 */
+        uint32_t micro_batches; /* of a batch, under way in the stages at once; 0 counts as 1 */
         uint32_t epochs;
         bool skip;          /* only load a checkpoint's tables and evaluate data.test */
         double max_minutes; /* limit of the training time; 0: no limit */
@@ -387,6 +391,8 @@ bool job_draws(const struct job *j);
 uint32_t job_lanes(const struct job *j);
 /* The slices of a lane's batch: train.window. */
 uint32_t job_window(const struct job *j);
+/* Devices that a worker's lane computes on: stages times split. */
+uint32_t job_sites(const struct job *j);
 /* The rows of a lane's batch, the unit that is dealt, pulled, pushed and numbered: train.window
  * times train.batch, at most LIMIT_BATCH. */
 uint32_t job_batch_rows(const struct job *j);

@@ -151,7 +151,7 @@ static void steps_run(struct lane *l, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++) {
         if (l->copies_only) {
-            copies_run(&l->copies, l->run->stream);
+            copies_run(&l->copies, l->run->site[0].stream);
             continue;
         }
         int rc = model_train(l->model, l->run, &l->in, 1, l->number, 2 * i + 1, &l->out);
@@ -173,7 +173,7 @@ static double window(struct lane *l, uint32_t steps)
     struct err e = {0};
     double begin = now();
     steps_run(l, steps);
-    if (real->stream_finish(l->run->stream, &e) != 0)
+    if (real->stream_finish(l->run->site[0].stream, &e) != 0)
         step_fail(e.text);
     return now() - begin;
 }

@@ -278,8 +278,8 @@ void dense_case_tensor(const struct dense_case *c, uint32_t tensor, float *out)
     float *all = malloc(rows * ld * sizeof *all);
     ck_assert_ptr_nonnull(all);
     ck_assert(tensor != TENSOR_NUMERIC && (t->whole || c->in.examples <= c->run->range));
-    k->download(c->run->stream, all, c->run->data[tensor], rows * ld * sizeof *all);
-    ck_assert_int_eq(k->stream_finish(c->run->stream, NULL), 0);
+    k->download(c->run->site[0].stream, all, c->run->data[tensor], rows * ld * sizeof *all);
+    ck_assert_int_eq(k->stream_finish(c->run->site[0].stream, NULL), 0);
     for (size_t i = 0; i < rows; i++)
         memcpy(out + i * t->width, all + i * ld, t->width * sizeof *all);
     free(all);

@@ -293,7 +293,7 @@ static void wide_step(enum model_kind kind, enum precision precision, uint32_t e
         ck_assert_msg(rc == 0, "model %d, precision %d: %s", (int)kind, (int)precision,
                       model_run_error(c.run));
     }
-    ck_assert_uint_le(c.run->stream->scratch[1].count, SCRATCH_BLOCKS_JOINED);
+    ck_assert_uint_le(c.run->site[0].stream->scratch[1].count, SCRATCH_BLOCKS_JOINED);
     dense_case_free(&c);
 }
 

@@ -235,8 +235,8 @@ static void gaps_check(const struct dense_case *c, uint64_t seed)
         float *all = malloc((rows * of->ld + 1) * sizeof *all);
         ck_assert_uint_ge(of->ld, of->width);
         ck_assert(of->packed || of->ld % TENSOR_ROUND == 0);
-        c->model->k->download(r->stream, all, r->data[t], rows * of->ld * sizeof *all);
-        ck_assert_int_eq(c->model->k->stream_finish(r->stream, NULL), 0);
+        c->model->k->download(r->site[0].stream, all, r->data[t], rows * of->ld * sizeof *all);
+        ck_assert_int_eq(c->model->k->stream_finish(r->site[0].stream, NULL), 0);
         for (size_t i = 0; i < rows * of->ld; i++)
             ck_assert_msg(i % of->ld < of->width || all[i] == 0.0f,
                           "plan of seed %" PRIu64 ": tensor %u", seed, t);

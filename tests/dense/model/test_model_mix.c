@@ -612,7 +612,7 @@ START_TEST(model_of_too_many_layers_is_refused)
     struct dense_case c;
     mix_case(&c, MODEL_PLE, 8, 0);
     c.job.model.experts = c.job.model.own_experts = 64;
-    refused(&c, "ple of this size is more than 256 layers");
+    refused(&c, "ple of this size is more than 512 layers");
     c.job.model.hidden.count = 1; /* one layer of all experts fits */
     built(&c);
 }
@@ -643,7 +643,7 @@ END_TEST
 static void many_tensors(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
-    for (int i = 0; i < 800; i++)
+    for (uint32_t i = 0; i < PLAN_TENSORS_MAX; i++)
         plan_tensor(p, 1);
     plan_head(p, input, 0);
 }
@@ -654,7 +654,7 @@ static void many_gradients(struct plan *p)
     /* no layer reads them: each gradient is zeroed, in a place of its own */
     for (int i = 0; i < 250; i++)
         plan_linear(p, v, 3, ACT_NONE, 0, NORM_NONE, VIEW_NONE);
-    for (uint32_t i = 0; i < 500; i++)
+    for (uint32_t i = 0; i < PLAN_TENSORS_MAX - 268; i++)
         plan_state(p, 1);
 }
 
