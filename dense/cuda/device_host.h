@@ -2,10 +2,10 @@
  *
  * It lies in one range of addresses that is accessible only while calls of a stream are run
  * (device_host.c). Host code that follows a device pointer ends with SIGSEGV, as it would with a
- * card. Each piece belongs to a device. In the other direction, the arguments of a call are checked when it is queued: a host
- * pointer where a device pointer is required, the reverse, or memory of another device ends the
- * program with a sentence. So
- * a mixed-up pointer fails here already, before the code meets a card.
+ * card. Each piece belongs to a device. In the other direction, the arguments of a call are checked
+ * when it is queued: a host pointer where a device pointer is required, the reverse, or memory of
+ * another device ends the program with a sentence. So a mixed-up pointer fails here already, before
+ * the code meets a card.
  *
  * Thread: any. While one stream runs, the memory is accessible to all threads. */
 #ifndef DENSE_CUDA_DEVICE_HOST_H

@@ -193,8 +193,8 @@ extern const struct layer_ops layer_blank;
 /* ---- arguments of the layers ----------------------------------------------------------------- */
 
 /* The key of a layer's dropout mask. The mask is a function of (seed, lane, batch, layer.draw) and
- * the value's place, so a batch that is computed again drops the same values on any worker. No mask is
- * stored: the way back draws it again or reads it off the output. */
+ * the value's place, so a batch that is computed again drops the same values on any worker. No mask
+ * is stored: the way back draws it again or reads it off the output. */
 void layer_dropout_key(uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer,
                        uint32_t out[2]);
 /* rate in [0, 1); rate 0 keeps everything. key: in the backend's memory. */

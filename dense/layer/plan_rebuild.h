@@ -37,7 +37,7 @@ struct view rebuild_write(struct rebuild *r, struct view v, uint32_t site);
 /* A new tensor of a site; all of it as a view. */
 uint32_t rebuild_tensor(struct rebuild *r, uint32_t site, struct tensor t);
 struct view rebuild_view(struct rebuild *r, uint32_t site, uint32_t width, uint32_t wanted);
-/* Appends a copy of a layer, with the views, states and parameters of `of`: the caller sets them. */
+/* Appends a copy of a layer, with views, states and parameters of `of`: the caller sets them. */
 struct layer *rebuild_layer(struct rebuild *r, const struct layer *of, uint32_t site);
 /* Appends a move of x to y at `site`. */
 void rebuild_move(struct rebuild *r, struct view x, uint32_t site, struct view y, bool adds);

@@ -18,7 +18,7 @@
  * Parameters keep their places in the flat arrays of the dense tables. A `piece` says which of them
  * lie where in the array of a site; layer.parameter of a plan with several sites is the place in
  * the site's array. Statistics lie at each site as in the flat array. So nothing but the run
- * (dense/model/run_sites.c) knows that a tensor is cut, and a checkpoint does not depend on sites. */
+ * (dense/model/run_sites.c) knows that a tensor is cut, and no checkpoint depends on sites. */
 #ifndef DENSE_LAYER_PLAN_SITES_H
 #define DENSE_LAYER_PLAN_SITES_H
 
