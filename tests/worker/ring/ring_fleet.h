@@ -23,9 +23,10 @@ struct fleet_worker {
     struct ring *ring;
     bool alive, frozen; /* frozen: the others have given it up */
     uint32_t number;
-    uint64_t step; /* of its tensors */
-    float *tensor; /* (floats) */
-    float *given;  /* (lanes, floats) */
+    uint32_t first, end; /* its lanes in its ring */
+    uint64_t step;       /* of its tensors */
+    float *tensor;       /* (floats) */
+    float *given;        /* (lanes, floats) */
     struct exchange_part part[128];
     uint32_t stale;
 };
@@ -65,11 +66,7 @@ static inline void fleet_apply(const struct way_cut *cut, float *tensor, const f
 
 static inline void fleet_reduce(struct fleet_worker *w)
 {
-    const struct fleet *f = w->fleet;
-    uint32_t i = 0;
-    while (f->member[i] != w->number)
-        i++;
-    case_parts(f->shape.first[i], f->shape.first[i + 1], w->step + 1, &f->cut, w->given, w->part);
+    case_parts(w->first, w->end, w->step + 1, &w->fleet->cut, w->given, w->part);
     ring_reduce(w->ring, w->part);
 }
 
@@ -159,6 +156,8 @@ static inline void fleet_open(struct fleet *f, uint32_t i)
                              .stale = fleet_stale,
                              .owner = w};
     struct err e = {0};
+    w->first = f->shape.first[i];
+    w->end = f->shape.first[i + 1];
     ck_assert_msg(ring_open(&o, &w->ring, &e) == 0, "%s", e.text);
 }
 
