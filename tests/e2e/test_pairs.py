@@ -72,6 +72,7 @@ def equal_settings_differ_by_nothing_and_others_by_something(space):
     assert (same.returncode, other.returncode) == (0, 1), (same, other)
     alone = pairs(job, "--seeds", 2, "--a", "train.prefetch=0", "--resume", space / "kept")
     assert alone.returncode == 0 and "standard deviation" in alone.stdout and "A, 2 pairs" not in alone.stdout, alone
+    assert "age of gradients, mean in steps: dense 0.5, emb 0.5" in alone.stdout, alone  # two lanes: the second's is of one step
 
 
 def a_straggler_is_stopped_for_its_share(space):
