@@ -388,6 +388,11 @@ uint32_t job_window(const struct job *j)
     return MAX(j->train.window, 1);
 }
 
+uint32_t job_sites(const struct job *j)
+{
+    return MAX(j->model.stages, 1) * MAX(j->model.split, 1);
+}
+
 uint32_t job_batch_rows(const struct job *j)
 {
     SHOAL_ASSERT((uint64_t)job_window(j) * j->train.batch <= LIMIT_BATCH);
