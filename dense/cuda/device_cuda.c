@@ -181,7 +181,7 @@ int device_probe(struct err *e)
                        "at nvidia-smi, or "
                        "set train.backend to cpu",
                        rc != 0 ? why.text : "it counts 0");
-    rc = device_numbers_take((uint32_t)MIN(count, DEVICES_MOST), &numbers, e);
+    rc = numbers_take((uint32_t)MIN(count, DEVICES_MOST), &numbers, e);
     if (rc == 0)
         rc = devices_look(&device, e);
     if (rc != 0)

@@ -43,7 +43,7 @@ static struct device_list numbers;
 
 int device_probe(struct err *e)
 {
-    return device_numbers_take(LIMIT_DEVICES, &numbers, e);
+    return numbers_take(LIMIT_DEVICES, &numbers, e);
 }
 
 const char *device_kernel(void)
@@ -122,12 +122,12 @@ void device_wait(struct stream *s)
 {
     (void)call_begin(s, "wait");
     /* a failed stream too: its queued work may still write to its memory */
-    queue_run(s->device);
+    device_host_queue_run(s->device);
 }
 
 void device_close(struct stream *s)
 {
-    queue_run(s->device);
+    device_host_queue_run(s->device);
     free(s->device->queue.call);
     free(s->device);
     s->device = NULL;
@@ -148,10 +148,10 @@ static bool call_queue(struct stream *s, const struct call *c)
     struct recording *to = &d->queue;
     if (d->recording != NULL)
         to = d->recording;
-    if (!call_keep(s, to, c))
+    if (!device_host_queue_keep(s, to, c))
         return false;
     if (d->queue.count >= QUEUE_MOST)
-        queue_run(d);
+        device_host_queue_run(d);
     return true;
 }
 
@@ -214,7 +214,7 @@ void *device_alloc(struct stream *s, size_t bytes)
     cuda_counter_add(&cuda_counters.allocations);
     void *p = device_host_memory_alloc(s->device->number, bytes);
     if (p != NULL && !s->device->idle)
-        (void)call_keep(
+        (void)device_host_queue_keep(
             s, &s->device->queue,
             &(struct call){.kind = CALL_FILL, .name = "fill", .n = MIN(bytes, FILL_MOST), .to = p});
     return p;
@@ -224,8 +224,8 @@ void device_free(struct stream *s, void *p)
 {
     if (p == NULL)
         return;
-    if (!call_keep(s, &s->device->queue,
-                   &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
+    if (!device_host_queue_keep(s, &s->device->queue,
+                                &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
         device_host_memory_free(p);
 }
 
@@ -327,7 +327,7 @@ void device_after(struct stream *s, struct stream *other)
     struct call wait = {.kind = CALL_WAIT, .name = "after"};
     wait.u.wait.event = event;
     wait.u.wait.of = other->device;
-    bool kept = event != NULL && call_keep(other, &other->device->queue, &mark);
+    bool kept = event != NULL && device_host_queue_keep(other, &other->device->queue, &mark);
     if (!kept) {
         free(event);
         stream_fail(s, SHOAL_E_NOMEM, "calls of a device: out of memory");
@@ -335,8 +335,8 @@ void device_after(struct stream *s, struct stream *other)
     }
     /* it is kept whatever call_begin says: it owns the event */
     (void)call_begin(s, wait.name);
-    if (!call_keep(s, &s->device->queue, &wait))
-        queue_run(other->device); /* the event has run when it is lost */
+    if (!device_host_queue_keep(s, &s->device->queue, &wait))
+        device_host_queue_run(other->device); /* the event has run when it is lost */
 }
 
 void device_watch(struct stream *s, bool begin)
@@ -465,7 +465,7 @@ void device_play(struct stream *s, struct recording *r)
 
 void device_recording_free(struct stream *s, struct recording *r)
 {
-    queue_run(s->device); /* the queue may contain its calls */
+    device_host_queue_run(s->device); /* the queue may contain its calls */
     free(r->call);
     free(r);
 }

@@ -96,7 +96,7 @@ static void call_run(const struct device *d, const struct call *c)
 
 /* ---- a queue --------------------------------------------------------------------------------- */
 
-bool call_keep(struct stream *s, struct recording *r, const struct call *c)
+bool device_host_queue_keep(struct stream *s, struct recording *r, const struct call *c)
 {
     if (r->count == r->room) {
         size_t room = r->room * 2 + 64;
@@ -201,7 +201,7 @@ static void queue_run_to(struct device *d, const struct event *until)
         q->next = q->count = 0;
 }
 
-void queue_run(struct device *d)
+void device_host_queue_run(struct device *d)
 {
     queue_run_to(d, NULL);
 }

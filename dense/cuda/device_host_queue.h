@@ -89,8 +89,8 @@ struct device {
 };
 
 /* Appends the call. NOMEM: false, and the stream fails. */
-bool call_keep(struct stream *s, struct recording *r, const struct call *c);
+bool device_host_queue_keep(struct stream *s, struct recording *r, const struct call *c);
 /* Runs all queued calls; memory is freed in queue order, after the calls that use it. */
-void queue_run(struct device *d);
+void device_host_queue_run(struct device *d);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-int device_numbers_take(uint32_t devices, struct device_list *out, struct err *e)
+int numbers_take(uint32_t devices, struct device_list *out, struct err *e)
 {
     const char *text = getenv("SHOAL_DEVICE");
     if (text == NULL || *text == '\0')

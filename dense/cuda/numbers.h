@@ -7,6 +7,6 @@
 
 /* Each number is taken modulo the machine's `devices`, so that the workers of a host may simply be
  * numbered. CONFIG: SHOAL_DEVICE is no list (device_list.h). */
-int device_numbers_take(uint32_t devices, struct device_list *out, struct err *e);
+int numbers_take(uint32_t devices, struct device_list *out, struct err *e);
 
 #endif

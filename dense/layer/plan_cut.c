@@ -2,7 +2,7 @@
  *
  *     x -moves-> x at each site -fc-> columns of y at each site     by columns
  *     columns of h at each site -fc-> sums -moves that add-> y -act-> y     by rows */
-#include "dense/layer/plan_rebuild.h"
+#include "dense/layer/rebuild.h"
 
 #include "proto/base/assert.h"
 
@@ -125,7 +125,7 @@ static void cut_rows(struct rebuild *r, const struct layer *of)
     act_after(r, of, y[0]);
 }
 
-bool plan_cut(struct rebuild *r, const struct layer *l)
+bool rebuild_cut(struct rebuild *r, const struct layer *l)
 {
     if (r->plan->overflow)
         return false;

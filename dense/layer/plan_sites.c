@@ -1,12 +1,15 @@
 /* plan_sites.c: rebuilds a plan for several sites: the layers that stay whole, and the moves.
  * plan_cut.c has the layers that are cut.
  *
- * 1. A layer reads and writes tensors of its own site alone, but for layer_move.
- * 2. Layers that write a tensor are copied in their order, and a copy of the tensor is made after
- *    the last of them that precedes its reader.
- * 3. Stages rise along the plan, and a tensor's home is that of its last writer. So before the tail
- *    no site waits for a later stage. */
-#include "dense/layer/plan_rebuild.h"
+ * Invariants:
+ *  1. A layer reads and writes tensors of its own site alone, but for layer_move. [test:
+ *     layers_stay_at_their_sites]
+ *  2. Layers that write a tensor are copied in their order, and a copy of the tensor is made after
+ *     the last of them that precedes its reader. [test:
+ *     staged_model_has_the_gradients_of_the_whole]
+ *  3. Stages rise along the plan, and a tensor's home is that of its last writer. So before the
+ *     tail no site waits for a later stage. [test: layers_stay_at_their_sites] */
+#include "dense/layer/rebuild.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
@@ -74,7 +77,7 @@ static void stats_place(struct rebuild *r, const struct layer *l)
 
 /* ---- tensors of a site ----------------------------------------------------------------------- */
 
-uint32_t rebuild_tensor(struct rebuild *r, uint32_t site, struct tensor t)
+static uint32_t rebuild_tensor(struct rebuild *r, uint32_t site, struct tensor t)
 {
     struct plan *p = r->plan;
     if (p->tensor_count == PLAN_TENSORS_MAX) {
@@ -303,7 +306,7 @@ static void layers_rebuild(struct rebuild *r)
 {
     struct plan *p = r->plan;
     for (uint32_t i = 0; i < r->count && !p->overflow; i++)
-        if (!plan_cut(r, &r->layer[i]))
+        if (!rebuild_cut(r, &r->layer[i]))
             layer_whole(r, &r->layer[i]);
     p->tail = p->layer_count;
     writes_bring(r, TENSOR_LOGIT);

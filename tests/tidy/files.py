@@ -2,7 +2,8 @@
 import re
 
 RULES = ("guard", "purpose", "unfinished", "includers", "engine", "status")
-WAITS = "embedding/engine/offload.c"  # it waits, when an engine closes
+# The first waits, when an engine closes; the stand-in tells how long a card would have waited.
+WAITS = ("embedding/engine/offload.c", "dense/cuda/device_host_queue.c")
 CLOCKS = re.compile(r"\b(clock_gettime|time_monotonic_ns|time_wall_ns|socket|pthread_create|usleep|nanosleep)\s*\(")
 INCLUDERS = re.compile(r"[Nn]obody (?:else|above)\s+(?:\*\s+)?includes|\b[Ii]ncluded by\b|\bmay include (?:it|this)\b")
 # Calls of CUDA that give no status; all others are made inside of these macros (dense/cuda/device_cuda.h), or what they give is kept.
@@ -14,7 +15,7 @@ KEPT = re.compile(r"(\b(CUDA|CUBLAS|CUDA_TELL)\(\s*[\w&>.-]+\s*,|(cudaError_t|cu
 def check(tree, breach):
     for source in tree.sources.values():
         check_form(source, breach)
-        if source.path.startswith(("embedding/", "dense/")) and source.path != WAITS:
+        if source.path.startswith(("embedding/", "dense/")) and source.path not in WAITS:
             for m in CLOCKS.finditer(source.code):
                 breach("engine", source.path, source.line(m.start()), "an engine has no clock, socket or thread")
         if source.path.startswith("dense/cuda/"):

@@ -7,7 +7,7 @@ CALLERS = {
     "record_read": ("embedding/journal/cursor.c", "embedding/engine/follow.c"),  # follow: a leader's records
     "record_reseal": ("embedding/journal/cursor.c",),
     "record_to_push": (APPLY, "embedding/engine/follow.c"),
-    "table_push": (APPLY,),
+    "table_push": (APPLY, "worker/ring/network.c"),  # network: a worker's own tables, which no server has
     "table_keys": (APPLY,),
     "table_undo_drop": (APPLY, LOAD[1]),  # of a run that begins with rows of another
     "marks_take": (APPLY,),

@@ -1,7 +1,7 @@
-/* plan_rebuild.h: a plan that is being rebuilt for several sites: of plan_sites.c and plan_cut.c
- * alone. */
-#ifndef DENSE_LAYER_PLAN_REBUILD_H
-#define DENSE_LAYER_PLAN_REBUILD_H
+/* rebuild.h: a plan that is being rebuilt for several sites, shared by plan_sites.c
+ * and plan_cut.c alone. */
+#ifndef DENSE_LAYER_REBUILD_H
+#define DENSE_LAYER_REBUILD_H
 
 #include "dense/layer/plan.h"
 
@@ -34,8 +34,7 @@ struct rebuild {
 /* The view as a layer of the site reads it, and as it writes it. */
 struct view rebuild_read(struct rebuild *r, struct view v, uint32_t site);
 struct view rebuild_write(struct rebuild *r, struct view v, uint32_t site);
-/* A new tensor of a site; all of it as a view. */
-uint32_t rebuild_tensor(struct rebuild *r, uint32_t site, struct tensor t);
+/* All of a new tensor of a site. */
 struct view rebuild_view(struct rebuild *r, uint32_t site, uint32_t width, uint32_t wanted);
 /* Appends a copy of a layer, with views, states and parameters of `of`: the caller sets them. */
 struct layer *rebuild_layer(struct rebuild *r, const struct layer *of, uint32_t site);
@@ -48,6 +47,6 @@ uint32_t rebuild_tensor_of(const struct rebuild *r, size_t parameter);
 
 /* plan_cut.c: appends the layers of a linear layer that is cut. false: it is not, and nothing was
  * appended. */
-bool plan_cut(struct rebuild *r, const struct layer *l);
+bool rebuild_cut(struct rebuild *r, const struct layer *l);
 
 #endif
