@@ -13,7 +13,8 @@ from smoke import ALL_KINDS, KINDS
 # libcheck forks for each case, and each fork makes a context on the card; so it does not (CK_FORK=no), but for these:
 FORKED = {"dense_layer_test_plan": "cases that abort on purpose", "dense_cuda_test_ops": "a comparison that must fail and exit",
           "dense_cuda_test_model": "cases that set the module's environment"}
-STAND_IN = ("dense_cuda_test_host", "dense_cuda_test_refused")  # tests of the host's stand-in itself: a card has nothing to show there
+# tests of the host's stand-in itself: a card has nothing to show there
+STAND_IN = ("dense_cuda_test_host", "dense_cuda_test_devices", "dense_cuda_test_refused")
 PRECISIONS = ["fp32", "bf16"]
 AUC_APART = 0.001
 # Every kernel of ours takes one struct NAME_args, whose name is part of the kernel's mangled one; of the libraries' kernels none does. What
