@@ -66,7 +66,8 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
                                     uint32_t first, uint32_t count, uint32_t width,
                                     const float *bias, float *y, uint32_t ldy)
 {
-    for (uint32_t i = 0; i < count; i++, y += ldy)
+    for (uint32_t i = 0; i < count; i++, y += ldy) {
+        const uint32_t row = drop ? dropout_row(mask, first, i, width) : 0;
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf v = vector_load_n(y + j, n);
@@ -74,10 +75,10 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
                 v += vector_load_n(bias + j, n);
             v = act_value(act, v);
             if (drop)
-                v = (vf)((vi)(v * mask->scale) &
-                         dropout_kept(mask, dropout_row(mask, first, i, width) + j));
+                v = (vf)((vi)(v * mask->scale) & dropout_kept(mask, row + j));
             vector_store_n(y + j, v, n);
         }
+    }
 }
 
 KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
@@ -86,7 +87,8 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
                                      float *dy, uint32_t lddy, float *bias_gradient)
 {
     float unscale = drop ? 1.0f / mask->scale : 1.0f;
-    for (uint32_t i = 0; i < count; i++, y += ldy, dy += lddy)
+    for (uint32_t i = 0; i < count; i++, y += ldy, dy += lddy) {
+        const uint32_t row = drop ? dropout_row(mask, first, i, width) : 0;
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf d = vector_load_n(dy + j, n), value = vector_load_n(y + j, n);
@@ -96,7 +98,7 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
                 d = vector_choose(value > (vf){0}, scaled, (vf){0});
             } else if (drop) {
                 d = d * mask->scale * act_slope(act, value * unscale);
-                d = (vf)((vi)d & dropout_kept(mask, dropout_row(mask, first, i, width) + j));
+                d = (vf)((vi)d & dropout_kept(mask, row + j));
             } else {
                 d = d * act_slope(act, value);
             }
@@ -104,6 +106,7 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
             if (bias_gradient != NULL)
                 vector_store_n(bias_gradient + j, vector_load_n(bias_gradient + j, n) + d, n);
         }
+    }
 }
 
 /* The switches are outside the loops: each case is a loop of its own. */

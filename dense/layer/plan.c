@@ -365,10 +365,12 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
         return rc;
 
     if (plan_overflows(out))
-        return err_set(e, SHOAL_E_CONFIG,
-                       "model: %s of this size is more than %u layers, %u tensors or %u "
-                       "parameters; fewer layers, heads, experts or parts of model.split",
-                       kind->name, PLAN_LAYERS_MAX, PLAN_TENSORS_MAX, BLOCK_TENSORS_MAX);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model: %s of this size is more than %u layers, %u tensors or %u "
+            "parameters, or with model.top_k more than %u experts; give it fewer layers, "
+            "heads or experts",
+            kind->name, PLAN_LAYERS_MAX, PLAN_TENSORS_MAX, BLOCK_TENSORS_MAX, LIMIT_EXPERTS);
     if (out->dense.floats > BLOCK_TABLE_FLOATS_MAX)
         return err_set(
             e, SHOAL_E_CONFIG,

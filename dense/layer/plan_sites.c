@@ -68,7 +68,7 @@ static size_t parameter_place(struct rebuild *r, uint32_t site, size_t parameter
 static void stats_place(struct rebuild *r, const struct layer *l)
 {
     struct site_pieces *all = &r->plan->pieces;
-    if (l->ops->forward_gather == NULL)
+    if (l->ops->backward_gather == NULL)
         return;
     SHOAL_ASSERT(all->stats_count + 2 <= BLOCK_TENSORS_MAX);
     all->stats[all->stats_count++] = (struct stats_piece){l->site, l->mean, l->x.width};
@@ -291,11 +291,13 @@ static void tensors_drop(struct plan *p)
     bool used[PLAN_TENSORS_MAX] = {[TENSOR_LOGIT] = true, [TENSOR_NUMERIC] = true};
     for (uint32_t i = 0; i < p->layer_count; i++) {
         const struct layer *l = &p->layer[i];
-        const uint32_t of[] = {l->x.tensor, l->y.tensor, l->z.tensor,
-                               l->state[0], l->state[1], l->state[2]};
+        const uint32_t of[] = {l->x.tensor, l->y.tensor, l->z.tensor, l->rows};
         for (size_t t = 0; t < sizeof of / sizeof *of; t++)
             if (of[t] != TENSOR_NONE)
                 used[of[t]] = true;
+        for (uint32_t s = 0; s < LAYER_STATES; s++)
+            if (l->state[s] != TENSOR_NONE)
+                used[l->state[s]] = true;
     }
     for (uint32_t t = 0; t < p->tensor_count; t++)
         if (!used[t])
@@ -336,6 +338,12 @@ int plan_sites(struct plan *p, struct err *e)
     uint32_t stages = MAX(job->model.stages, 1), split = MAX(job->model.split, 1);
     if (job_sites(job) == 1)
         return 0;
+    if (p->loads > 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model.top_k is %u, and a network over several devices computes all experts: "
+            "leave model.top_k out, or model.stages and model.split",
+            job->model.top_k);
     if (stages * split > LIMIT_SITES)
         return err_set(e, SHOAL_E_CONFIG,
                        "model.stages %u times model.split %u is more than %u devices: make one of "

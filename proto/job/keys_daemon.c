@@ -167,7 +167,7 @@ const struct config_key keys_worker[] = {
     {"cores", CONFIG_INT, 0, 1024, NULL, .fallback = "0", .otherwise = "as many as the CPUs",
      .text = "batches that it parses at a time"},
     {"backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto"},
-    {"device", CONFIG_INT, 0, 1e6, NULL, .otherwise = "`SHOAL_DEVICE`, else 0",
+    {"device", CONFIG_INT, 0, 65535, NULL, .otherwise = "`SHOAL_DEVICE`, else 0",
      .text = "its GPU, counted round"},
     {"io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
     {"cache", CONFIG_STRING, 0, 0, NULL, .fallback = "",

@@ -284,7 +284,8 @@ const struct config_key keys_job[] = {
              "expert computes the examples that chose it"},
     {"model.balance", CONFIG_FLOAT, 0, 1e3, NULL, .fallback = "0",
      .text =
-         "with `top_k` from 2 on: factor of a loss that grows where gates prefer a few experts"},
+         "mmoe, ple, with `top_k` from 2 on: factor of a loss that grows where gates prefer a few "
+         "experts, as 0.01; 0: none"},
     {"model.task_weights", CONFIG_LIST, 0, 0, NULL, .otherwise = "1 each",
      .values = "a number from 0 a label, not all 0", .text = "mmoe, ple: of the tasks' losses"},
     {"model.dropout", CONFIG_FLOAT, 0, 0.95, NULL, .fallback = "0",

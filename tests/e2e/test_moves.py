@@ -116,7 +116,9 @@ def servers_die_while_tablets_move(space):
         trained(fleet, submission)
         for who in ["s1", "s0", "s2"]:
             fleet.order("drain", who)
-            time.sleep(rng.uniform(0.05, 0.6))
+            soon = time.monotonic() + rng.uniform(0.05, 0.6)
+            while time.monotonic() < soon and fleet.moves() is None:
+                time.sleep(0.02)
             victim = rng.choice(SERVERS + ["coordinator"])
             moving = fleet.moves() is not None
             fleet.kill(victim)

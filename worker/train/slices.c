@@ -152,7 +152,7 @@ static void figures_add(struct slices *s)
         out->weight_sum += from->weight_sum;
         for (uint32_t t = 0; t < LIMIT_TASKS; t++)
             out->loss_task[t] += from->loss_task[t];
-        for (uint32_t e = 0; e < LIMIT_EXPERTS; e++)
+        for (uint32_t e = 0; e < model_loads(s->options.model); e++)
             out->load[e] += from->load[e];
         out->skipped = out->skipped || from->skipped;
         measured += from->dense_norm > 0 || from->row_norm > 0;

@@ -15,8 +15,8 @@ struct coord_experts {
     uint32_t count; /* experts, level by level: the shared ones, then each task's own */
 };
 
-/* True where a task of so many examples can have these counts, (count) uint64_t. A worker of an
- * earlier release has none. */
+/* True where a task of so many examples can have these counts, (count) uint64_t. A task of which
+ * the worker computed no batch has none. */
 bool coord_experts_ok(const struct job *job, uint32_t count, const void *load, uint64_t examples);
 void coord_experts_add(struct coord_experts *x, uint32_t count, const void *load,
                        uint64_t examples);

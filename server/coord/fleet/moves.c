@@ -270,9 +270,15 @@ static void map_tell_all(struct coord_fleet *f)
 /* The size of the next group, after one that took so long. */
 static void size_next(struct coord_moves *m, uint64_t took)
 {
-    if (took < COORD_MOVE_FREEZE_NS / 2 || m->took_bytes <= COORD_MOVE_BYTES / 2)
+    bool grows = took < COORD_MOVE_FREEZE_NS / 2;
+    bool shrinks = took > COORD_MOVE_FREEZE_NS;
+    if (m->took_bytes <= COORD_MOVE_BYTES / 2)
+        grows = grows || m->size < COORD_MOVE_LIGHT;
+    if (m->took_bytes <= COORD_MOVE_BYTES)
+        shrinks = shrinks && m->size > COORD_MOVE_LIGHT;
+    if (grows)
         m->size = MIN(2 * m->size, WIRE_MOVE_TABLETS);
-    else if (took > COORD_MOVE_FREEZE_NS && m->took_bytes > COORD_MOVE_BYTES)
+    else if (shrinks)
         m->size = MAX(m->size / 2, 1);
 }
 

@@ -15,8 +15,9 @@
  *     a change is stored and told: it ends the freeze
  *
  * The giver takes no push while a group moves. So a group is kept so small that this lasts
- * COORD_MOVE_FREEZE_NS. Groups of less than COORD_MOVE_BYTES grow all the same: what takes their
- * time is a slow disk or a busy machine, and more groups would take more of it. A pause of
+ * COORD_MOVE_FREEZE_NS. Groups of less than COORD_MOVE_BYTES grow up to COORD_MOVE_LIGHT tablets all
+ * the same: a slow disk or a busy machine takes their time, and more groups would take it more
+ * often. A pause of
  * COORD_MOVE_PAUSE times as long follows; one as long where no job trains, and while a job waits
  * for its tablets (below).
  *
@@ -54,6 +55,7 @@ struct coord_call;
 
 #define COORD_MOVE_FREEZE_NS UINT64_C(20000000)
 #define COORD_MOVE_BYTES (UINT64_C(1) << 20)
+#define COORD_MOVE_LIGHT 32u
 #define COORD_MOVE_PAUSE 9u
 
 enum coord_moves_kind { MOVES_NONE, MOVES_REBALANCE, MOVES_DRAIN };

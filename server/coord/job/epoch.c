@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/job/bad_lines.h"
 #include "proto/metric/measure.h"
@@ -164,6 +165,8 @@ static int batches_of_task(const struct coord_job *j, const struct coord_plan *p
     int rc = 0;
     if (said == 0 && job->train.mode != WIRE_BSP && p->segments == 1 && p->segment->pieces == 0) {
         shortest = COORD_TASK_LEAST;
+        if (job->evaluate.every_batches > 0) /* evaluations lie between tasks */
+            shortest = (uint32_t)MIN(job->evaluate.every_batches, COORD_TASK_LEAST);
         rc = batches_given_out(j, &said, e);
     }
     *batches = coord_task_batches(rows, batch, lanes, said, shortest);

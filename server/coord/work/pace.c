@@ -103,12 +103,12 @@ static double step_now(const struct coord_pace *p)
 }
 
 /* The least step for each lane of the workers that are measured; 0: none is. */
-static double step_each(const struct coord_job *j)
+static double step_each(const struct coord_job *j, uint64_t now_ns)
 {
     double least = 0;
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_pace *p = &j->workers.worker[i].pace;
-        if (!measured(p, coord_now_ns(j)))
+        if (!measured(p, now_ns))
             continue;
         double each = p->step_s / p->step_lanes;
         if (least == 0 || each < least)
@@ -135,36 +135,38 @@ static void held_count(struct coord_job *j)
 }
 
 /* True when the worker asked for a lane lately and got none, and could go on with this one. */
-static bool has_place(const struct coord_job *j, const struct coord_worker *w, uint32_t lane)
+static bool has_place(const struct coord_job *j, const struct coord_worker *w, uint32_t lane,
+                      uint64_t now_ns)
 {
-    return w->pace.idle_ns != 0 && coord_now_ns(j) - w->pace.idle_ns <= IDLE_NS &&
+    return w->pace.idle_ns != 0 && now_ns - w->pace.idle_ns <= IDLE_NS &&
            coord_task_next(j->tasks, lane, w->number) != COORD_NO_TASK;
 }
 
-/* Returns how many lanes the worker can hold. asks: the worker that asks now. begins: lanes are
- * given out anew, to all. */
+struct deal {
+    uint64_t now_ns;                 /* one time for all that it asks */
+    const struct coord_worker *asks; /* the worker that asks now; NULL: none does */
+    bool begins;                     /* lanes are given out anew, to all */
+    double each, best;               /* best: the batches a second of the best deal */
+    uint32_t lanes;                  /* of all shares */
+    uint32_t order[LIMIT_LANES];     /* the workers that got them, by their index */
+};
+
+/* Returns how many lanes the worker can hold. */
 static uint32_t places(const struct coord_job *j, const struct coord_worker *w,
-                       const struct coord_worker *asks, bool begins)
+                       const struct deal *d)
 {
     const struct coord_pace *p = &w->pace;
-    uint64_t now = coord_now_ns(j);
-    if (!begins && w != asks && !has_place(j, w, 0)) /* under ssp all lanes have the same tasks */
+    if (!d->begins && w != d->asks &&
+        !has_place(j, w, 0, d->now_ns)) /* under ssp all lanes have the same tasks */
         return p->held;
-    if (p->rests > 0 && !measured(p, now)) /* a trial */
+    if (p->rests > 0 && !measured(p, d->now_ns)) /* a trial */
         return MAX(p->held, 1);
     return MAX(w->lanes_max, p->held + 1);
 }
 
-struct deal {
-    const struct coord_worker *asks; /* NULL: none does */
-    bool begins;
-    double each, best; /* best: the batches a second of the best deal */
-    uint32_t lanes;    /* of all shares */
-};
-
-/* Gives one more lane to the worker that has the least step with it. Returns that step; 0: none has
- * a place. */
-static double lane_deal(struct coord_job *j, const struct deal *d)
+/* Gives lane n, from 0 on, to the worker that has the least step with one more. Returns that step;
+ * 0: none has a place. */
+static double lane_deal(struct coord_job *j, struct deal *d, uint32_t n)
 {
     struct coord_pace *to = NULL;
     double least = 0;
@@ -172,10 +174,11 @@ static double lane_deal(struct coord_job *j, const struct deal *d)
         struct coord_worker *w = &j->workers.worker[i];
         if (w->pace.share >= w->pace.places)
             continue;
-        double step = step_with(&w->pace, w->pace.share + 1, d->each, coord_now_ns(j));
+        double step = step_with(&w->pace, w->pace.share + 1, d->each, d->now_ns);
         if (to == NULL || step < least) {
             to = &w->pace;
             least = step;
+            d->order[n] = i;
         }
     }
     if (to != NULL)
@@ -183,33 +186,30 @@ static double lane_deal(struct coord_job *j, const struct deal *d)
     return least;
 }
 
-static void shares_clear(struct coord_job *j, const struct deal *d)
+/* Fills pace.share of all workers; `now_ns`, `asks` and `begins` are set. Lanes are dealt in the
+ * order of their steps, so the last one's is the longest. Those behind the last that pays are taken
+ * back. */
+static void deal_make(struct coord_job *j, struct deal *d)
 {
+    uint32_t dealt = 0;
+    double step;
+    d->each = step_each(j, d->now_ns);
+    d->best = 0;
+    d->lanes = 0;
+    SHOAL_ASSERT(d->each > 0 && j->tasks->lanes <= LIMIT_LANES);
     for (uint32_t i = 0; i < j->workers.count; i++) {
         struct coord_worker *w = &j->workers.worker[i];
         w->pace.share = 0;
-        w->pace.places = places(j, w, d->asks, d->begins);
+        w->pace.places = places(j, w, d);
     }
-}
-
-/* Fills pace.share of all workers. Lanes are dealt in the order of their steps, so the last one's
- * is the longest. */
-static void deal_make(struct coord_job *j, struct deal *d)
-{
-    double step;
-    d->each = step_each(j);
-    d->best = 0;
-    d->lanes = 0;
-    SHOAL_ASSERT(d->each > 0);
-    shares_clear(j, d);
-    for (uint32_t n = 1; n <= j->tasks->lanes && (step = lane_deal(j, d)) > 0; n++) {
-        d->best = MAX(d->best, n / step);
-        if (COORD_PACE_GAIN * n / step > d->best)
-            d->lanes = n;
+    while (dealt < j->tasks->lanes && (step = lane_deal(j, d, dealt)) > 0) {
+        dealt++;
+        d->best = MAX(d->best, dealt / step);
+        if (COORD_PACE_GAIN * dealt / step > d->best)
+            d->lanes = dealt;
     }
-    shares_clear(j, d);
-    for (uint32_t n = 0; n < d->lanes; n++)
-        (void)lane_deal(j, d);
+    while (dealt > d->lanes)
+        j->workers.worker[d->order[--dealt]].pace.share--;
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -243,17 +243,21 @@ uint32_t coord_pace_share(struct coord_job *j, const struct coord_worker *w)
     const struct coord_tasks *t = j->tasks;
     uint64_t now = coord_now_ns(j);
     uint32_t live = coord_live_workers(j);
-    struct deal d = {.asks = w, .begins = now - t->planned_ns <= SHARE_WAIT_NS};
-    bool deals = t->mode == WIRE_SSP && step_each(j) > 0;
-    if (d.begins && (!deals || j->workers.count < live))
+    struct deal d;
+    bool begins = now - t->planned_ns <= SHARE_WAIT_NS;
+    bool deals = t->mode == WIRE_SSP && step_each(j, now) > 0;
+    if (begins && (!deals || j->workers.count < live))
         return (t->lanes + live - 1) / live;
-    bool alone = !d.begins && !others_hold(t, w->number);
-    bool unknown = !d.begins && w->pace.rests == 0 && !measured(&w->pace, now);
+    bool alone = !begins && !others_hold(t, w->number);
+    bool unknown = !begins && w->pace.rests == 0 && !measured(&w->pace, now);
     if (!deals || alone || unknown || any_kept(t, w->number))
         return t->lanes;
     if (!any_free(t))
         return 0;
     held_count(j);
+    d.now_ns = now;
+    d.asks = w;
+    d.begins = begins;
     deal_make(j, &d);
     return w->pace.share;
 }
@@ -309,10 +313,11 @@ static bool any_moves(const struct coord_tasks *t)
 /* A worker without a lane that may have one. */
 static const struct coord_worker *newcomer(const struct coord_job *j, uint32_t lane)
 {
+    uint64_t now = coord_now_ns(j);
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
         const struct coord_pace *p = &w->pace;
-        if (p->held == 0 && (p->rests == 0 || tried(p, coord_now_ns(j))) && has_place(j, w, lane))
+        if (p->held == 0 && (p->rests == 0 || tried(p, now)) && has_place(j, w, lane, now))
             return w;
     }
     return NULL;
@@ -335,7 +340,7 @@ static const struct coord_worker *taker(const struct coord_job *j, const struct 
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
         const struct coord_pace *p = &w->pace;
-        double step = step_with(p, p->held + 1, d->each, coord_now_ns(j));
+        double step = step_with(p, p->held + 1, d->each, d->now_ns);
         if (p->share <= p->held || (p->held > 0 && step_now(p) == 0) ||
             (best != NULL && step >= least))
             continue;
@@ -393,10 +398,13 @@ static bool leaves_for_newcomer(struct coord_job *j, uint32_t lane, const struct
 static bool leaves_slow(struct coord_job *j, uint32_t lane, struct coord_worker *w)
 {
     struct coord_pace *p = &w->pace;
-    struct deal d = {.asks = NULL};
+    struct deal d;
     uint32_t lanes;
     if ((p->held == 1 && j->tasks->holder != NULL) || !is_slowest(j, w, &lanes))
         return false;
+    d.now_ns = coord_now_ns(j);
+    d.asks = NULL;
+    d.begins = false;
     deal_make(j, &d);
     double now = lanes / p->step_s;
     if (p->share >= p->held || COORD_PACE_GAIN * now > d.best)

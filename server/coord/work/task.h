@@ -162,9 +162,9 @@ _Static_assert(sizeof(struct coord_lane_record) == 16, "coord_lane_record is sto
 int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct err *e);
 void coord_task_close(struct coord_tasks *t);
 
-/* Between two tasks of a lane lie the acknowledgement of its last push, its report, its question,
- * and the reading and the pull of its next batch: so a task has at least so many batches, where
- * that is not more than a quarter of a lane's part of the epoch. */
+/* The least number of batches of a task, where that is not more than a quarter of a lane's part of
+ * the epoch. Between two tasks of a lane lie the acknowledgement of its last push, its report, its
+ * question, and the reading and the pull of its next batch. */
 #define COORD_TASK_LEAST 8u
 /* Returns the batches of a task for an input: about an eighth of a lane's part, 1..64, at least
  * `shortest` as said above, more where COORD_TASKS_MAX requires it. A function of the input and the

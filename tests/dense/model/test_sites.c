@@ -203,6 +203,10 @@ START_TEST(what_cannot_be_dealt_is_refused)
     case_job(&c, MODEL_FM, NORM_NONE);
     sites_set(&c.job, (struct sites){1, 2, 1});
     ck_assert_ptr_nonnull(strstr(refused(&c, &e), "no linear layer"));
+    case_job(&c, MODEL_PLE, NORM_NONE);
+    c.job.model.top_k = 1;
+    sites_set(&c.job, (struct sites){1, 2, 1});
+    ck_assert_ptr_nonnull(strstr(refused(&c, &e), "model.top_k is 1"));
 }
 END_TEST
 

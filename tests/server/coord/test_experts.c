@@ -30,7 +30,7 @@ START_TEST(counts_are_those_of_the_job)
     ck_assert(!coord_experts_ok(&job, COUNT, load, 9)); /* more examples than the task has */
     ck_assert(!coord_experts_ok(&job, COUNT - 1, load, 10));
     ck_assert(!coord_experts_ok(&job, COUNT + 1, load, 10));
-    ck_assert(coord_experts_ok(&job, 0, NULL, 10)); /* a worker of an earlier release */
+    ck_assert(coord_experts_ok(&job, 0, NULL, 10)); /* no batch was computed */
     job.model.kind = MODEL_MMOE;                    /* one level, of shared experts */
     ck_assert(!coord_experts_ok(&job, COUNT, load, 10));
     job.model.top_k = 1;

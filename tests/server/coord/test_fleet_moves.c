@@ -202,10 +202,28 @@ static uint32_t groups_on_a_slow_disk(uint64_t bytes)
     return shard(1)->takes;
 }
 
-/* 4, 8 and the rest */
+/* 4, 8, 16 */
 START_TEST(coord_moves_light_tablets_go_together_whatever_they_take)
 {
     ck_assert_uint_le(groups_on_a_slow_disk(1000), 3);
+}
+END_TEST
+
+/* A disk on which a group takes seconds: 32 tablets are as many as wait for it together. */
+START_TEST(coord_moves_light_groups_have_a_bound)
+{
+    ck_assert_uint_gt(TABLETS, COORD_MOVE_LIGHT);
+    r.kept.delay_ns = 1000 * MS;
+    uint16_t goal[TABLETS];
+    struct err e = {0};
+    for (uint32_t i = 0; i < TABLETS; i++)
+        goal[i] = 1;
+    ck_assert_int_eq(coord_moves_begin(fleet(), MOVES_REBALANCE, "", goal, &e), 0);
+    for (uint32_t i = 0; i < 200 && fleet()->moves.kind != MOVES_NONE; i++) {
+        go(1000);
+        ck_assert_uint_le(fleet()->moves.size, COORD_MOVE_LIGHT);
+    }
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
 }
 END_TEST
 
@@ -1143,6 +1161,7 @@ int main(void)
     TCase *t = suite_case(s, "moves", 60, setup, teardown);
     tcase_add_test(t, coord_moves_move_all_tablets_of_a_plan);
     tcase_add_test(t, coord_moves_light_tablets_go_together_whatever_they_take);
+    tcase_add_test(t, coord_moves_light_groups_have_a_bound);
     tcase_add_test(t, coord_moves_heavy_tablets_go_one_by_one);
     tcase_add_test(t, coord_moves_tell_the_taker_first);
     tcase_add_test(t, coord_moves_map_is_stored_before_it_is_told);
