@@ -15,11 +15,10 @@
  *     a change is stored and told: it ends the freeze
  *
  * The giver takes no push while a group moves. So a group is kept so small that this lasts
- * COORD_MOVE_FREEZE_NS. Groups of less than COORD_MOVE_BYTES grow up to COORD_MOVE_LIGHT tablets all
- * the same: a slow disk or a busy machine takes their time, and more groups would take it more
- * often. A pause of
- * COORD_MOVE_PAUSE times as long follows; one as long where no job trains, and while a job waits
- * for its tablets (below).
+ * COORD_MOVE_FREEZE_NS. Groups of less than COORD_MOVE_BYTES grow up to COORD_MOVE_LIGHT tablets
+ * all the same: a slow disk or a busy machine takes their time, and more groups would take it more
+ * often. A pause of COORD_MOVE_PAUSE times as long follows; one as long where no job trains, and
+ * while a job waits for its tablets (below).
  *
  * A plan that drains a server ends when the server's shards are retired (add.h).
  *
