@@ -14,7 +14,7 @@ MAY = {("root", "coordinator"): "L", ("shoal-coordinator", "coordinator"): "L", 
        ("root", "server"): "L", ("shoal-coordinator", "server"): "C", ("shoal-server", "server"): "L", ("shoal-worker", "server"): "W",
        ("anna", "server"): "L", ("ben", "server"): "M", (None, "server"): "M"}
 FRAMES = {name: int(frames) for name, frames in re.findall(r"X\((\w+), \d+, (\d), \d\)", (ROOT / "proto/wire/wire.h").read_text())}
-RIGHTS = re.findall(r'X\((\w+), "[^"]*", ([^,]+), ([^,]+), \w+\)', (ROOT / "proto/wire/allow.h").read_text())
+RIGHTS = re.findall(r'X\((\w+), "[^"]*", ([^,]+), ([^,]+), [^,]+, \w+\)', (ROOT / "proto/wire/allow.h").read_text())
 WORDS = {"PULL": {"lane": 0xffffffff}, "PULL_LANE": {"lane": 0}, "STOP": {"job_only": 1}}
 
 

@@ -220,7 +220,7 @@ static void follower_json(const struct coord_fleet *f, uint32_t shard, uint32_t 
     if (lag == 0 || b->record_bytes != 0)
         json_set_int(item, "lag_bytes", (int64_t)(lag * b->record_bytes));
     json_set_int(item, "lag_ms", (int64_t)b->lag_ms);
-    if (of->out_ns[place] != 0)
+    if (!in_sync(of, place) && of->out_ns[place] != 0) /* the next step ends it */
         json_set_int(item, "out_ms", (int64_t)((env_now_ns(f->env) - of->out_ns[place]) / 1000000));
     if (b->copy_bytes == 0)
         return;
