@@ -486,7 +486,7 @@ static int serve_begin(struct daemon *d, struct err *e)
 struct shown {
     struct board *board; /* NULL: the file asks for none */
     struct asked *page;
-    uint64_t losses; /* the store's, since the process started */
+    uint64_t losses; /* times that the store was lost, since the process started */
 };
 
 static int serve(const struct coord_config *config, struct live *live, const struct shown *shown,

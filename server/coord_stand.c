@@ -19,7 +19,7 @@
 
 typedef int (*open_function)(const char *hosts, const char *login, uint32_t timeout_ms,
                              const struct zoo_ops **ops, struct zoo **out, struct err *e);
-static open_function session_open; /* the module's, which stays open */
+static open_function session_open; /* from the module, which stays open */
 
 static int module_find(struct err *e)
 {

@@ -56,7 +56,7 @@ struct wire bench_load_pull(uint32_t count); /* `count` keys are its raw frame *
 enum bench_kind { BENCH_PULL, BENCH_PUSH, BENCH_KINDS };
 struct bench_load {
     struct bench_server server;
-    uint64_t rows;    /* the table's */
+    uint64_t rows;    /* rows of the table */
     uint64_t filled;  /* rows that were pushed at least once */
     uint64_t *fill;   /* owned; (rows): the keys of all rows */
     uint64_t *keys;   /* owned; (sets, BENCH_KEYS): keys of random rows, each set sorted */

@@ -17,7 +17,7 @@
 
 enum doctor_kind { DOCTOR_MACHINE, DOCTOR_SERVER, DOCTOR_COORDINATOR, DOCTOR_WORKER, DOCTOR_JOB };
 
-struct doctor_settings { /* the file's; empty and 0 where it has none */
+struct doctor_settings { /* what the file says; empty and 0 where it says nothing */
     enum doctor_kind kind;
     char file[LIMIT_PATH];
     char listen[256], advertise[256];

@@ -9,7 +9,7 @@
 /* ---- what they look at ---- */
 
 struct doctor_met {     /* the answer of a shard, or the coordinator, to a question from here */
-    const char *server; /* the shard's; borrowed from the status */
+    const char *server; /* the server that has the shard; borrowed from the status */
     uint32_t index;     /* on its server */
     bool answers;       /* or was not asked */
     struct wire_HELLO_reply hello;

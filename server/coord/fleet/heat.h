@@ -19,7 +19,7 @@ struct coord_fleet;
 #define COORD_HEAT_NS UINT64_C(10000000000)
 
 struct coord_heat_tablet {
-    uint64_t bytes; /* its rows' */
+    uint64_t bytes; /* bytes of its rows */
     uint64_t load;  /* nanoseconds of pulls and pushes, as a decaying sum */
 };
 
@@ -33,7 +33,7 @@ struct coord_heat {
     uint32_t table;       /* the table that is asked for */
     uint64_t asked_ns;    /* since when a collection runs; 0: none does */
     bool complete;        /* `of` has the figures of all shards */
-    coord_heat_done done; /* the present collection's; NULL: nothing waits for it */
+    coord_heat_done done; /* called at the end of this collection; NULL: nothing waits for it */
     void *context;
 };
 

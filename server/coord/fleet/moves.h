@@ -80,8 +80,8 @@ struct coord_moves {
     uint64_t giver_incarnation, taker_incarnation;
     uint32_t at;         /* no tablet below has another goal than its owner */
     uint32_t size;       /* tablets of the next group */
-    uint64_t began_ns;   /* the group's */
-    uint64_t took_bytes; /* the group's, as the taker has read it */
+    uint64_t began_ns;   /* the time at which the group began */
+    uint64_t took_bytes; /* bytes of the group, as the taker has read it */
     uint64_t next_ns;    /* no group begins before */
     /* for people */
     uint32_t total,

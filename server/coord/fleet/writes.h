@@ -16,7 +16,7 @@
 #define COORD_WRITE_TOLD_NS UINT64_C(30000000000) /* for so long after its end */
 
 struct coord_writes {
-    struct meter_times times;        /* the complete ones' */
+    struct meter_times times;        /* how long complete writes took */
     uint64_t begun, complete;        /* numbers, as of the store */
     uint64_t begun_ns[COORD_WRITES]; /* number n's: at n % COORD_WRITES */
     uint64_t moved_ns;               /* the last end, or begin with none under way */

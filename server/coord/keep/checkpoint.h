@@ -137,7 +137,7 @@ struct coord_checkpoint {
     size_t saved_bytes;
     struct {
         uint64_t rows, bytes;
-        uint32_t number; /* its folder's */
+        uint32_t number; /* the number of its folder */
         bool asked;
     } * part; /* (LIMIT_SHARDS), by shard; owned */
     uint32_t parts, missing;

@@ -84,7 +84,7 @@ struct coord_cut {
     bool waits;                            /* there is a next one */
     uint64_t sequence[LIMIT_SHARDS];       /* each shard's, when it held */
     bool uneven;                           /* a shard reported another sequence at GO */
-    struct coord_home_kept home;           /* the kept cut's */
+    struct coord_home_kept home;           /* owners of the tablets in the kept cut */
 };
 
 /* Makes a cut, or restores one: at once, or after the current one. */

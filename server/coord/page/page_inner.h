@@ -24,7 +24,7 @@ struct page_head {
 };
 struct page_table {
     FILE *out;
-    const char *name, *id; /* the section's; the scrolling part's */
+    const char *name, *id; /* the section's name; the id of the part that scrolls */
     const struct page_head *head;
     size_t heads, rows, written;
 };

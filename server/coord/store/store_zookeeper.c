@@ -62,7 +62,7 @@ struct zookeeper_keep {
     struct coord_store *store; /* borrowed: it gets the values */
     /* the thread's */
     struct head head;
-    int32_t version; /* the head's */
+    int32_t version; /* version of the head's node */
     struct coord_store *copy;
     uint64_t log_bytes;
     pthread_t thread;
