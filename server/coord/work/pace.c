@@ -331,8 +331,8 @@ static bool has_most(const struct coord_job *j, const struct coord_worker *w)
     return w->pace.held >= 2;
 }
 
-/* Of the workers below their share the one with the least step with one lane more; NULL: there is
- * none, or it is not measured yet with the lanes that it holds. */
+/* Returns the worker that holds fewer lanes than its share and would have the least step with one
+ * more. It is measured with the lanes that it holds, or holds none. NULL: there is none. */
 static const struct coord_worker *taker(const struct coord_job *j, const struct deal *d)
 {
     const struct coord_worker *best = NULL;

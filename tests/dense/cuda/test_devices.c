@@ -406,7 +406,7 @@ START_TEST(idle_share_is_that_of_the_formula)
             printf("%u stages, %u micro-batches: idle %.3f, (p - 1) / (m + p - 1) = %.3f\n",
                    stages[p], micro[m], share, formula);
             fflush(stdout);
-            ck_assert_double_eq_tol(share, formula, 0.1);
+            ck_assert_double_eq_tol(share, formula, 0.05);
         }
 }
 END_TEST

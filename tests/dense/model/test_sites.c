@@ -10,8 +10,9 @@
 
 enum { EXAMPLES = 37, ROWS = 20 };
 
-/* Of the 2-norm of an array's difference to that of the array: rounding of sums in another order.
- * Batch norm divides by deviations that may be small, which enlarges that rounding. */
+/* The 2-norm of an array's difference is at most so many times that of the array: sums in another
+ * order round differently. Batch norm divides by deviations that may be small, which enlarges that
+ * rounding. */
 static double tolerance(enum norm_kind norm)
 {
     if (norm == NORM_BATCH)
