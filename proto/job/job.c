@@ -160,6 +160,8 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.early_stop.min_delta = config_float(c, "train.early_stop.min_delta");
     j->train.mode = (uint32_t)config_enum(c, "train.consistency");
     j->train.staleness = (uint32_t)config_int(c, "train.staleness");
+    j->train.allreduce = config_enum(c, "train.dense") == 1;
+    j->train.publish_ms = (uint32_t)config_size(c, "train.dense_publish");
     j->train.prefetch = (uint32_t)config_int(c, "train.prefetch");
     j->train.lanes = (uint32_t)config_int(c, "train.lanes");
     j->train.lanes_there = (uint32_t)config_int(c, "train.lanes_there");
@@ -184,6 +186,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->net.resend_ms = (uint32_t)config_size(c, "net.resend");
     j->net.values = (enum value_kind)config_enum(c, "net.values");
     j->net.gradients = packed[config_enum(c, "net.gradients")];
+    j->net.dense = config_enum(c, "net.dense") == 1 ? VALUES_BF16 : VALUES_FP32;
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
     if ((uint64_t)j->train.window * j->train.batch > LIMIT_BATCH)

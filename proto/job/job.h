@@ -240,6 +240,8 @@ struct job {
         uint32_t batch;
         uint32_t window;        /* slices of a lane's batch, of `batch` rows each; 0 counts as 1 */
         uint32_t micro_batches; /* of a batch, under way in the stages at once; 0 counts as 1 */
+        bool allreduce;         /* the workers keep the network in step (worker/ring) */
+        uint32_t publish_ms;    /* allreduce: the tables get the network so often */
         uint32_t epochs;
         bool skip;          /* only load a checkpoint's tables and evaluate data.test */
         double max_minutes; /* limit of the training time; 0: no limit */
@@ -343,6 +345,7 @@ struct job {
         uint32_t resend_ms;          /* default 1000 */
         enum value_kind values;      /* of rows of fp32 tables on their way to a worker */
         enum packed_width gradients; /* of sparse tables */
+        enum value_kind dense;       /* of the sums of a ring (train.allreduce) */
     } net;
     struct {
         uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */

@@ -340,6 +340,14 @@ const struct config_key keys_job[] = {
      .text = "less than so much better is no gain"},
     {"train.consistency", CONFIG_ENUM, 0, 0, "async|ssp|bsp", .fallback = "ssp",
      .text = "what a pull sees: [README](../../README.md#your-own-data)"},
+    {"train.dense", CONFIG_ENUM, 0, 0, "servers|allreduce", .fallback = "servers",
+     .text = "where the network is trained: in the servers' tables, or by the workers, which "
+             "average their gradients at each step; `train.consistency` then speaks of the sparse "
+             "rows"},
+    {"train.dense_publish", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .fallback = "60000",
+     .otherwise = "1 min",
+     .text = "of `dense: allreduce`: the servers' tables get the network so often, and for each "
+             "evaluation and checkpoint"},
     {"train.staleness", CONFIG_INT, 0, 1000000, NULL, .fallback = "2",
      .text = "of `ssp`, in batches of a lane"},
     {"train.prefetch", CONFIG_INT, 0, 64, NULL, .fallback = "2",
@@ -457,6 +465,9 @@ const struct config_key keys_job[] = {
     {"net.gradients", CONFIG_ENUM, 0, 0, "fp32|bf16|int8", .fallback = "fp32",
      .text = "gradients of sparse tables travel and are journalled so, rounded by chance, int8 "
              "with a scale for each row: a key of dim 16 takes 40 or 28 bytes instead of 72"},
+    {"net.dense", CONFIG_ENUM, 0, 0, "fp32|bf16", .fallback = "fp32",
+     .text = "sums of `dense: allreduce` travel so between workers, rounded to the nearest; what "
+             "is lost is added the next time"},
     {"journal.max", CONFIG_SIZE, 1e6, 1e15, NULL, .fallback = "0",
      .otherwise = "max(1 GiB, bytes of the rows)", .text = "of all shards of a server",
      .unit = "bytes"},

@@ -60,9 +60,12 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(TASK_DONE, "", W, 0, 0, false) \
     X(TRACES, "", W, 0, 0, false) \
     X(EVAL_DONE, "", W, 0, 0, false) \
+    X(RING, "", W, 0, 0, false) \
     X(SHARD_BEAT, "", C, 0, 0, false) \
     X(SERVER_DISK, "", C, 0, 0, false) \
     X(IN_SYNC, "", C, 0, 0, false) \
+    X(ASSIGN, "", 0, W, 0, false) \
+    X(IMAGE, "", 0, W, 0, false) \
     X(RING_CHUNK, "", 0, 0, W, false) \
     X(RING_READ, "", 0, 0, W, false) \
     X(FOLLOW, "", 0, C, 0, false) \

@@ -101,6 +101,24 @@
     U32(applied) U32(skipped) U64(mark) U32(key_count) U32(width) U32(values) U64(clock) U64(low) \
     U64(steps)
 
+/* The network of a job whose workers keep it in step goes to the tables of the servers: a tablet of
+ * a dense table, whole, as of batch `to` of the lane, by the worker that holds it. frame 1: the
+ * tablet's image (embedding/table.h). It takes the place of the tablet's rows. Admission is a
+ * push's: journalled once, skipped if the tablet's mark of the lane is at or above `to`, GAP if it
+ * is below `from`; FENCED, OLD_RUN, NOT_LEADER, NO_SPACE and NOT_FINITE: nothing was done. SCHEMA,
+ * MALFORMED: the image is none of this tablet, or the table is not dense. Reply: whether it was
+ * applied, and the tablet's mark. */
+#define WIRE_ASSIGN(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet) U64(map_epoch) \
+    U64(worker)
+#define WIRE_ASSIGN_REPLY(U32, U64, I32, F32, F64, B, STR) B(applied) U64(mark)
+/* Reads a tablet of a dense table whole. Reply frame 1: its image; mark: of the lane, in the run
+ * (0: the run is not open here, or the lane has pushed nothing). Nothing is held for it. TOO_BIG:
+ * no frame has room for it. */
+#define WIRE_IMAGE(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U32(table) U32(lane) U32(tablet) U64(map_epoch)
+#define WIRE_IMAGE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(rows)
+
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
 
 /* Creates a table. frame 1: field_rule, (field_rule_count). A repeated request with the same schema
@@ -422,14 +440,15 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * chosen, and the build, as in HELLO. Reply frame 1: the job file as submitted (YAML text, --set
  * applied). The worker number is never used again. pass: a secret that the worker sends with every
  * later request, on this connection or another; no other program knows it. job: its number, which
- * no other job of this coordinator has, even with the same file. trace_every: as in TRACE_EVERY. */
+ * no other job of this coordinator has, even with the same file. trace_every: as in TRACE_EVERY.
+ * endpoint: where other workers reach this one (RING_CHUNK); empty: it does not listen. */
 /* large enough for the longest text of a device: two truncated texts could be equal */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
 #define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) \
     STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
-    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY) STR(build, WIRE_BUILD)
+    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY) STR(build, WIRE_BUILD) STR(endpoint, 256)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
     U64(job) U64(wall_s) U32(trace_every)
@@ -612,6 +631,45 @@ struct wire_window {
     U64(clamped) U32(first_time) U32(last_time) U32(experts)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* The ring of workers that keep a job's network in step (train.dense: allreduce;
+ * server/coord/work/ring.h). A worker always has one such request at the coordinator: it says what
+ * the worker has, and the answer comes when there is something that the worker does not know yet,
+ * or after WIRE_BEAT_MS. A later request of the worker takes the place of the one before, which
+ * gets no answer.
+ *
+ * Request. seen: `news` of the newest answer that the worker has obeyed. ring: the ring that it
+ * knows. has, step: it has the network whole, as of its newest complete step. marks_low,
+ * marks_high: of the network that it has read from the tables (IMAGE), the lowest and the highest
+ * mark of the tablets; both 0: it has read none. rest, begun: it holds for the rest of this number,
+ * and `begun` is the newest step that it has given a contribution to. settled: it has the step
+ * `rest_at` whole, and all its pushes up to there are acknowledged. published: the newest step that
+ * it has assigned to the tables of the servers, all tablets acknowledged; 0: none. digest: of the
+ * network as of `digest_step` (network_digest); both 0: not told.
+ *
+ * Reply. ring: the number of the newest ring; its state: enum wire_ring_state. member: the worker's
+ * place in it, WIRE_RING_MEMBERS: it is no member, and waits. starts, step: as in way.h and
+ * ring.h of the coordinator. source: the member that has `step`, or WIRE_RING_TABLES: the tables
+ * have it. published: the newest step that the tables have. rest: the number of the rest that the
+ * worker is to keep, 0: none. rest_at: 0: not yet known, it gives no contribution to a new step and
+ * says which was its last one; else it goes on up to this step, and no further. publish: this
+ * worker is to assign the network as of rest_at to the tables now. Frame 1: struct wire_ring_member
+ * (members), in the order of the ring; none unless it stands. */
+enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
+#define WIRE_RING_MEMBERS 64u
+#define WIRE_RING_TABLES UINT32_MAX
+struct wire_ring_member {
+    uint64_t worker;
+    uint32_t first, lanes; /* its stretch of lanes */
+    char endpoint[256], key[48];
+};
+_Static_assert(sizeof(struct wire_ring_member) == 320, "wire_ring_member is a wire format");
+#define WIRE_RING(U32, U64, I32, F32, F64, B, STR) \
+    U64(pass) U64(run) U64(seen) U64(ring) B(has) U64(step) U64(marks_low) U64(marks_high) \
+    U64(rest) U64(begun) B(settled) U64(published) U64(digest) U64(digest_step)
+#define WIRE_RING_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U64(news) U64(ring) U32(state) U32(member) U32(members) U32(lanes) U32(starts) \
+    U64(step) U32(source) U64(published) U64(rest) U64(rest_at) B(publish)
+
 /* Traces of training batches: the way of a batch through its worker, in stages that follow each
  * other from the start of its read to the last acknowledgement of its push. Times are nanoseconds
  * of the worker's clock. beside_ns: the part of a stage in which the lane computed other batches;
@@ -671,7 +729,6 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * before. AGAIN: the receiver does not have this ring yet: send again later. OLD_RUN: it has a
  * newer ring or another run, and the sender asks the coordinator. MALFORMED: the ring has no such
  * chunk. */
-#define WIRE_RING_MEMBERS 64u
 #define WIRE_RING_FLOATS 65536u /* of a chunk */
 #define WIRE_RING_CHUNKS (1u << 20)
 #define WIRE_RING_CHUNK(U32, U64, I32, F32, F64, B, STR) \
@@ -858,7 +915,10 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(TRACE_EVERY, 73, 0, 0)                                                                       \
     X(SPANS, 74, 0, 1)                                                                             \
     X(RING_CHUNK, 75, 1, 0)                                                                        \
-    X(RING_READ, 76, 0, 1)
+    X(RING_READ, 76, 0, 1)                                                                         \
+    X(RING, 77, 0, 1)                                                                              \
+    X(ASSIGN, 78, 1, 0)                                                                            \
+    X(IMAGE, 79, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -880,6 +940,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(FILES, 1, count, sizeof(struct nameset_item), LIMIT_OBJECTS)                                 \
     X(OBJECT_DONE, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
 #define WIRE_COUNTED_REPLY(X)                                                                      \
+    X(RING, 1, members, sizeof(struct wire_ring_member), WIRE_RING_MEMBERS)                        \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
     X(MAP_HELD, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
