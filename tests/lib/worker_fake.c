@@ -602,7 +602,8 @@ static void fake_on_message(void *core, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = wire_decode(m, &in, &e);
     ck_assert_msg(rc == 0 && !in.reply, "%s", e.text);
-    if (!refused(n, from))
+    bool done = n->fake->other != NULL && n->fake->other(n, from, &in, m);
+    if (!done && !refused(n, from))
         switch (in.type) {
         case WIRE_TYPE_HELLO:
             wire_reply_to(&in, 0, &out);

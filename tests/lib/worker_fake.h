@@ -51,6 +51,8 @@ struct fake {
     uint64_t job;   /* the job's number in the reply to WORKER_JOIN */
     bool no_job;    /* the reply to WORKER_JOIN is AGAIN */
     bool scattered; /* tablets are dealt to the shards in pairs, else in stretches */
+    /* A case answers requests itself, where this returns true; NULL: none. */
+    bool (*other)(struct fake_node *n, peer_t from, const struct wire *w, const struct msg *m);
     /* the coordinator forgets each worker until it joins again (once) */
     bool forgets;
     uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
