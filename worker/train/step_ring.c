@@ -190,6 +190,13 @@ static int read_turn(struct steps *s, struct err *e)
     return 0;
 }
 
+/* This worker has the network of the ring: what it had counts, or it has read it. */
+static bool ring_ready(const struct steps *s)
+{
+    bool counts = s->told.there || s->state == STEP_READS;
+    return counts && s->has && s->at == s->told.step;
+}
+
 /* Goes on to the open ring, by way of the network. */
 static void stands_turn(struct steps *s)
 {
@@ -199,9 +206,9 @@ static void stands_turn(struct steps *s)
     ring_stands(s);
     if (t->member == WIRE_RING_MEMBERS || s->state == STEP_OUT)
         return;
-    if (!s->has || s->at != t->step)
+    if (!ring_ready(s))
         rc = read_turn(s, &e);
-    if (rc == 0 && s->has && s->at == t->step && s->state != STEP_OPEN) {
+    if (rc == 0 && ring_ready(s)) {
         rc = step_open(s, &e);
         s->again = true; /* a lane may have contributed already */
     }

@@ -4,6 +4,7 @@
 #ifndef TESTS_WORKER_TRAIN_STEP_WORLD_H
 #define TESTS_WORKER_TRAIN_STEP_WORLD_H
 
+#include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/suite.h"
@@ -46,8 +47,10 @@ struct world {
     struct wire_ring_member member[WORLD_WORKERS];
     struct network *tables; /* at the shard */
     uint64_t mark[LIMIT_TABLETS], assigns, images;
+    bool elsewhere;       /* what workers above 1 have counts for nothing */
     int refuse;           /* status of all answers to ASSIGN */
     uint64_t assign_late; /* ASSIGN of a step before the step after it was there */
+    uint64_t weights[64]; /* by batch: a hash of those that the first lane computed it with */
 };
 static struct world world;
 static struct job job;
@@ -92,6 +95,19 @@ static void lane_back(struct worker *w, uint32_t lane, enum step_turn turn)
     step_lane_acknowledged(w->step, &name);
 }
 
+/* All lanes compute a batch with the same weights, whenever they do. */
+static void weights_check(uint64_t batch, const struct step_arrays *a)
+{
+    if (batch >= 64)
+        return;
+    uint64_t *seen = &world.weights[batch];
+    uint64_t now = hash_bytes(a->dense, a->dense_floats * sizeof(float), 1);
+    now = hash_bytes(a->stats, a->stats_floats * sizeof(float), now);
+    if (*seen == 0)
+        *seen = now;
+    ck_assert_uint_eq(*seen, now);
+}
+
 static void lane_try(struct worker *w, uint32_t lane)
 {
     struct step_arrays a;
@@ -101,6 +117,7 @@ static void lane_try(struct worker *w, uint32_t lane)
     w->late += turn == STEP_LATE;
     if (turn != STEP_GIVES && turn != STEP_ROWS)
         return;
+    weights_check(w->next[lane], &a);
     world_gradients(lane, w->next[lane], &a);
     w->rows += turn == STEP_ROWS;
     if (!w->slow)
@@ -172,6 +189,9 @@ static void ring_answer(struct worker *w)
     struct wire reply = {.type = WIRE_TYPE_RING, .reply = true, .id = w->id};
     reply.u.RING_reply = world.told;
     reply.u.RING_reply.member = WIRE_RING_MEMBERS;
+    reply.u.RING_reply.there = world.told.source != WIRE_RING_TABLES && w->asked.has &&
+                               w->asked.step == world.told.step &&
+                               (!world.elsewhere || w->number == 1);
     for (uint32_t i = 0; i < world.told.members; i++)
         if (world.member[i].worker == w->number)
             reply.u.RING_reply.member = i;

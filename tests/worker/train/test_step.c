@@ -125,6 +125,33 @@ START_TEST(step_newcomer_gets_the_network)
 }
 END_TEST
 
+/* A worker that was put aside and did not hear of it has the right number of another network. */
+START_TEST(step_of_another_ring_is_read_anew)
+{
+    static const uint32_t both[] = {0, 1};
+    world_open("", 0);
+    world_ring(2);
+    world.worker[0].last = world.worker[1].last = 4;
+    world_grant(0);
+    world_run(1000);
+    struct network *right = world.worker[0].step->network, *wrong = world.worker[1].step->network;
+    network_settle(wrong, 4, NULL);
+    float *sum = calloc(dense_floats + stats_floats, sizeof *sum);
+    sum[3] = 1;
+    ck_assert_int_eq(network_step(wrong, sum, 1, 1, 5, NULL), 0);
+    network_settle(wrong, 4, NULL);
+    free(sum);
+    world_gather(both, 2);
+    world.elsewhere = true; /* of worker 1; worker 0 reads nothing, as it is the source */
+    world_stand(2, 4, 0);
+    uint64_t one, other;
+    ck_assert_int_eq(network_digest(right, &one), 0);
+    ck_assert_int_eq(network_digest(wrong, &other), 0);
+    ck_assert_uint_eq(one, other);
+    world_close();
+}
+END_TEST
+
 /* A worker that is no member of a ring that stands has no network any more. */
 START_TEST(step_of_no_member_is_forgotten)
 {
@@ -419,6 +446,7 @@ int main(void)
     tcase_add_test(t, step_is_told_when_the_thread_is_back);
     tcase_add_test(t, step_batch_of_a_made_step_gives_nothing);
     tcase_add_test(t, step_newcomer_gets_the_network);
+    tcase_add_test(t, step_of_another_ring_is_read_anew);
     tcase_add_test(t, step_of_no_member_is_forgotten);
     tcase_add_test(t, step_goes_without_a_gradient_that_is_not_finite);
     tcase_add_test(t, step_of_two_rates_fails);
