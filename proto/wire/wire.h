@@ -660,8 +660,8 @@ struct wire_window {
  * worker is to assign the network as of rest_at to the tables now. generation: of lane 0 on all
  * shards, with which the first member assigns; 0: to another member, or a fence is under way.
  * there: what the worker has reported in this gathering is the network as of `step`; else it takes
- * it from `source`, whatever it has. Frame 1: struct wire_ring_member (members), in the order of the
- * ring; none unless it stands. */
+ * it from `source`, whatever it has. Frame 1: struct wire_ring_member (members), in the order of
+ * the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u
 #define WIRE_RING_TABLES UINT32_MAX
