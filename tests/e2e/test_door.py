@@ -145,6 +145,18 @@ class Plain:
             process.wait()
 
 
+def a_run_on_this_machine_has_a_socket_for_each_worker(space):
+    """In the folder of the daemons' sockets, whose path is short however deep the run's folder lies; it goes with the run."""
+    deep = space / ("d" * 100)
+    deep.mkdir()
+    run_job(job_file(space / "job.yaml", synth(space / "train.tsv", 4000, 1), **NETWORK), deep / "run", workers=2)
+    at = [REACHED.search((deep / f"run/log/worker-{i}.log").read_text()) for i in range(2)]
+    assert all(at) and at[0][1] != at[1][1], at
+    for where in at:
+        assert re.fullmatch(r"ipc://\S+/shoal-\w+/coordinator\.worker-\d+", where[1]), where
+        assert not pathlib.Path(where[1].removeprefix("ipc://")).parent.exists(), where
+
+
 def settings_that_cannot_work_are_refused(space):
     """At the check, and so at the start, with words."""
     keygen = shoal("keygen", space / "w.key", "--role", "worker")
@@ -164,4 +176,4 @@ def settings_that_cannot_work_are_refused(space):
 
 if __name__ == "__main__":
     main([workers_with_keys_listen_for_each_other, a_worker_whose_port_is_taken_leaves_alone, no_other_job_makes_a_worker_listen,
-          over_a_socket_the_user_decides, settings_that_cannot_work_are_refused])
+          over_a_socket_the_user_decides, a_run_on_this_machine_has_a_socket_for_each_worker, settings_that_cannot_work_are_refused])
