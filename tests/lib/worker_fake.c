@@ -318,6 +318,7 @@ static void coordinator_join(struct fake_node *n, peer_t from)
         env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_AGAIN, "no job"));
         return;
     }
+    (void)snprintf(f->endpoint, sizeof f->endpoint, "%s", in.u.WORKER_JOIN.endpoint);
     wire_reply_to(&in, 0, &out);
     f->workers++;
     out.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = f->workers,

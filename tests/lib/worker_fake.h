@@ -81,8 +81,9 @@ struct fake {
     uint64_t map_epoch;
     uint32_t map_turn; /* shifts the map */
     /* The job. */
-    uint64_t workers; /* worker numbers given so far */
-    uint64_t known;   /* lowest known worker number */
+    uint64_t workers;   /* worker numbers given so far */
+    char endpoint[256]; /* that the last worker told when it joined */
+    uint64_t known;     /* lowest known worker number */
     bool indexed[3];
     uint64_t rows[3], digest[3], next_row;
     struct fake_lane lane[FAKE_LANES];

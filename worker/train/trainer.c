@@ -122,6 +122,8 @@ static struct msg *join_build(struct request *r)
     snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s", device);
     snprintf(w.u.WORKER_JOIN.build, sizeof w.u.WORKER_JOIN.build, "%s", crash_build());
     snprintf(w.u.WORKER_JOIN.why, sizeof w.u.WORKER_JOIN.why, "%s", t->why);
+    snprintf(w.u.WORKER_JOIN.endpoint, sizeof w.u.WORKER_JOIN.endpoint, "%s",
+             door_endpoint(&t->door));
     return wire_encode(&w);
 }
 
@@ -181,6 +183,26 @@ static void clock_compare(struct trainer *t, uint64_t wall_s)
             abs(t->clock_ahead_s), t->clock_ahead_s > 0 ? "ahead of" : "behind");
 }
 
+/* door_options.opened. The worker may be leaving by now. */
+static void door_opened(void *owner, const struct err *e)
+{
+    struct trainer *t = owner;
+    if (t->state != JOINING) {
+        trainer_wake(t);
+    } else if (e->code == 0) {
+        client_start(t->client, &t->join);
+    } else {
+        t->broken = true;
+        trainer_end(t, e->code, e->text);
+    }
+}
+
+/* True when the job needs a door that is shut. */
+static bool door_wanted(const struct trainer *t)
+{
+    return t->job.train.allreduce && t->options.where != NULL && door_endpoint(&t->door)[0] == 0;
+}
+
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct trainer *t = container_of(r, struct trainer, join);
@@ -219,6 +241,10 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     int rc = trainer_job_take(t, reply->job, m->frame[1].data, m->frame[1].bytes, &e);
     if (rc != 0) {
         trainer_end(t, rc, e.text);
+        return REQUEST_DONE;
+    }
+    if (door_wanted(t)) {
+        door_open(&t->door); /* door_opened joins again */
         return REQUEST_DONE;
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
@@ -521,7 +547,8 @@ static void leave_fire(struct env_timer *timer)
 
 bool trainer_settled(const struct trainer *t)
 {
-    if (t->preparing || t->replacing || (t->have_job && inputs_busy(&t->inputs)))
+    if (t->preparing || t->replacing || door_busy(&t->door) ||
+        (t->have_job && inputs_busy(&t->inputs)))
         return false;
     for (uint32_t i = 0; i < t->seat_count; i++)
         if (!lane_idle(seat_work(t->seat[i])))
@@ -563,10 +590,27 @@ static void tick_fire(struct env_timer *timer)
     trainer_tick(container_of(timer, struct trainer, tick_timer));
 }
 
+/* door_options.request: what members of a ring send. */
+static void trainer_request(void *owner, peer_t from, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = owner;
+    if (t->step != NULL && step_message(t->step, from, w, m))
+        return;
+    struct msg *reply = wire_refusal(w, SHOAL_E_AGAIN, "this worker is in no ring yet");
+    if (reply != NULL)
+        (void)env_send(t->env, from, reply);
+}
+
 static void trainer_on_message(void *core, peer_t from, struct msg *m)
 {
     struct trainer *t = core;
-    client_message(t->client, from, m);
+    struct err e = {0};
+    struct wire w;
+    if (wire_decode(m, &w, &e) != 0 || !w.reply)
+        door_message(&t->door, from, &w, m, &e);
+    else if (t->step == NULL || !step_message(t->step, from, &w, m))
+        client_decoded(t->client, from, &w, m);
+    msg_free(m);
 }
 
 static void trainer_on_peer_gone(void *core, peer_t peer)
@@ -626,6 +670,13 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
     requests_init(t);
     trainer_job_init(t);
+    const struct door_options door = {.env = env,
+                                      .where = options->where,
+                                      .context = options->context,
+                                      .opened = door_opened,
+                                      .request = trainer_request,
+                                      .owner = t};
+    door_init(&t->door, &door);
     struct client_options client = {.coordinator = options->coordinator,
                                     .resolve = options->resolve,
                                     .on_map = map_changed,

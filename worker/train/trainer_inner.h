@@ -6,6 +6,7 @@
 
 #include "proto/base/sm.h"
 #include "worker/data/inputs.h"
+#include "worker/train/door.h"
 #include "worker/train/seat.h"
 #include "worker/train/trainer.h"
 
@@ -43,6 +44,7 @@ struct trainer {
      * code 0: no. */
     struct err lost;
     struct client *client;
+    struct door door; /* where other workers reach this one */
     /* The job, from joining on; made anew when its text or its number changes. */
     uint64_t job_hash, job_number;
     bool have_job, have_model;

@@ -34,6 +34,8 @@ void trainer_job_drop(struct trainer *t)
 {
     trainer_model_drop(t);
     if (t->have_job) {
+        (void)door_admit(&t->door, NULL,
+                         0); /* short of memory: the former members may still come */
         inputs_close(&t->inputs);
         job_free(&t->job);
     }

@@ -17,8 +17,8 @@ static void step_stands(void *context, const struct wire_ring_member *member, ui
                         uint32_t first, uint32_t end)
 {
     struct trainer *t = context;
-    (void)member;
-    (void)count;
+    if (door_admit(&t->door, member, count) != 0)
+        log_warn("no memory for the keys of a ring: its workers cannot reach this one");
     for (uint32_t i = 0; i < t->seat_count; i++) {
         uint32_t lane = seat_lane(t->seat[i]);
         if (lane == SEAT_NO_LANE || (lane >= first && lane < end))
