@@ -178,7 +178,9 @@ int engine_check_body(struct engine *g, const struct push_record *r, struct err 
 /* Counts of pushes refused for their values and of clipped gradients since the start:
  * guard_json. */
 struct json *engine_refused_json(const struct engine *g);
-/* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule.
+/* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. With
+ * an image: that it is a tablet of a dense table, whole, of the table's schema and with finite
+ * values (else also SCHEMA); engine_apply_push puts it in the place of the tablet's rows.
  * After 0 with plan->applied > 0 the marks have moved and the record is queued for the next
  * engine_commit; the bytes that it points to must stay until engine_apply_push. Refusals: OLD_RUN,
  * FENCED, NO_TABLE, GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), and BUSY, after which the caller
@@ -217,8 +219,9 @@ bool engine_unsynced(const struct engine *g);
  * it: AGAIN while its rows are being written for the new schema (engine/change.h) or a cut is being
  * copied. SCHEMA names the part that may not change. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
-/* NO_SPACE: the marks of `lanes` lanes do not fit the memory budget. CONFIG: the run is not above
- * engine_newest_run, so it is over, and would begin again with marks 0. */
+/* mode: as in rows/run.h. NO_SPACE: the marks of `lanes` lanes do not fit the memory budget.
+ * CONFIG: the run is not above engine_newest_run, so it is over, and would begin again with marks
+ * 0. */
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that pushes only to some tables of the shard (the others belong to other
  * spaces): its clocks and lowest marks count only the tables whose bit is set. engine_run_open
@@ -291,9 +294,12 @@ int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t b
 /* The smallest clock of the live lanes other than `lane`; UINT64_MAX: there is none, or no such run
  * or lane. */
 uint64_t engine_low_beside(const struct engine *g, uint64_t run, uint32_t lane);
+/* *mode: without RUN_APART. */
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 /* Bit t: the run pushes to table t. 0: the run is not open. */
 uint64_t engine_run_tables(const struct engine *g, uint64_t run);
+/* Those of them that count in its clocks and lowest marks. */
+uint64_t engine_run_counts(const struct engine *g, uint64_t run);
 /* True while a run is open that pushes to none of these tables. */
 bool engine_runs_beside(const struct engine *g, uint64_t tables);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
@@ -323,6 +329,25 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
  * one row, or, after a start, the row's whole tablet. NULL: e says why. */
 const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored,
                                struct err *e);
+
+/* ---- a dense table's tablet, whole ---- */
+struct engine_image_of {
+    uint32_t table, tablet; /* tablet: its number in the table */
+    uint64_t run;           /* of the mark */
+    uint32_t lane;
+};
+struct engine_image {
+    const struct table *from; /* table_image_write(from, tablet, ..) writes the image */
+    size_t bytes;
+    uint64_t rows;
+    uint64_t mark;     /* of the lane in the run; 0: it has none, or the run is not open */
+    uint64_t sequence; /* the newest record that changed the tablet; 0 without a journal */
+};
+/* Tells how a tablet of a dense table can be read. *out is valid until the engine changes. No
+ * admitted push is unapplied, and all tablets are back. NO_TABLE; MALFORMED: the table is not
+ * dense, or has no such tablet, or the run no such lane; TOO_BIG: no message has room for it. */
+int engine_image(const struct engine *g, const struct engine_image_of *of, struct engine_image *out,
+                 struct err *e);
 
 /* ---- the cut ---- */
 /* 0 if the disk, or without a folder the memory, has room for a cut; else NO_SPACE, which says what
@@ -434,7 +459,7 @@ typedef void (*engine_blame_done)(void *context, int status, const char *text,
  * way. NOT_FOUND: there is no journal. */
 int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
                  engine_blame_done done, void *context, struct err *e);
-/* A push as JSON; event_time null: it had none. */
+/* A push as JSON; event_time null: it had none; assigned: it brought the row's tablet whole. */
 struct json *engine_blame_json(const struct blame_entry *entry);
 /* status 0: no record of the journal up to `sequence` has anything of the keys. Called once, on the
  * loop. */

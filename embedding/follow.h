@@ -72,7 +72,7 @@ struct engine_followed { /* a record of the leader */
     uint32_t kind;       /* enum record_kind */
     uint64_t sequence;
     size_t bytes;            /* its length in the buffer */
-    struct push_record push; /* RECORD_PUSH; points into the buffer */
+    struct push_record push; /* record_pushes(kind); points into the buffer */
     struct push_plan plan;   /* the same, of engine_follow */
     /* RECORD_CUT: make that cut now, unless it is here at sequence - 1; RECORD_CUT_DROP: drop it */
     uint64_t cut, run;

@@ -187,10 +187,19 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out);
  * or SCHEMA with the reason. */
 int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes,
                      struct err *e);
+struct table_image_found {
+    uint64_t rows;
+    bool finite;  /* all numbers of its rows are (table_finite), */
+    uint64_t bad; /* or else the key of a row whose are not */
+    bool bare;    /* it has rows, perhaps undo, and nothing else: no clock, waiting keys or names */
+};
 /* Checks an image that another process made: table_image_read will take it, it is of the current
- * schema, and all its rows are in it. Builds the tablet and frees it. *rows: their number. */
+ * schema, and all its rows are in it. Builds the tablet and frees it. */
 int table_image_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
-                      uint64_t *rows, struct err *e);
+                      struct table_image_found *out, struct err *e);
+/* table_image_read without undo, for a table whose rows are never in the store. */
+int table_image_assign(struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                       struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
 /* True when the tablet has anything: rows, undo, a clock, keys that wait or have a name. */
 bool table_tablet_holds(const struct table *t, uint32_t tablet);

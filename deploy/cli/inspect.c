@@ -127,7 +127,7 @@ static void push_print(const struct json *p)
     time_t at = (time_t)json_as_int(json_get(p, "event_time"), 0);
     int64_t first = json_as_int(json_get(who, "position"), 0),
             rows = json_as_int(json_get(who, "rows"), 0);
-    char when[32] = "-", worker[48] = "-", input[64] = "-";
+    char when[32] = "-", worker[48] = "-", input[64] = "-", norm[32];
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", gmtime(&at));
     if (!json_absent(who)) {
@@ -137,10 +137,13 @@ static void push_print(const struct json *p)
         (void)snprintf(input, sizeof input, "epoch %" PRId64 ", %" PRId64 " to %" PRId64,
                        json_as_int(json_get(who, "epoch"), 0), first, (first + rows - (rows > 0)));
     }
-    printf("%-19s %6" PRId64 " %10" PRId64 " %6" PRId64 "  %-24s %-34s %12.6g\n", when,
+    if (json_as_bool(json_get(p, "assigned"), false))
+        (void)snprintf(norm, sizeof norm, "assigned");
+    else
+        (void)snprintf(norm, sizeof norm, "%.6g", json_as_number(json_get(p, "norm"), 0));
+    printf("%-19s %6" PRId64 " %10" PRId64 " %6" PRId64 "  %-24s %-34s %12s\n", when,
            json_as_int(json_get(p, "lane"), 0), json_as_int(json_get(p, "batch"), 0),
-           json_as_int(json_get(p, "run"), 0), worker, input,
-           json_as_number(json_get(p, "norm"), 0));
+           json_as_int(json_get(p, "run"), 0), worker, input, norm);
 }
 
 static void away_print(const struct json *away)

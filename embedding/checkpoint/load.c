@@ -433,7 +433,7 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
-    if (o->lanes > LIMIT_LANES || o->mode > RUN_BSP)
+    if (o->lanes > LIMIT_LANES || !run_mode_known(o->mode))
         return err_set(e, SHOAL_E_MALFORMED, "a run of %u lanes in mode %u", o->lanes, o->mode);
     if (o->run == 0 || o->path[0] != '/' || strlen(o->path) + 64 > LIMIT_PATH)
         return err_set(e, SHOAL_E_MALFORMED,

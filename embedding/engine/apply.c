@@ -2,6 +2,7 @@
  * recover.c. */
 #include "embedding/engine/apply.h"
 
+#include "embedding/engine/assign.h"
 #include "embedding/engine/moved.h"
 #include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
@@ -113,7 +114,7 @@ void apply_marks(struct run *run, const struct engine_table *t, const struct pus
 }
 
 int apply_rows(struct engine_table *t, const struct push_record *r, struct push_plan *plan,
-               bool dirty)
+               bool dirty, struct err *e)
 {
     struct push_args args = {.lr_scale = r->lr_scale,
                              .batch = r->to,
@@ -131,7 +132,12 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
     SHOAL_ASSERT(plan->uneven == (plan->steps != NULL));
     if (dirty)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
-    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
+    int rc;
+    if (r->image != NULL)
+        rc = assign_rows(t, r, e);
+    else if ((rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args)) != 0)
+        (void)err_set(e, rc, "no memory for rows of table %s; the shard restarts and recovers",
+                      table_schema_of(t->table)->name);
     apply_plan_free(plan);
     return rc;
 }
@@ -144,6 +150,7 @@ void apply_plan_free(struct push_plan *plan)
     plan->steps = NULL;
 }
 
+/* A push with keys, or one with an image. */
 static int apply_push(struct apply *a, const struct record_header *h, const void *payload,
                       struct err *e)
 {
@@ -192,8 +199,9 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
         return rc;
     }
     apply_marks(run, t, &p, &plan);
-    if (apply_rows(t, &p, &plan, !a->of_cut) != 0)
-        return no_memory(h, e);
+    rc = apply_rows(t, &p, &plan, !a->of_cut, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "record %" PRIu64, h->sequence);
 
     if (a->ops->room == NULL)
         return 0;
@@ -293,7 +301,7 @@ static int apply_run_open(struct apply *a, const struct record_header *h, const 
     const struct record_run_open *o = payload;
     struct run *run = runs_find(a->runs, o->run);
     if (run == NULL) {
-        if (o->lanes == 0 || o->lanes > LIMIT_LANES || o->mode > RUN_BSP)
+        if (o->lanes == 0 || o->lanes > LIMIT_LANES || !run_mode_known(o->mode))
             return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " opens a run with %u lanes",
                            h->sequence, o->lanes);
         int rc = runs_add(a->runs, o->run, o->tables, o->lanes, o->mode, &run);
@@ -344,7 +352,7 @@ int apply_restored_run(struct runs *runs, const struct record_restore *record, u
                        bool past, struct run **out)
 {
     struct run *run = runs_find(runs, record->run);
-    if (record->lanes == 0 || record->lanes > LIMIT_LANES || record->mode > RUN_BSP ||
+    if (record->lanes == 0 || record->lanes > LIMIT_LANES || !run_mode_known(record->mode) ||
         (run != NULL && run->lanes != record->lanes))
         return SHOAL_E_CORRUPT;
     if (run == NULL) {
@@ -468,6 +476,7 @@ static const struct kind kinds[] = {
     [RECORD_CUT_DROP] = {"cut drop", sizeof(struct record_cut), false, false, apply_nothing},
     [RECORD_TABLET_IN] = {"tablet in", sizeof(struct record_tablet_in), true, false, moved_in},
     [RECORD_TABLET_OUT] = {"tablet out", sizeof(struct record_tablet_out), true, false, moved_out},
+    [RECORD_ASSIGN] = {"assign", 1, true, false, apply_push},
 };
 
 bool apply_fits(const struct record_header *h)

@@ -78,9 +78,10 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
                 const uint64_t *base, uint64_t sequence, struct push_plan *plan);
 void apply_marks(struct run *run, const struct engine_table *t, const struct push_record *r,
                  const struct push_plan *plan);
-/* Changes the rows and frees the plan; dirty: marks the tablets' images for writing. NOMEM. */
+/* Changes the rows and frees the plan; dirty: marks the tablets' images for writing. NOMEM, or what
+ * assign_rows says of an image. */
 int apply_rows(struct engine_table *t, const struct push_record *r, struct push_plan *plan,
-               bool dirty);
+               bool dirty, struct err *e);
 void apply_plan_free(struct push_plan *plan);
 
 /* ---- runs ---- */

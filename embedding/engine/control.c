@@ -169,7 +169,7 @@ static int check_over(const struct engine *g, uint64_t run, uint64_t tables, str
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
                            uint64_t tables, struct err *e)
 {
-    if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || mode > RUN_BSP)
+    if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || !run_mode_known(mode))
         return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes,
                        mode);
     struct run *known = runs_find(&g->runs, run);
@@ -247,7 +247,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     if (generation != l->generation || !copy) {
         struct record_fence f = {
             .run = run, .generation = generation, .offset = l->offset, .lane = lane, .live = live};
-        bool counts = live && r->mode != RUN_BSP;
+        bool counts = live && !run_is_bsp(r);
         if (counts && offset != NULL)
             f.offset = *offset;
         else if (counts)

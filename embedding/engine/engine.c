@@ -63,7 +63,7 @@ int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32
     const struct run *r = runs_find(&g->runs, run);
     if (r == NULL)
         return SHOAL_E_NOT_FOUND;
-    *mode = r->mode;
+    *mode = r->mode & ~(uint32_t)RUN_APART;
     *lanes = r->lanes;
     return 0;
 }
@@ -72,6 +72,12 @@ uint64_t engine_run_tables(const struct engine *g, uint64_t run)
 {
     const struct run *r = runs_find(&g->runs, run);
     return r == NULL ? 0 : r->tables;
+}
+
+uint64_t engine_run_counts(const struct engine *g, uint64_t run)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    return r == NULL ? 0 : r->tables & ~r->apart;
 }
 
 uint64_t engine_newest_run_of(const struct engine *g, uint64_t tables)

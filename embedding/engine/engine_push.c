@@ -1,5 +1,6 @@
 /* engine_push.c: the path of a push: admit, commit, apply. Invariants: engine.h. */
 #include "embedding/engine/apply.h"
+#include "embedding/engine/assign.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/follow_inner.h"
@@ -55,6 +56,8 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
 
 static uint64_t body_bytes(const struct table_schema *s, const struct push_record *r)
 {
+    if (r->image != NULL)
+        return r->image_bytes;
     return (uint64_t)r->key_count * (sizeof(uint64_t) + packed_bytes(s, r->width));
 }
 
@@ -83,6 +86,8 @@ static int check_body(const struct engine *g, const struct push_record *r,
                        " bytes does not fit a journal segment of %u: raise %s, and restart the "
                        "server",
                        body_bytes(s, r), g->segment_bytes, segment_bound(g));
+    if (r->image != NULL)
+        return 0; /* assign_check */
     int rc = guard_check(g->guard, s, r, e);
     if (rc == 0 && !table_stats_ok(s, r->width, r->gradients, r->key_count))
         rc = err_set(e, SHOAL_E_MALFORMED,
@@ -92,7 +97,8 @@ static int check_body(const struct engine *g, const struct push_record *r,
     return rc;
 }
 
-/* Checks what would change rows: every key is in a covered tablet, every gradient is valid. */
+/* Checks what would change rows: every key is in a covered tablet, every gradient is valid. Of an
+ * image only its size. */
 static int check_content(const struct engine *g, const struct push_record *r,
                          const struct engine_table *t, struct err *e)
 {
@@ -100,7 +106,7 @@ static int check_content(const struct engine *g, const struct push_record *r,
     int rc = check_body(g, r, t, e);
     if (rc != 0)
         return rc;
-    if (r->tablet_count < t->scope.tablets) {
+    if (r->tablet_count < t->scope.tablets) { /* an image has no keys here */
         for (uint32_t i = 0; i < r->key_count; i++)
             if (key_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >=
                 r->tablet_count)
@@ -146,7 +152,7 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
         return 0;
     }
     record_of_push(r, packed_bytes(table_schema_of(t->table), r->width),
-                   run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
+                   run_is_bsp(run) ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
     int rc = 0;
     h.sequence = g->sequence + 1;
@@ -200,7 +206,7 @@ static void take_marks(struct engine *g, const struct push_record *r, struct run
                        const struct engine_table *t, struct push_plan *plan)
 {
     apply_marks(run, t, r, plan);
-    plan->bsp = run->mode == RUN_BSP;
+    plan->bsp = run_is_bsp(run);
     plan->sequence = g->sequence;
     if (plan->all)
         plan->mark = r->to;
@@ -246,6 +252,8 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     rc = check_content(g, r, t, e);
     if (rc == 0)
         rc = check_room(g, r, t, e);
+    if (rc == 0 && r->image != NULL) /* it takes long: not before there is room */
+        rc = assign_check(r, t, e);
     if (rc == 0)
         rc = take_push(g, r, run, t, plan, e);
     if (rc != 0)
@@ -272,7 +280,7 @@ static int check_followed(struct engine *g, const struct push_record *r, bool bs
     *table = engine_slot(g, r->table);
     if (*run == NULL || r->lane >= (*run)->lanes)
         return differs(r, "there is no such lane", e);
-    if (r->generation != (*run)->lane[r->lane].generation || bsp != ((*run)->mode == RUN_BSP))
+    if (r->generation != (*run)->lane[r->lane].generation || bsp != run_is_bsp(*run))
         return differs(r, "the lane has another generation or mode", e);
     if (*table == NULL)
         return differs(r, "there is no such table", e);
@@ -309,6 +317,11 @@ int engine_admit_followed(struct engine *g, const struct push_record *r, bool bs
     struct err why;
     if (check_room(g, r, t, &why) != 0)
         return err_set(e, SHOAL_E_BUSY, "%s", why.text);
+    if (r->image != NULL && (rc = assign_check(r, t, &why)) != 0) {
+        if (rc == SHOAL_E_NOMEM)
+            return err_set(e, rc, "%s", why.text);
+        return differs(r, why.text, e);
+    }
     return take_push(g, r, run, t, plan, e);
 }
 
@@ -340,14 +353,11 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
     SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0); /* engine.h, 1 */
     struct engine_table *t = engine_slot(g, r->table);
     SHOAL_ASSERT(t != NULL);
-    int rc = apply_rows(t, r, plan, g->journal != NULL);
+    struct err e = {0};
+    int rc = apply_rows(t, r, plan, g->journal != NULL, &e);
     g->pending--;
-    if (rc != 0) {
-        struct err e;
-        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers",
-                table_schema_of(t->table)->name);
+    if (rc != 0)
         return engine_fail(g, &e);
-    }
     return 0;
 }
 

@@ -62,6 +62,7 @@ struct table *engine_table_take(struct engine *g, uint32_t table)
     struct table *t = g->table[table].table;
     g->table[table].table = NULL;
     table_release(&g->table[table]);
+    runs_dense_set(&g->runs, table, false);
     rows_bound(g);
     return t;
 }
@@ -125,6 +126,7 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
     }
     scope_fill(g, &t);
     g->table[s->table] = t;
+    runs_dense_set(&g->runs, s->table, s->dense != 0);
     rows_bound(g);
     engine_refresh_marks(g);
     return 0;

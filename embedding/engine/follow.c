@@ -114,7 +114,7 @@ static int read_record(const struct engine *g, const void *at, size_t available,
         out->cut = ((const struct record_cut *)*payload)->cut;
         out->run = ((const struct record_cut *)*payload)->run;
     }
-    if (h->kind != RECORD_PUSH)
+    if (!record_pushes(h->kind))
         return 0;
     return read_push(g, h, *payload, &out->push, e);
 }
@@ -169,7 +169,7 @@ static int check_table(struct engine *g, const struct record_header *h, const vo
 
 static int check_run_open(struct engine *g, const struct record_run_open *r, struct err *e)
 {
-    if (r->run == 0 || r->lanes == 0 || r->lanes > LIMIT_LANES || r->mode > RUN_BSP)
+    if (r->run == 0 || r->lanes == 0 || r->lanes > LIMIT_LANES || !run_mode_known(r->mode))
         return differs("run", r->run, "it is malformed", e);
     if (r->run <= runs_newest(&g->runs, r->tables) || runs_open(&g->runs) >= LIMIT_RUNS)
         return differs("run", r->run, "it was open, or too many are", e);
@@ -336,7 +336,7 @@ int engine_follow(struct engine *g, const void *at, size_t available, struct eng
         return err_set(e, SHOAL_E_CORRUPT,
                        "record %" PRIu64 " of the leader does not follow record %" PRIu64 " here",
                        h.sequence, g->sequence);
-    if (h.kind == RECORD_PUSH)
+    if (record_pushes(h.kind))
         rc = engine_admit_followed(g, &out->push, (h.flags & RECORD_FLAG_BSP) != 0, &out->plan, e);
     else
         rc = take_control(g, &h, payload, e);

@@ -80,7 +80,8 @@ static const struct engine_table *table_at(const struct engine *g, uint32_t tabl
 int moved_check(const struct engine *g, const void *image, size_t bytes, struct record_tablet_in *h,
                 struct err *e)
 {
-    uint64_t run = 0, rows = 0;
+    struct table_image_found found = {0};
+    uint64_t run = 0;
     int rc = head_read(image, bytes, h, e);
     if (rc != 0)
         return rc;
@@ -97,12 +98,12 @@ int moved_check(const struct engine *g, const void *image, size_t bytes, struct 
     if (rc != 0)
         return err_set(e, rc, "the marks of tablet %u of table %s are malformed", h->tablet,
                        s->name);
-    rc = table_image_check(t->table, h->tablet, rows_of(image, h), rows_bytes(bytes, h), &rows, e);
-    if (rc == 0 && rows != h->rows)
+    rc = table_image_check(t->table, h->tablet, rows_of(image, h), rows_bytes(bytes, h), &found, e);
+    if (rc == 0 && found.rows != h->rows)
         rc = err_set(e, SHOAL_E_CORRUPT,
                      "the image of tablet %u of table %s has %" PRIu64 " rows, its head says "
                      "%" PRIu64,
-                     h->tablet, s->name, rows, h->rows);
+                     h->tablet, s->name, found.rows, h->rows);
     return rc;
 }
 

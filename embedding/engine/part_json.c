@@ -184,7 +184,8 @@ static bool run_take(const struct json *run, struct cut_facts *f)
     const struct json *lanes = json_get(run, "lanes");
 
     if (!number_of(run, "run", &f->run) || !manifest_hex(json_get(run, "tables"), &f->tables) ||
-        !small_of(run, "mode", RUN_BSP + 1, &f->mode) || json_count(lanes) > LIMIT_LANES)
+        !small_of(run, "mode", 2 * RUN_APART, &f->mode) || !run_mode_known(f->mode) ||
+        json_count(lanes) > LIMIT_LANES)
         return false;
     f->lanes = (uint32_t)json_count(lanes);
     for (uint32_t lane = 0; lane < f->lanes; lane++)

@@ -272,18 +272,28 @@ static int source_end(struct restore *s, struct err *e)
     return 0;
 }
 
+#define ROW_BYTES 128u /* of a row in an image, about */
+
+/* About how many rows a record changes. */
+static uint64_t rows_of(const struct record_header *h)
+{
+    if (h->kind == RECORD_PUSH)
+        return 1 + h->key_count;
+    return 1 + h->payload_bytes / ROW_BYTES;
+}
+
 static int records_some(struct restore *s, uint64_t rows, struct err *e)
 {
     struct journal_record record;
     int rc = 0;
     if (s->source.journal == NULL)
         rc = SHOAL_E_END;
-    for (uint64_t keys = 0; rc == 0 && keys < rows;) {
+    for (uint64_t changed = 0; rc == 0 && changed < rows;) {
         rc = cursor_next(&s->cursor, &record, e);
         if (rc != 0)
             break;
         s->last = record.head->sequence;
-        keys += 1 + record.head->key_count;
+        changed += rows_of(record.head);
         rc = apply_record(&s->replay.to, &record, e);
         SHOAL_ASSERT(rc != SHOAL_E_END); /* it would look like the journal's end */
     }

@@ -145,6 +145,7 @@ static struct archive_wish wish_of(const struct table_schema *s, const uint64_t 
     return (struct archive_wish){.table = s->table,
                                  .floats = schema_push_floats(s),
                                  .width = s->width,
+                                 .tablet_bits = s->tablet_bits,
                                  .keys = keys,
                                  .count = count,
                                  .stop = stop};
@@ -314,6 +315,8 @@ struct json *engine_blame_json(const struct blame_entry *in)
         json_set_int(j, "event_time", in->event_time);
     else
         json_set_null(j, "event_time");
+    if (in->assigned)
+        json_set_bool(j, "assigned", true);
     json_set_number(j, "norm", in->norm);
     json_set_number(j, "lr_scale", (double)in->lr_scale);
     json_set_number(j, "show", (double)in->show);

@@ -5,6 +5,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 
 #include <errno.h>
@@ -186,6 +187,8 @@ struct walk {
     /* a tablet that came from another shard, with its whole payload; NULL: they are skipped */
     int (*tablet)(void *context, struct journal_cursor *c, void *payload, size_t bytes,
                   struct err *e);
+    /* a tablet of the table that was assigned (RECORD_ASSIGN); NULL: they are skipped */
+    void (*assigned)(void *context, const struct record_header *h);
     void *context;
 };
 
@@ -235,6 +238,13 @@ static int push_hits(struct walk *w, struct journal_cursor *c, const struct reco
     return rc;
 }
 
+/* True when the record brought the tablet of the wanted key whole. */
+static bool assigns(const struct archive_wish *wish, const struct record_header *h)
+{
+    return h->kind == RECORD_ASSIGN && h->sequence > wish->above && h->table == wish->table &&
+           h->tablet_first == key_tablet(key_mix(wish->keys[0]), wish->tablet_bits);
+}
+
 static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
 {
     struct journal_files one = {f, 1};
@@ -257,6 +267,9 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
         if (w->tablet != NULL && r.head->kind == RECORD_TABLET_IN &&
             (rc = cursor_whole(&c, &payload, e)) == 0)
             rc = w->tablet(w->context, &c, payload, r.head->payload_bytes, e);
+        if (w->assigned != NULL && assigns(w->wish, r.head) &&
+            (rc = cursor_whole(&c, &payload, e)) == 0) /* it is checked */
+            w->assigned(w->context, r.head);
         if (rc == 0)
             rc = push_hits(w, &c, r.head, &found.hit_count, e);
         if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
@@ -301,25 +314,35 @@ static void gradient_of(const struct archive_wish *wish, const struct found *r,
         out->click = g[wish->width + 1];
 }
 
+static struct blame_entry *blame_add(struct blame *b, const struct record_header *h)
+{
+    struct blame_entry *out = &b->ring[b->next];
+    SHOAL_ASSERT(b->next < b->limit && b->held <= b->limit);
+    *out = (struct blame_entry){.sequence = h->sequence,
+                                .run = h->run,
+                                .generation = h->generation,
+                                .batch = h->to,
+                                .lane = h->lane,
+                                .event_time = h->event_time,
+                                .lr_scale = h->lr_scale};
+    b->next = (b->next + 1) % b->limit;
+    b->held += b->held < b->limit;
+    return out;
+}
+
 static int blame_visit(void *context, struct journal_cursor *c, const struct found *r,
                        struct err *e)
 {
     struct blame *b = context;
-    struct blame_entry *out = &b->ring[b->next];
     (void)c;
     (void)e;
-    SHOAL_ASSERT(b->next < b->limit && b->held <= b->limit);
-    *out = (struct blame_entry){.sequence = r->h->sequence,
-                                .run = r->h->run,
-                                .generation = r->h->generation,
-                                .batch = r->h->to,
-                                .lane = r->h->lane,
-                                .event_time = r->h->event_time,
-                                .lr_scale = r->h->lr_scale};
-    gradient_of(b->wish, r, out);
-    b->next = (b->next + 1) % b->limit;
-    b->held += b->held < b->limit;
+    gradient_of(b->wish, r, blame_add(b, r->h));
     return 0;
+}
+
+static void blame_assigned(void *context, const struct record_header *h)
+{
+    blame_add(context, h)->assigned = true;
 }
 
 /* Copies newest first into `out`. A batch that was sent again counts at its first occurrence. */
@@ -345,7 +368,11 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
 {
     SHOAL_ASSERT(limit > 0 && wish_ok(wish));
     struct blame b = {.wish = wish, .limit = limit, .ring = malloc(limit * sizeof *out)};
-    struct walk w = {.wish = wish, .visit = blame_visit, .context = &b, .hits = hits_new()};
+    struct walk w = {.wish = wish,
+                     .visit = blame_visit,
+                     .assigned = blame_assigned,
+                     .context = &b,
+                     .hits = hits_new()};
     uint64_t first = 0;
     bool gap = false;
     int rc = 0;

@@ -37,23 +37,26 @@ void archive_clear(struct archive *a);
 
 /* ---- searching ---- */
 
-struct blame_entry { /* a push that changed a row */
+struct blame_entry { /* a push that changed a row, or (assigned) brought its tablet whole */
     uint64_t sequence, run, generation, batch;
     uint32_t lane, event_time;
-    double norm; /* 2-norm of the row's gradient as pushed */
+    double norm; /* 2-norm of the row's gradient as pushed; 0: it was assigned */
     float show, click, lr_scale;
+    bool assigned;
 };
 
 struct archive_wish {
     uint32_t table, floats; /* floats of a key in a push: schema_push_floats */
     uint32_t width;         /* floats of the gradient */
+    uint32_t tablet_bits;   /* of the table */
     const uint64_t *keys;   /* (count), sorted by value; borrowed */
     uint32_t count;
     uint64_t above;          /* records up to this one belong to tables that are gone */
     const atomic_bool *stop; /* borrowed; once true, the search ends with STOPPED */
 };
 
-/* Finds pushes with wish->keys[0], newest first, at most `limit`; `out` has room for them.
+/* Finds pushes with wish->keys[0], and with its tablet whole, newest first, at most `limit`; `out`
+ * has room for them.
  * *complete: every record above wish->above was read, and none is missing. */
 struct journal_files;
 int archive_blame(struct journal_files *f, const struct archive_wish *wish, struct blame_entry *out,

@@ -138,8 +138,9 @@ void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t fl
                     struct record_header *h, struct record_payload *payload)
 {
     SHOAL_ASSERT(flags <= UINT16_MAX && key_bytes > 0);
+    SHOAL_ASSERT(r->image == NULL || (r->key_count == 0 && r->tablet_count == 1 && r->age == 0));
     *h = (struct record_header){
-        .kind = RECORD_PUSH,
+        .kind = r->image != NULL ? RECORD_ASSIGN : RECORD_PUSH,
         .flags = (uint16_t)flags,
         .run = r->run,
         .generation = r->generation,
@@ -156,17 +157,29 @@ void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t fl
         .age = r->age,
         .width = r->width,
     };
+    if (r->image != NULL) {
+        *payload = (struct record_payload){{r->image, NULL}, {r->image_bytes, 0}};
+        return;
+    }
     payload->piece[0] = r->keys;
     payload->bytes[0] = (size_t)r->key_count * sizeof(uint64_t);
     payload->piece[1] = r->gradients;
     payload->bytes[1] = (size_t)r->key_count * key_bytes;
 }
 
+/* False: the payload is not that of the kind. */
+static bool payload_fits(const struct record_header *h, uint64_t per_key)
+{
+    if (h->kind == RECORD_ASSIGN)
+        return h->key_count == 0 && h->tablet_count == 1 && h->payload_bytes > 0;
+    return h->kind == RECORD_PUSH && h->payload_bytes == h->key_count * per_key;
+}
+
 int record_to_push(const struct record_header *h, const void *payload, uint32_t key_bytes,
                    struct push_record *r)
 {
     uint64_t per_key = sizeof(uint64_t) + (uint64_t)key_bytes;
-    if (h->kind != RECORD_PUSH || h->payload_bytes != h->key_count * per_key)
+    if (!payload_fits(h, per_key))
         return SHOAL_E_MALFORMED;
     *r = (struct push_record){
         .run = h->run,
@@ -183,8 +196,13 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
         .clock = h->clock,
         .age = h->age,
         .width = h->width,
-        .keys = payload,
-        .gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t),
     };
+    if (h->kind == RECORD_ASSIGN) {
+        r->image = payload;
+        r->image_bytes = h->payload_bytes;
+        return 0;
+    }
+    r->keys = payload;
+    r->gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t);
     return 0;
 }

@@ -36,11 +36,13 @@ enum record_kind {
     /* a tablet comes from another shard, tablets have gone to another one (embedding/move.h) */
     RECORD_TABLET_IN = 12,
     RECORD_TABLET_OUT = 13,
+    RECORD_ASSIGN = 14, /* a push that brings a tablet whole (push_record.image) */
     RECORD_KINDS
 };
 
-/* A push. Its fixed part is on disk as struct record_header; keys and gradients follow. Points into
- * the message. */
+/* A push. Its fixed part is on disk as struct record_header; keys and gradients follow. With an
+ * image it is RECORD_ASSIGN: it has no keys, covers one tablet, and the image (table.h) takes the
+ * place of the tablet's rows. Points into the message. */
 struct push_record {
     uint64_t run, generation, from, to;
     uint32_t lane, table, tablet_first, tablet_count; /* numbers within the table */
@@ -53,7 +55,15 @@ struct push_record {
     uint32_t age;          /* steps that the table has gone since, up to its admission */
     const uint64_t *keys;  /* (key_count) */
     const void *gradients; /* (key_count) of packed_bytes */
+    const void *image;     /* (image_bytes); NULL: none */
+    uint32_t image_bytes;
 };
+
+/* True for a record with the head of a push. */
+static inline bool record_pushes(uint32_t kind)
+{
+    return kind == RECORD_PUSH || kind == RECORD_ASSIGN;
+}
 
 #define RECORD_MAGIC 0x324f4853u       /* "SHO2" */
 #define RECORD_MAGIC_0_2_0 0x4c4f4853u /* "SHOL": the head ends before `clock` */
@@ -68,14 +78,14 @@ struct record_header {
     uint64_t sequence;
     uint64_t segment; /* generation of its segment */
     uint64_t synced;
-    uint64_t run, generation, from, to; /* push only, as the members below */
+    uint64_t run, generation, from, to; /* push and assign only, as the members below */
     uint32_t lane, table, tablet_first, tablet_count;
     float lr_scale;
     uint32_t key_count;
     uint32_t payload_bytes;
     uint32_t event_time; /* push: seconds since 1970; else 0 */
-    /* These three belong to a push; a control record in which one of them is not 0 is refused
-     * (VERSION), and so is a push of an unknown width. */
+    /* These three belong to a push with keys; another record in which one of them is not 0 is
+     * refused (VERSION), and so is a push of an unknown width. */
     uint64_t clock; /* as in push_record */
     uint32_t age;   /* in steps */
     uint32_t width; /* enum packed_width */
@@ -202,8 +212,9 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
 /* Seals the record at `at` again after its payload was changed in place. */
 void record_reseal(void *at);
 
-/* Converts a push to a header and back. key_bytes: of a key's gradient (packed_bytes). MALFORMED:
- * the payload's size does not match the key count. */
+/* Converts a push, with keys or with an image, to a header and back. key_bytes: of a key's gradient
+ * (packed_bytes). MALFORMED: the payload's size does not match the key count; an image is empty, or
+ * not of one tablet. */
 void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t flags,
                     struct record_header *h, struct record_payload *payload);
 int record_to_push(const struct record_header *h, const void *payload, uint32_t key_bytes,

@@ -425,7 +425,7 @@ static int build(const struct table *t, uint32_t tablet, const void *image, size
 }
 
 int table_image_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
-                      uint64_t *rows, struct err *e)
+                      struct table_image_found *out, struct err *e)
 {
     struct image_header h;
     struct tablet fresh;
@@ -442,7 +442,9 @@ int table_image_check(const struct table *t, uint32_t tablet, const void *image,
         rc = build(t, tablet, image, bytes, &h, &fresh, e);
     if (rc != 0)
         return rc;
-    *rows = h.row_count;
+    *out = (struct table_image_found){.rows = h.row_count,
+                                      .bare = h.clock == 0 && image_life_bytes(&h) == 0};
+    out->finite = table_finite_rows(t, &fresh, &out->bad);
     tablet_clear(&fresh, &t->shape);
     return 0;
 }
@@ -467,5 +469,18 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     t->tablets[tablet] = fresh;
     t->rows += fresh.row_count;
     t->cold += table_cold_tablet(t, tablet);
+    return 0;
+}
+
+int table_image_assign(struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                       struct err *e)
+{
+    int rc = table_image_read(t, tablet, image, bytes, e);
+    if (rc != 0)
+        return rc;
+    SHOAL_ASSERT(!table_cold_may(t));
+    undo_free(t->tablets[tablet].undo);
+    t->tablets[tablet].undo = NULL;
+    table_cold_forget(t, tablet);
     return 0;
 }

@@ -27,7 +27,7 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
              struct run **out)
 {
     SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && runs_find(r, id) == NULL);
-    SHOAL_ASSERT(mode <= RUN_BSP);
+    SHOAL_ASSERT(run_mode_known(mode));
     if (array_room(&r->run, r->count, &r->capacity, LIMIT_RUNS) != 0)
         return SHOAL_E_NOMEM;
     struct run *run = calloc(1, sizeof *run);
@@ -35,6 +35,8 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
         return SHOAL_E_NOMEM;
     *run =
         (struct run){.id = id, .tables = tables, .lanes = lanes, .mode = mode, .low = UINT64_MAX};
+    if ((mode & RUN_APART) != 0)
+        run->apart = r->dense & tables;
     run->lane = calloc(lanes, sizeof *run->lane);
     run->marks = marks_new(lanes);
     if (run->lane == NULL || run->marks == NULL) {
@@ -57,6 +59,18 @@ uint64_t runs_newest(const struct runs *r, uint64_t tables)
         if ((tables >> t & 1) != 0 && r->newest_of[t] > newest)
             newest = r->newest_of[t];
     return newest;
+}
+
+void runs_dense_set(struct runs *r, uint32_t table, bool dense)
+{
+    const uint64_t bit = UINT64_C(1) << table;
+    SHOAL_ASSERT(table < LIMIT_TABLES);
+    r->dense &= ~bit;
+    if (dense)
+        r->dense |= bit;
+    for (uint32_t i = 0; i < r->count; i++)
+        if ((r->run[i]->mode & RUN_APART) != 0)
+            r->run[i]->apart = r->dense & r->run[i]->tables;
 }
 
 void runs_drop(struct runs *r, struct run *run)
@@ -144,7 +158,7 @@ uint64_t run_low_beside(const struct run *run, uint32_t lane)
 static uint64_t lowest_of(const struct run *run, uint32_t lane)
 {
     uint64_t lowest = UINT64_MAX;
-    for (uint64_t left = run->tables; left != 0; left &= left - 1) {
+    for (uint64_t left = run->tables & ~run->apart; left != 0; left &= left - 1) {
         uint64_t of_table = marks_lowest(run->marks, lane, (uint32_t)__builtin_ctzll(left));
         lowest = MIN(of_table, lowest);
     }
@@ -186,7 +200,7 @@ int64_t run_offset(const struct run *run, uint32_t lane)
 {
     SHOAL_ASSERT(lane < run->lanes);
     const struct run_lane *l = &run->lane[lane];
-    if (run->mode == RUN_BSP)
+    if (run_is_bsp(run))
         return 0;
     /* A lane that goes live is not counted in `low` yet, so low is that of the others. */
     if (l->live || run->low == UINT64_MAX)
@@ -265,7 +279,7 @@ static int column_next(const char **at, const char *end, struct column_head *h, 
         return SHOAL_E_CORRUPT;
     memcpy(h, *at, sizeof *h);
     *marks = *at + sizeof *h;
-    if (h->lanes == 0 || h->lanes > LIMIT_LANES || h->mode > RUN_BSP ||
+    if (h->lanes == 0 || h->lanes > LIMIT_LANES || !run_mode_known(h->mode) ||
         (size_t)(end - *marks) < h->lanes * sizeof(uint64_t))
         return SHOAL_E_CORRUPT;
     *at = *marks + h->lanes * sizeof(uint64_t);

@@ -1,10 +1,11 @@
 /* run.h: the open runs of a shard: their lanes (generation, live, offset), their marks and their
  * clocks.
  *
- * A lane's clock is its lowest mark over the led tablets of the run's tables, plus its offset. A
- * run's low is the smallest clock of its live lanes. Both are updated, not searched. A ghost is a
- * run that recovery meets in old images or records although it has been dropped since: it lives
- * until its drop is replayed, or until the last image has been read. Thread: the shard's. */
+ * A lane's clock is its lowest mark over the led tablets of the run's tables that count, plus its
+ * offset. A run's low is the smallest clock of its live lanes. Both are updated, not searched. A
+ * ghost is a run that recovery meets in old images or records although it has been dropped since:
+ * it lives until its drop is replayed, or until the last image has been read. Thread: the
+ * shard's. */
 #ifndef EMBEDDING_ROWS_RUN_H
 #define EMBEDDING_ROWS_RUN_H
 
@@ -15,7 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum run_mode { RUN_ASYNC = 0, RUN_SSP = 1, RUN_BSP = 2 }; /* values of the wire */
+/* Values of the wire, and of what is stored. APART is a bit beside one of the others: the run's
+ * dense tables count in no clock and in no lowest mark, for its workers keep the network in step
+ * and assign it whole. */
+enum run_mode { RUN_ASYNC = 0, RUN_SSP = 1, RUN_BSP = 2, RUN_APART = 4 };
+
+/* True for the mode of a run that this release knows. */
+static inline bool run_mode_known(uint32_t mode)
+{
+    return (mode & ~(uint32_t)RUN_APART) <= RUN_BSP;
+}
 
 struct run_lane {
     uint64_t generation;
@@ -27,7 +37,8 @@ struct run_lane {
 
 struct run {
     uint64_t id;
-    uint64_t tables; /* bit t: table t counts in its clocks */
+    uint64_t tables; /* bit t: it pushes to table t, which counts in its clocks */
+    uint64_t apart;  /* of these, the ones that do not count after all (RUN_APART) */
     uint32_t lanes, mode;
     bool ghost;
     uint64_t seen; /* ghost: the latest sequence at which it was open */
@@ -54,6 +65,7 @@ struct runs {
     uint32_t past_count, past_capacity;
     uint64_t newest;                  /* the highest id ever added */
     uint64_t newest_of[LIMIT_TABLES]; /* the same for the runs of each table */
+    uint64_t dense;                   /* bit t: table t is here and dense */
     /* The job for which everything was last dropped (clear.c), and the last record before that: no
      * record up to it concerns existing tables. 0: never. */
     uint64_t cleared, barrier;
@@ -63,6 +75,9 @@ struct run *runs_find(const struct runs *r, uint64_t id); /* NULL: none */
 int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
              struct run **out);
 void runs_drop(struct runs *r, struct run *run);
+/* A table is here now, or gone: it counts in the clocks of the runs that are not apart from it. The
+ * lowest marks are not counted anew: run_refresh must follow. */
+void runs_dense_set(struct runs *r, uint32_t table, bool dense);
 /* The highest id ever added of a run that has one of these tables. */
 uint64_t runs_newest(const struct runs *r, uint64_t tables);
 /* Drops a run and keeps it in `past`. NOMEM: it is not dropped. */
@@ -73,6 +88,11 @@ void runs_free(struct runs *r);            /* frees the contents; the caller own
 uint32_t runs_open(const struct runs *r);  /* without ghosts */
 uint64_t runs_bytes(const struct runs *r); /* bytes of their marks */
 
+/* True under bsp, apart or not. */
+static inline bool run_is_bsp(const struct run *run)
+{
+    return (run->mode & ~(uint32_t)RUN_APART) == RUN_BSP;
+}
 /* Marks of a lane in one table have moved. */
 void run_lane_moved(struct run *run, uint32_t lane);
 /* Marks of all lanes, or the led tablets, have changed. */

@@ -285,12 +285,10 @@ static bool row_finite(const struct table_schema *s, const void *row)
     return all_finite(weights, s->width) && all_finite(state, floats);
 }
 
-bool table_finite(const struct table *t, uint32_t tablet, uint64_t *bad)
+bool table_finite_rows(const struct table *t, const struct tablet *own, uint64_t *bad)
 {
     const struct table_schema *s = &t->schema;
-    const struct tablet *own = &t->tablets[tablet];
     bool plain = t->wide == NULL && s->rules.stats == 0 && !schema_has_last(s);
-    SHOAL_ASSERT(tablet < t->tablet_count);
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             const float *row = row_at(&t->shape, own->buckets[b].row[i]);
@@ -300,6 +298,12 @@ bool table_finite(const struct table *t, uint32_t tablet, uint64_t *bad)
                 return false;
         }
     return true;
+}
+
+bool table_finite(const struct table *t, uint32_t tablet, uint64_t *bad)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    return table_finite_rows(t, &t->tablets[tablet], bad);
 }
 
 const void *table_row(const struct table *t, uint64_t key)

@@ -96,6 +96,9 @@ int table_undo_begin(struct table *t, uint32_t tablet, uint64_t clock, uint32_t 
 int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights,
                     uint64_t clock);
 
+/* table_finite of any tablet of such a table. */
+bool table_finite_rows(const struct table *t, const struct tablet *own, uint64_t *bad);
+
 struct kept_row {
     uint64_t key;
     uint32_t row, notes;

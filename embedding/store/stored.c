@@ -326,7 +326,7 @@ static char *put(char *at, const void *from, size_t bytes)
 static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
                       uint64_t seen)
 {
-    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && mode <= RUN_BSP);
+    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && run_mode_known(mode));
     at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST},
              sizeof(struct control_run));
     return put(at, &seen, sizeof seen);
@@ -459,7 +459,7 @@ static int read_run(struct reader *in, struct runs *r)
         return SHOAL_E_CORRUPT;
     bool past = (c.mode & CONTROL_PAST) != 0;
     c.mode &= ~CONTROL_PAST;
-    if (c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP ||
+    if (c.lanes == 0 || c.lanes > LIMIT_LANES || !run_mode_known(c.mode) ||
         (past && !get(in, &seen, sizeof seen)))
         return SHOAL_E_CORRUPT;
     if (r != NULL && runs_find(r, c.id) != NULL)

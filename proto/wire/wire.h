@@ -106,15 +106,15 @@
  * tablet's image (embedding/table.h). It takes the place of the tablet's rows. Admission is a
  * push's: journalled once, skipped if the tablet's mark of the lane is at or above `to`, GAP if it
  * is below `from`; FENCED, OLD_RUN, NOT_LEADER, NO_SPACE and NOT_FINITE: nothing was done. SCHEMA,
- * MALFORMED: the image is none of this tablet, or the table is not dense. Reply: whether it was
- * applied, and the tablet's mark. */
+ * MALFORMED: the image is none of this tablet, has more than rows, or the table is not dense.
+ * Reply: whether it was applied, and the tablet's mark. */
 #define WIRE_ASSIGN(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet) U64(map_epoch) \
     U64(worker)
 #define WIRE_ASSIGN_REPLY(U32, U64, I32, F32, F64, B, STR) B(applied) U64(mark)
 /* Reads a tablet of a dense table whole. Reply frame 1: its image; mark: of the lane, in the run
- * (0: the run is not open here, or the lane has pushed nothing). Nothing is held for it. TOO_BIG:
- * no frame has room for it. */
+ * (0: the run is not open here, or the lane has pushed nothing). Nothing is held for it. AGAIN: its
+ * newest change is not acknowledged yet. TOO_BIG: no frame has room for it. */
 #define WIRE_IMAGE(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U32(tablet) U64(map_epoch)
 #define WIRE_IMAGE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(rows)
@@ -291,7 +291,8 @@ struct wire_heat {
 #define WIRE_HEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(tablet_first) U32(tablet_count)
 
 /* Pushes in the journal and its archive that changed a key; the newest `limit` of them, as JSON
- * text in reply frame 1: sequence, run, lane, generation, batch, event time, gradient norm.
+ * text in reply frame 1: sequence, run, lane, generation, batch, event time, gradient norm;
+ * assigned: the push brought the key's tablet whole (ASSIGN).
  * complete: the journal reaches back to the row's first push. */
 #define WIRE_BLAME(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key) U32(limit)
 #define WIRE_BLAME_REPLY(U32, U64, I32, F32, F64, B, STR) B(complete)
@@ -957,7 +958,10 @@ enum wire_type {
 #undef X
 };
 
-enum wire_mode { WIRE_ASYNC = 0, WIRE_SSP = 1, WIRE_BSP = 2 };
+/* APART is a bit beside one of the others, in RUN_OPEN and LOAD alone: the workers keep the network
+ * in step (RING), so the dense tables of the run count in no clock and in no lowest mark. A cut, a
+ * checkpoint and a restore keep it. */
+enum wire_mode { WIRE_ASYNC = 0, WIRE_SSP = 1, WIRE_BSP = 2, WIRE_APART = 4 };
 enum wire_split { WIRE_TRAIN = 0, WIRE_VALID = 1, WIRE_TEST = 2 };
 enum wire_next {
     WIRE_NEXT_WAIT = 0,

@@ -98,10 +98,11 @@ void admin_run_drop(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
-/* True when the shard leads a tablet of the run's tables. Else it knows no mark of its lanes. */
+/* True when the shard leads a tablet of a table that counts in the run. Else it knows no mark of
+ * its lanes. */
 static bool leads_of_run(const struct shard *s, uint64_t run)
 {
-    uint64_t tables = engine_run_tables(s->engine, run);
+    uint64_t tables = engine_run_counts(s->engine, run);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
         if ((tables >> t & 1) != 0 && s->lead.range[t].count > 0)
             return true;
@@ -384,6 +385,7 @@ void admin_status(struct shard *s, peer_t from)
         {"pushes", c->pushes},
         {"keys_pushed", c->keys_pushed},
         {"keys_echoed", c->keys_echoed},
+        {"assigned", c->assigned},
         {"skipped", c->skipped},
         {"refused", c->refused},
         {"malformed", c->malformed},

@@ -432,6 +432,8 @@ static bool counts_tablets(enum wire_type type)
     switch (type) {
     case WIRE_TYPE_PUSH:
     case WIRE_TYPE_PULL:
+    case WIRE_TYPE_ASSIGN:
+    case WIRE_TYPE_IMAGE:
     case WIRE_TYPE_FENCE:
     case WIRE_TYPE_FENCES:
     case WIRE_TYPE_HOLD:
@@ -449,7 +451,8 @@ bool copies_refuse(struct shard *s, peer_t from)
     const struct copies *c = &s->copies;
     const struct wire *w = &s->in;
     enum wire_type type = w->type;
-    bool lane = type == WIRE_TYPE_PUSH || (type == WIRE_TYPE_PULL && w->u.PULL.lane != UINT32_MAX);
+    bool lane = type == WIRE_TYPE_PUSH || type == WIRE_TYPE_ASSIGN || type == WIRE_TYPE_IMAGE ||
+                (type == WIRE_TYPE_PULL && w->u.PULL.lane != UINT32_MAX);
     if (copies_every(w))
         return false;
     if (c->role == COPIES_FOLLOWS)

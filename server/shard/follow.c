@@ -156,7 +156,7 @@ static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err
     struct follow *f = &s->follow;
     uint32_t kind = engine_follow_kind(at, bytes);
     int rc = 0;
-    if ((kind != RECORD_PUSH || f->grouped == FOLLOW_GROUP) && !group_settle(s))
+    if ((!record_pushes(kind) || f->grouped == FOLLOW_GROUP) && !group_settle(s))
         return SHOAL_E_BUSY;
     struct engine_followed *r = &f->group[f->grouped];
     if (kind == RECORD_CUT || kind == RECORD_CUT_DROP)
@@ -173,7 +173,7 @@ static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err
     f->taken++;
     f->taken_bytes += r->bytes;
     s->sequence = r->sequence;
-    f->grouped += r->kind == RECORD_PUSH;
+    f->grouped += record_pushes(r->kind);
     f->tables_due |= r->kind == RECORD_TABLE || r->kind == RECORD_RESTORE;
     if (r->kind == RECORD_TERM)
         beat_now(s); /* only a copy that has told the term can be in sync */

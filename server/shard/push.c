@@ -7,8 +7,8 @@
 
 #include <inttypes.h>
 
-static int check_led(struct shard *s, const struct table_schema *schema, uint32_t first,
-                     uint32_t count, struct err *e)
+int push_check_led(const struct shard *s, const struct table_schema *schema, uint32_t first,
+                   uint32_t count, struct err *e)
 {
     if (lead_covers(&s->lead, schema, first, count))
         return 0;
@@ -41,17 +41,17 @@ static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
                        ": %zu bytes of gradients for %u keys of table "
                        "%s, %zu expected",
                        w->lane, w->to, s->m->frame[2].bytes, w->key_count, schema->name, expected);
-    return check_led(s, schema, w->tablet_first, w->tablet_count, e);
+    return push_check_led(s, schema, w->tablet_first, w->tablet_count, e);
 }
 
 static void enter(struct shard *s, struct request *q)
 {
     uint32_t mode, lanes;
-    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH);
+    SHOAL_ASSERT(request_pushes(q));
     if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
         shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
                              "this run is not open here: it was dropped or replaced");
-    else if (mode == WIRE_BSP)
+    else if (mode == WIRE_BSP && q->type == WIRE_TYPE_PUSH)
         bsp_push(s, q, lanes);
     else
         park_enter(s, q);
@@ -64,16 +64,22 @@ static void hold(struct shard *s, struct request *q)
     request_append(&s->hold.queue, q);
 }
 
+void push_enter(struct shard *s, struct request *q)
+{
+    /* where nothing is held the queue is empty, so q overtakes no push */
+    SHOAL_ASSERT(shard_holds(s) || s->hold.queue.head == NULL);
+    if (shard_holds(s))
+        hold(s, q);
+    else
+        enter(s, q);
+}
+
 void push_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
-    /* where nothing is held the queue is empty, so q overtakes no push */
-    SHOAL_ASSERT(shard_holds(s) || s->hold.queue.head == NULL);
     struct request *q = shard_take(s, from, check(s, &s->in.u.PUSH, &e), &e);
-    if (q != NULL && shard_holds(s))
-        hold(s, q);
-    else if (q != NULL)
-        enter(s, q);
+    if (q != NULL)
+        push_enter(s, q);
 }
 
 /* Puts a push from the queue back on its way, if the present map allows it. */
@@ -84,7 +90,7 @@ static void enter_again(struct shard *s, struct request *q)
     struct err e;
     /* the table was there when q came; park_tables_gone takes q out with the table */
     SHOAL_ASSERT(t != NULL);
-    if (check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
+    if (push_check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
         enter(s, q);
         return;
     }

@@ -17,6 +17,11 @@
 
 /* s->in holds the decoded PUSH. */
 void push_on_message(struct shard *s, peer_t from);
+/* Takes q, a push or an assignment that was checked, and holds it or puts it on its way. */
+void push_enter(struct shard *s, struct request *q);
+/* 0, or NOT_LEADER: not all of these tablets are led here. */
+int push_check_led(const struct shard *s, const struct table_schema *schema, uint32_t first,
+                   uint32_t count, struct err *e);
 /* Nothing is held any more, or perhaps so: queued pushes go on their way, where the present map
  * allows it. */
 void push_go_on(struct shard *s);

@@ -13,10 +13,14 @@
 #include "server/shard/push_group.h"
 
 #include "proto/base/assert.h"
+#include "server/shard/assign.h"
 #include "server/shard/echo.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+/* An image counts as a key for so many bytes. */
+#define IMAGE_KEY_BYTES 128u
 
 static void group_append(struct shard *s, struct request *q)
 {
@@ -40,7 +44,7 @@ int push_group_admit(struct shard *s, struct request *q)
 {
     struct err e = {0};
     struct push_plan *plan = &q->push.plan;
-    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH && q->push.status == 0);
+    SHOAL_ASSERT(request_pushes(q) && q->push.status == 0);
     SHOAL_ASSERT(!shard_holds(s)); /* cut.c, 1; move.h, 1 */
     q->push.r.age = ages_of(s->engine, &q->push.r);
     int rc = engine_admit_push(s->engine, &q->push.r, plan, &e);
@@ -60,7 +64,7 @@ int push_group_admit(struct shard *s, struct request *q)
     if (plan->applied > 0) {
         SHOAL_ASSERT(plan->sequence > s->sequence); /* 2. */
         s->sequence = plan->sequence;
-        s->group_keys += q->push.r.key_count;
+        s->group_keys += q->push.r.key_count + q->push.r.image_bytes / IMAGE_KEY_BYTES;
         ages_count(&s->ages, &q->push.r);
     }
     q->push.wait_sequence = s->sequence;
@@ -81,7 +85,7 @@ static void answer_without_rows(struct shard *s, const struct request *q)
         shard_count_refusal(s, q->push.status);
     }
     struct msg *m = wire_encode(w);
-    if (m != NULL && w->status == 0)
+    if (m != NULL && w->status == 0 && q->type == WIRE_TYPE_PUSH)
         (void)msg_add_borrowed(m, NULL, 0, NULL, NULL);
     shard_send(s, q->peer, m);
 }
@@ -98,7 +102,10 @@ static void answer(struct shard *s, struct request *q, uint64_t now_ns)
         if (q->push.status == 0)
             span_end(s, q, now_ns);
     }
-    (void)echo_reply(s, q);
+    if (q->type == WIRE_TYPE_ASSIGN)
+        assign_reply(s, q);
+    else
+        (void)echo_reply(s, q);
     if (q->push.replies)
         shard_send(s, q->peer, request_take_reply(&s->pool, q));
     else
@@ -118,10 +125,12 @@ static int apply(struct shard *s, struct request *q, uint64_t *at_ns)
         return 0;
     }
     SHOAL_ASSERT(q->bytes > 0); /* 4. */
+    s->counts.assigned += q->type == WIRE_TYPE_ASSIGN;
     s->counts.keys_pushed += r->key_count;
     s->counts.bytes_pushed +=
         4ull * r->key_count *
-        schema_push_floats(table_schema_of(engine_table(s->engine, r->table)));
+            schema_push_floats(table_schema_of(engine_table(s->engine, r->table))) +
+        r->image_bytes;
     int rc = engine_apply_push(s->engine, r, &q->push.plan);
     uint64_t began_ns = *at_ns;
     *at_ns = env_now_ns(s->env);

@@ -12,7 +12,7 @@
 
 static enum request_kind kind_of(enum wire_type type)
 {
-    SHOAL_ASSERT(type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH);
+    SHOAL_ASSERT(type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH || type == WIRE_TYPE_ASSIGN);
     if (type == WIRE_TYPE_PULL)
         return REQUEST_PULL;
     return REQUEST_PUSH;
@@ -136,13 +136,48 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
         .gradients = q->m->frame[2].data,
     };
     SHOAL_ASSERT(q->m->frame[1].bytes == w->key_count * sizeof *q->push.r.keys);
-    q->push.plan = (struct push_plan){0};
     q->push.echo = w->echo;
     q->push.values = w->values;
     q->push.wanted = q->m->frame[3].data;
+}
+
+static void fill_assign(struct request *q, const struct wire_ASSIGN *w)
+{
+    q->push.r = (struct push_record){
+        .run = w->run,
+        .generation = w->generation,
+        .from = w->from,
+        .to = w->to,
+        .lane = w->lane,
+        .table = w->table,
+        .tablet_first = w->tablet,
+        .tablet_count = 1,
+        .worker = w->worker,
+        .image = q->m->frame[1].data,
+        .image_bytes = (uint32_t)q->m->frame[1].bytes,
+    };
+    SHOAL_ASSERT(q->push.r.image_bytes == q->m->frame[1].bytes); /* a frame has a limit */
+    q->push.echo = q->push.values = 0;
+    q->push.wanted = NULL;
+}
+
+/* Fills in the rest of a request from its message. False: it is not traced. */
+static bool fill(struct request *q, const struct wire *w)
+{
+    if (w->type == WIRE_TYPE_PULL) {
+        fill_pull(q, &w->u.PULL);
+        return w->u.PULL.traced;
+    }
+    q->push.plan = (struct push_plan){0};
     q->push.replies = false;
     q->push.wait_sequence = 0;
     q->push.status = 0;
+    if (w->type == WIRE_TYPE_ASSIGN) {
+        fill_assign(q, &w->u.ASSIGN);
+        return false;
+    }
+    fill_push(q, &w->u.PUSH);
+    return w->u.PUSH.traced;
 }
 
 struct request *request_take(struct request_pool *p, const struct request_from *from,
@@ -180,11 +215,7 @@ struct request *request_take(struct request_pool *p, const struct request_from *
     q->id = w->id;
     q->arrived_ns = now_ns;
     q->type = w->type;
-    if (w->type == WIRE_TYPE_PULL)
-        fill_pull(q, &w->u.PULL);
-    else
-        fill_push(q, &w->u.PUSH);
-    span_begin(&q->span, w->type == WIRE_TYPE_PULL ? w->u.PULL.traced : w->u.PUSH.traced, now_ns);
+    span_begin(&q->span, fill(q, w), now_ns);
     return q;
 }
 

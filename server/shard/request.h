@@ -28,7 +28,7 @@ struct request {
     uint64_t holder;
     uint64_t id;
     uint64_t arrived_ns;
-    enum wire_type type; /* PULL or PUSH */
+    enum wire_type type; /* PULL, PUSH or ASSIGN */
     bool taken;          /* from the pool */
     union {
         struct {
@@ -45,8 +45,9 @@ struct request {
             struct push_record r; /* points into m */
             struct push_plan plan;
             uint32_t echo, values; /* as in struct wire_PUSH */
-            const uint8_t *wanted; /* in m, a bit for each key; `echo` are set */
-            bool replies;          /* m is the reply */
+            const uint8_t
+                *wanted;  /* in m, a bit for each key; `echo` are set; of an ASSIGN all 0 */
+            bool replies; /* m is the reply */
             /* the push is answered once the engine acknowledges this sequence */
             uint64_t wait_sequence;
             int status; /* 0 or SHOAL_E_GAP */
@@ -58,6 +59,12 @@ struct request {
 struct request_list {
     struct request *head, *tail;
 };
+
+/* True for a push, and for a tablet that is assigned, which goes the way of a push. */
+static inline bool request_pushes(const struct request *q)
+{
+    return q->type == WIRE_TYPE_PUSH || q->type == WIRE_TYPE_ASSIGN;
+}
 
 enum request_kind { REQUEST_PULL, REQUEST_PUSH, REQUEST_KINDS };
 
@@ -100,9 +107,9 @@ struct request_from {
     peer_t peer;
     uint64_t holder; /* 0: the peer itself */
 };
-/* Makes a request of m and the decoded PULL or PUSH. NULL when its share is full: m then stays the
- * caller's. at_once: the push will be applied without waiting, so it is taken even when the share
- * is full, up to twice the share's bytes and LIMIT_WAITING / 16 more requests. */
+/* Makes a request of m and the decoded PULL, PUSH or ASSIGN. NULL when its share is full: m then
+ * stays the caller's. at_once: the push will be applied without waiting, so it is taken even when
+ * the share is full, up to twice the share's bytes and LIMIT_WAITING / 16 more requests. */
 struct request *request_take(struct request_pool *p, const struct request_from *from,
                              const struct wire *w, struct msg *m, bool at_once, uint64_t now_ns);
 /* True when a pull that is taken may wait for a clock, beside `waiting` others of so many bytes:

@@ -6,6 +6,7 @@
 #include "proto/base/log.h"
 #include "proto/wire/allow.h"
 #include "server/shard/admin.h"
+#include "server/shard/assign.h"
 #include "server/shard/naming.h"
 #include "server/shard/place.h"
 #include "server/shard/pull.h"
@@ -29,6 +30,8 @@
     X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                      \
     X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                   \
     X(PUSH, AS_IT_IS, BACK_ONLY, push_on_message)                                                  \
+    X(ASSIGN, AS_IT_IS, BACK_ONLY, assign_on_message)                                              \
+    X(IMAGE, SETTLE, BACK_ONLY, assign_on_image)                                                   \
     X(TABLE_CREATE, SETTLE, BACK_ONLY, admin_table_create)                                         \
     X(RUN_OPEN, SETTLE, BACK_ONLY, admin_run_open)                                                 \
     X(RUN_DROP, SETTLE, BACK_ONLY, admin_run_drop)                                                 \

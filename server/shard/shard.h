@@ -75,7 +75,8 @@ struct shard_counts {
     uint64_t cold_pulls, cold_pushes;  /* requests that waited for rows from the store */
     uint64_t waited_ns, waited_ns_max; /* time that pulls have waited */
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
-    uint64_t bytes_pulled, bytes_pushed;  /* of weights and gradients */
+    uint64_t bytes_pulled, bytes_pushed; /* of weights and gradients */
+    uint64_t assigned; /* of `pushes`: those that brought a tablet whole (assign.h) */
     uint64_t keys_echoed, bytes_echoed;   /* rows that went back with pushes (echo.h) */
     struct meter_times times[HEAT_KINDS]; /* of requests, from their arrival to their answer */
     struct meter_times commits;           /* writes of a group of pushes to the journal */

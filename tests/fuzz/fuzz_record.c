@@ -18,7 +18,7 @@ static void record_mend(uint8_t *at, size_t size)
         return;
     h.segment = 1;
     h.sequence += h.sequence == 0;
-    h.kind = (uint16_t)(RECORD_PUSH + h.kind % RECORD_RESTORE);
+    h.kind = (uint16_t)(RECORD_PUSH + (h.kind - 1u) % (RECORD_KINDS - 1));
     h.payload_bytes = (uint32_t)(size - head);
     if (h.kind == RECORD_PUSH)
         h.key_count = MIN(h.key_count, h.payload_bytes / (uint32_t)sizeof(uint64_t));
@@ -61,6 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((mode & 1) != 0)
         record_mend(copy, size);
     if (record_read(copy, size, 1, &h, &payload) == 0) {
+        if (record_to_push(&h, payload, 4, &r) == 0 && r.image != NULL) {
+            volatile uint8_t last = ((const uint8_t *)r.image)[r.image_bytes - 1];
+            (void)last;
+        }
         for (uint32_t bytes = 4; bytes <= 68; bytes += 64)
             if (record_to_push(&h, payload, bytes, &r) == 0 && r.key_count > 0) {
                 volatile uint64_t last;

@@ -198,9 +198,12 @@ static void echoed(const struct shard *s, const struct request_seen *seen,
     free(rows);
 }
 
+/* Checks the answer to a push, or to an assignment, which covers one tablet. */
 static void pushed(const struct shard *s, const struct wire_PUSH *q, const struct wire *reply)
 {
-    uint64_t mark = reply->u.PUSH_reply.mark;
+    const bool assigned = reply->type == WIRE_TYPE_ASSIGN;
+    uint64_t mark = assigned ? reply->u.ASSIGN_reply.mark : reply->u.PUSH_reply.mark;
+    bool applied = assigned ? reply->u.ASSIGN_reply.applied : reply->u.PUSH_reply.applied > 0;
     if ((reply->status != 0 && reply->status != SHOAL_E_GAP) ||
         !names_fit(q->lane, q->table, q->tablet_first, q->tablet_count))
         return;
@@ -221,8 +224,8 @@ static void pushed(const struct shard *s, const struct wire_PUSH *q, const struc
     copies_have(s, q);
     /* under fsync and with followers a push is answered later than it is admitted */
     uint64_t generation = engine_lane_generation(s->engine, q->run, q->lane);
-    if (reply->u.PUSH_reply.applied > 0 && q->generation != generation &&
-        o.c->options.durability != DURABLE_FSYNC && o.c->options.replicas < 2)
+    if (applied && q->generation != generation && o.c->options.durability != DURABLE_FSYNC &&
+        o.c->options.replicas < 2)
         BROKEN("shard %s takes batch %" PRIu64 " of lane %u from generation %" PRIu64
                ", the lane has %" PRIu64,
                s->name, q->to, q->lane, q->generation, generation);
@@ -259,9 +262,10 @@ static void fenced(const struct shard *s, const struct wire_FENCE *q, const stru
         return;
     for (uint32_t t = 0; t < CLUSTER_TABLES; t++) {
         const struct table *of = engine_table(s->engine, t);
+        bool counts = of != NULL && (engine_run_counts(s->engine, q->run) >> t & 1) != 0;
         uint32_t tablets = of == NULL ? 0 : 1u << table_schema_of(of)->tablet_bits;
         uint64_t mark = engine_mark_range(s->engine, q->run, q->lane, t, 0, tablets);
-        low = of != NULL && mark < low ? mark : low;
+        low = counts && mark < low ? mark : low;
     }
     /* with followers a reply is sent later than it is made, and pushes move the mark meanwhile */
     uint64_t said = reply->u.FENCE_reply.mark;
@@ -362,8 +366,11 @@ static void digested(const struct shard *s)
     if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))
         BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
     for (uint32_t l = 0; l < j->tasks->lanes; l++)
-        for (uint32_t t = 0; t < j->at.tables; t++)
-            shard_marks(s, j->at.run, l, t, j->tasks->lane[l].next_batch - 1);
+        for (uint32_t t = 0; t < j->at.tables; t++) {
+            /* a table of the network has the mark of what was last assigned, of one lane */
+            bool counts = (engine_run_counts(s->engine, j->at.run) >> t & 1) != 0;
+            shard_marks(s, j->at.run, l, t, counts ? j->tasks->lane[l].next_batch - 1 : 0);
+        }
 }
 
 /* ---- the net --------------------------------------------------------------------------------- */
@@ -399,6 +406,16 @@ static void request_note(uint64_t line, const struct wire *w, const struct msg *
     if (w->type == WIRE_TYPE_PUSH) {
         q->u.push = w->u.PUSH;
         q->wanted = wanted_of(&w->u.PUSH, m);
+    } else if (w->type == WIRE_TYPE_ASSIGN) {
+        const struct wire_ASSIGN *a = &w->u.ASSIGN;
+        q->u.push = (struct wire_PUSH){.run = a->run,
+                                       .table = a->table,
+                                       .lane = a->lane,
+                                       .generation = a->generation,
+                                       .from = a->from,
+                                       .to = a->to,
+                                       .tablet_first = a->tablet,
+                                       .tablet_count = 1};
     } else if (w->type == WIRE_TYPE_PULL) {
         q->u.pull = w->u.PULL;
     } else {
@@ -428,6 +445,8 @@ static void answered(const struct cluster_server *of, uint64_t line, const struc
         pushed(of->shard, &q->u.push, reply);
         if (reply->status == 0)
             echoed(of->shard, q, &reply->u.PUSH_reply, m);
+    } else if (reply->type == WIRE_TYPE_ASSIGN) {
+        pushed(of->shard, &q->u.push, reply);
     } else if (reply->type == WIRE_TYPE_PULL) {
         pulled(of->shard, &q->u.pull, reply);
     } else {
@@ -447,7 +466,8 @@ static void seen(void *context, const struct sim_node *from, uint64_t line, bool
     if (w.type == WIRE_TYPE_DIGEST && !w.reply && from == o.c->coord_node)
         for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++)
             digested(o.c->server[i].shard);
-    if (w.type != WIRE_TYPE_PUSH && w.type != WIRE_TYPE_PULL && w.type != WIRE_TYPE_FENCE)
+    if (w.type != WIRE_TYPE_PUSH && w.type != WIRE_TYPE_ASSIGN && w.type != WIRE_TYPE_PULL &&
+        w.type != WIRE_TYPE_FENCE)
         return;
     if (!w.reply && shard == NULL)
         request_note(line, &w, m);

@@ -4,7 +4,8 @@
  * be that of the first job.
  *
  * It checks at each message (oracle_watch):
- *  - a push that is acknowledged as applied, or skipped, is in every tablet that it covers;
+ *  - a push that is acknowledged as applied, or skipped, is in every tablet that it covers, and so
+ *    is a tablet that was assigned (ASSIGN);
  *  - the push has the lane's generation: a worker that was frozen writes nothing;
  *  - no mark in a reply to a push or a fence, or in a shard's engine, is below an earlier
  *    acknowledgement of the shard, whatever died in between;

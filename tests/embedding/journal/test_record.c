@@ -86,6 +86,53 @@ START_TEST(push_comes_back_as_it_was)
 }
 END_TEST
 
+/* A tablet that is assigned: the head of a push, and an image in the place of keys. */
+START_TEST(assignment_comes_back_as_it_was)
+{
+    _Alignas(8) char bytes[512];
+    static const char image[21] = "rows, all in an image";
+    struct push_record r = push_of(NULL, NULL);
+    struct record_header h;
+    struct record_payload pieces;
+    const void *payload;
+    r.key_count = 0;
+    r.tablet_count = 1;
+    r.image = image;
+    r.image_bytes = sizeof image;
+    record_of_push(&r, 8, RECORD_FLAG_BSP, &h, &pieces);
+    ck_assert(record_pushes(h.kind) && h.kind != RECORD_PUSH);
+    h.sequence = 9;
+    h.segment = 1;
+    record_seal(&h, &pieces);
+    memcpy(bytes, &h, sizeof h);
+    memcpy(bytes + sizeof h, image, sizeof image);
+    ck_assert_uint_eq(record_length(&h), record_bytes(sizeof image));
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+    memset(&r, 0, sizeof r);
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), 0);
+    ck_assert(r.run == 5 && r.generation == 2 && r.from == 6 && r.to == 7);
+    ck_assert(r.lane == 1 && r.table == 3 && r.tablet_first == 4 && r.tablet_count == 1);
+    ck_assert(r.key_count == 0 && r.keys == NULL && r.image_bytes == sizeof image);
+    ck_assert_mem_eq(r.image, image, sizeof image);
+    for (size_t bit = 0; bit < 8 * (sizeof h + sizeof image); bit++) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        ck_assert_int_ne(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+    h.tablet_count = 2;
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), SHOAL_E_MALFORMED);
+    h.tablet_count = 1;
+    h.key_count = 1;
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), SHOAL_E_MALFORMED);
+    h.key_count = 0;
+    h.payload_bytes = 0;
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), SHOAL_E_MALFORMED);
+    h.age = 1; /* a later release's */
+    ck_assert(!record_known(&h));
+}
+END_TEST
+
 /* A push keeps the width of its gradients, its clock and its age; one of a width that this release
  * does not know is a later one's, and a control record has none of them. */
 START_TEST(values_of_a_push_are_known_or_refused)
@@ -254,6 +301,7 @@ int main(void)
     TCase *t = tcase_create("record");
     tcase_add_test(t, values_of_a_push_are_known_or_refused);
     tcase_add_loop_test(t, push_comes_back_as_it_was, 0, 2);
+    tcase_add_test(t, assignment_comes_back_as_it_was);
     tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 4);
     tcase_add_test(t, a_push_of_no_keys_comes_back);
     tcase_add_test(t, seals_are_those_of_every_release);

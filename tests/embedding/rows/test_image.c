@@ -5,6 +5,7 @@
 #include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define ROWS 3000
@@ -234,6 +235,63 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
     ck_assert_uint_eq(arena_bytes(r.arena), bytes);
     free(m.data);
     rows_close(&r);
+}
+END_TEST
+
+/* What a check says of an image beside that it can be read. */
+START_TEST(image_tells_what_it_has)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 2, 0);
+    struct rows a = rows_open(&s), b = rows_open(&s);
+    struct table_image_found found;
+    const uint64_t named = rows_key(9);
+    uint64_t changed;
+    struct err e = {0};
+    rows_push_one(&a, rows_key(1), 1, 7);
+    struct image m = image_of(a.table, 0);
+    ck_assert_int_eq(table_image_check(b.table, 0, m.data, m.bytes, &found, &e), 0);
+    ck_assert(found.rows == 1 && found.finite && found.bare);
+    ck_assert_uint_eq(table_rows(b.table), 0); /* nothing has changed */
+    float *weight = (float *)(void *)(m.data + sizeof(struct image_header) + sizeof(uint64_t));
+    weight[1] = INFINITY;
+    image_seal(&m);
+    ck_assert_int_eq(table_image_check(b.table, 0, m.data, m.bytes, &found, &e), 0);
+    ck_assert(found.rows == 1 && !found.finite && found.bad == rows_key(1));
+    free(m.data);
+    ck_assert_int_eq(table_keys(a.table, KEY_BLOCK, &named, 1, NULL, &changed), 0);
+    m = image_of(a.table, 0);
+    ck_assert_int_eq(table_image_check(b.table, 0, m.data, m.bytes, &found, &e), 0);
+    ck_assert(found.finite && !found.bare);
+    free(m.data);
+    rows_close(&a);
+    rows_close(&b);
+}
+END_TEST
+
+START_TEST(image_that_is_assigned_brings_no_undo)
+{
+    struct table_schema s = rows_schema(OPT_ADAM, 4, 2);
+    s.dense = 1;
+    struct rows a = filled(&s), b = rows_open(&s);
+    struct err e = {0};
+    rows_push_one(&b, 12345, 1, 3); /* its undo goes, too */
+    for (uint32_t t = 0; t < 4; t++) {
+        struct image m = image_of(a.table, t);
+        const struct image_header *h = (const void *)m.data;
+        ck_assert_uint_gt(h->undo_count, 0);
+        ck_assert_int_eq(table_image_assign(b.table, t, m.data, m.bytes, &e), 0);
+        m.data[m.bytes / 2] ^= 1;
+        ck_assert_int_eq(table_image_assign(b.table, t, m.data, m.bytes, &e), SHOAL_E_CHECKSUM);
+        free(m.data);
+        m = image_of(b.table, t);
+        h = (const void *)m.data;
+        ck_assert(h->undo_count == 0 && h->undo_clock == 0);
+        free(m.data);
+    }
+    ck_assert_uint_eq(rows_digest(a.table), rows_digest(b.table));
+    ck_assert_uint_eq(table_rows(a.table), table_rows(b.table));
+    rows_close(&a);
+    rows_close(&b);
 }
 END_TEST
 
@@ -534,6 +592,8 @@ int main(void)
     tcase_add_test(c, image_cut_short_or_lengthened_is_refused);
     tcase_add_test(c, image_of_another_tablet_or_schema_is_refused);
     tcase_add_test(c, image_with_wrong_content_under_a_right_checksum_is_refused);
+    tcase_add_test(c, image_tells_what_it_has);
+    tcase_add_test(c, image_that_is_assigned_brings_no_undo);
     tcase_add_test(c, image_of_a_later_version_is_refused_by_name);
     tcase_add_test(c, image_brings_a_tablets_life_along);
     tcase_add_test(c, image_with_a_life_that_cannot_be_is_refused);

@@ -117,6 +117,55 @@ START_TEST(clocks_are_of_the_last_of_all_tables)
 END_TEST
 
 /* A lane that becomes live begins at the clock of the others; a live lane keeps its clock. */
+/* Table 1 is dense. It is here before the run, or comes after it. */
+START_TEST(dense_tables_of_a_run_apart_count_in_no_clock)
+{
+    struct runs r = {0};
+    struct run *run, *as_ever;
+    if (_i == 0)
+        runs_dense_set(&r, 1, true);
+    ck_assert_int_eq(runs_add(&r, 1, BOTH, LANES, RUN_BSP | RUN_APART, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 2, BOTH, LANES, RUN_BSP, &as_ever), 0);
+    if (_i == 1)
+        runs_dense_set(&r, 1, true);
+    struct run *const each[] = {run, as_ever};
+    ck_assert(run_is_bsp(run) && run->apart == 2 && as_ever->apart == 0);
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            for (uint32_t t = 0; t < 2; t++)
+                ck_assert_int_eq(marks_reserve(each[i]->marks, lane, t, TABLETS), 0);
+            run_fence(each[i], lane, 1, true, 0);
+        }
+        run_refresh(each[i], 0, &scope);
+        run_refresh(each[i], 1, &scope);
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            move(each[i], lane, 0, 0, TABLETS, 5 + lane);
+        move(each[i], 0, 1, 0, TABLETS, 9);
+    }
+    ck_assert(run->low == 5 && as_ever->low == 0);
+    ck_assert(run->lane[0].lowest == 5 && run->lane[2].lowest == 7);
+    ck_assert_uint_eq(as_ever->lane[2].lowest, 0);
+    ck_assert_uint_eq(marks_get(run->marks, 0, 1, 3), 9); /* it is kept all the same */
+    ck_assert(runs_marked(&r, 1, 3));
+    runs_dense_set(&r, 1, false); /* another table has its number */
+    ck_assert_uint_eq(run->apart, 0);
+    runs_free(&r);
+}
+END_TEST
+
+START_TEST(a_mode_is_known_or_not)
+{
+    static const uint32_t known[] = {
+        RUN_ASYNC,          RUN_SSP, RUN_BSP, RUN_ASYNC | RUN_APART, RUN_SSP | RUN_APART,
+        RUN_BSP | RUN_APART};
+    static const uint32_t unknown[] = {3, 7, 8, 8 | RUN_BSP, UINT32_MAX};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        ck_assert(run_mode_known(known[i]));
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        ck_assert(!run_mode_known(unknown[i]));
+}
+END_TEST
+
 START_TEST(an_offset_is_of_the_moment_of_coming_to_life)
 {
     struct runs r = {0};
@@ -225,6 +274,8 @@ int main(void)
     tcase_add_test(t, the_newest_run_stays_the_newest);
     tcase_add_test(t, a_run_of_the_past_is_forgotten_at_its_end);
     tcase_add_test(t, clocks_are_of_the_last_of_all_tables);
+    tcase_add_loop_test(t, dense_tables_of_a_run_apart_count_in_no_clock, 0, 2);
+    tcase_add_test(t, a_mode_is_known_or_not);
     tcase_add_test(t, an_offset_is_of_the_moment_of_coming_to_life);
     tcase_add_test(t, low_is_what_a_search_finds);
     tcase_add_test(t, columns_bring_back_the_marks_of_each_lane);
