@@ -641,11 +641,14 @@ struct wire_window {
  * Request. seen: `news` of the newest answer that the worker has obeyed. ring: the ring that it
  * knows. has, step: it has the network whole, as of its newest complete step. marks_low,
  * marks_high: of the network that it has read from the tables (IMAGE), the lowest and the highest
- * mark of the tablets; both 0: it has read none. rest, begun: it holds for the rest of this number,
- * and `begun` is the newest step that it has given a contribution to. settled: it has the step
- * `rest_at` whole, and all its pushes up to there are acknowledged. published: the newest step that
- * it has assigned to the tables of the servers, all tablets acknowledged; 0: none. digest: of the
- * network as of `digest_step` (network_digest); both 0: not told.
+ * mark of the tablets; both 0: it has read none. begun: the newest step that it has given a
+ * contribution to; 0: none. rest: it holds for the rest of this number, so `begun` stays. settled:
+ * it has the step `rest_at` whole, and all its pushes up to there are acknowledged. published: the
+ * newest step that it has assigned to the tables of the servers, all tablets acknowledged; 0: none.
+ * digest: of the network as of `digest_step` (network_digest); both 0: not told. unreached: a
+ * member that has taken nothing from this worker, and given nothing, for a lease, though it was
+ * asked; 0: none. of: the last ring that stood in which the worker had `step`; 0: none. lanes: the
+ * number of lanes that it runs.
  *
  * Reply. ring: the number of the newest ring; its state: enum wire_ring_state. member: the worker's
  * place in it, WIRE_RING_MEMBERS: it is no member, and waits. starts, step: as in way.h and
@@ -653,8 +656,11 @@ struct wire_window {
  * have it. published: the newest step that the tables have. rest: the number of the rest that the
  * worker is to keep, 0: none. rest_at: 0: not yet known, it gives no contribution to a new step and
  * says which was its last one; else it goes on up to this step, and no further. publish: this
- * worker is to assign the network as of rest_at to the tables now. Frame 1: struct wire_ring_member
- * (members), in the order of the ring; none unless it stands. */
+ * worker is to assign the network as of rest_at to the tables now. generation: of lane 0 on all
+ * shards, with which the first member assigns; 0: to another member, or a fence is under way.
+ * there: what the worker has reported in this gathering is the network as of `step`; else it takes
+ * it from `source`, whatever it has. Frame 1: struct wire_ring_member (members), in the order of
+ * the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u
 #define WIRE_RING_TABLES UINT32_MAX
@@ -666,10 +672,12 @@ struct wire_ring_member {
 _Static_assert(sizeof(struct wire_ring_member) == 320, "wire_ring_member is a wire format");
 #define WIRE_RING(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(run) U64(seen) U64(ring) B(has) U64(step) U64(marks_low) U64(marks_high) \
-    U64(rest) U64(begun) B(settled) U64(published) U64(digest) U64(digest_step)
+    U64(rest) U64(begun) B(settled) U64(published) U64(digest) U64(digest_step) U64(unreached) \
+    U64(of) U32(lanes)
 #define WIRE_RING_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U64(news) U64(ring) U32(state) U32(member) U32(members) U32(lanes) U32(starts) \
-    U64(step) U32(source) U64(published) U64(rest) U64(rest_at) B(publish)
+    U64(step) U32(source) U64(published) U64(rest) U64(rest_at) B(publish) U64(generation) \
+    B(there)
 
 /* Traces of training batches: the way of a batch through its worker, in stages that follow each
  * other from the start of its read to the last acknowledgement of its push. Times are nanoseconds

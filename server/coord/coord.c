@@ -26,6 +26,7 @@
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/grant.h"
 #include "server/coord/work/heard.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/stall.h"
 
 #include <inttypes.h>
@@ -308,6 +309,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(TASK_DONE, A_WORKER, JOB, coord_handle_task)                                                 \
     X(TRACES, A_WORKER, JOB, coord_handle_traces)                                                  \
     X(EVAL_DONE, A_WORKER, JOB, coord_handle_eval)                                                 \
+    X(RING, A_WORKER, JOB, coord_ring_ask)                                                         \
     X(SUBMIT, ANYBODY, COORD, on_submit)                                                           \
     X(WHO, ANYBODY, JOB, coord_lease_who)                                                          \
     X(TRACE, ANYBODY, FLEET, coord_traces_ask)                                                     \

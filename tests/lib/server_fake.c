@@ -3,6 +3,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "tests/lib/ring_fake.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -745,11 +746,26 @@ static int batch_push(struct fake_seat *seat)
     return 0;
 }
 
+/* True when the ring lets the seat's lane compute its batch; drops a lane of another member. */
+static bool seat_may(struct fake_seat *seat)
+{
+    struct fake_side *side = seat->worker->side;
+    if (side == NULL || fake_side_may(side, seat->lane, seat->at))
+        return true;
+    if (side->told.state == WIRE_RING_STANDS && !fake_side_holds(side, seat->lane))
+        seat_leave(seat);
+    else
+        env_timer_start(seat->worker->env, &seat->timer, MS);
+    return false;
+}
+
 static void seat_work(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
     if (seat->task.kind == WIRE_NEXT_TASK &&
         seat->at < seat->task.first_batch + seat->task.batch_count) {
+        if (!seat_may(seat))
+            return;
         int rc = batch_push(seat);
         if (rc == SHOAL_E_BUSY) {
             env_timer_start(w->env, &seat->timer, MS);
@@ -760,6 +776,8 @@ static void seat_work(struct fake_seat *seat)
             seat_leave(seat);
             return;
         }
+        if (w->side != NULL)
+            fake_side_given(w->side, seat->lane, seat->at);
         w->batches++;
         seat->batch = seat->at++;
         env_timer_start(w->env, &seat->timer, w->step_ns);
@@ -841,6 +859,8 @@ static void seat_answered(struct fake_seat *seat, const struct wire *r)
                                                                 : seat->task.first_batch;
         seat->batch = seat->at - 1;
         w->tasks_seen++;
+        if (w->side != NULL)
+            fake_side_granted(w->side, seat->lane, seat->task.mark);
         seat->state = FAKE_WORKING;
         env_timer_start(w->env, &seat->timer, w->step_ns);
         break;
@@ -896,6 +916,8 @@ static void worker_join(struct fake_worker *w)
                    w->why == NULL ? "a test" : w->why);
     (void)snprintf(q.u.WORKER_JOIN.build, sizeof q.u.WORKER_JOIN.build, "1.2.3 abc");
     q.u.WORKER_JOIN.lanes_max = w->seats;
+    if (w->side != NULL && !w->side->endpoint_late)
+        (void)snprintf(q.u.WORKER_JOIN.endpoint, 256, "sim://%s", w->name);
     worker_send(w, &q, NULL, 0, NULL, 0);
 }
 
@@ -957,6 +979,8 @@ static void worker_joined(struct fake_worker *w, const struct wire *r)
         seat_ask(&w->seat[i]);
     }
     worker_declare(w);
+    if (w->side != NULL)
+        fake_side_joined(w->side);
 }
 
 static void worker_unknown(struct fake_worker *w)
@@ -1007,8 +1031,12 @@ static void worker_message(void *core, peer_t from, struct msg *m)
 {
     struct wire r;
     (void)from;
-    if (wire_decode(m, &r, NULL) == 0 && r.reply && !((struct fake_worker *)core)->ended)
+    struct fake_worker *w = core;
+    if (wire_decode(m, &r, NULL) == 0 && r.reply && !w->ended) {
+        if (r.type == WIRE_TYPE_RING && w->side != NULL)
+            fake_side_reply(w->side, &r, m);
         worker_reply(core, &r);
+    }
     msg_free(m);
 }
 

@@ -160,6 +160,7 @@ struct fake_worker {
     enum wire_next wedge_kind;
     uint32_t wedge_batch;
     bool wedged;
+    struct fake_side *side;          /* its part in a ring (ring_fake.h); NULL: it has none */
     struct wire_WORKER_BEAT held_up; /* reported with each beat: waits, late, slow */
     uint32_t batches;
 };

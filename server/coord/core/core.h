@@ -167,6 +167,7 @@ struct coord_job {
     struct coord_replay *replay;
     struct coord_guard *guard;
     struct coord_times *times;
+    struct coord_ring_job *ring; /* work/ring_job.h */
     /* the errand that reads the checkpoint to go back to; NULL: none */
     struct coord_newest *newest;
     struct coord_workers workers;

@@ -47,6 +47,7 @@ struct coord_worker {
     char holder[48]; /* that key, else the user or address: LIMIT_WORKERS_HOLDER */
     struct coord_compute by;
     char build[WIRE_BUILD]; /* its version and build id; "": it does not tell */
+    char endpoint[256];     /* where other workers reach it (train.dense); "": nowhere */
     uint32_t lanes_max;
     uint64_t beat_ns;
     uint64_t reported_id;      /* newest request that was neither a beat nor a request for a lane */

@@ -264,8 +264,8 @@ bool coord_progressive_count(struct coord_job *j, uint32_t task)
 {
     struct coord_progressive *w = j->windows;
     const struct coord_tasks *t = j->tasks;
-    /* a round has a number of tasks of its own, as has each drawn order of objects under bsp */
-    bool own = coord_grow_on(j) || (t->mode == WIRE_BSP && j->spec.data.objects.of[WIRE_TRAIN].on);
+    /* a round has a number of tasks of its own, as has each drawn order of objects that is dealt */
+    bool own = coord_grow_on(j) || (t->dealt && j->spec.data.objects.of[WIRE_TRAIN].on);
     uint64_t serial = w->serial;
     if (!own)
         serial = (uint64_t)(t->epoch - 1) * t->tasks + task;

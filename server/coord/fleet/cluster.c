@@ -254,9 +254,7 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
     return older_check(owner, b, e);
 }
 
-/* True when the endpoint is SCHEME:// and only printable bytes after it. Workers are told it, one
- * line each. */
-static bool endpoint_fits(const char *endpoint)
+bool coord_cluster_endpoint_fits(const char *endpoint)
 {
     const char *rest = strstr(endpoint, "://");
     if (rest == NULL || rest == endpoint || rest[3] == 0)
@@ -272,7 +270,7 @@ int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *bea
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
         return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
                        LIMIT_SHARDS);
-    if (!endpoint_fits(beat->endpoint))
+    if (!coord_cluster_endpoint_fits(beat->endpoint))
         return err_set(e, SHOAL_E_MALFORMED,
                        "server %s beats with no endpoint that workers could use", beat->server);
     if (!coord_cluster_known(&f->cluster))

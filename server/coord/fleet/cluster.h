@@ -73,6 +73,8 @@ static inline bool coord_cluster_known(const struct coord_cluster *cl)
  * claims. False: the store failed, or out of memory. */
 bool coord_cluster_found(struct coord_fleet *f, const uint64_t id[2], bool taken_over);
 
+/* True when the endpoint is SCHEME:// and only printable bytes after it. Workers are told it. */
+bool coord_cluster_endpoint_fits(const char *endpoint);
 /* Checks a beat before anything in it is used. 0: the shard belongs here; AGAIN: the cluster is not
  * known yet (claims.h); else why the shard is refused. */
 int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, struct err *e);

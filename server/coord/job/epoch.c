@@ -22,6 +22,7 @@
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/source.h"
 #include "server/coord/work/taken.h"
 #include "server/coord/work/task.h"
@@ -163,7 +164,7 @@ static int batches_of_task(const struct coord_job *j, const struct coord_plan *p
     uint32_t said = job->train.task_batches, lanes = j->tasks->lanes, batch = job_batch_rows(job),
              shortest = 1;
     int rc = 0;
-    if (said == 0 && job->train.mode != WIRE_BSP && p->segments == 1 && p->segment->pieces == 0) {
+    if (said == 0 && !j->tasks->dealt && p->segments == 1 && p->segment->pieces == 0) {
         shortest = COORD_TASK_LEAST;
         if (job->evaluate.every_batches > 0) /* evaluations lie between tasks */
             shortest = (uint32_t)MIN(job->evaluate.every_batches, COORD_TASK_LEAST);
@@ -310,12 +311,17 @@ static bool step_train(struct coord_job *j)
     struct coord_tasks *t = j->tasks;
     coord_judge_time(j);
     coord_replay_gate(j);
-    if (!coord_task_drained(t) ||
+    if (t->pushed < t->stop)
+        coord_ring_go(j, RING_FOR_PAUSE); /* a step may be lost with its worker, and comes again */
+    if (!coord_task_drained(t))
+        return false;
+    if (!coord_ring_rest(j, RING_FOR_PAUSE) ||
         (t->reported < t->stop && coord_now_ns(j) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
     if (!coord_replay_end(j) || (t->stop < t->tasks && end_waits(j)))
         return false;
+    coord_ring_go(j, RING_FOR_PAUSE);
     if (t->stop < t->tasks)
         epoch_pause(j);
     else if (!epoch_close(j))

@@ -26,6 +26,7 @@
 #include "server/coord/work/grow.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/taken.h"
 #include "server/coord/work/task.h"
 #include "server/coord/work/times.h"
@@ -60,6 +61,8 @@ static int past_load(struct coord_job *j, struct err *e)
     int rc = 0;
     if (!j->spec.train.skip)
         rc = lanes_load(j, e);
+    if (rc == 0)
+        rc = coord_ring_load(j, e);
     if (rc == 0)
         rc = coord_epoch_load(j, e);
     if (rc == 0)
@@ -473,5 +476,6 @@ void coord_flow_step(struct coord_job *j)
     coord_stop_step(j);
     while (j->fleet->fatal == 0 && step(j))
         continue;
+    coord_ring_step(j);
     coord_report_ended(j);
 }

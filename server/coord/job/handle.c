@@ -23,6 +23,7 @@
 #include "server/coord/work/objects_index.h"
 #include "server/coord/work/pace.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/source.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
@@ -115,6 +116,9 @@ int coord_handle_join(struct coord_job *j, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
     }
     int rc = kernel_check(j, q, &a->e);
+    if (rc == 0 && q->endpoint[0] != 0 && !coord_cluster_endpoint_fits(q->endpoint))
+        rc = err_set(&a->e, SHOAL_E_MALFORMED,
+                     "worker %s joins with no endpoint that other workers could use", q->name);
     coord_sight_visit(j->fleet, q, a->from, rc != 0 ? a->e.text : NULL);
     if (rc != 0)
         return rc;
@@ -130,6 +134,7 @@ int coord_handle_join(struct coord_job *j, struct coord_ask *a)
         coord_pace_changed(j);
     }
     worker_computes(j, w, q);
+    memcpy(w->endpoint, q->endpoint, sizeof w->endpoint);
     if (j->workers.count > j->tally.workers_most) {
         j->tally.workers_most = j->workers.count;
         (void)coord_tally_note(j); /* a store that fails stops the coordinator */
@@ -221,6 +226,7 @@ static void worker_gone(struct coord_job *j, uint64_t number, const char *failed
         memcpy(j->watch.left, worker->name, sizeof j->watch.left);
     }
     coord_worker_remove(&j->workers, number);
+    coord_ring_gone(j, number);
     coord_grant_worker_gone(j, number);
     coord_pace_changed(j);
 }

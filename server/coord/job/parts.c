@@ -24,6 +24,7 @@ void coord_parts_join(struct coord_job *j, struct coord_parts *p)
     j->replay = &p->run.replay;
     j->guard = &p->run.guard;
     j->times = &p->run.times;
+    j->ring = &p->run.ring;
     j->source = &coord_text_source;
 }
 

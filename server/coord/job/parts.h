@@ -16,6 +16,7 @@
 #include "server/coord/work/lease_log.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/taken.h"
 #include "server/coord/work/task.h"
 #include "server/coord/work/times.h"
@@ -38,6 +39,7 @@ struct coord_parts {
         struct coord_replay replay;
         struct coord_guard guard;
         struct coord_times times;
+        struct coord_ring_job ring;
     } run;
 };
 

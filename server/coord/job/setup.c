@@ -316,6 +316,14 @@ static bool fences_tell(struct coord_job *j, uint32_t shard)
     return shard_ask(j, shard, &w, fence, count * sizeof fence[0], step_done);
 }
 
+/* The mode of the job's run: enum wire_mode. */
+static uint32_t run_mode(const struct coord_job *j)
+{
+    if (j->spec.train.allreduce)
+        return j->spec.train.mode | WIRE_APART;
+    return j->spec.train.mode;
+}
+
 static bool step_start(struct coord_job *j, uint32_t shard)
 {
     uint32_t step = j->setup.shard[shard].step;
@@ -338,7 +346,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         w.u.LOAD.tables = j->numbers;
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks->lanes;
-            w.u.LOAD.mode = j->spec.train.mode;
+            w.u.LOAD.mode = run_mode(j);
             (void)snprintf(w.u.LOAD.without, sizeof w.u.LOAD.without, "%s", j->without);
         }
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
@@ -361,7 +369,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){
         .run = j->at.run,
         .lanes = j->tasks->lanes,
-        .mode = j->spec.train.mode,
+        .mode = run_mode(j),
         .tables = j->numbers,
         .must_exist = j->opened == j->at.run && coord_cluster_led(&j->fleet->cluster, shard) > 0};
     return shard_ask(j, shard, &w, NULL, 0, step_done);

@@ -11,6 +11,7 @@
 #include "server/coord/job/sight_inner.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/pace.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
 
@@ -228,9 +229,12 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
 
 static void workers_say(const struct coord_job *j, struct json *list)
 {
+    char text[ERR_TEXT_MAX];
     uint64_t without = env_now_ns(j->fleet->env) - MAX(j->watch.worker_ns, j->phase_ns);
     for (uint32_t i = 0; i < j->workers.count; i++)
         worker_say(j, &j->workers.worker[i], list);
+    if (coord_ring_late(j, text, sizeof text))
+        coord_sight_say(list, "ring_late", j->spec.name, "%s", text);
     visitors_say(j->fleet, list);
     if (coord_phase_running(j) && j->workers.count == 0 && without > COORD_UNHEARD_NS)
         coord_sight_say(

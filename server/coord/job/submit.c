@@ -38,6 +38,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Makes the job's lanes. Where the workers keep the network, a batch number is a step of it, so all
+ * lanes have as many batches. */
+static int tasks_open(struct coord_job *j, struct err *e)
+{
+    int rc = coord_task_open(j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+    j->tasks->dealt = j->tasks->dealt || j->spec.train.allreduce;
+    return rc;
+}
+
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
 {
     SHOAL_ASSERT(!j->parsed && j->tasks->lanes == 0); /* it is new: no former job's state is lost */
@@ -67,7 +76,7 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
         rc = coord_replay_open(j->replay, &j->spec, e);
     if (rc != 0)
         return rc;
-    return coord_task_open(j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+    return tasks_open(j, e);
 }
 
 int coord_submit_asked_load(struct coord_job *j, struct err *e)
@@ -349,7 +358,7 @@ static int lanes_open(struct coord_job *j, uint32_t lanes, struct err *e)
     j->spec.train.lanes_there = lanes;
     coord_task_close(j->tasks);
     log_info("job %s: %u lanes, for the workers that are there", j->spec.name, lanes);
-    return coord_task_open(j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+    return tasks_open(j, e);
 }
 
 /* Puts into the job's text: the order of its input, if the text leaves it open and the rows go by

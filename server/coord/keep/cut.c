@@ -7,6 +7,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
 #include "server/coord/keep/checkpoint.h"
+#include "server/coord/work/ring_job.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -17,17 +18,21 @@
 #define ATTEMPTS 5u
 /* the longest writing ahead; after it the cut takes the records along */
 #define AHEAD_MAX_NS UINT64_C(60000000000)
+/* the longest wait for a ring to rest: a worker may have died, and the ring gathers meanwhile */
+#define REST_MAX_NS UINT64_C(60000000000)
 
 static const char *const names[] = {
-    [CUT_IDLE] = "idle",       [CUT_WRITING] = "writing",    [CUT_HOLDING] = "holding",
-    [CUT_GOING] = "going",     [CUT_PAUSED] = "paused",      [CUT_RETURNING] = "returning",
-    [CUT_OPENING] = "opening", [CUT_RESTORING] = "restoring"};
+    [CUT_IDLE] = "idle",       [CUT_WRITING] = "writing",     [CUT_HOLDING] = "holding",
+    [CUT_GOING] = "going",     [CUT_PAUSED] = "paused",       [CUT_RETURNING] = "returning",
+    [CUT_OPENING] = "opening", [CUT_RESTORING] = "restoring", [CUT_RESTING] = "resting"};
 static const uint32_t moves[] = {
-    [CUT_IDLE] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_RETURNING),
-    [CUT_WRITING] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_IDLE] =
+        SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_RETURNING),
+    [CUT_WRITING] = SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_RESTING] = SM_TO(CUT_HOLDING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
-    [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_RETURNING] = SM_TO(CUT_RESTORING) | SM_TO(CUT_IDLE),
     [CUT_RESTORING] = SM_TO(CUT_OPENING) | SM_TO(CUT_IDLE),
     [CUT_OPENING] = SM_TO(CUT_IDLE),
@@ -53,6 +58,7 @@ static void cut_end(struct coord_job *j, int status, const char *text)
     uint64_t cut = j->cut->cut;
     SHOAL_ASSERT(status != 0 || j->cut->state == (ended.restore ? CUT_OPENING : CUT_GOING)); /* 2 */
     sm_move(&coord_cut_moves, &j->cut->state, CUT_IDLE);
+    coord_ring_go(j, RING_FOR_CUT);
     ended.done(j, status, text, cut);
     waiting_start(j);
 }
@@ -103,6 +109,17 @@ static void hold_begin(struct coord_job *j)
         cut_end(j, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
 
+/* Pushes are held as soon as the network is in the tables. */
+static void rest_begin(struct coord_job *j)
+{
+    if (j->cut->order.tables || coord_ring_rest(j, RING_FOR_CUT)) {
+        hold_begin(j);
+        return;
+    }
+    sm_move(&coord_cut_moves, &j->cut->state, CUT_RESTING);
+    j->cut->since_ns = env_now_ns(j->fleet->env);
+}
+
 /* Writing ahead has ended. A failure is only logged: if it matters, HOLD reports it again. */
 static void ahead_done(void *context, const struct coord_call *call, int status, const char *text)
 {
@@ -110,7 +127,7 @@ static void ahead_done(void *context, const struct coord_call *call, int status,
     SHOAL_ASSERT(j->cut->state == CUT_WRITING && call->owner == j->cut->cut);
     if (status != 0)
         log_warn("cut %" PRIu64 ": rows are not written ahead: %s", j->cut->cut, text);
-    hold_begin(j);
+    rest_begin(j);
 }
 
 static void ahead_begin(struct coord_job *j)
@@ -123,7 +140,7 @@ static void ahead_begin(struct coord_job *j)
         w.u.HOLD.run = j->at.run;
     w.u.HOLD.ahead = true;
     if (!cut_call(j, &w, j->cut->cut, ahead_done))
-        hold_begin(j);
+        rest_begin(j);
 }
 
 static void cut_begin(struct coord_job *j)
@@ -141,12 +158,13 @@ static void cut_begin(struct coord_job *j)
     if (j->cut->order.lean)
         ahead_begin(j);
     else
-        hold_begin(j);
+        rest_begin(j);
 }
 
 static void cut_again(struct coord_job *j, int status, const char *text)
 {
-    SHOAL_ASSERT(j->cut->state == CUT_HOLDING || j->cut->state == CUT_GOING);
+    SHOAL_ASSERT(j->cut->state == CUT_RESTING || j->cut->state == CUT_HOLDING ||
+                 j->cut->state == CUT_GOING);
     SHOAL_ASSERT(status != 0 && j->cut->attempt < ATTEMPTS && j->cut->cut == j->cut->stored);
     log_warn("cut %" PRIu64 " was not made (%s: %s)", j->cut->cut, err_text(status), text);
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_HOLD, j->cut->cut);
@@ -158,6 +176,7 @@ static void cut_again(struct coord_job *j, int status, const char *text)
         cut_end(j, status, text);
     } else {
         sm_move(&coord_cut_moves, &j->cut->state, CUT_PAUSED);
+        coord_ring_go(j, RING_FOR_CUT);
         j->cut->since_ns = env_now_ns(j->fleet->env);
     }
 }
@@ -306,13 +325,22 @@ uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
     *keep = 0;
     if (coord_phase_running(j))
         *keep = j->at.best_cut;
-    if ((j->cut->state == CUT_WRITING || j->cut->state == CUT_HOLDING ||
-         j->cut->state == CUT_GOING) &&
+    if ((j->cut->state == CUT_WRITING || j->cut->state == CUT_RESTING ||
+         j->cut->state == CUT_HOLDING || j->cut->state == CUT_GOING) &&
         j->cut->cut < below)
         below = j->cut->cut;
     if (exported == 0)
         return below;
     return MIN(exported, below);
+}
+
+static void resting_step(struct coord_job *j)
+{
+    if (coord_ring_rest(j, RING_FOR_CUT))
+        hold_begin(j);
+    else if (env_now_ns(j->fleet->env) - j->cut->since_ns > REST_MAX_NS)
+        cut_again(j, SHOAL_E_TIMEOUT,
+                  "the workers, which keep the network, did not rest after one step in time");
 }
 
 /* Makes the cut again after hold_max_ns. A shard that came back between HOLD and GO does not hold
@@ -324,8 +352,10 @@ void coord_cut_tick(struct coord_job *j)
     if (j->cut->state == CUT_WRITING &&
         env_now_ns(j->fleet->env) - j->cut->since_ns > AHEAD_MAX_NS) {
         coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_HOLD, j->cut->cut);
-        hold_begin(j);
-    } else if (j->cut->state == CUT_HOLDING && env_now_ns(j->fleet->env) - j->cut->since_ns > most)
+        rest_begin(j);
+    } else if (j->cut->state == CUT_RESTING)
+        resting_step(j);
+    else if (j->cut->state == CUT_HOLDING && env_now_ns(j->fleet->env) - j->cut->since_ns > most)
         cut_again(j, SHOAL_E_TIMEOUT, "not every shard held in time");
     else if (j->cut->state == CUT_PAUSED &&
              env_now_ns(j->fleet->env) - j->cut->since_ns > PAUSE_NS &&
@@ -344,6 +374,7 @@ static void calls_cancel(struct coord_job *j)
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_RESTORE, UINT64_MAX);
     if (j->cut->state != CUT_IDLE)
         sm_move(&coord_cut_moves, &j->cut->state, CUT_IDLE);
+    coord_ring_go(j, RING_FOR_CUT);
 }
 
 void coord_cut_withdraw(struct coord_job *j, coord_cut_done done)

@@ -4,19 +4,22 @@
  *
  *   IDLE --coord_cut_order: a cut--> HOLDING --held: all hold, and `held` returns 0--> GOING
  *   IDLE --coord_cut_order: a lean cut--> WRITING --ahead_done, or AHEAD_MAX_NS--> HOLDING
+ *   IDLE, WRITING, PAUSED --rest_begin: the workers keep the network--> RESTING --resting_step: the
+ *                           tables have the network of the last step (ring_job.h)--> HOLDING
  *   IDLE --coord_cut_order: a restore--> RETURNING --returning_step: the tablets are where the cut
  *                                                    has them (home.h)--> RESTORING
  *   RESTORING --restored--> OPENING --opening_step: all shards have the new run: cut_end--> IDLE
  *
+ *   RESTING --cut_again: not at rest in time---------------+
  *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> WRITING,
- *   GOING   --cut_again: refused---------------------------+                  or HOLDING, as before
+ *   GOING   --cut_again: refused---------------------------+        RESTING or HOLDING, as before
  *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
  *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
  *
- * In WRITING and in PAUSED pushes go on. From PAUSED the cut is tried again under a new number,
- * ATTEMPTS times in all; for a patient order, an attempt that fails while a server is away does not
- * count. HOLD ends by itself after 10 s: a shard that let go in between reports another sequence at
- * GO than at HOLD, and the cut is made again.
+ * In WRITING and in PAUSED pushes go on. A ring rests from RESTING to the end of the attempt. From
+ * PAUSED the cut is tried again under a new number, ATTEMPTS times in all; for a patient order, an
+ * attempt that fails while a server is away does not count. HOLD ends by itself after 10 s: a shard
+ * that let go in between reports another sequence at GO than at HOLD, and the cut is made again.
  *
  * Invariants:
  *  1. A cut's number is stored before a shard is told of it, and never used twice. [test:
@@ -51,7 +54,8 @@ enum coord_cut_state {
     CUT_PAUSED,
     CUT_RETURNING,
     CUT_RESTORING,
-    CUT_OPENING
+    CUT_OPENING,
+    CUT_RESTING
 };
 extern const struct sm coord_cut_moves;
 

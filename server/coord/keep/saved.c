@@ -13,6 +13,7 @@
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/grow.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/taken_names.h"
 #include "server/coord/work/task.h"
 
@@ -80,6 +81,7 @@ static const struct kind {
     {"grow/", 0, RECORD(coord_grow_record, job), .more = COORD_VALUE_MAX, .made = true},
     {"taken/", 0, RECORD(coord_taken_head, job), .more = COORD_TAKEN_RECORD_MAX, .made = true},
     {"replay/", 0, RECORD(coord_replay_record, job), .made = true},
+    {"ring", 0, RECORD(coord_ring_record, run), .of_run = true, .made = true},
 #undef RECORD
 };
 
@@ -202,6 +204,14 @@ static void lanes_write(struct writer *w, const struct coord_job *j)
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
 }
 
+/* A lane that begins anew has no mark, nor has the network then (coord_saved_next_batch). */
+static void ring_write(struct writer *w, const struct coord_job *j)
+{
+    struct coord_ring_record record;
+    coord_ring_saved(j, coord_saved_next_batch(j, 0) > 1, &record);
+    write_pair(w, "ring", &record, sizeof record);
+}
+
 /* When the checkpoint is that of a day's end, the day counts as kept. */
 static void replay_write(struct writer *w, const struct coord_job *j)
 {
@@ -248,6 +258,8 @@ static void job_write(struct writer *w, const struct coord_job *j)
     }
     if (j->spec.replay.on)
         replay_write(w, j);
+    if (coord_ring_on(j))
+        ring_write(w, j);
     (void)coord_store_visit(j->store, row_write, w);
 }
 

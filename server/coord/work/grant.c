@@ -20,6 +20,7 @@
 #include "server/coord/work/objects_index.h"
 #include "server/coord/work/pace.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
 #include "server/coord/work/times.h"
@@ -121,28 +122,58 @@ static bool lane_task(struct coord_job *j, uint32_t lane)
     return index != COORD_NO_TASK && coord_grant_task_put(j, index, true);
 }
 
+/* Gives the lane the task with the batch behind the mark. Tasks that are done up to the mark are
+ * not done again. False: as lane_task. */
+static bool lane_task_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
+{
+    struct coord_tasks *t = j->tasks;
+    struct coord_lane *l = &t->lane[lane];
+    while (lane_task(j, lane)) {
+        if (mark < coord_task_last(&t->task[l->task])) {
+            l->mark = mark;
+            return true;
+        }
+        coord_task_pushed(t, lane, coord_now_ns(j));
+    }
+    return false;
+}
+
+static void wait_tell(struct coord_job *j, peer_t peer, uint64_t id)
+{
+    if (peer != 0)
+        answer(
+            j, peer, id,
+            &(struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j)});
+}
+
 /* Every shard has the generation: the grant takes effect. Batches of a dead worker that are done on
- * all shards are not done again. */
+ * all shards are not done again, unless the network lacks them. */
 static void lane_granted(struct coord_job *j, uint32_t lane, uint64_t mark)
 {
     struct coord_tasks *t = j->tasks;
     struct coord_lane *l = &t->lane[lane];
+    if (coord_ring_on(j))
+        mark = coord_ring_mark(j, mark);
     coord_lane_granted(t, lane, mark);
-    if (l->task != COORD_NO_TASK && mark >= coord_task_last(&t->task[l->task]))
-        coord_task_pushed(t, lane, coord_now_ns(j));
     peer_t peer = l->ask_peer;
     uint64_t id = l->ask_id;
     l->ask_peer = 0;
-    if (!lane_task(j, lane)) {
+    if (!lane_task_behind(j, lane, mark)) {
         lane_leave(j, lane);
-        if (peer != 0)
-            answer(j, peer, id,
-                   &(struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT,
-                                                  .retry_ms = coord_retry_ms(j)});
+        wait_tell(j, peer, id);
         return;
     }
     if (peer != 0)
         answer_task(j, peer, id, lane);
+}
+
+void coord_grant_lane_moved(struct coord_job *j, uint32_t lane)
+{
+    const struct coord_lane *l = &j->tasks->lane[lane];
+    if (l->state == LANE_CLOSING)
+        return;
+    wait_tell(j, l->ask_peer, l->ask_id);
+    lane_leave(j, lane);
 }
 
 /* True while the lane and the job are as they were when the fence was sent. An open fence is
@@ -400,14 +431,28 @@ static bool lanes_dropped(struct coord_job *j, const struct coord_ask *a)
     for (uint32_t l = 0; l < t->lanes && j->fleet->fatal == 0; l++)
         if (t->lane[l].worker == worker && t->lane[l].state == LANE_HELD && t->lane[l].used)
             lane_leave(j, l);
+    coord_ring_lane_lost(j);
     return true;
+}
+
+/* Returns the lane that the worker gets now, or COORD_NO_LANE. */
+static uint32_t lane_for(struct coord_job *j, struct coord_worker *w)
+{
+    struct coord_tasks *t = j->tasks;
+    if (coord_ring_on(j))
+        return coord_ring_pick(j, w->number);
+    uint32_t live = coord_live_workers(j), share = coord_pace_share(j, w);
+    coord_pace_expire(j);
+    t->fair = (j->objects[WIRE_TRAIN].count + live - 1) / live;
+    if (share == 0)
+        return COORD_NO_LANE;
+    return coord_lane_pick(t, w->number, share);
 }
 
 static bool next_lane(struct coord_job *j, const struct coord_ask *a)
 {
     struct coord_tasks *t = j->tasks;
     struct coord_worker *w = a->worker;
-    uint32_t live = coord_live_workers(j), share = coord_pace_share(j, w);
     uint64_t now = coord_now_ns(j);
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && w->asked_generation == 0);
     coord_replay_gate(j); /* before the first tick it is closed */
@@ -418,10 +463,7 @@ static bool next_lane(struct coord_job *j, const struct coord_ask *a)
     }
     if (lanes_dropped(j, a) || coord_death_shunned(j, w))
         return false;
-    coord_pace_expire(j);
-    t->fair = (j->objects[WIRE_TRAIN].count + live - 1) / live;
-    if (share > 0)
-        lane = coord_lane_pick(t, w->number, share);
+    lane = lane_for(j, w);
     if (lane == COORD_NO_LANE) {
         coord_pace_idle(j, w);
         return false;

@@ -21,6 +21,9 @@ int coord_grant_next(struct coord_job *j, struct coord_ask *a);
 /* Takes back the worker's work: its lanes are fenced (in async and ssp they leave the clock), its
  * tasks of index and evaluation are free again. */
 void coord_grant_worker_gone(struct coord_job *j, uint64_t worker);
+/* The lane belongs to the stretch of another member of the ring (ring_job.h), or the ring that
+ * granted it is no more: it is fenced, and free then. */
+void coord_grant_lane_moved(struct coord_job *j, uint32_t lane);
 /* Fences every lane with a new generation: no worker holds one any more. Done when all lanes are
  * LANE_FREE. A lane without a task whose pushes are not all on the shards sends the job back
  * (back.h). */

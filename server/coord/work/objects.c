@@ -189,7 +189,7 @@ void coord_objects_opened(struct coord_job *j, uint64_t worker)
 {
     struct coord_objects *o = &j->objects[WIRE_TRAIN];
     o->holder[0] = worker;
-    if (j->spec.train.mode == WIRE_BSP)
+    if (j->tasks->dealt)
         j->tasks->lane[o->object[0].lane].owner = worker;
 }
 

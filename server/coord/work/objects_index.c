@@ -349,7 +349,7 @@ static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uin
         return 1;
     if (o->holder[i] != 0)
         return 4;
-    if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
+    if (!t->dealt || split != WIRE_TRAIN || of->failed != 0)
         return 4;
     uint64_t owner = t->lane[of->lane].owner;
     bool waits = now - o->listed_ns < COORD_AGAIN_NS; /* gives a slower worker time to take it */
@@ -382,7 +382,7 @@ uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker
     o->holder[best] = worker;
     coord_item_give(&o->object[best].item, worker, coord_now_ns(j));
     struct coord_lane *lane = &t->lane[o->object[best].lane];
-    if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
+    if (split == WIRE_TRAIN && t->dealt && lane->owner == 0 && more)
         lane->owner = worker;
     return best;
 }

@@ -429,7 +429,7 @@ bool coord_pace_leaves(struct coord_job *j, uint32_t lane)
     struct coord_tasks *t = j->tasks;
     struct coord_worker *w = coord_worker_find(&j->workers, t->lane[lane].worker);
     SHOAL_ASSERT(t->lane[lane].state == LANE_HELD && t->lane[lane].task == COORD_NO_TASK);
-    if (t->mode == WIRE_BSP || j->workers.count < 2 || w == NULL)
+    if (t->dealt || j->workers.count < 2 || w == NULL)
         return false;
     coord_pace_expire(j);
     if (any_moves(t) || coord_task_next(t, lane, w->number) == COORD_NO_TASK)

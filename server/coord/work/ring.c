@@ -77,13 +77,17 @@ static uint32_t members_pick(const struct coord_ring *r, const uint64_t *worker,
 
 static void members_set(struct coord_ring *r, const uint64_t *worker, uint32_t count)
 {
+    const struct coord_ring was = *r;
     memset(r->member, 0, sizeof r->member);
     r->count = count;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t first = (uint32_t)((uint64_t)i * r->lanes / count),
-                 end = (uint32_t)((uint64_t)(i + 1) * r->lanes / count);
-        r->member[i] =
-            (struct coord_ring_member){.worker = worker[i], .first = first, .lanes = end - first};
+                 end = (uint32_t)((uint64_t)(i + 1) * r->lanes / count),
+                 at = index_of(&was, worker[i]);
+        r->member[i] = (struct coord_ring_member){
+            .worker = worker[i], .first = first, .lanes = end - first, .since = r->number};
+        if (at != UINT32_MAX)
+            r->member[i].since = was.member[at].since;
     }
 }
 
@@ -112,6 +116,20 @@ bool coord_ring_gather(struct coord_ring *r, const uint64_t *worker, uint32_t co
     return true;
 }
 
+void coord_ring_again(struct coord_ring *r)
+{
+    sm_move(&ring_moves, &r->state, RING_GATHERS);
+    r->number++; /* 1 */
+    for (uint32_t i = 0; i < r->count; i++)
+        r->member[i].told = r->member[i].has = false;
+}
+
+bool coord_ring_counts(const struct coord_ring *r, uint64_t worker, uint64_t of)
+{
+    const struct coord_ring_member *m = coord_ring_find(r, worker);
+    return of != 0 && of <= r->number && (of == r->stood || (m != NULL && of >= m->since));
+}
+
 /* Every member has told its step. */
 static void ring_stand(struct coord_ring *r)
 {
@@ -127,6 +145,7 @@ static void ring_stand(struct coord_ring *r)
     SHOAL_ASSERT(r->step >= r->published); /* 4: what is published was whole at a member */
     if (r->starts == 0)
         r->starts = r->count; /* 3 */
+    r->stood = r->number;
     sm_move(&ring_moves, &r->state, RING_STANDS);
 }
 
@@ -151,6 +170,12 @@ void coord_ring_published(struct coord_ring *r, uint64_t step)
     r->published = MAX(r->published, step);
 }
 
+void coord_ring_found(struct coord_ring *r, uint64_t step)
+{
+    SHOAL_ASSERT(r->state == RING_STANDS && r->source == COORD_RING_TABLES);
+    r->step = r->published = step;
+}
+
 uint64_t coord_ring_holder(const struct coord_ring *r, uint32_t lane)
 {
     SHOAL_ASSERT(lane < r->lanes);
@@ -160,10 +185,16 @@ uint64_t coord_ring_holder(const struct coord_ring *r, uint32_t lane)
     return 0;
 }
 
+uint64_t coord_ring_at(const struct coord_ring *r)
+{
+    return MAX(r->step, r->published);
+}
+
 uint64_t coord_ring_batch(const struct coord_ring *r, uint64_t mark)
 {
     SHOAL_ASSERT(r->state == RING_STANDS);
-    return MIN(mark, r->step) + 1;
+    uint64_t at = coord_ring_at(r);
+    return MIN(mark, at) + 1;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
@@ -172,6 +203,7 @@ void coord_ring_to_record(const struct coord_ring *r, uint64_t run, struct coord
 {
     *out = (struct coord_ring_record){.run = run,
                                       .number = r->number,
+                                      .stood = r->stood,
                                       .step = r->step,
                                       .published = r->published,
                                       .state = r->state,
@@ -186,16 +218,16 @@ void coord_ring_to_record(const struct coord_ring *r, uint64_t run, struct coord
 bool coord_ring_from_record(struct coord_ring *r, uint64_t run, const struct coord_ring_record *in)
 {
     bool stands = in->state == RING_STANDS;
-    if (in->run != run || in->lanes != r->lanes || in->state > RING_STANDS ||
-        in->count > MIN(in->lanes, WIRE_RING_MEMBERS) ||
+    if (in->run != run || in->lanes != r->lanes || in->stood > in->number ||
+        in->state > RING_STANDS || in->count > MIN(in->lanes, WIRE_RING_MEMBERS) ||
         in->starts > MIN(in->lanes, WIRE_RING_MEMBERS) ||
         (in->count == 0 && in->state != RING_NONE))
         return false;
-    if (stands && (in->starts == 0 || in->step < in->published ||
-                   (in->source >= in->count && in->source != COORD_RING_TABLES)))
+    if (stands && (in->starts == 0 || (in->source >= in->count && in->source != COORD_RING_TABLES)))
         return false;
     coord_ring_open(r, in->lanes);
     r->number = in->number;
+    r->stood = in->stood;
     r->starts = in->starts;
     r->published = in->published;
     if (in->count == 0)

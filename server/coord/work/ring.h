@@ -1,6 +1,6 @@
 /* ring.h: the ring of workers that keep a job's network in step: its members, the lanes of each,
  * and the step from which it goes on. Pure: no message, no clock, no store but the layout of what
- * is stored. worker/ring has the workers' side. No job uses it yet.
+ * is stored. worker/ring has the workers' side; ring_job.h has the job's ring and its message.
  *
  *                                              coord_ring_report: all
  *   RING_NONE ---------------> RING_GATHERS ---------------------------> RING_STANDS
@@ -37,6 +37,7 @@ enum coord_ring_state { RING_NONE, RING_GATHERS, RING_STANDS };
 struct coord_ring_member {
     uint64_t worker;
     uint32_t first, lanes; /* its stretch of lanes */
+    uint64_t since;        /* it is a member of all rings from this number on */
     bool told, has;        /* it has reported; it has the network as of `step` */
     uint64_t step;
 };
@@ -46,8 +47,8 @@ struct coord_ring_member {
 struct coord_ring {
     enum coord_ring_state state;
     uint32_t lanes, starts; /* starts 0: no ring has stood yet */
-    uint64_t number;
-    uint64_t step;   /* RING_STANDS: it goes on from here */
+    uint64_t number, stood; /* stood: the number of the last ring that stood; 0: none has */
+    uint64_t step;          /* RING_STANDS: it goes on from here */
     uint32_t source; /* RING_STANDS: index of a member that has the step, or COORD_RING_TABLES */
     uint64_t published;
     uint32_t count;
@@ -55,11 +56,17 @@ struct coord_ring {
 };
 
 void coord_ring_open(struct coord_ring *r, uint32_t lanes);
+/* The ring gathers anew with the same members: a lane was lost, and another ring's step says where
+ * it goes on. There are members. */
+void coord_ring_again(struct coord_ring *r);
 /* The workers (count) that live and can be members, each once. Members of the last ring stay, in
  * their order; others take the places of those that have gone, then those behind; at most a worker
  * for each lane, and WIRE_RING_MEMBERS. Returns whether it gathers anew: false: it has the members
  * already that it can have. Without a worker it is RING_NONE. */
 bool coord_ring_gather(struct coord_ring *r, const uint64_t *worker, uint32_t count);
+/* True when a network that the worker had in ring `of` is that of the run: in the last ring that
+ * stood, or in one since which no ring has made a step without this worker. */
+bool coord_ring_counts(const struct coord_ring *r, uint64_t worker, uint64_t of);
 /* A member reports for gathering `number`. has: it has the network whole as of `step`. A report for
  * another number, of another worker, or that comes again changes nothing. Returns true when the
  * ring stands by it. */
@@ -67,22 +74,27 @@ bool coord_ring_report(struct coord_ring *r, uint64_t worker, uint64_t number, b
                        uint64_t step);
 /* The tables have the network as of this step, durably. */
 void coord_ring_published(struct coord_ring *r, uint64_t step);
+/* The ring stands, no member has the network, and the tables have it as of this step, as the
+ * members have found: the ring goes on from there. */
+void coord_ring_found(struct coord_ring *r, uint64_t step);
 
 /* The member; NULL: the worker is none. */
 const struct coord_ring_member *coord_ring_find(const struct coord_ring *r, uint64_t worker);
 /* The worker that holds a lane; 0: there is no ring. */
 uint64_t coord_ring_holder(const struct coord_ring *r, uint32_t lane);
+/* The newest step of which it is known that the network has it. */
+uint64_t coord_ring_at(const struct coord_ring *r);
 /* The batch at which a lane goes on in a ring that stands, with all batches up to `mark` in the
  * rows: it is in neither the rows nor the network, or only in one of them. */
 uint64_t coord_ring_batch(const struct coord_ring *r, uint64_t mark);
 
 /* The stored record, under "ring". */
 struct coord_ring_record {
-    uint64_t run, number, step, published;
+    uint64_t run, number, stood, step, published;
     uint32_t state, lanes, starts, source, count, zero;
     uint64_t worker[WIRE_RING_MEMBERS];
 };
-_Static_assert(sizeof(struct coord_ring_record) == 568, "coord_ring_record is stored");
+_Static_assert(sizeof(struct coord_ring_record) == 576, "coord_ring_record is stored");
 void coord_ring_to_record(const struct coord_ring *r, uint64_t run, struct coord_ring_record *out);
 /* After a restart: a ring that stood goes on, and one that gathered gathers again under its number,
  * for the members report until they are answered. False: the record is of another run, or

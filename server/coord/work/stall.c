@@ -9,6 +9,7 @@
 #include "server/coord/work/eval.h"
 #include "server/coord/work/grant.h"
 #include "server/coord/work/objects_index.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/task.h"
 
 #include <inttypes.h>
@@ -63,8 +64,8 @@ static bool has_work(const struct coord_job *j, uint64_t worker)
     case PHASE_INDEX:
     case PHASE_GROW:
         return coord_objects_asked(j, worker);
-    case PHASE_TRAIN:
-        return coord_lane_held(j->tasks, worker) > 0;
+    case PHASE_TRAIN: /* a member of a ring has work also before it has its lanes */
+        return coord_lane_held(j->tasks, worker) > 0 || coord_ring_member(j, worker);
     case PHASE_EVAL:
     case PHASE_TEST:
         return has_eval(j->eval, worker);
@@ -116,10 +117,12 @@ void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker
 }
 
 /* True when all its lanes wait only for answers of shards that it reaches: those shards make them
- * wait for other lanes. */
+ * wait for other lanes. Or the ring waits for other members. */
 static bool waits_for_others(const struct coord_job *j, const struct coord_worker *w)
 {
     uint32_t held = coord_lane_held(j->tasks, w->number);
+    if (j->at.phase == PHASE_TRAIN && coord_ring_on(j) && coord_ring_waits(j, w->number))
+        return true;
     return j->at.phase == PHASE_TRAIN && held > 0 && w->figures.waits >= held &&
            coord_stall_cut(j, w) == COORD_NOBODY;
 }
@@ -172,16 +175,9 @@ static uint64_t limit_ns(const struct coord_job *j, const struct coord_worker *w
 
 /* ---- taking work away ------------------------------------------------------------------------ */
 
-static void take_away(struct coord_job *j, struct coord_worker *w)
+static void take_away(struct coord_job *j, struct coord_worker *w, const char *text)
 {
-    char text[ERR_TEXT_MAX];
     uint64_t now = coord_now_ns(j), limit = limit_ns(j, w);
-    if (coord_stall_cut(j, w) != COORD_NOBODY)
-        coord_stall_cut_text(j->fleet, w, text, sizeof text);
-    else
-        (void)snprintf(text, sizeof text,
-                       "worker %s beats, but has not got on for %" PRIu64 " s with what it has",
-                       w->name, (now - w->moved_ns) / SECOND_NS);
     log_event(WORKER_STALLED, w->name,
               "%s: its work goes to others, and it gets none for %" PRIu64 " s", text,
               limit / SECOND_NS);
@@ -191,16 +187,60 @@ static void take_away(struct coord_job *j, struct coord_worker *w)
     coord_grant_worker_gone(j, w->number);
 }
 
+static void stalled(struct coord_job *j, struct coord_worker *w)
+{
+    char text[ERR_TEXT_MAX];
+    if (coord_stall_cut(j, w) != COORD_NOBODY)
+        coord_stall_cut_text(j->fleet, w, text, sizeof text);
+    else
+        (void)snprintf(text, sizeof text,
+                       "worker %s beats, but has not got on for %" PRIu64 " s with what it has",
+                       w->name, (coord_now_ns(j) - w->moved_ns) / SECOND_NS);
+    take_away(j, w, text);
+}
+
+/* Members of a ring stand together: after one of them has lost its place, the others have their
+ * time anew. */
+static void members_moved(struct coord_job *j)
+{
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        if (coord_ring_member(j, j->workers.worker[i].number))
+            coord_stall_moved(&j->workers.worker[i], coord_now_ns(j));
+}
+
+/* Two members do not reach each other, although both are heard here: the later one gives up its
+ * place. */
+static void apart_look(struct coord_job *j)
+{
+    char text[2 * ERR_TEXT_MAX];
+    uint64_t other = 0, one = coord_ring_apart(j, &other);
+    struct coord_worker *w = coord_worker_find(&j->workers, one);
+    const struct coord_worker *from = coord_worker_find(&j->workers, other);
+    if (w == NULL || from == NULL || !other_able(j, w))
+        return;
+    (void)snprintf(text, sizeof text,
+                   "workers %s (%s) and %s (%s) do not reach each other, and both are heard here: "
+                   "see the network between the two, and `listen` in worker.yaml; %s is left out",
+                   from->name, from->endpoint, w->name, w->endpoint, w->name);
+    take_away(j, w, text);
+    members_moved(j);
+}
+
 void coord_stall_tick(struct coord_job *j)
 {
     uint64_t now = coord_now_ns(j);
     bool excused = !phase_works(j) || coord_awaited_any(j);
+    if (j->at.phase == PHASE_TRAIN && coord_ring_on(j) && !excused)
+        apart_look(j);
     for (uint32_t i = 0; i < j->workers.count && j->fleet->fatal == 0; i++) {
         struct coord_worker *w = &j->workers.worker[i];
         if (excused || !has_work(j, w->number))
             w->moved_ns = now;
-        else if (now - w->moved_ns > limit_ns(j, w) && !waits_for_others(j, w) && other_able(j, w))
-            take_away(j, w);
+        else if (now - w->moved_ns > limit_ns(j, w) && !waits_for_others(j, w) &&
+                 other_able(j, w)) {
+            stalled(j, w);
+            members_moved(j);
+        }
     }
 }
 

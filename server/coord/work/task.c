@@ -24,8 +24,9 @@ int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", lanes);
     t->lanes = lanes;
     t->mode = mode;
+    t->dealt = mode == WIRE_BSP;
     for (uint32_t l = 0; l < lanes; l++) {
-        t->lane[l].task = COORD_NO_TASK;
+        t->lane[l].task = t->lane[l].again = COORD_NO_TASK;
         t->lane[l].next_batch = 1;
         t->lane[l].next_task = l;
     }
@@ -185,9 +186,9 @@ static bool pieces_deal(struct coord_tasks *t, const struct coord_segment *s, ui
 static bool segment_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
                         struct queue *queue)
 {
-    if (t->mode == WIRE_BSP && s->pieces > 0)
+    if (t->dealt && s->pieces > 0)
         return pieces_deal(t, s, task_batches, queue);
-    if (t->mode == WIRE_BSP)
+    if (t->dealt)
         return rounds_cut(t, s, task_batches);
     for (uint32_t p = 0; p < cuts_of(s); p++) {
         const struct cut of = cut_of(s, p);
@@ -233,6 +234,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
         t->lane[l].next_task = l;
+        t->lane[l].again = COORD_NO_TASK;
     }
     for (t->segments = 0; good && t->segments < count; t->segments++) {
         segment[t->segments].task = t->tasks;
@@ -327,13 +329,24 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
     return COORD_NO_TASK;
 }
 
+/* Returns the lane's next task that is done again, or COORD_NO_TASK. */
+static uint32_t task_again(const struct coord_tasks *t, uint32_t lane)
+{
+    uint32_t i = t->lane[lane].again;
+    if (i >= t->tasks || t->task[i].first_batch == 0)
+        return COORD_NO_TASK;
+    return i;
+}
+
 /* Returns the task that this lane would get while this worker holds it. */
 static uint32_t task_left(const struct coord_tasks *t, uint32_t lane, uint64_t worker)
 {
     SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks && t->stop <= t->tasks);
-    if (t->mode != WIRE_BSP && t->holder != NULL)
+    if (task_again(t, lane) != COORD_NO_TASK)
+        return t->lane[lane].again;
+    if (!t->dealt && t->holder != NULL)
         return task_held(t, worker);
-    uint32_t index = t->mode == WIRE_BSP ? t->lane[lane].next_task : t->next;
+    uint32_t index = t->dealt ? t->lane[lane].next_task : t->next;
     return index < t->stop && index < t->gate ? index : COORD_NO_TASK;
 }
 
@@ -367,10 +380,18 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     uint32_t index = task_left(t, lane, l->worker);
     if (index == COORD_NO_TASK)
         return COORD_NO_TASK;
+    if (index == task_again(t, lane)) { /* it keeps its batch numbers */
+        SHOAL_ASSERT(t->task[index].lane == lane && !t->task[index].pushed);
+        l->again += t->lanes;
+        object_hold(t, index, l->worker);
+        l->task = index;
+        return index;
+    }
     SHOAL_ASSERT(t->task[index].first_batch == 0 && index < t->stop); /* 3, 4 */
-    SHOAL_ASSERT(t->task[index].lane == (t->mode == WIRE_BSP ? lane : COORD_NO_LANE));
+    SHOAL_ASSERT(t->task[index].lane == (t->dealt ? lane : COORD_NO_LANE));
     t->task[index].lane = lane;
     t->task[index].first_batch = l->next_batch;
+    l->again = COORD_NO_TASK;
     t->frontier = MAX(t->frontier, index + 1);
     object_hold(t, index, l->worker);
     l->task = index;
@@ -391,6 +412,28 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
     t->last_pushed_ns = now_ns;
     l->mark = coord_task_last(task);
     l->task = COORD_NO_TASK;
+}
+
+bool coord_task_again(struct coord_tasks *t, uint32_t lane, uint64_t batch)
+{
+    struct coord_lane *l = &t->lane[lane];
+    uint32_t first = COORD_NO_TASK;
+    SHOAL_ASSERT(lane < t->lanes && t->dealt && l->state != LANE_HELD);
+    for (uint32_t i = lane; i < t->tasks && t->task[i].first_batch != 0; i += t->lanes) {
+        SHOAL_ASSERT(t->task[i].lane == lane);
+        if (coord_task_last(&t->task[i]) < batch)
+            continue;
+        if (first == COORD_NO_TASK)
+            first = i;
+        t->pushed -= t->task[i].pushed;
+        t->task[i].pushed = false;
+    }
+    if (first == COORD_NO_TASK)
+        return batch >= l->next_batch;
+    if (l->task == COORD_NO_TASK || first < l->task)
+        l->task = first;
+    l->again = l->task + t->lanes;
+    return t->task[first].first_batch <= batch;
 }
 
 bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum)
@@ -417,14 +460,14 @@ uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index)
 
 uint32_t coord_task_frontier(const struct coord_tasks *t)
 {
-    uint32_t round = t->mode == WIRE_BSP ? t->lanes : 1;
+    uint32_t round = t->dealt ? t->lanes : 1;
     SHOAL_ASSERT(t->frontier <= t->tasks && t->tasks % round == 0);
     return (t->frontier + round - 1) / round * round;
 }
 
 uint32_t coord_task_after(const struct coord_tasks *t, uint64_t batches)
 {
-    uint32_t index = 0, step = t->mode == WIRE_BSP ? t->lanes : 1;
+    uint32_t index = 0, step = t->dealt ? t->lanes : 1;
     while (index < t->tasks && coord_task_before(t, index) < batches)
         index += step;
     return index;
@@ -434,7 +477,7 @@ void coord_task_stop(struct coord_tasks *t, uint32_t index)
 {
     uint32_t frontier = coord_task_frontier(t);
     t->stop = MAX(index, frontier);
-    SHOAL_ASSERT(t->stop <= t->tasks && (t->mode != WIRE_BSP || t->stop % t->lanes == 0)); /* 4 */
+    SHOAL_ASSERT(t->stop <= t->tasks && (!t->dealt || t->stop % t->lanes == 0)); /* 4 */
 }
 
 bool coord_task_drained(const struct coord_tasks *t)
@@ -466,7 +509,7 @@ static uint32_t lane_suits(const struct coord_tasks *t, uint32_t lane, uint64_t 
     if (l->state != LANE_FREE || (l->kept_for != 0 && l->kept_for != worker) ||
         task_left(t, lane, worker) == COORD_NO_TASK)
         return 0;
-    if (t->mode != WIRE_BSP || t->holder == NULL || l->owner == worker)
+    if (!t->dealt || t->holder == NULL || l->owner == worker)
         return 3;
     if (l->owner == 0)
         return 2;
@@ -559,7 +602,7 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
     if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes ||
         in->batch_count != task->batch_count)
         return false;
-    if (t->mode == WIRE_BSP && in->lane != task->lane)
+    if (t->dealt && in->lane != task->lane)
         return false;
     SHOAL_ASSERT(task->first_batch == 0); /* freshly planned */
     task->lane = in->lane;

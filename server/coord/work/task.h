@@ -6,7 +6,9 @@
  * batches. async and ssp: the next task is appended to the lane that asks. bsp: tasks are given out
  * in rounds. In each round every lane gets its fixed part, padded with empty batches to the length
  * of the others. So the tasks of a lane are a function of segments, batch, lanes and task_batches
- * alone, never of the workers that are there.
+ * alone, never of the workers that are there. A job whose workers keep the network in step
+ * (train.dense: allreduce) deals its tasks as bsp does, whatever its mode is: `dealt`. There, tasks
+ * that were done may come again (coord_task_again).
  *
  * A segment may be made of pieces, each rows of one object: no task spans two pieces. async and
  * ssp: all tasks of a segment are given out before any of the next. A lane's next task is of an
@@ -64,7 +66,7 @@ struct coord_lane {
     enum coord_lane_state state;
     uint32_t task;       /* current, not fully pushed; or COORD_NO_TASK */
     uint64_t worker;     /* in GRANTING and HELD */
-    uint64_t owner;      /* bsp: the live worker that holds the lane's objects; 0: none */
+    uint64_t owner;      /* dealt: the live worker that holds the lane's objects; 0: none */
     uint64_t generation; /* highest given */
     uint64_t stored;     /* highest in the store */
     uint64_t next_batch; /* first batch of the next task */
@@ -78,7 +80,8 @@ struct coord_lane {
     uint64_t at, clock;  /* ssp, async: where the lane's clocks begin, once it is placed */
     bool placed;
     uint32_t fence_shard, fence_high_shard; /* the shards that answered fence_mark and fence_high */
-    uint32_t next_task;                     /* bsp: its next task of the epoch */
+    uint32_t next_task;                     /* dealt: its next task of the epoch */
+    uint32_t again; /* dealt: the next task that is done again, if it was appended */
     struct coord_death death;
     bool used;            /* the holder has spoken for the lane since it was granted */
     uint64_t answered_ns; /* when the grant was last answered; 0: not yet */
@@ -109,7 +112,7 @@ struct coord_task {
     uint64_t before;         /* batches with rows before it, in its epoch */
     uint64_t first_batch;    /* 0: not appended yet */
     uint32_t batch_count;
-    uint32_t lane;   /* bsp: set from the start; else when appended */
+    uint32_t lane;   /* dealt: set from the start; else when appended */
     uint32_t object; /* or COORD_NO_OBJECT: then position counts in the whole order */
     uint32_t segment;
     bool begins;   /* the first task of its piece */
@@ -129,6 +132,7 @@ struct coord_tasks {
     uint64_t late;
     uint32_t fair;
     uint32_t lanes, mode;
+    bool dealt; /* tasks are dealt to lanes in advance: under bsp; or the owner has set it */
     uint32_t segments;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;
@@ -185,6 +189,10 @@ uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number);
 uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane);
 /* Returns the task that would be appended if the worker held the lane, or COORD_NO_TASK. */
 uint32_t coord_task_next(const struct coord_tasks *t, uint32_t lane, uint64_t worker);
+/* The lane, which is not held, goes on at this batch, which may be done already: its tasks from
+ * there on come again, with the same batches, and their figures do not count again. Tasks are
+ * dealt. False: the batch belongs to an earlier epoch. */
+bool coord_task_again(struct coord_tasks *t, uint32_t lane, uint64_t batch);
 /* The lane's current task is done on every shard. */
 void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns);
 /* Takes the figures of a finished task; false when it has reported before. */

@@ -1,0 +1,21 @@
+/* ring_inner.h: what ring_job.c and ring_ask.c share. */
+#ifndef SERVER_COORD_WORK_RING_INNER_H
+#define SERVER_COORD_WORK_RING_INNER_H
+
+#include "server/coord/work/ring_job.h"
+
+/* The worker's requests; NULL: it has sent none. */
+struct coord_ring_asker *coord_ring_asker_of(const struct coord_job *j, uint64_t worker);
+/* Stores the ring, and workers are to be told. False: the store failed. */
+bool coord_ring_put(struct coord_job *j);
+/* The ring stands: stores that, and places the lanes. */
+void coord_ring_stood(struct coord_job *j);
+/* A member of a ring without the network has read these marks in the tables, not all of them the
+ * ring's step. */
+void coord_ring_marks(struct coord_job *j, uint64_t low, uint64_t high);
+/* True when a lane that no worker holds has batches up to this step that may not be done. */
+bool coord_ring_owes(const struct coord_job *j, uint64_t step);
+/* Answers the requests whose workers do not know the news, or that have waited for long enough. */
+void coord_ring_answer_all(struct coord_job *j);
+
+#endif

@@ -1,0 +1,450 @@
+/* ring_job.c: gathers the workers of a job, and lets them rest; ring_ask.c has their message. */
+#include "server/coord/work/ring_job.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/work/death.h"
+#include "server/coord/work/grant.h"
+#include "server/coord/work/ring_inner.h"
+#include "server/coord/work/stall.h"
+#include "server/coord/work/task.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char KEY[] = "ring";
+
+bool coord_ring_on(const struct coord_job *j)
+{
+    return j->parsed && j->spec.train.allreduce && !j->spec.train.skip;
+}
+
+struct coord_ring_asker *coord_ring_asker_of(const struct coord_job *j, uint64_t worker)
+{
+    for (uint32_t i = 0; i < j->ring->count; i++)
+        if (j->ring->asker[i].worker == worker)
+            return &j->ring->asker[i];
+    return NULL;
+}
+
+void coord_ring_gone(struct coord_job *j, uint64_t worker)
+{
+    struct coord_ring_job *r = j->ring;
+    struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
+    if (a != NULL)
+        *a = r->asker[--r->count];
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+bool coord_ring_put(struct coord_job *j)
+{
+    struct coord_ring_job *r = j->ring;
+    struct coord_ring_record record;
+    coord_ring_to_record(&r->ring, j->at.run, &record);
+    if (!coord_job_put(j, KEY, &record, sizeof record))
+        return false;
+    r->stored = r->ring.number;
+    r->news++;
+    return true;
+}
+
+/* Makes the ring ready for its first use. `news` is drawn, so that no answer of an earlier
+ * coordinator counts as seen. */
+static void ring_ready(struct coord_job *j)
+{
+    struct coord_ring_job *r = j->ring;
+    if (r->news == 0)
+        r->news = env_random(j->fleet->env) >> 1 | 1;
+    if (r->ring.lanes != 0)
+        return;
+    coord_ring_open(&r->ring, j->tasks->lanes);
+    r->published_ns = coord_now_ns(j);
+}
+
+int coord_ring_load(struct coord_job *j, struct err *e)
+{
+    struct coord_ring_record record;
+    struct coord_ring_job *r = j->ring;
+    if (!coord_ring_on(j))
+        return 0;
+    ring_ready(j);
+    int rc = coord_store_get_fixed(j->store, KEY, &record, sizeof record, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return 0;
+    if (rc == 0 && coord_ring_from_record(&r->ring, j->at.run, &record))
+        r->stored = r->ring.number;
+    /* this coordinator knows no worker yet, and they come under other numbers */
+    (void)coord_ring_gather(&r->ring, NULL, 0);
+    return rc;
+}
+
+void coord_ring_saved(const struct coord_job *j, bool marks, struct coord_ring_record *out)
+{
+    struct coord_ring was = j->ring->ring;
+    was.state = RING_NONE;
+    was.count = 0;
+    was.source = COORD_RING_TABLES;
+    was.step = was.stood = 0;
+    if (!marks)
+        was.published = 0;
+    coord_ring_to_record(&was, j->at.run, out);
+    if (out->lanes == 0)
+        out->lanes = j->tasks->lanes;
+}
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+/* Returns the number of workers that can be members. */
+static uint32_t able(struct coord_job *j, uint64_t worker[COORD_RING_ASKERS])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < j->ring->count; i++) {
+        uint64_t number = j->ring->asker[i].worker;
+        const struct coord_worker *w = coord_worker_find(&j->workers, number);
+        if (w != NULL && w->endpoint[0] != 0 && !coord_stall_barred(j, w) &&
+            !coord_death_shunned(j, w))
+            worker[count++] = number;
+    }
+    return count;
+}
+
+static bool any_member(const struct coord_ring *r, const uint64_t *worker, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (coord_ring_find(r, worker[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* The members are others, or there are none: stores that, and takes their lanes from those that do
+ * not hold them any more. A grant that is under way was made by the former ring. */
+static void changed(struct coord_job *j, const uint64_t *holder)
+{
+    struct coord_ring_job *r = j->ring;
+    struct coord_tasks *t = j->tasks;
+    coord_rest_end(&r->rest);
+    if (!coord_ring_put(j)) /* 1: before the fences, in one transaction */
+        return;
+    for (uint32_t l = 0; l < t->lanes && j->fleet->fatal == 0; l++)
+        if (t->lane[l].state == LANE_GRANTING || coord_ring_holder(&r->ring, l) != holder[l])
+            coord_grant_lane_moved(j, l);
+}
+
+/* True when a first ring may begin: all workers that the job expects are there, or it has waited
+ * for a lease. */
+static bool begins(struct coord_job *j, uint32_t count)
+{
+    struct coord_ring_job *r = j->ring;
+    uint64_t now = coord_now_ns(j);
+    if (count == 0) {
+        r->waits_ns = 0;
+        return false;
+    }
+    if (r->waits_ns == 0)
+        r->waits_ns = now;
+    return count >= coord_live_workers(j) || now - r->waits_ns >= coord_lease_ns(j);
+}
+
+static void gather(struct coord_job *j)
+{
+    uint64_t worker[COORD_RING_ASKERS], holder[LIMIT_LANES];
+    struct coord_ring_job *r = j->ring;
+    uint32_t count = able(j, worker);
+    for (uint32_t l = 0; l < j->tasks->lanes; l++)
+        holder[l] = coord_ring_holder(&r->ring, l);
+    if (r->ring.state != RING_NONE && !any_member(&r->ring, worker, count)) {
+        (void)coord_ring_gather(&r->ring, worker, 0);
+        log_info("ring %" PRIu64 ": all members have gone", r->ring.number);
+        changed(j, holder);
+        return;
+    }
+    if (r->ring.state == RING_NONE && !begins(j, count))
+        return;
+    if (!coord_ring_gather(&r->ring, worker, count)) {
+        if (!r->again)
+            return;
+        coord_ring_again(&r->ring);
+    }
+    r->again = false;
+    log_info("ring %" PRIu64 " gathers: %u workers", r->ring.number, r->ring.count);
+    r->waits_ns = 0;
+    changed(j, holder);
+}
+
+/* ---- standing -------------------------------------------------------------------------------- */
+
+/* Lanes that no worker holds go on behind the ring's step. */
+static void lanes_place(struct coord_job *j)
+{
+    struct coord_tasks *t = j->tasks;
+    uint64_t step = coord_ring_at(&j->ring->ring);
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state != LANE_HELD && !coord_task_again(t, l, step + 1)) {
+            coord_back_want(j,
+                            "no worker has the network any more, the tables have it as of step "
+                            "%" PRIu64 ", and what was trained since belongs to an earlier epoch",
+                            step);
+            return;
+        }
+}
+
+void coord_ring_stood(struct coord_job *j)
+{
+    struct coord_ring_job *r = j->ring;
+    const char *source = "the tables";
+    SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && r->ring.state == RING_STANDS);
+    if (r->ring.source != COORD_RING_TABLES)
+        source = "a member";
+    log_info("ring %" PRIu64 " stands: %u workers, step %" PRIu64 " from %s", r->ring.number,
+             r->ring.count, r->ring.step, source);
+    if (coord_ring_put(j))
+        lanes_place(j);
+}
+
+void coord_ring_marks(struct coord_job *j, uint64_t low, uint64_t high)
+{
+    struct coord_ring_job *r = j->ring;
+    if (low != high) {
+        coord_back_want(j,
+                        "the tables have the network half as of step %" PRIu64
+                        " and half as of step %" PRIu64
+                        ": the workers ended while they wrote it, and none has it any more",
+                        low, high);
+        return;
+    }
+    for (uint32_t l = 0; l < j->tasks->lanes; l++)
+        if (j->tasks->lane[l].state == LANE_GRANTING || j->tasks->lane[l].state == LANE_HELD)
+            return; /* another member has read this step, and goes on from it */
+    coord_ring_found(&r->ring, low);
+    coord_ring_stood(j);
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* True when the member has the network of the ring's step. */
+static bool ready(const struct coord_job *j, uint64_t worker)
+{
+    const struct coord_ring *r = &j->ring->ring;
+    const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
+    return r->state == RING_STANDS && a != NULL && a->ring == r->number && a->has &&
+           a->of == r->number && a->step >= coord_ring_at(r);
+}
+
+void coord_ring_lane_lost(struct coord_job *j)
+{
+    j->ring->again = coord_ring_on(j) && j->ring->ring.state != RING_NONE;
+}
+
+uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker)
+{
+    const struct coord_ring_member *m = coord_ring_find(&j->ring->ring, worker);
+    const struct coord_tasks *t = j->tasks;
+    if (m == NULL || !ready(j, worker))
+        return COORD_NO_LANE;
+    for (uint32_t l = m->first; l < m->first + m->lanes; l++)
+        if (t->lane[l].state == LANE_FREE &&
+            (t->lane[l].task != COORD_NO_TASK || coord_task_next(t, l, worker) != COORD_NO_TASK))
+            return l;
+    return COORD_NO_LANE;
+}
+
+uint64_t coord_ring_mark(const struct coord_job *j, uint64_t mark)
+{
+    SHOAL_ASSERT(j->ring->ring.state == RING_STANDS); /* 2 */
+    return coord_ring_batch(&j->ring->ring, mark) - 1;
+}
+
+/* ---- rests ----------------------------------------------------------------------------------- */
+
+/* The step of which all batches are done, if all tasks up to their stop are; else 0. */
+static uint64_t drained_at(const struct coord_job *j)
+{
+    const struct coord_tasks *t = j->tasks;
+    if (t->pushed < t->stop)
+        return 0;
+    return t->lane[0].next_batch - 1; /* rounds are even */
+}
+
+bool coord_ring_rest(struct coord_job *j, enum coord_ring_for what)
+{
+    struct coord_ring_job *r = j->ring;
+    if (!coord_ring_on(j) || j->at.phase > PHASE_TRAIN)
+        return true; /* 3: training has rested before it paused */
+    r->wanted |= what;
+    if (r->rest.state != REST_STANDS)
+        return false;
+    if (what == RING_FOR_PAUSE && r->ring.published < drained_at(j)) {
+        if (r->wanted == RING_FOR_PAUSE) /* it rested in the middle, for a cut */
+            coord_rest_end(&r->rest);
+        return false;
+    }
+    return true;
+}
+
+void coord_ring_go(struct coord_job *j, enum coord_ring_for what)
+{
+    struct coord_ring_job *r = j->ring;
+    if ((r->wanted & what) == 0)
+        return;
+    SHOAL_ASSERT(what != RING_FOR_PAUSE || r->ring.published >= drained_at(j)); /* 3 */
+    r->wanted &= ~(uint32_t)what;
+    if (r->wanted != 0 || r->rest.state == REST_NONE)
+        return;
+    coord_rest_end(&r->rest);
+    r->news++;
+}
+
+bool coord_ring_owes(const struct coord_job *j, uint64_t step)
+{
+    const struct coord_tasks *t = j->tasks;
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        const struct coord_lane *lane = &t->lane[l];
+        uint64_t next = lane->next_batch;
+        if (lane->task != COORD_NO_TASK)
+            next = t->task[lane->task].first_batch;
+        if (lane->state != LANE_HELD && next <= step)
+            return true;
+    }
+    return false;
+}
+
+static void rest_step(struct coord_job *j)
+{
+    struct coord_ring_job *r = j->ring;
+    uint64_t drained = drained_at(j);
+    if (r->wanted == 0 || r->ring.state != RING_STANDS || r->rest.state != REST_NONE)
+        return;
+    r->news++;
+    uint64_t at = coord_ring_at(&r->ring);
+    coord_rest_begin(&r->rest, r->news, r->ring.count, MAX(at, drained));
+}
+
+/* ---- each step ------------------------------------------------------------------------------- */
+
+/* Notes the generation of lane 0 once all shards have it: the first member assigns with it. */
+static void generation_look(struct coord_job *j)
+{
+    const struct coord_lane *l = &j->tasks->lane[0];
+    struct coord_ring_job *r = j->ring;
+    uint64_t now = 0;
+    if (l->state == LANE_FREE || l->state == LANE_HELD)
+        now = l->generation;
+    if (now != r->generation)
+        r->news++;
+    r->generation = now;
+    /* members read the tables only when no former first member can write there any more */
+    if (r->ring.state == RING_STANDS && (r->ring.source != COORD_RING_TABLES || now != 0))
+        r->told = r->ring.number;
+}
+
+static void late_look(struct coord_job *j)
+{
+    struct coord_ring_job *r = j->ring;
+    if (j->at.phase != PHASE_TRAIN || r->ring.state == RING_STANDS)
+        r->gathers_ns = 0;
+    else if (r->gathers_ns == 0)
+        r->gathers_ns = coord_now_ns(j);
+}
+
+void coord_ring_step(struct coord_job *j)
+{
+    if (!coord_ring_on(j) || !coord_phase_running(j) || j->fleet->fatal != 0)
+        return;
+    ring_ready(j);
+    if (j->at.phase == PHASE_TRAIN) {
+        gather(j);
+        rest_step(j);
+    }
+    generation_look(j);
+    late_look(j);
+    if (j->fleet->fatal != 0)
+        return;
+    SHOAL_ASSERT(j->ring->stored == j->ring->ring.number); /* 1 */
+    coord_ring_answer_all(j);
+}
+
+/* ---- members that are waited for ------------------------------------------------------------- */
+
+bool coord_ring_member(const struct coord_job *j, uint64_t worker)
+{
+    return coord_ring_on(j) && coord_ring_find(&j->ring->ring, worker) != NULL;
+}
+
+static uint64_t begun_of(const struct coord_job *j, uint64_t worker)
+{
+    const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
+    if (a == NULL || a->ring != j->ring->ring.number)
+        return 0;
+    return a->begun;
+}
+
+/* Returns the member that the ring waits for: one that has not reported, or is furthest behind; of
+ * several the one that came last. 0: there are no members. */
+static uint64_t awaited(const struct coord_job *j)
+{
+    const struct coord_ring *r = &j->ring->ring;
+    uint64_t worst = 0, least = UINT64_MAX;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct coord_ring_member *m = &r->member[i];
+        uint64_t at = m->told;
+        if (r->state == RING_STANDS)
+            at = begun_of(j, m->worker);
+        if (at < least || (at == least && m->worker > worst)) {
+            least = at;
+            worst = m->worker;
+        }
+    }
+    return worst;
+}
+
+bool coord_ring_waits(const struct coord_job *j, uint64_t worker)
+{
+    return awaited(j) != worker;
+}
+
+uint64_t coord_ring_apart(const struct coord_job *j, uint64_t *other)
+{
+    const struct coord_ring *r = &j->ring->ring;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t one = r->member[i].worker;
+        const struct coord_ring_asker *a = coord_ring_asker_of(j, one);
+        if (a == NULL || a->ring != r->number || a->unreached == one ||
+            coord_ring_find(r, a->unreached) == NULL)
+            continue;
+        *other = MIN(one, a->unreached);
+        return MAX(one, a->unreached);
+    }
+    return 0;
+}
+
+bool coord_ring_late(const struct coord_job *j, char *text, size_t bytes)
+{
+    const struct coord_ring_job *r = j->ring;
+    uint64_t now = coord_now_ns(j);
+    uint32_t missing = 0;
+    if (!coord_ring_on(j) || r->gathers_ns == 0 || now - r->gathers_ns <= coord_lease_ns(j))
+        return false;
+    const struct coord_worker *w = NULL;
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_ring_member *m = coord_ring_find(&r->ring, j->workers.worker[i].number);
+        if (m == NULL || m->told)
+            continue;
+        w = &j->workers.worker[i];
+        missing++;
+    }
+    if (w == NULL)
+        (void)snprintf(text, bytes,
+                       "the network waits for workers that can reach each other: none has told "
+                       "where it listens; see `listen` in worker.yaml and the workers' logs");
+    else
+        (void)snprintf(text, bytes,
+                       "the ring gathers its %u workers for %" PRIu64
+                       " s: %u of them have not answered, %s is one; see its log",
+                       r->ring.count, (now - r->gathers_ns) / UINT64_C(1000000000), missing,
+                       w->name);
+    return true;
+}
