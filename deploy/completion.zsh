@@ -479,6 +479,8 @@ case $at in
             '--instance=[of several on this machine: /etc/shoal/worker-NAME.yaml where it is there, else /etc/shoal/worker.yaml]:NAME:_files'
             '--lanes=[lanes to work on at the same time]:N:'
             '--name=[of this worker]:NAME:_files'
+            '--listen=[train, replay: where other workers reach this one, in jobs with train.dense: allreduce alone; run has it in its file]:EP:_files'
+            '--advertise=[train, replay: what other workers are told in its place]:HOST:_files'
             '--backend=[what computes]:backend:(auto cpu cuda)'
             '--device=[which GPU: N modulo the number of GPUs of this machine]:N:'
             '--cores=[cores that parsing may keep busy]:N:'

@@ -22,6 +22,7 @@
 #include "proto/job/keys.h"
 #include "proto/job/live.h"
 #include "proto/job/option.h"
+#include "proto/net/name.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/net/starts.h"
@@ -383,7 +384,7 @@ static int stand_by(struct daemon *d, const char *bound, struct err *e)
     s->env = d->env;
     s->on_lead = on_lead;
     s->context = d;
-    server_config_advertised(d->config->advertise, bound, host, s->endpoint);
+    name_advertised(d->config->advertise, bound, host, s->endpoint);
     net_set_handler(d->net, &coord_stand_handler, s);
     return coord_stand_begin(s, e);
 }

@@ -274,24 +274,6 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
     return 0;
 }
 
-void server_config_advertised(const char *advertise, const char *bound, const char *shown,
-                              char out[256])
-{
-    const char *colon = strrchr(bound, ':'), *host = shown;
-    if (advertise[0] != 0)
-        host = advertise;
-    SHOAL_ASSERT(bound[0] != 0);
-    bool replaced = host[0] != 0 && colon != NULL && strncmp(bound, "tcp://", 6) == 0 &&
-                    (advertise[0] != 0 || name_any(bound)),
-         bare = host[0] != '[' && strchr(host, ':') != NULL; /* an address of IPv6 */
-    if (replaced && bare)
-        snprintf(out, 256, "tcp://[%.200s]%s", host, colon);
-    else if (replaced)
-        snprintf(out, 256, "tcp://%.200s%s", host, colon);
-    else
-        snprintf(out, 256, "%s", bound);
-}
-
 /* ---- the division of budgets ---- */
 
 #define WAITING_MOST (1ull << 30)

@@ -66,11 +66,6 @@ int server_config_parse(const char *text, size_t bytes, const char *name,
 /* The endpoint of shard i. SHOAL_E_CONFIG when the port would pass 65535. */
 int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256],
                            struct err *e);
-/* The endpoint that peers are told: `bound` with its host replaced by `advertise`, or, where the
- * host stands for all addresses of the machine, by `shown`. shown "": no other address is known. */
-void server_config_advertised(const char *advertise, const char *bound, const char *shown,
-                              char out[256]);
-
 /* The division of a server's `memory` and `disk`. Each shard gets an equal part of both. A shard's
  * part of the memory is divided into:
  *

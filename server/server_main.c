@@ -256,17 +256,6 @@ static uint32_t connections_most(uint32_t shards)
     return (uint32_t)MIN(MAX(part, 16), LIMIT_PEERS);
 }
 
-/* name_toward for the first of a list of coordinators whose name has an address. */
-static int toward_any(const char *list, char shown[64], struct err *e)
-{
-    struct coordinators c;
-    int rc = coordinators_parse(list, &c, e);
-    for (uint32_t i = 0; rc == 0 && i < c.count; i++)
-        if (name_toward(c.endpoint[i], shown, e) == 0)
-            return 0;
-    return e->code;
-}
-
 /* Finds the address that stands for "all addresses of this machine" when workers are told where
  * this shard is: the address from which the coordinator is reached. While the coordinator's name
  * has no address yet the function waits: without the coordinator this server has no work. */
@@ -281,7 +270,8 @@ static void shown_find(struct member *m, const char *bound, char shown[64])
         (void)snprintf(shown, 64, "%s", strchr(bound, '[') != NULL ? "[::1]" : "127.0.0.1");
         return;
     }
-    for (bool said = false; toward_any(c->coordinator, shown, &e) != 0; said = true) {
+    for (bool said = false; coordinators_toward(c->coordinator, name_toward, shown, &e) != 0;
+         said = true) {
         if (!said)
             log_warn("listen: %s is every address of this machine, and by which one the "
                      "coordinator at %s is reached is not known: %s; asked again each second, or "
@@ -349,7 +339,7 @@ static int open_member(struct member *m, struct shard **shard)
             return rc;
     }
     shown_find(m, bound, shown);
-    server_config_advertised(c->advertise, bound, shown, advertised);
+    name_advertised(c->advertise, bound, shown, advertised);
     log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, m->dir);
     return shard_start(*shard, advertised, &m->error);
 }
@@ -574,7 +564,7 @@ static void advertise_look(const struct server_config *c)
     struct err e;
     if (c->advertise[0] == 0 || server_config_endpoint(c, 0, endpoint, &e) != 0)
         return;
-    server_config_advertised(c->advertise, endpoint, "", advertised);
+    name_advertised(c->advertise, endpoint, "", advertised);
     if (name_resolve(advertised, numeric, &e) != 0)
         log_warn("advertise: %s; workers for which it has none either cannot reach this server",
                  e.text);

@@ -59,7 +59,8 @@ def boot_faults(unit):
 
 
 def user_faults(units):
-    """Over a socket the user says the role (proto/net/local.h), which a user namespace of the daemon's own hides."""
+    """Over a socket the user says the role (proto/net/local.h), which a user namespace of the daemon's own hides, but for root and the
+    daemon's own user: a worker's socket is for workers, which are that user."""
     for name, unit in units.items():
         if name != "shoal-worker" and unit.get("PrivateUsers", ["no"]) != ["no"]:
             yield f"{name}: it cannot tell the users of its socket apart: PrivateUsers=yes"

@@ -65,6 +65,8 @@ static int values_take(struct option_line *o, struct worker_arguments *a, struct
                                   .config = option_text(o, "config"),
                                   .instance = option_text(o, "instance"),
                                   .name = option_text(o, "name"),
+                                  .listen = text_or(option_text(o, "listen"), ""),
+                                  .advertise = text_or(option_text(o, "advertise"), ""),
                                   .field = option_text(o, "field"),
                                   .value = option_text(o, "value"),
                                   .made_by = option_text(o, "made-by"),
@@ -107,10 +109,10 @@ bool worker_arguments_train(const struct worker_arguments *a)
 static int run_alone(const struct option_line *o, struct err *e)
 {
     static const char *const others[] = {
-        "coordinator",    "keys",   "lanes",  "name",  "backend", "device", "cores",
-        "io-threads",     "wait",   "split",  "in",    "out",     "format", "column",
-        "part",           "report", "field",  "value", "made-by", "share",  "insecure-plaintext",
-        "allow-commands", "json",   "metrics"};
+        "coordinator",    "keys",   "lanes",   "name",   "backend",  "device", "cores",
+        "io-threads",     "wait",   "split",   "in",     "out",      "format", "column",
+        "part",           "report", "field",   "value",  "made-by",  "share",  "insecure-plaintext",
+        "allow-commands", "json",   "metrics", "listen", "advertise"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
@@ -168,6 +170,11 @@ int worker_arguments_take(int argc, char **argv, struct option_line *o, struct w
     if (!train && !looks && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");
+    if (!train && (a->listen[0] != '\0' || a->advertise[0] != '\0'))
+        return err_set(e, SHOAL_E_USAGE,
+                       "--listen and --advertise are of train and replay: no other worker sends "
+                       "to %s",
+                       a->verb);
     if (!train && a->metrics != NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--metrics is of train and replay: %s ends by itself and tells its figures "
@@ -281,6 +288,8 @@ int worker_arguments_file(struct worker_arguments *a, char path[LIMIT_PATH],
         return rc;
     a->coordinator = c->coordinator;
     a->keys = c->keys;
+    a->listen = c->listen;
+    a->advertise = c->advertise;
     if (c->name[0] == '\0' && a->instance != NULL)
         instance_name(a->instance, c->name);
     a->name = NULL;

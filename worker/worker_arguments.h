@@ -18,6 +18,7 @@
 
 struct worker_arguments {
     const char *verb, *coordinator, *keys, *config, *instance, *name, *field, *value, *made_by;
+    const char *listen, *advertise;  /* worker_listen.h; "": not given */
     const char *out, *report;        /* predict */
     const char *check;               /* convert: the file to check */
     bool as_json;                    /* convert */

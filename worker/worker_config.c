@@ -63,6 +63,8 @@ static int take(const struct config *c, const char *file, struct worker_config *
     int rc;
     if ((rc = take_string(c, file, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
         (rc = take_string(c, file, "keys", out->keys, sizeof out->keys, e)) ||
+        (rc = take_string(c, file, "listen", out->listen, sizeof out->listen, e)) ||
+        (rc = take_string(c, file, "advertise", out->advertise, sizeof out->advertise, e)) ||
         (rc = take_string(c, file, "name", out->name, sizeof out->name, e)) ||
         (rc = take_string(c, file, "metrics", out->metrics, sizeof out->metrics, e)) ||
         (rc = take_string(c, file, "metrics_token", out->metrics_token, sizeof out->metrics_token,

@@ -5,6 +5,8 @@
  *
  *     coordinator: tcp://10.0.0.1:7000
  *     keys: FILE                # over tcp; by default what the unit hands over
+ *     listen: tcp://0.0.0.0:7080  # where other workers reach it (worker_listen.h)
+ *     advertise: 10.0.0.3
  *     name: gpu-3               # by default HOST-INSTANCE of a unit, else HOST-PID
  *     lanes: 2                  # at a time, a computing thread each
  *     cores: 0                  # batches parsed at the same time; 0: as many as the CPUs
@@ -31,6 +33,7 @@
 struct worker_config {
     char coordinator[COORDINATORS_LIST];
     char keys[LIMIT_PATH];                        /* empty: the unit's */
+    char listen[256], advertise[240];             /* empty: worker_listen.h */
     char name[LIMIT_NAME];                        /* empty: HOST-INSTANCE or HOST-PID */
     char metrics[256], metrics_token[LIMIT_PATH]; /* may be empty */
     uint32_t lanes, cores, io_threads;

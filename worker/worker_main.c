@@ -27,6 +27,7 @@
 #include "worker/train/trainer.h"
 #include "worker/train/worker_gauges.h"
 #include "worker/worker_arguments.h"
+#include "worker/worker_listen.h"
 #include "worker/worker_look.h"
 #include "worker/worker_score.h"
 
@@ -39,6 +40,7 @@
 #include <unistd.h>
 
 struct daemon {
+    const struct worker_arguments *arguments; /* borrowed */
     struct net *net;
     struct backend *backend, *second; /* owned; second: replaces one whose device is lost */
     char why[WIRE_WHY];               /* about the backend */
@@ -122,6 +124,15 @@ static int cpu_take(void *context, struct backend **out, struct err *e)
     return rc;
 }
 
+/* trainer_options.where. */
+static int where(void *context, char endpoint[256], char host[256], struct err *e)
+{
+    const struct daemon *d = context;
+    const struct worker_listen l = {d->arguments->listen, d->arguments->advertise,
+                                    d->arguments->coordinator};
+    return worker_listen_where(&l, endpoint, host, e);
+}
+
 static int train(const struct worker_arguments *a, struct daemon *d, struct err *e)
 {
     bool device = strcmp(backend_name(d->backend), "cpu") != 0;
@@ -139,6 +150,7 @@ static int train(const struct worker_arguments *a, struct daemon *d, struct err 
                                       .replay = strcmp(a->verb, "replay") == 0,
                                       .backend = d->backend,
                                       .why = d->why,
+                                      .where = where,
                                       .context = d,
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
@@ -260,18 +272,27 @@ static int keys_open(const struct worker_arguments *a, struct keyfile **out, str
 static int run(const struct worker_arguments *a, struct job *job, struct err *e)
 {
     struct keyfile *keys;
-    struct daemon d = {.live = a->live};
+    struct daemon d = {.arguments = a, .live = a->live};
     int rc = keys_open(a, &keys, e);
     if (rc != 0)
         return rc;
     bool tcp = coordinators_tcp(a->coordinator);
+    const struct worker_listen l = {a->listen, a->advertise, a->coordinator};
+    rc = worker_listen_check(&l, keys != NULL || (tcp && a->check_only), a->insecure, e);
+    if (rc != 0) {
+        keyfile_free(keys);
+        return rc;
+    }
     if (a->check_only) {
         puts(keys == NULL && tcp && !a->insecure ? KEYFILE_UNSEEN : "ok");
         keyfile_free(keys);
         return 0;
     }
     d.keyed = keys != NULL && tcp;
-    struct net_options options = {.keys = keys, .io_threads = a->io_threads};
+    struct net_options options = {.keys = keys,
+                                  .io_threads = a->io_threads,
+                                  .insecure_plaintext = a->insecure,
+                                  .connections_max = WORKER_LISTEN_CONNECTIONS};
     signal(SIGPIPE, SIG_IGN); /* for `shoal-worker ... 2>&1 | head` */
     signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no reason to stop */
     environment_set(a, job);

@@ -25,14 +25,14 @@ static void take(const struct config *c, const char *key, char *out, size_t byte
 static void daemon_take(const struct config *c, struct doctor_settings *out)
 {
     take(c, "keys", out->keys, sizeof out->keys);
+    take(c, "listen", out->listen, sizeof out->listen);
+    take(c, "advertise", out->advertise, sizeof out->advertise);
     take(c, "metrics", out->metrics, sizeof out->metrics);
     take(c, "metrics_token", out->token, sizeof out->token);
     if (out->kind == DOCTOR_WORKER) {
         take(c, "cache", out->folder, sizeof out->folder);
         out->cuda = config_enum(c, "backend") == 2;
     } else {
-        take(c, "listen", out->listen, sizeof out->listen);
-        take(c, "advertise", out->advertise, sizeof out->advertise);
         take(c, "data_dir", out->folder, sizeof out->folder);
         take(c, "allow", out->allow, sizeof out->allow);
         take(c, "checkpoint_signers", out->signers, sizeof out->signers);

@@ -9,6 +9,7 @@
 #ifndef PROTO_BASE_ENV_H
 #define PROTO_BASE_ENV_H
 
+#include "proto/base/err.h"
 #include "proto/base/msg.h"
 #include "proto/base/role.h"
 
@@ -45,7 +46,8 @@ struct env_probe {
     void *impl;                        /* owned by the env; NULL when not running */
 };
 
-/* The identity of a peer, as proved by its key and not by what it claims. */
+/* The identity of a peer, as proved by its key and not by what it claims; or of one that may come
+ * (env_admit). */
 struct env_who {
     enum role role;
     char name[LIMIT_NAME]; /* the name of its key; empty: it has no key */
@@ -80,6 +82,9 @@ struct env_ops {
     int (*send)(struct env *env, peer_t to, struct msg *m);
     void (*known)(struct env *env, peer_t peer);                /* NULL: all peers are equal */
     const struct env_who *(*who)(struct env *env, peer_t peer); /* NULL: the env has no keys */
+    int (*listen)(struct env *env, const char *endpoint, const char *host, char told[256],
+                  struct err *e);
+    int (*admit)(struct env *env, const struct env_who *list, uint32_t count);
     void (*work)(struct env *env, struct env_work *w);
     void (*probe_start)(struct env *env, struct env_probe *p, const char *endpoint);
     void (*probe_stop)(struct env *env, struct env_probe *p);
@@ -150,6 +155,24 @@ static inline const struct env_who *env_who(struct env *e, peer_t peer)
     if (e->ops->who == NULL)
         return &local;
     return e->ops->who(e, peer);
+}
+/* Listens from now on, besides what the process was started with. endpoint: as in `listen` of a
+ * daemon's file, with an address instead of a name (a resolver would stop the loop). told: where
+ * other machines reach it: the endpoint that was bound, over tcp with `host` instead of its own
+ * unless that is "". UNAVAILABLE: it is in use or no address of this machine; CONFIG: no endpoint,
+ * or tcp without keys. After an error the core may try again. */
+static inline int env_listen(struct env *env, const char *endpoint, const char *host,
+                             char told[256], struct err *e)
+{
+    return env->ops->listen(env, endpoint, host, told, e);
+}
+/* Replaces the list of those that may connect over tcp, by role, name and key of each; those
+ * without a key are left out, and of one key the first counts. It applies at once, to open
+ * connections too. Before the first list no peer may connect with a key. Where no keys are shown
+ * (ipc, insecure_plaintext) it changes nothing. NOMEM: the former list stays. */
+static inline int env_admit(struct env *env, const struct env_who *list, uint32_t count)
+{
+    return env->ops->admit(env, list, count);
 }
 static inline void env_work_start(struct env *e, struct env_work *w)
 {

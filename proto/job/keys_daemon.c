@@ -159,6 +159,16 @@ const struct config_key keys_worker[] = {
              "`tcp://a:7100,tcp://b:7100`"},
     {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
      .values = "file", .text = "this worker's, of `shoal keygen`: [Security](#security)"},
+    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "with a coordinator on tcp the address by which it is reached, any port; else "
+                  "`ipc://$RUNTIME_DIRECTORY/socket` of a unit, or beside the coordinator's socket",
+     .values = "`tcp://HOST:PORT`, `ipc://PATH`",
+     .text = "where other workers reach this one, in jobs with `train.dense: allreduce` alone: "
+             "[Workers that listen](#workers-that-listen)"},
+    {"advertise", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "the address of `listen`; of `0.0.0.0` and `[::]` the one by which the "
+                  "coordinator is reached",
+     .values = "host", .text = "what other workers are told"},
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "of a unit HOST-INSTANCE, else HOST-PID", .values = "name",
      .text = "what the coordinator calls the worker"},
@@ -179,7 +189,8 @@ const struct config_key keys_worker[] = {
      .text = "whether jobs may run `{cmd: ...}` here: whoever submits one then runs commands as "
              "this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
-     .text = "reach a coordinator over tcp without keys: [Security](#security)"},
+     .text = "reach a coordinator over tcp, and listen there, without keys: "
+             "[Security](#security)"},
     KEYS_DAEMON,
     {0},
 };

@@ -575,6 +575,13 @@ static const struct config_key options_worker[] = {
     {"lanes", CONFIG_INT, 1, LIMIT_LANES, .otherwise = "the job file's, or 2",
      .text = "lanes to work on at the same time"},
     {"name", CONFIG_STRING, .values = "NAME", .otherwise = "HOST-PID", .text = "of this worker"},
+    {"listen", CONFIG_STRING, .values = "EP",
+     .otherwise = "by tcp the address that reaches the coordinator, any port; else beside its "
+                  "socket",
+     .text = "train, replay: where other workers reach this one, in jobs with train.dense: "
+             "allreduce alone; run has it in its file"},
+    {"advertise", CONFIG_STRING, .values = "HOST", .otherwise = "the address of --listen",
+     .text = "train, replay: what other workers are told in its place"},
     {"backend", CONFIG_ENUM, .choices = "auto|cpu|cuda", .otherwise = "the job file's, or auto",
      .text = "what computes"},
     {"device", CONFIG_INT, 0, 65535, .otherwise = "SHOAL_DEVICE, or 0",

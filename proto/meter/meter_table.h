@@ -253,7 +253,7 @@
     X(LANES_HELD, GAUGE, "shoal_worker_lanes", "", "space,job", "w", \
       "Lanes that it holds") \
     X(LANE_SECONDS, COUNTER, "shoal_worker_lane_seconds", "seconds", "space,job,stage", "w", \
-      "Time of its lanes by what they waited for: read, pull, compute, push, wait") \
+      "Time of its lanes by what they waited for: read, pull, compute, push, ring, wait") \
     X(BUSY_SECONDS, COUNTER, "shoal_worker_busy_seconds", "seconds", "space,job,stage", "w", \
       "Work on batches, which overlap, by stage: file, parse, pull, compute, push") \
     X(STEP_SECONDS, HISTOGRAM, "shoal_worker_step_seconds", "seconds", "space,job", "w", \

@@ -133,6 +133,34 @@ int keylist_parse(const char *text, size_t bytes, const char *name, struct keyli
     return 0;
 }
 
+int keylist_of(const struct env_who *who, uint32_t count, struct keylist **out)
+{
+    struct keylist *l = calloc(1, sizeof *l);
+    struct err silent;
+    int rc = 0;
+    if (l == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        struct keylist_entry entry = {.role = who[i].role};
+        bool known = !keyfile_key_ok(who[i].key);
+        for (uint32_t k = 0; k < l->count && !known; k++)
+            known = strcmp(l->entry[k].key, who[i].key) == 0;
+        if (known)
+            continue;
+        memcpy(entry.key, who[i].key, sizeof entry.key);
+        memcpy(entry.name, who[i].name, sizeof entry.name);
+        rc = add(l, &entry, &silent);
+    }
+    if (rc != 0) {
+        keylist_free(l);
+        return rc;
+    }
+    if (l->count > 0)
+        qsort(l->entry, l->count, sizeof *l->entry, by_key);
+    *out = l;
+    return 0;
+}
+
 const struct keylist_entry *keylist_find(const struct keylist *l, const char *key)
 {
     uint32_t low = 0, high = l->count;

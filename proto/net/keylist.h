@@ -9,6 +9,7 @@
 #ifndef PROTO_NET_KEYLIST_H
 #define PROTO_NET_KEYLIST_H
 
+#include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 #include "proto/base/role.h"
@@ -35,6 +36,9 @@ bool keylist_name_ok(const char *name);
  * key. */
 int keylist_parse(const char *text, size_t bytes, const char *name, struct keylist **out,
                   struct err *e);
+/* The list of these peers (count), which may be empty: those without a key are left out, and of one
+ * key the first counts. NOMEM. */
+int keylist_of(const struct env_who *who, uint32_t count, struct keylist **out);
 /* NULL: the list has no such key. */
 const struct keylist_entry *keylist_find(const struct keylist *l, const char *key);
 void keylist_free(struct keylist *l); /* NULL is fine */

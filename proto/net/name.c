@@ -1,6 +1,8 @@
 /* name.c: queries the resolver and the routing table. */
 #include "proto/net/name.h"
 
+#include "proto/base/assert.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -146,4 +148,21 @@ int name_toward(const char *endpoint, char address[64], struct err *e)
     if (rc != 0)
         return err_set(e, rc, "no way from this machine to %s: %s", endpoint, strerror(errno));
     return 0;
+}
+
+void name_advertised(const char *advertise, const char *bound, const char *shown, char out[256])
+{
+    const char *colon = strrchr(bound, ':'), *host = shown;
+    if (advertise[0] != 0)
+        host = advertise;
+    SHOAL_ASSERT(bound[0] != 0);
+    bool replaced = host[0] != 0 && colon != NULL && strncmp(bound, "tcp://", 6) == 0 &&
+                    (advertise[0] != 0 || name_any(bound)),
+         bare = host[0] != '[' && strchr(host, ':') != NULL; /* an address of IPv6 */
+    if (replaced && bare)
+        snprintf(out, 256, "tcp://[%.200s]%s", host, colon);
+    else if (replaced)
+        snprintf(out, 256, "tcp://%.200s%s", host, colon);
+    else
+        snprintf(out, 256, "%s", bound);
 }

@@ -1,4 +1,4 @@
-/* name.h: host names in endpoints, and the address by which other machines reach this one.
+/* name.h: host names in endpoints, and the endpoint by which other machines reach this one.
  *
  * name_resolve and name_toward query the resolver and may take seconds: never on a loop. Any
  * thread. */
@@ -23,5 +23,8 @@ bool name_any(const char *endpoint);
 /* The address, in the form of an endpoint ([..] for IPv6), from which this machine would send to
  * `endpoint`; nothing is sent. UNAVAILABLE: its name has no address, or there is no route to it. */
 int name_toward(const char *endpoint, char address[64], struct err *e);
+/* The endpoint that peers are told: `bound` with its host replaced by `advertise`, or, where the
+ * host stands for all addresses of the machine, by `shown`. shown "": no other address is known. */
+void name_advertised(const char *advertise, const char *bound, const char *shown, char out[256]);
 
 #endif

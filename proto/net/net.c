@@ -21,6 +21,7 @@
 #include "proto/base/rng.h"
 #include "proto/net/later.h"
 #include "proto/net/local.h"
+#include "proto/net/name.h"
 #include "proto/net/peer.h"
 #include "proto/net/probe.h"
 #include "proto/net/recent.h"
@@ -643,6 +644,25 @@ static const struct env_who *op_who(struct env *env, peer_t peer)
     return &p->who;
 }
 
+static int op_listen(struct env *env, const char *endpoint, const char *host, char told[256],
+                     struct err *e)
+{
+    char bound[256];
+    int rc = net_listen(net_of(env), endpoint, bound, e);
+    if (rc == 0)
+        name_advertised(host, bound, "", told);
+    return rc;
+}
+
+static int op_admit(struct env *env, const struct env_who *list, uint32_t count)
+{
+    struct keylist *keys;
+    int rc = keylist_of(list, count, &keys);
+    if (rc == 0)
+        net_allow(net_of(env), keys);
+    return rc;
+}
+
 static const struct env_ops net_ops = {
     .now_ns = op_now_ns,
     .random = op_random,
@@ -654,6 +674,8 @@ static const struct env_ops net_ops = {
     .send = op_send,
     .known = op_known,
     .who = op_who,
+    .listen = op_listen,
+    .admit = op_admit,
     .work = op_work,
     .probe_start = op_probe_start,
     .probe_stop = op_probe_stop,

@@ -44,6 +44,22 @@ bool coordinators_tcp(const char *list)
     return strstr(list, "tcp://") != NULL;
 }
 
+int coordinators_toward(const char *list,
+                        int (*toward)(const char *endpoint, char address[64], struct err *e),
+                        char address[64], struct err *e)
+{
+    struct coordinators c;
+    int rc = coordinators_parse(list, &c, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < c.count; i++) {
+        rc = toward(c.endpoint[i], address, e);
+        if (rc == 0)
+            break;
+    }
+    return rc;
+}
+
 const char *coordinators_endpoint(const struct coordinators *c)
 {
     return c->endpoint[c->at];

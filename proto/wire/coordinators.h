@@ -61,6 +61,11 @@ struct coordinators {
 int coordinators_parse(const char *list, struct coordinators *c, struct err *e);
 /* True when one of them is reached over tcp. */
 bool coordinators_tcp(const char *list);
+/* The address by which this machine reaches the first of the list for which `toward` finds one
+ * (proto/net has name_toward). Its error for the last of them, or that of coordinators_parse. */
+int coordinators_toward(const char *list,
+                        int (*toward)(const char *endpoint, char address[64], struct err *e),
+                        char address[64], struct err *e);
 
 /* Connects to the first of the list. c: with `moved` and `logs` set, all else 0. The errors of
  * coordinators_parse and env_connect, by a sentence that names the endpoint. */

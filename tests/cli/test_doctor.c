@@ -694,7 +694,7 @@ START_TEST(the_kind_of_a_file_is_that_of_its_name)
     char path[128];
     put("/server-1.yaml", "listen: tcp://h:7100\nmemory: 1GiB\nshards: 3\n");
     put("/coordinator.yaml", "store: zookeeper://h:1/p\n");
-    put("/worker.yaml", "backend: cuda\n");
+    put("/worker.yaml", "backend: cuda\nlisten: tcp://h:7080\nadvertise: h2\n");
     put("/any.yaml", "listen: tcp://h:7100\n");
     path_of(path, sizeof path, "/server-1.yaml");
     ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
@@ -706,6 +706,7 @@ START_TEST(the_kind_of_a_file_is_that_of_its_name)
     path_of(path, sizeof path, "/worker.yaml");
     ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
     ck_assert(s.kind == DOCTOR_WORKER && s.cuda);
+    ck_assert(strcmp(s.listen, "tcp://h:7080") == 0 && strcmp(s.advertise, "h2") == 0);
     path_of(path, sizeof path, "/any.yaml"); /* a job's, which has no such key */
     ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), SHOAL_E_CONFIG);
 }

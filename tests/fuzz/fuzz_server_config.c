@@ -16,6 +16,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t shard = 0; shard < c.shards; shard++)
         if (server_config_endpoint(&c, shard, endpoint, &e) != 0)
             __builtin_trap();
-    server_config_advertised(c.advertise, endpoint, "10.0.0.7", advertised);
+    name_advertised(c.advertise, endpoint, "10.0.0.7", advertised);
     return 0;
 }

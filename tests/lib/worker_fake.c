@@ -318,6 +318,7 @@ static void coordinator_join(struct fake_node *n, peer_t from)
         env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_AGAIN, "no job"));
         return;
     }
+    (void)snprintf(f->endpoint, sizeof f->endpoint, "%s", in.u.WORKER_JOIN.endpoint);
     wire_reply_to(&in, 0, &out);
     f->workers++;
     out.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = f->workers,
@@ -602,7 +603,8 @@ static void fake_on_message(void *core, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = wire_decode(m, &in, &e);
     ck_assert_msg(rc == 0 && !in.reply, "%s", e.text);
-    if (!refused(n, from))
+    bool done = n->fake->other != NULL && n->fake->other(n, from, &in, m);
+    if (!done && !refused(n, from))
         switch (in.type) {
         case WIRE_TYPE_HELLO:
             wire_reply_to(&in, 0, &out);

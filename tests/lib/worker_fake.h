@@ -51,6 +51,8 @@ struct fake {
     uint64_t job;   /* the job's number in the reply to WORKER_JOIN */
     bool no_job;    /* the reply to WORKER_JOIN is AGAIN */
     bool scattered; /* tablets are dealt to the shards in pairs, else in stretches */
+    /* A case answers requests itself, where this returns true; NULL: none. */
+    bool (*other)(struct fake_node *n, peer_t from, const struct wire *w, const struct msg *m);
     /* the coordinator forgets each worker until it joins again (once) */
     bool forgets;
     uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
@@ -79,8 +81,9 @@ struct fake {
     uint64_t map_epoch;
     uint32_t map_turn; /* shifts the map */
     /* The job. */
-    uint64_t workers; /* worker numbers given so far */
-    uint64_t known;   /* lowest known worker number */
+    uint64_t workers;   /* worker numbers given so far */
+    char endpoint[256]; /* that the last worker told when it joined */
+    uint64_t known;     /* lowest known worker number */
     bool indexed[3];
     uint64_t rows[3], digest[3], next_row;
     struct fake_lane lane[FAKE_LANES];

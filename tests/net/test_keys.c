@@ -641,6 +641,62 @@ START_TEST(net_ipc_asks_nobody_for_keys)
 }
 END_TEST
 
+/* A process that listens later than at its start, by the calls of a core. */
+START_TEST(net_core_listens_and_admits_while_it_runs)
+{
+    struct keyfile *own = key_new("own", NULL), *a = key_new("a", own->pub),
+                   *b = key_new("b", own->pub);
+    static const struct env_handler handler = {door_message, drained, NULL};
+    const struct net_options options = {.keys = own, .connections_max = 8};
+    struct door d = {.role = -1, .look = {.fire = door_look}}, taken;
+    struct env_who who[] = {{.role = ROLE_WORKER, .name = "worker-3"},
+                            {.role = ROLE_WORKER, .name = "worker-5"},
+                            {.role = ROLE_WORKER, .name = "worker-7"}};
+    struct err e = {0};
+    char told[256];
+    door_open(&taken, own, "tcp://127.0.0.1:0");
+    ck_assert_int_eq(net_new(&options, &d.net, &e), 0);
+    d.env = net_env(d.net);
+    net_set_handler(d.net, &handler, &d);
+    ck_assert_int_eq(env_listen(d.env, taken.bound, "", told, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_msg(strstr(e.text, "is in use") != NULL, "%s", e.text);
+    ck_assert_int_eq(env_listen(d.env, "7080", "", told, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(env_listen(d.env, "tcp://127.0.0.1:*", "host7", told, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(strncmp(told, "tcp://host7:", 12), 0);
+    ck_assert_int_gt(atoi(told + 12), 1023);
+    (void)snprintf(d.bound, sizeof d.bound, "tcp://127.0.0.1:%d", atoi(told + 12));
+    env_timer_start(d.env, &d.look, 0);
+
+    memcpy(who[0].key, a->pub, sizeof a->pub);
+    memcpy(who[1].key, a->pub, sizeof a->pub); /* two workers with one key; one without */
+    ck_assert_int_eq(env_admit(d.env, who, 3), 0);
+    ck_assert_int_eq(pthread_create(&d.thread, NULL, door_run, &d), 0);
+    ck_assert(comes(a, d.bound, own->pub, SOON));
+    ck_assert_int_eq(d.role, ROLE_WORKER);
+    ck_assert_str_eq(d.name, "worker-3");
+    ck_assert(!comes(b, d.bound, own->pub, NEVER)); /* a key that the fleet has, but no member */
+    ck_assert(!comes(NULL, d.bound, own->pub, NEVER));
+    net_interrupt(d.net);
+    pthread_join(d.thread, NULL);
+
+    memcpy(who[0].key, b->pub, sizeof b->pub);
+    ck_assert_int_eq(env_admit(d.env, who, 1), 0);
+    ck_assert_int_eq(pthread_create(&d.thread, NULL, door_run, &d), 0);
+    ck_assert(comes(b, d.bound, own->pub, SOON));
+    ck_assert(!comes(a, d.bound, own->pub, NEVER));
+    net_interrupt(d.net);
+    pthread_join(d.thread, NULL);
+    ck_assert_int_eq(env_admit(d.env, NULL, 0), 0);
+    ck_assert_int_eq(pthread_create(&d.thread, NULL, door_run, &d), 0);
+    ck_assert(!comes(b, d.bound, own->pub, NEVER));
+    door_close(&d);
+    door_close(&taken);
+    keyfile_free(own);
+    keyfile_free(a);
+    keyfile_free(b);
+}
+END_TEST
+
 /* The thread that answers key checks is removed: the sockets must not let every peer in. */
 static bool silent;
 int __real_zap_start(void *context, struct err *e);
@@ -718,6 +774,7 @@ int main(void)
     tcase_add_test(t, net_without_an_answer_nobody_comes_in);
     tcase_add_test(t, net_ipc_asks_nobody_for_keys);
     tcase_add_test(t, net_keys_carry_the_largest_frame);
+    tcase_add_test(t, net_core_listens_and_admits_while_it_runs);
     suite_add_tcase(s, t);
     return suite_main(s);
 }

@@ -64,6 +64,28 @@ START_TEST(the_address_shown_is_of_the_way_there)
 }
 END_TEST
 
+START_TEST(workers_are_told_an_address_that_is_one)
+{
+    static const struct {
+        const char *advertise, *bound, *shown, *told;
+    } cases[] = {
+        {"", "tcp://0.0.0.0:9000", "10.0.0.7", "tcp://10.0.0.7:9000"},
+        {"", "tcp://[::]:9000", "[fd00::7]", "tcp://[fd00::7]:9000"},
+        {"", "tcp://10.0.0.8:9000", "10.0.0.7", "tcp://10.0.0.8:9000"},
+        {"", "tcp://0.0.0.0:9000", "", "tcp://0.0.0.0:9000"},
+        {"host7", "tcp://0.0.0.0:9000", "10.0.0.7", "tcp://host7:9000"},
+        {"fd00::9", "tcp://[::]:9000", "[fd00::7]", "tcp://[fd00::9]:9000"},
+        {"[fd00::9]", "tcp://[::]:9000", "", "tcp://[fd00::9]:9000"},
+        {"host7", "ipc:///x", "10.0.0.7", "ipc:///x"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char told[256];
+        name_advertised(cases[i].advertise, cases[i].bound, cases[i].shown, told);
+        ck_assert_str_eq(told, cases[i].told);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("name");
@@ -72,5 +94,6 @@ int main(void)
     tcase_add_test(t, a_name_gives_way_to_its_address);
     tcase_add_test(t, a_name_without_an_address_is_told);
     tcase_add_test(t, the_address_shown_is_of_the_way_there);
+    tcase_add_test(t, workers_are_told_an_address_that_is_one);
     return suite_main(suite);
 }

@@ -119,6 +119,8 @@ static const struct env_ops sim_ops = {
     .disconnect = sim_disconnect,
     .send = sim_send,
     .who = sim_who,
+    .listen = sim_env_listen,
+    .admit = sim_admit,
     .work = op_work,
     .probe_start = sim_probe_start,
     .probe_stop = sim_probe_stop,
@@ -341,6 +343,7 @@ void sim_free(struct sim *s)
     while (s->nodes != NULL) {
         struct sim_node *n = s->nodes;
         s->nodes = n->next;
+        free(n->admitted);
         free(n);
     }
     while (s->addresses != NULL) {

@@ -10,9 +10,10 @@
  * that listened is dead when it arrives. After env_disconnect of an outgoing connection the other
  * end gets on_peer_gone. As in the real net a connection holds a limited number of messages; beyond
  * it env_send returns BUSY. env_probe tells whether a node listened when it was asked; across a cut
- * line it knows nothing. on_drained is called after the messages for one node at one instant. A
- * line can be cut, one way or both; a node can be paused, or wedged. After sim_kill or env_stop the
- * env's calls do nothing. */
+ * line it knows nothing. A node that listens by env_listen takes of the peers that show a key
+ * (sim_node_who) those that env_admit has listed, with the role of that list. on_drained is called
+ * after the messages for one node at one instant. A line can be cut, one way or both; a node can be
+ * paused, or wedged. After sim_kill or env_stop the env's calls do nothing. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 

@@ -44,6 +44,9 @@ struct sim_node {
     const struct env_handler *handler;
     void *core;
     struct env_who who; /* the identity that it shows when it connects */
+    bool door;          /* it listens by env_listen: peers with a key come if it admits them */
+    struct env_who *admitted; /* owned (admitted_count) */
+    uint32_t admitted_count;
     bool dead, stopped;
     uint64_t paused_until_ns, wedged_until_ns;
     uint32_t times; /* its work takes so many times as long; 0: as long */
@@ -113,6 +116,9 @@ static inline uint64_t sim_draw(struct rng *r, uint64_t least, uint64_t most)
 int sim_send(struct env *env, peer_t to, struct msg *m);
 int sim_connect(struct env *env, const char *endpoint, const char *key, peer_t *out);
 const struct env_who *sim_who(struct env *env, peer_t peer);
+int sim_env_listen(struct env *env, const char *endpoint, const char *host, char told[256],
+                   struct err *e);
+int sim_admit(struct env *env, const struct env_who *list, uint32_t count);
 void sim_disconnect(struct env *env, peer_t peer);
 void sim_probe_start(struct env *env, struct env_probe *p, const char *endpoint);
 void sim_probe_stop(struct env *env, struct env_probe *p);

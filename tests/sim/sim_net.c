@@ -52,11 +52,15 @@ static struct sim_node *listener(struct sim *s, const char *endpoint)
     return NULL;
 }
 
+static bool endpoint_ok(const char *endpoint)
+{
+    return strncmp(endpoint, "sim://", 6) == 0 && strlen(endpoint) < ENDPOINT_BYTES;
+}
+
 void sim_listen(struct sim_node *n, const char *endpoint)
 {
     struct sim *s = n->sim;
-    SHOAL_ASSERT(sim_running(n) && strncmp(endpoint, "sim://", 6) == 0 &&
-                 strlen(endpoint) < ENDPOINT_BYTES);
+    SHOAL_ASSERT(sim_running(n) && endpoint_ok(endpoint));
     SHOAL_ASSERT(listener(s, endpoint) == NULL);
     struct address *a = s->addresses;
     while (a != NULL && strcmp(a->endpoint, endpoint) != 0)
@@ -68,6 +72,43 @@ void sim_listen(struct sim_node *n, const char *endpoint)
         s->addresses = a;
     }
     a->node = n;
+}
+
+int sim_env_listen(struct env *env, const char *endpoint, const char *host, char told[256],
+                   struct err *e)
+{
+    struct sim_node *n = sim_node_of(env);
+    (void)host;
+    if (!endpoint_ok(endpoint))
+        return err_set(e, SHOAL_E_CONFIG, "%s is no endpoint of the simulator", endpoint);
+    if (!sim_running(n) || listener(n->sim, endpoint) != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is in use", endpoint);
+    sim_listen(n, endpoint);
+    n->door = true;
+    memcpy(told, endpoint, strlen(endpoint) + 1);
+    return 0;
+}
+
+int sim_admit(struct env *env, const struct env_who *list, uint32_t count)
+{
+    struct sim_node *n = sim_node_of(env);
+    free(n->admitted);
+    n->admitted = sim_need(calloc(count + 1, sizeof *n->admitted));
+    if (count > 0)
+        memcpy(n->admitted, list, count * sizeof *list);
+    n->admitted_count = count;
+    return 0;
+}
+
+/* The identity that a client has at this node; NULL: it may not connect. */
+static const struct env_who *identity(const struct sim_node *n, const struct sim_node *client)
+{
+    if (!n->door || client->who.key[0] == 0)
+        return &client->who;
+    for (uint32_t i = 0; i < n->admitted_count; i++)
+        if (strcmp(n->admitted[i].key, client->who.key) == 0)
+            return &n->admitted[i];
+    return NULL;
 }
 
 /* Returns the server that the link reaches now; a new server gets a new name for the link. */
@@ -172,7 +213,7 @@ int sim_send(struct env *env, peer_t to, struct msg *m)
     peer_t from = up ? l->server_name : l->client_name;
     bool lost = chance(s, s->options.drop);
     bool twice = chance(s, s->options.duplicate);
-    if (node == NULL || lost || is_cut(s, n, node)) {
+    if (node == NULL || lost || is_cut(s, n, node) || (up && identity(node, n) == NULL)) {
         msg_free(m);
         return 0;
     }
@@ -190,7 +231,8 @@ const struct env_who *sim_who(struct env *env, peer_t peer)
     const struct end *end = end_find(sim_node_of(env), peer);
     if (end == NULL)
         return &local; /* the test invented this name */
-    return end->up ? &nobody : &end->link->client->who;
+    const struct env_who *who = end->up ? NULL : identity(end->owner, end->link->client);
+    return who == NULL ? &nobody : who;
 }
 
 /* Connects without a check of keys: here a peer always has the expected key. */

@@ -43,7 +43,7 @@ ROOMS = {
     "server": f"server/shard server/coord server/coord/page server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/wire proto/net proto/http proto/meter {BELOW}",
     "worker/data": f"dense/model dense proto/wire {BELOW}",
     "worker/ring": f"embedding/rows proto/wire {BELOW}",
-    "worker/train": f"worker/data dense/model dense proto/wire proto/metric proto/meter {BELOW}",
+    "worker/train": f"worker/ring worker/data dense/model dense proto/wire proto/metric proto/meter {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
     "deploy/reference": f"proto/wire proto/meter {BELOW}",
     "deploy/cli": f"dense worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net proto/http {BELOW}",

@@ -164,6 +164,28 @@ START_TEST(tcp_is_found_anywhere_in_the_list)
 }
 END_TEST
 
+/* A stand-in for name_toward: one machine alone has an address. */
+static int toward_b(const char *endpoint, char address[64], struct err *e)
+{
+    if (strcmp(endpoint, "tcp://b:1") != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no way to %s", endpoint);
+    memcpy(address, "10.0.0.7", sizeof "10.0.0.7");
+    return 0;
+}
+
+START_TEST(the_address_towards_any_of_the_list_counts)
+{
+    char address[64] = "";
+    struct err e = {0};
+    ck_assert_int_eq(coordinators_toward("tcp://a:1,tcp://b:1", toward_b, address, &e), 0);
+    ck_assert_str_eq(address, "10.0.0.7");
+    ck_assert_int_eq(coordinators_toward("tcp://a:1,tcp://c:1", toward_b, address, &e),
+                     SHOAL_E_UNAVAILABLE);
+    ck_assert_str_eq(e.text, "no way to tcp://c:1");
+    ck_assert_int_eq(coordinators_toward("tcp", toward_b, address, &e), SHOAL_E_CONFIG);
+}
+END_TEST
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 START_TEST(the_one_that_a_refusal_names_is_asked_at_once)
@@ -312,6 +334,7 @@ int main(void)
     TCase *t = suite_case(s, "coordinators", 30, NULL, NULL);
     tcase_add_test(t, a_list_has_one_to_five_endpoints);
     tcase_add_test(t, tcp_is_found_anywhere_in_the_list);
+    tcase_add_test(t, the_address_towards_any_of_the_list_counts);
     tcase_add_test(t, the_one_that_a_refusal_names_is_asked_at_once);
     tcase_add_test(t, an_endpoint_outside_the_list_is_not_followed);
     tcase_add_test(t, while_none_leads_the_list_is_asked_at_a_bounded_rate);

@@ -30,6 +30,7 @@ struct handover {
     struct env *env;
     struct network *network;
     uint64_t run, ring, step, id, wait_ns;
+    uint64_t heard_ns; /* when a piece came, or it began */
     peer_t source;
     float *before; /* owned: both parts */
     struct piece next;
@@ -133,6 +134,7 @@ int handover_start(const struct handover_options *options, struct handover **out
                                .ring = options->ring,
                                .step = options->step,
                                .wait_ns = resend_ms * NS_PER_MS,
+                               .heard_ns = env_now_ns(options->env),
                                .timer.fire = timer_fire,
                                .done = options->done,
                                .owner = options->owner};
@@ -163,6 +165,11 @@ void handover_stop(struct handover *h)
     free(h);
 }
 
+uint64_t handover_waits_ns(const struct handover *h)
+{
+    return env_now_ns(h->env) - h->heard_ns;
+}
+
 /* ---- pieces that come ------------------------------------------------------------------------ */
 
 static int before_take(struct handover *h, const struct piece *p, const struct frame *floats,
@@ -185,6 +192,7 @@ static void piece_take(struct handover *h, struct flight *f, const struct msg *m
     struct err e = {0};
     int rc;
     f->id = 0;
+    h->heard_ns = env_now_ns(h->env);
     if (p.what == WIRE_RING_IMAGE)
         rc = network_image_take(h->network, p.part, (uint32_t)p.at, m->frame[1].data,
                                 m->frame[1].bytes, &e);

@@ -20,7 +20,7 @@
 struct flight {
     struct exchange_chunk chunk;
     uint64_t id; /* of the request; 0: the place is free */
-    uint64_t due_ns;
+    uint64_t begun_ns, due_ns;
     uint32_t tries;
 };
 
@@ -83,6 +83,7 @@ static void ring_pump(struct ring *r)
             f->id = 0;
         if (f->id == 0 && exchange_next(r->sum, &f->chunk)) {
             f->id = ++r->id;
+            f->begun_ns = env_now_ns(r->env);
             f->tries = 0;
             flight_send(r, f);
         }
@@ -186,6 +187,15 @@ uint64_t ring_step(const struct ring *r)
 const float *ring_sum(const struct ring *r, uint64_t *weight)
 {
     return exchange_sum(r->sum, weight);
+}
+
+uint64_t ring_waits_ns(const struct ring *r)
+{
+    uint64_t now = env_now_ns(r->env), longest = 0;
+    for (uint32_t i = 0; i < RING_FLIGHTS; i++)
+        if (r->flight[i].id != 0 && exchange_wanted(r->sum, &r->flight[i].chunk))
+            longest = MAX(longest, now - r->flight[i].begun_ns);
+    return longest;
 }
 
 struct ring_figures ring_figures(const struct ring *r)

@@ -60,6 +60,10 @@ const float *ring_sum(const struct ring *r, uint64_t *weight);
  * stays the caller's. */
 bool ring_message(struct ring *r, peer_t from, const struct wire *w, const struct msg *m);
 
+/* How long the chunk that waits longest has been sent to the next member without an answer; 0: none
+ * waits. */
+uint64_t ring_waits_ns(const struct ring *r);
+
 struct ring_figures {
     uint64_t chunks, bytes; /* sent, each once; with headers */
     uint64_t again;         /* chunks that were sent again */

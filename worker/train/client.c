@@ -29,26 +29,31 @@ uint64_t client_heard_ns(const struct client *c)
 
 /* ---- messages in ----------------------------------------------------------------------------- */
 
+void client_decoded(struct client *c, peer_t from, const struct wire *w, const struct msg *m)
+{
+    if (coordinators_heard(&c->coordinators, from, w))
+        return;
+    struct request *r = client_find(c, from, w);
+    if (from == c->coordinators.peer && w->reply)
+        c->heard_ns = env_now_ns(c->env);
+    if (w->reply && w->type == WIRE_TYPE_HELLO)
+        client_ping_answer(c, from, w->id);
+    if (r != NULL && r->target != CLIENT_COORDINATOR)
+        client_seek_heard(c, r->target, w->status);
+    if (r != NULL)
+        client_answer(c, r, w, m);
+    else if (w->reply && w->status == SHOAL_E_VERSION)
+        log_error("refused: %s", w->error);
+}
+
 void client_message(struct client *c, peer_t from, struct msg *m)
 {
     struct wire w;
     struct err e = {0};
-    int rc = wire_decode(m, &w, &e);
-    if (rc != 0) {
+    if (wire_decode(m, &w, &e) != 0)
         log_warn("a message was dropped: %s", e.text);
-    } else if (!coordinators_heard(&c->coordinators, from, &w)) {
-        struct request *r = client_find(c, from, &w);
-        if (from == c->coordinators.peer && w.reply)
-            c->heard_ns = env_now_ns(c->env);
-        if (w.reply && w.type == WIRE_TYPE_HELLO)
-            client_ping_answer(c, from, w.id);
-        if (r != NULL && r->target != CLIENT_COORDINATOR)
-            client_seek_heard(c, r->target, w.status);
-        if (r != NULL)
-            client_answer(c, r, &w, m);
-        else if (w.reply && w.status == SHOAL_E_VERSION)
-            log_error("refused: %s", w.error);
-    }
+    else
+        client_decoded(c, from, &w, m);
     msg_free(m);
 }
 

@@ -86,6 +86,8 @@ void client_set_resend(struct client *c, uint32_t resend_ms);
 /* on_message of the worker's core: takes m and finds its request. Messages without one (late
  * copies, strangers) are dropped. */
 void client_message(struct client *c, peer_t from, struct msg *m);
+/* The same for a message that was decoded; m stays the caller's. */
+void client_decoded(struct client *c, peer_t from, const struct wire *w, const struct msg *m);
 /* on_peer_gone of the worker's core. */
 void client_peer_gone(struct client *c, peer_t peer);
 

@@ -117,6 +117,15 @@ struct lane_batch *lane_batch_find(struct lane *l, uint64_t number)
     return NULL;
 }
 
+uint64_t lane_mark(const struct lane *l)
+{
+    uint64_t first = l->next_push;
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        if (l->batch[i].state == PUSHING)
+            first = MIN(first, l->batch[i].number);
+    return first - 1;
+}
+
 /* Number of batches in the states from..to. */
 static uint32_t lane_count(const struct lane *l, enum batch_state from, enum batch_state to)
 {
@@ -191,6 +200,10 @@ static enum stats_kind lane_activity(struct lane *l)
     if (l->computing != NULL)
         return STATS_COMPUTE;
     struct lane_batch *next = lane_batch_find(l, l->next_compute);
+    const struct lane_batch *push = lane_batch_find(l, l->next_push);
+    if ((next != NULL && next->state == READY) ||
+        (push != NULL && push->state == COMPUTED && !lane_step_may_push(l, push)))
+        return STATS_STEP;
     if (next == NULL)
         return STATS_PUSH;
 
@@ -206,7 +219,9 @@ static void lane_finish(struct lane *l)
 {
     SHOAL_ASSERT(l->computing == NULL && l->plan.batch == NULL &&
                  lane_count(l, READING, READING) == 0); /* 4 */
+    SHOAL_ASSERT(l->dropping || l->step.batch == 0);
     l->running = false;
+    lane_step_end(l);
     for (size_t f = 0; f < l->base->job->evaluate.by.count; f++)
         metric_by_finish(&l->result.by[f], METRIC_BY_TOLD);
     stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
@@ -233,7 +248,7 @@ void lane_tick(struct lane *l)
             b = lane_batch_find(l, l->next_compute);
         else
             b = NULL;
-        if (b != NULL && b->state == READY) {
+        if (b != NULL && b->state == READY && lane_step_admit(l, b)) {
             lane_compute(l, b);
             moved = true;
         }
@@ -241,10 +256,11 @@ void lane_tick(struct lane *l)
             b = lane_batch_find(l, l->next_push);
         else
             b = NULL;
-        if (b != NULL && b->state == COMPUTED) {
+        if (b != NULL && b->state == COMPUTED && lane_step_may_push(l, b)) {
             lane_push(l, b);
             moved = true;
         }
+        lane_step_give(l);
         b = NULL;
         if (!l->dropping) /* after the push, which would wait for the plan of the pull */
             b = lane_wants_pull(l);
@@ -285,6 +301,7 @@ void lane_drop(struct lane *l, int status)
     SHOAL_ASSERT(status != 0);
     l->dropping = true;
     l->result.status = status;
+    lane_step_end(l);
     for (uint32_t i = 0; i < l->batch_count; i++) {
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);
@@ -310,6 +327,11 @@ void lane_remap(struct lane *l)
         if (b->state == PUSHING || (b->state == PULLING && b->transfer.pending > 0))
             lane_send_again(l, b);
     }
+}
+
+void lane_look(struct lane *l)
+{
+    lane_tick(l);
 }
 
 /* ---- tasks and life -------------------------------------------------------------------------- */
@@ -390,6 +412,7 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const s
     int rc = task_check(l, task, &e);
     if (rc == 0 && lane_evaluates(l))
         rc = evaluate_scores_reset(&l->scores, l->base->job, task->rows, &e);
+    lane_step_begin(l);
     if (rc != 0)
         lane_fail(l, rc, e.text);
     else

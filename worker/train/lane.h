@@ -32,6 +32,10 @@
  * the lane's own writes. A thread divides the keys, one batch at a time; no push starts meanwhile.
  * A batch therefore waits for the acknowledgement of the push before it, where they share keys.
  *
+ * Where the workers keep the network in step (step.h), a batch is computed when the network of the
+ * step before is there, and under bsp pushed when that of its own step is; its gradients of the
+ * network go into the step in place of a push (lane_step.c).
+ *
  * A lane requests nothing from the coordinator and decides nothing about leases; its seat does
  * (seat.h). Thread: the worker's loop; batch_read and model_train run in env_work. */
 #ifndef WORKER_TRAIN_LANE_H
@@ -42,6 +46,7 @@
 #include "worker/train/client.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/stats.h"
+#include "worker/train/step.h"
 #include "worker/train/transfer.h"
 #include "worker/train/turns.h"
 
@@ -65,6 +70,7 @@ struct lane_base {
     uint64_t (*clock_ns)(void);
     struct stats *stats;
     struct traces *traces; /* NULL: no batch is traced */
+    struct steps *step;    /* NULL: the servers keep the network (train.dense) */
 };
 
 struct lane_result {
@@ -137,6 +143,8 @@ uint64_t lane_gradient_age(const struct lane *l);
 bool lane_waits(const struct lane *l);
 /* The map changed: transfers in flight are divided and sent anew. */
 void lane_remap(struct lane *l);
+/* The network has changed (step.h): what waits for that goes on. */
+void lane_look(struct lane *l);
 
 /* result of the last task, valid from on_end on */
 const struct lane_result *lane_result(const struct lane *l);

@@ -42,6 +42,7 @@ static void gradients_close(struct lane *l)
     if (lane_evaluates(l) || l->output.skipped)
         return;
     rows_gather(b->rows);
+    lane_step_close(l);
     if (l->base->job->train.mode == WIRE_BSP)
         rows_check(b->rows);
     rows_pack(b->rows, l->base->job->net.gradients, l->task.lane, b->number);
@@ -169,6 +170,7 @@ static void compute_done(struct lane *l, uint64_t busy_ns, uint64_t path_ns)
     meter_time(&l->base->stats->steps, path_ns);
     if (l->dropping || l->compute_status != 0) {
         lane_batch_move(b, DRAINING);
+        lane_step_computed(l, b, false);
         if (!l->dropping) {
             compute_failed(l, b);
             return;
@@ -176,6 +178,7 @@ static void compute_done(struct lane *l, uint64_t busy_ns, uint64_t path_ns)
     } else {
         compute_count(l, b);
         lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+        lane_step_computed(l, b, !l->output.skipped);
     }
     lane_tick(l);
 }
@@ -239,6 +242,7 @@ void lane_compute(struct lane *l, struct lane_batch *b)
         if (lane_evaluates(l))
             scores_take(l, b);
         lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+        lane_step_computed(l, b, false);
         return;
     }
     lane_batch_move(b, COMPUTING);
@@ -246,6 +250,7 @@ void lane_compute(struct lane *l, struct lane_batch *b)
     l->computing_since_ns = env_now_ns(l->base->env);
     rows_input(b->rows, &l->input);
     rows_output(b->rows, &l->output);
+    lane_step_arrays(l);
     if (l->slices != NULL)
         slices_step(l);
     else

@@ -1,5 +1,6 @@
 /* lane_inner.h: the struct behind a lane, for lane.c (state machine, tasks, life), lane_stage.c
- * (reading, pulling and pushing a batch), lane_ahead.c (what is pulled ahead), lane_compute.c. */
+ * (reading, pulling and pushing a batch), lane_ahead.c (what is pulled ahead), lane_compute.c,
+ * lane_step.c (the network that the workers keep in step). */
 #ifndef WORKER_TRAIN_LANE_INNER_H
 #define WORKER_TRAIN_LANE_INNER_H
 
@@ -51,6 +52,15 @@ struct lane_plan {
     uint32_t count;
 };
 
+/* A lane's part in the step of its batch (step.h). */
+struct lane_step {
+    enum step_turn turn; /* of the batch that is computed, */
+    struct step_arrays arrays;
+    bool refused;   /* its gradient of the network is not finite */
+    uint64_t batch; /* computed, to be contributed; 0: none */
+    uint64_t weight;
+};
+
 struct lane {
     struct lane_base *base;
     void (*on_end)(void *owner);
@@ -64,6 +74,7 @@ struct lane {
     struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
     struct lane_plan plan;
+    struct lane_step step;
     struct model_run *run;        /* owned; scratch for computing; NULL: slices */
     struct slices *slices;        /* owned; NULL: train.window is 1 */
     struct env_work compute;      /* without a window */
@@ -106,6 +117,8 @@ void lane_trace_over(struct lane_batch *b, bool acknowledged);
 void lane_batch_turn(struct lane_batch *b, enum wire_stage stage);
 /* the batch in flight with this number, or NULL */
 struct lane_batch *lane_batch_find(struct lane *l, uint64_t number);
+/* The lane's batches up to this one are acknowledged. */
+uint64_t lane_mark(const struct lane *l);
 /* False: a push is not acknowledged, and rows that are pulled now might lack it. */
 bool lane_may_pull(const struct lane *l);
 void lane_tick(struct lane *l);
@@ -139,6 +152,23 @@ void lane_echo_void(struct lane_batch *b);
 bool lane_echo_settled(const struct lane_batch *b); /* no later batch waits for its push */
 /* Moves on the batches whose rows are all there. Returns whether there were any. */
 bool lane_arrivals(struct lane *l);
+
+/* lane_step.c: all do nothing in a job whose servers keep the network. */
+/* True when the batch may be computed now. */
+bool lane_step_admit(struct lane *l, struct lane_batch *b);
+/* The model takes weights from the step, and leaves gradients there. */
+void lane_step_arrays(struct lane *l);
+/* Makes the gradients a contribution, on the thread that has computed them. */
+void lane_step_close(struct lane *l);
+/* The batch is computed, dropped while it was, or has no examples; good: with gradients. */
+void lane_step_computed(struct lane *l, struct lane_batch *b, bool good);
+/* Contributes what is computed, if the pushes before are acknowledged. */
+void lane_step_give(struct lane *l);
+/* True when the batch may be pushed as far as the network is concerned. */
+bool lane_step_may_push(const struct lane *l, const struct lane_batch *b);
+void lane_step_begin(struct lane *l);
+void lane_step_acknowledged(struct lane *l);
+void lane_step_end(struct lane *l);
 
 /* lane_compute.c: computes the next batch in order, on a thread, or on one for each slice. */
 int lane_compute_new(struct lane *l, struct err *e);

@@ -84,6 +84,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
         b->row_count = (uint32_t)left;
 
     b->error.text[0] = '\0';
+    rows_use(b->rows, l->base->step == NULL || lane_evaluates(l));
     if (b->row_count > 0) {
         if (traces_want(l->base->traces, b->number) && !lane_evaluates(l))
             lane_trace_begin(b);
@@ -190,7 +191,7 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     lines_count(l, &b->rows->batch);
     l->next_pull++;
     floats_lend(l, b);
-    b->again = false;
+    b->again = b->refused = false;
     b->rows_ns = 0;
     int rc = rows_reserve(b->rows, &b->error);
     if (rc == 0)
@@ -240,6 +241,7 @@ static void push_done(struct lane *l, struct lane_batch *b)
     s->skipped += b->transfer.skipped;
     s->recomputed += b->transfer.recomputed;
     s->keys_pushed += b->transfer.keys;
+    lane_step_acknowledged(l);
     lane_tick(l);
 }
 
@@ -257,7 +259,6 @@ void lane_push(struct lane *l, struct lane_batch *b)
         return;
     }
     l->next_push++;
-    b->refused = false;
     lane_batch_move(b, PUSHING);
     lane_echo_void(b);
 }

@@ -27,7 +27,7 @@ static void rows_free(struct rows *r)
     batch_free(&r->batch);
     backend_host_free(r->backend, r->floats.pulled);
     backend_host_free(r->backend, r->floats.gradients);
-    for (uint32_t t = r->sparse; t < r->table_count; t++) {
+    for (uint32_t t = r->sparse; t < r->made; t++) {
         backend_host_free(r->backend, r->table[t].pulled);
         backend_host_free(r->backend, r->table[t].gradients);
         backend_host_free(r->backend, r->table[t].flat);
@@ -176,7 +176,7 @@ int rows_new(const struct model *m, const struct backend *backend,
         return err_set(e, SHOAL_E_NOMEM, "no memory for a batch");
     batch_init(&r->batch);
     r->backend = r->batch.backend = backend;
-    r->table_count = count;
+    r->made = r->table_count = count;
     for (uint32_t t = 0; t < count; t++) {
         r->table[t].schema = &schemas[t];
         r->sparse += schemas[t].dense == 0;
@@ -243,6 +243,14 @@ static void keys_take(struct rows *r)
     }
 }
 
+void rows_use(struct rows *r, bool dense)
+{
+    SHOAL_ASSERT(rows_quiet(r)); /* 2 */
+    r->table_count = r->sparse;
+    if (dense)
+        r->table_count = r->made;
+}
+
 int rows_reserve(struct rows *r, struct err *e)
 {
     SHOAL_ASSERT(rows_quiet(r)); /* 2 */
@@ -258,7 +266,7 @@ int rows_reserve(struct rows *r, struct err *e)
                        r->batch.key_count);
     r->poisoned = false;
     r->ahead.tables = r->ahead.waits = r->ahead.missed = 0;
-    for (size_t i = 0; i < (size_t)r->table_count * r->steps_shards; i++)
+    for (size_t i = 0; i < (size_t)r->made * r->steps_shards; i++)
         r->steps[i] = UINT64_MAX;
     for (uint32_t t = 0; t < r->table_count; t++)
         r->table[t].width = PACKED_NOT;
@@ -272,11 +280,11 @@ bool rows_has_floats(const struct rows *r)
 
 void rows_floats_swap(struct rows *r, struct rows *other)
 {
-    SHOAL_ASSERT(rows_quiet(r) && rows_quiet(other) && r->table_count == other->table_count);
+    SHOAL_ASSERT(rows_quiet(r) && rows_quiet(other) && r->made == other->made);
     struct rows_floats sparse = r->floats;
     r->floats = other->floats;
     other->floats = sparse;
-    for (uint32_t t = r->sparse; t < r->table_count; t++) {
+    for (uint32_t t = r->sparse; t < r->made; t++) {
         struct rows_table *a = &r->table[t], *b = &other->table[t], kept = *a;
         a->pulled = b->pulled;
         a->gradients = b->gradients;
@@ -422,7 +430,7 @@ static int steps_reserve(struct rows *r, uint32_t shards)
 {
     if (shards <= r->steps_shards)
         return 0;
-    size_t count = (size_t)r->table_count * shards;
+    size_t count = (size_t)r->made * shards;
     uint64_t *steps = malloc(count * sizeof *steps);
     if (steps == NULL)
         return SHOAL_E_NOMEM;

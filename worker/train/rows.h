@@ -85,7 +85,8 @@ struct rows_floats {
 struct rows {
     struct batch batch;
     struct rows_table table[MODEL_TABLES_MAX];
-    uint32_t table_count, sparse; /* the first `sparse` tables are sparse */
+    uint32_t made;                /* tables that there are, */
+    uint32_t table_count, sparse; /* those that the batch uses; the first `sparse` are sparse */
     struct rows_floats floats;
     uint32_t table_rows[LIMIT_JOB_TABLES]; /* (sparse): keys of each, for the model */
     uint64_t *block_keys; /* owned; copy of the dense tables' keys, which frames borrow */
@@ -101,7 +102,7 @@ struct rows {
     /* the pull that is sent at once, and the one after an echo that did not come; each has its own
      * memory because frames of the first may still borrow from it */
     struct rows_list list[2];
-    /* owned (table_count, steps_shards): the lowest `steps` (wire.h) of the answers with rows of a
+    /* owned (made, steps_shards): the lowest `steps` (wire.h) of the answers with rows of a
      * table from each shard; UINT64_MAX: none was told */
     uint64_t *steps;
     uint32_t steps_shards;
@@ -125,6 +126,8 @@ bool rows_quiet(const struct rows *r);
  * of the same tables; both must be quiet. */
 bool rows_has_floats(const struct rows *r);
 void rows_floats_swap(struct rows *r, struct rows *other);
+/* Whether the next batch pulls and pushes the dense tables, too. Quiet; before rows_reserve. */
+void rows_use(struct rows *r, bool dense);
 /* After batch_read, or for an empty batch with examples 0: counts the keys and makes room for rows
  * and gradients. NOMEM. */
 int rows_reserve(struct rows *r, struct err *e);

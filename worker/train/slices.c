@@ -204,6 +204,11 @@ struct slices_time slices_time(const struct slices *s)
     return s->time;
 }
 
+uint32_t slices_made(const struct slices *s)
+{
+    return s->count;
+}
+
 /* ---- adding ---------------------------------------------------------------------------------- */
 
 static void range_run(struct turn *t) /* on a thread of the pool */

@@ -76,5 +76,6 @@ void slices_start(struct slices *s, const struct slices_batch *batch);
 int slices_status(const struct slices *s);
 const char *slices_error(const struct slices *s); /* model_run_error of that slice */
 struct slices_time slices_time(const struct slices *s);
+uint32_t slices_made(const struct slices *s); /* of this batch */
 
 #endif

@@ -54,6 +54,7 @@ void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT
         .compute_s = seconds(s->time_ns[STATS_COMPUTE]),
         .push_s = seconds(s->time_ns[STATS_PUSH]),
         .wait_s = seconds(s->time_ns[STATS_WAIT]),
+        .ring_wait_s = seconds(s->time_ns[STATS_STEP]),
         .skipped_steps = s->skipped_steps,
         .held_s = seconds(s->held_ns),
         .file_busy_s = seconds(s->busy_ns[STAGE_FILE]),

@@ -9,9 +9,11 @@
  *   push     nothing to compute and nothing to pull: only acknowledgements are missing: the next
  *            batch's last rows come with them (ahead.h), the task ends, or pushes in flight use all
  *            memory for rows and gradients
+ *   step     nothing to compute, or under bsp to push, because the workers have not made the step
+ *            before, or its own (step.h)
  *   wait     no task, or a shard held the pull back until slower lanes were near enough (the
  *            bound); the latter is counted in held too
- * The five add up to (places * seconds since joining). Overlapped reading, pulling and pushing cost
+ * The six add up to (places * seconds since joining). Overlapped reading, pulling and pushing cost
  * nothing and count nowhere.
  *
  * Busy time. How long each stage worked on a batch, whatever else happened meanwhile; batches
@@ -44,7 +46,15 @@
 
 #include <stdint.h>
 
-enum stats_kind { STATS_WAIT, STATS_READ, STATS_PULL, STATS_COMPUTE, STATS_PUSH, STATS_KINDS };
+enum stats_kind {
+    STATS_WAIT,
+    STATS_READ,
+    STATS_PULL,
+    STATS_COMPUTE,
+    STATS_PUSH,
+    STATS_STEP,
+    STATS_KINDS
+};
 enum stats_stage { STAGE_FILE, STAGE_PARSE, STAGE_PULL, STAGE_COMPUTE, STAGE_PUSH, STAGES };
 
 struct stats {

@@ -50,7 +50,7 @@ void trainer_wake(struct trainer *t)
         env_timer_start(t->env, &t->tick_timer, 0);
 }
 
-static bool has_device(const struct trainer *t)
+bool trainer_has_device(const struct trainer *t)
 {
     return t->options.backend != NULL && backend_is_device(t->options.backend);
 }
@@ -75,11 +75,12 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     client_cancel(t->client, &t->trace);
     env_timer_stop(t->env, &t->beat_timer);
     env_timer_stop(t->env, &t->wait_timer);
+    trainer_step_end(t);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
     memset(t->host.proved, 0, sizeof t->host.proved); /* the next job may have another input */
     /* a step in flight may never come back */
-    if (t->state == CLEARING && has_device(t))
+    if (t->state == CLEARING && trainer_has_device(t))
         env_timer_start(t->env, &t->leave_timer, t->options.step_ms * MS);
     trainer_wake(t);
 }
@@ -121,6 +122,8 @@ static struct msg *join_build(struct request *r)
     snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s", device);
     snprintf(w.u.WORKER_JOIN.build, sizeof w.u.WORKER_JOIN.build, "%s", crash_build());
     snprintf(w.u.WORKER_JOIN.why, sizeof w.u.WORKER_JOIN.why, "%s", t->why);
+    snprintf(w.u.WORKER_JOIN.endpoint, sizeof w.u.WORKER_JOIN.endpoint, "%s",
+             door_endpoint(&t->door));
     return wire_encode(&w);
 }
 
@@ -180,11 +183,24 @@ static void clock_compare(struct trainer *t, uint64_t wall_s)
             abs(t->clock_ahead_s), t->clock_ahead_s > 0 ? "ahead of" : "behind");
 }
 
-/* Starts the timer of the next beat. */
-static void beat_later(struct trainer *t)
+/* door_options.opened. The worker may be leaving by now. */
+static void door_opened(void *owner, const struct err *e)
 {
-    uint64_t third_ms = MIN(t->lease_ms / 3, WIRE_BEAT_MS);
-    env_timer_start(t->env, &t->beat_timer, third_ms * MS);
+    struct trainer *t = owner;
+    if (t->state != JOINING) {
+        trainer_wake(t);
+    } else if (e->code == 0) {
+        client_start(t->client, &t->join);
+    } else {
+        t->broken = true;
+        trainer_end(t, e->code, e->text);
+    }
+}
+
+/* True when the job needs a door that is shut. */
+static bool door_wanted(const struct trainer *t)
+{
+    return t->job.train.allreduce && t->options.where != NULL && door_endpoint(&t->door)[0] == 0;
 }
 
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
@@ -212,6 +228,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->end = (struct err){.code = 0};
     t->host.worker = t->host.base.worker = reply->worker;
     t->host.pass = reply->pass;
+    t->run = reply->run;
     t->lanes = reply->lanes;
     t->lease_ms = reply->lease_ms;
     if (reply->lease_ms < LEASE_MS_MIN)
@@ -226,11 +243,15 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
         trainer_end(t, rc, e.text);
         return REQUEST_DONE;
     }
+    if (door_wanted(t)) {
+        door_open(&t->door); /* door_opened joins again */
+        return REQUEST_DONE;
+    }
     sm_move(&trainer_moves, &t->state, PREPARING);
     t->known = 0; /* a coordinator that came back asks again */
     t->profiled = false;
     trainer_job_prepare(t);
-    beat_later(t);
+    trainer_beat_later(t);
     trainer_wake(t);
     return REQUEST_DONE;
 }
@@ -322,6 +343,7 @@ static void trainer_prepared(struct trainer *t)
     sm_move(&trainer_moves, &t->state, WORKING);
     trainer_job_declare(t);
     client_map_refresh(t->client);
+    trainer_step_begin(t);
 }
 
 /* ---- working: seats and map ------------------------------------------------------------------ */
@@ -332,6 +354,8 @@ static void map_changed(void *context)
     struct trainer *t = context;
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_remap(seat_work(t->seat[i]));
+    if (t->step != NULL)
+        step_remap(t->step);
     trainer_wake(t);
 }
 
@@ -347,131 +371,9 @@ static void seats_tick(struct trainer *t)
             free_one = t->seat[i];
     }
     inputs_looked(&t->inputs);
+    trainer_step_look(t);
     if (t->state == WORKING && !asking && free_one != NULL && seat_is_free(free_one))
         seat_ask(free_one);
-}
-
-/* ---- working: the lease ---------------------------------------------------------------------- */
-
-/* True when the coordinator has been silent for longer than the lease. */
-static bool coordinator_silent(const struct trainer *t)
-{
-    return t->state == WORKING &&
-           env_now_ns(t->env) - client_heard_ns(t->client) > t->lease_ms * MS;
-}
-
-/* Describes what delays the worker, as far as it can see. A worker that does not hear the
- * coordinator pushes nothing, even if its beats arrive there; its lanes then do not wait for other
- * lanes. */
-static void held_up_put(const struct trainer *t, struct wire_WORKER_BEAT *out)
-{
-    struct client_reach reach;
-    client_reach(t->client, &reach);
-    uint64_t late_ms = reach.late_ns / MS;
-    out->late_shard = reach.late_shard;
-    out->late_ms = UINT32_MAX;
-    if (late_ms < UINT32_MAX)
-        out->late_ms = (uint32_t)late_ms;
-
-    out->unnamed = reach.unnamed;
-    out->slow_shard = reach.slow_shard;
-    out->slow_us = reach.slow_us;
-    out->usual_us = reach.usual_us;
-    for (uint32_t i = 0; i < t->seat_count && !coordinator_silent(t); i++)
-        out->waits += lane_waits(seat_work(t->seat[i]));
-    out->read_bytes = taken_bytes() - t->taken_before;
-}
-
-static struct msg *beat_build(struct request *r)
-{
-    struct trainer *t = container_of(r, struct trainer, beat);
-    struct wire w;
-    for (uint32_t i = 0; i < t->seat_count; i++)
-        lane_account(seat_work(t->seat[i]));
-    client_head(r, &w);
-    stats_to_wire(&t->stats, t->host.pass, &w.u.WORKER_BEAT);
-    held_up_put(t, &w.u.WORKER_BEAT);
-    w.u.WORKER_BEAT.clock_ahead_s = t->clock_ahead_s;
-    return wire_encode(&w);
-}
-
-static enum request_verdict beat_reply(struct request *r, const struct wire *w, const struct msg *m)
-{
-    struct trainer *t = container_of(r, struct trainer, beat);
-    (void)m;
-    if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
-        trainer_forgotten(t);
-    else if (w->status == 0)
-        traces_set(&t->traces, w->u.WORKER_BEAT_reply.trace_every);
-    if (w->status == 0 && w->u.WORKER_BEAT_reply.list)
-        trainer_job_list_again(t);
-    return REQUEST_DONE;
-}
-
-static struct msg *trace_build(struct request *r)
-{
-    struct trainer *t = container_of(r, struct trainer, trace);
-    return traces_build(&t->traces, r->id, t->host.pass);
-}
-
-/* A coordinator that refuses them does so again: they are dropped. */
-static enum request_verdict trace_reply(struct request *r, const struct wire *w,
-                                        const struct msg *m)
-{
-    struct trainer *t = container_of(r, struct trainer, trace);
-    (void)w;
-    (void)m;
-    traces_sent(&t->traces);
-    return REQUEST_DONE;
-}
-
-static void trace_start(struct trainer *t)
-{
-    if (!request_active(&t->trace) && traces_wait(&t->traces))
-        client_start(t->client, &t->trace);
-}
-
-/* Mutes pushes after a silence longer than the lease, until the coordinator is heard again. */
-static void lease_check(struct trainer *t)
-{
-    client_mute(t->client, coordinator_silent(t));
-}
-
-/* The longest time that a thread has been computing a step of a lane; 0: none is. */
-static uint64_t step_ns(const struct trainer *t)
-{
-    uint64_t longest = 0;
-    for (uint32_t i = 0; i < t->seat_count; i++) {
-        uint64_t ns = lane_computing_ns(seat_work(t->seat[i]));
-        longest = MAX(ns, longest);
-    }
-    return longest;
-}
-
-/* A step on a device takes milliseconds, or some seconds while kernels are loaded. A step that
- * never returns would hold its lane for ever. */
-static void device_check(struct trainer *t)
-{
-    char text[128];
-    if (t->state != WORKING || !has_device(t) || step_ns(t) <= t->options.step_ms * MS)
-        return;
-    snprintf(text, sizeof text, "a step has not come back from the device for %" PRIu64 " s",
-             (step_ns(t) / (1000 * MS)));
-    trainer_break(t, SHOAL_E_UNAVAILABLE, text);
-}
-
-static void beat_fire(struct env_timer *timer)
-{
-    struct trainer *t = container_of(timer, struct trainer, beat_timer);
-    if (!request_active(&t->beat))
-        client_start(t->client, &t->beat);
-    trace_start(t);
-    client_ping(t->client);
-    lease_check(t);
-    device_check(t);
-    if (t->state >= CLEARING)
-        return;
-    beat_later(t);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
@@ -608,7 +510,7 @@ static void trainer_farewell(struct trainer *t)
     sm_move(&trainer_moves, &t->state, LEAVING);
     client_cancel(t->client, &t->beat);
     client_start(t->client, &t->beat);
-    trace_start(t);
+    trainer_traces_send(t);
     client_start(t->client, &t->leave);
     env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
 }
@@ -623,7 +525,7 @@ static void leave_fire(struct env_timer *timer)
         return;
     }
     bool opening = (t->preparing || t->replacing) && (t->broken || t->again);
-    if (step_ns(t) == 0 && !opening) { /* a slow file will come back */
+    if (trainer_computing_ns(t) == 0 && !opening) { /* a slow file will come back */
         env_timer_start(t->env, timer, t->lease_ms / 2 * MS);
         return;
     }
@@ -634,7 +536,7 @@ static void leave_fire(struct env_timer *timer)
         if (t->lost.code == 0)
             err_set(&t->lost, SHOAL_E_UNAVAILABLE,
                     "a step has not come back from the device for %" PRIu64 " s",
-                    (step_ns(t) / (1000 * MS)));
+                    (trainer_computing_ns(t) / (1000 * MS)));
         t->end = t->lost;
     }
     trainer_farewell(t);
@@ -645,12 +547,13 @@ static void leave_fire(struct env_timer *timer)
 
 bool trainer_settled(const struct trainer *t)
 {
-    if (t->preparing || t->replacing || (t->have_job && inputs_busy(&t->inputs)))
+    if (t->preparing || t->replacing || door_busy(&t->door) ||
+        (t->have_job && inputs_busy(&t->inputs)))
         return false;
     for (uint32_t i = 0; i < t->seat_count; i++)
         if (!lane_idle(seat_work(t->seat[i])))
             return false;
-    return true;
+    return t->step == NULL || step_idle(t->step);
 }
 
 void trainer_tick(struct trainer *t)
@@ -687,10 +590,27 @@ static void tick_fire(struct env_timer *timer)
     trainer_tick(container_of(timer, struct trainer, tick_timer));
 }
 
+/* door_options.request: what members of a ring send. */
+static void trainer_request(void *owner, peer_t from, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = owner;
+    if (t->step != NULL && step_message(t->step, from, w, m))
+        return;
+    struct msg *reply = wire_refusal(w, SHOAL_E_AGAIN, "this worker is in no ring yet");
+    if (reply != NULL)
+        (void)env_send(t->env, from, reply);
+}
+
 static void trainer_on_message(void *core, peer_t from, struct msg *m)
 {
     struct trainer *t = core;
-    client_message(t->client, from, m);
+    struct err e = {0};
+    struct wire w;
+    if (wire_decode(m, &w, &e) != 0 || !w.reply)
+        door_message(&t->door, from, &w, m, &e);
+    else if (t->step == NULL || !step_message(t->step, from, &w, m))
+        client_decoded(t->client, from, &w, m);
+    msg_free(m);
 }
 
 static void trainer_on_peer_gone(void *core, peer_t peer)
@@ -701,7 +621,7 @@ static void trainer_on_peer_gone(void *core, peer_t peer)
 
 static void trainer_on_drained(void *core)
 {
-    lease_check(core);
+    trainer_lease_check(core);
 }
 
 const struct env_handler *trainer_handler(void)
@@ -714,24 +634,16 @@ const struct env_handler *trainer_handler(void)
 
 static void requests_init(struct trainer *t)
 {
+    trainer_beat_init(t);
     t->join = (struct request){.type = WIRE_TYPE_WORKER_JOIN,
                                .target = CLIENT_COORDINATOR,
                                .pause_ms = JOIN_PAUSE_MS,
                                .build = join_build,
                                .reply = join_reply};
-    t->beat = (struct request){.type = WIRE_TYPE_WORKER_BEAT,
-                               .target = CLIENT_COORDINATOR,
-                               .build = beat_build,
-                               .reply = beat_reply};
-    t->trace = (struct request){.type = WIRE_TYPE_TRACES,
-                                .target = CLIENT_COORDINATOR,
-                                .build = trace_build,
-                                .reply = trace_reply};
     t->leave = (struct request){.type = WIRE_TYPE_WORKER_LEAVE,
                                 .target = CLIENT_COORDINATOR,
                                 .build = leave_build,
                                 .reply = leave_reply};
-    t->beat_timer.fire = beat_fire;
     t->wait_timer.fire = wait_fire;
     t->leave_timer.fire = leave_fire;
     t->tick_timer.fire = tick_fire;
@@ -758,6 +670,13 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
     requests_init(t);
     trainer_job_init(t);
+    const struct door_options door = {.env = env,
+                                      .where = options->where,
+                                      .context = options->context,
+                                      .opened = door_opened,
+                                      .request = trainer_request,
+                                      .owner = t};
+    door_init(&t->door, &door);
     struct client_options client = {.coordinator = options->coordinator,
                                     .resolve = options->resolve,
                                     .on_map = map_changed,
@@ -797,7 +716,7 @@ void trainer_leave(struct trainer *t)
         trainer_stop(t);
     else
         trainer_clear(t, false, 0, "");
-    if (t->state == CLEARING && has_device(t))
+    if (t->state == CLEARING && trainer_has_device(t))
         env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
 }
 

@@ -23,6 +23,10 @@
  * While the coordinator is silent for longer than the lease, nothing is pushed: another worker may
  * hold the lanes.
  *
+ * The answer to its first join tells a worker that the job has train.dense: allreduce. It then
+ * opens its door (door.h) and joins once more over the same connection, with its endpoint, which
+ * gives the same worker. One that cannot listen leaves, and the job goes on without it.
+ *
  * A worker whose device fails leaves in good order with its reason and ends with its status (69 or
  * 70). The job does not fail: its lanes go to other workers. The worker leaves within half a lease,
  * even if the device keeps its threads. If the device is lost (UNAVAILABLE), the job's
@@ -61,7 +65,10 @@ struct trainer_options {
      * pool. Messages may still borrow memory of the lost one: it stays until the env is gone. NULL:
      * there is none, and the worker leaves. */
     int (*replace)(void *context, struct backend **out, struct err *e);
-    void *context;  /* context of replace */
+    /* door_options.where: finds where other workers reach this one. NULL: it does not listen, and
+     * gets no lanes of jobs with train.dense: allreduce. */
+    int (*where)(void *context, char endpoint[256], char host[256], struct err *e);
+    void *context;  /* context of replace and where */
     uint32_t cores; /* cores of this process, the number of batches read at the same time; 0: 1 */
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);

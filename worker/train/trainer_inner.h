@@ -1,10 +1,12 @@
-/* trainer_inner.h: the struct behind a trainer, for trainer.c (its life) and trainer_job.c (what
- * depends on the job). */
+/* trainer_inner.h: the struct behind a trainer, for trainer.c (its life), trainer_beat.c (what it
+ * tells again and again), trainer_job.c (what depends on the job) and trainer_step.c (the network
+ * that workers keep in step). */
 #ifndef WORKER_TRAIN_TRAINER_INNER_H
 #define WORKER_TRAIN_TRAINER_INNER_H
 
 #include "proto/base/sm.h"
 #include "worker/data/inputs.h"
+#include "worker/train/door.h"
 #include "worker/train/seat.h"
 #include "worker/train/trainer.h"
 
@@ -18,6 +20,7 @@ struct trainer_made {
     struct err error;
     bool device; /* this worker's device or memory failed: another worker may have more */
     struct model *model;
+    struct steps *step;
     struct seat **seat;
     uint32_t seat_count;
 };
@@ -41,6 +44,7 @@ struct trainer {
      * code 0: no. */
     struct err lost;
     struct client *client;
+    struct door door; /* where other workers reach this one */
     /* The job, from joining on; made anew when its text or its number changes. */
     uint64_t job_hash, job_number;
     bool have_job, have_model;
@@ -53,9 +57,11 @@ struct trainer {
     struct stats stats;
     struct traces traces;
     uint64_t taken_before; /* bytes of input that the process had read when the trainer was made */
+    struct steps *step;    /* owned; NULL: the servers keep the network */
     struct seat **seat;    /* owned (seat_count) */
     uint32_t seat_count;
     uint32_t lanes; /* number of lanes of the job */
+    uint64_t run;   /* at the join */
     uint32_t lease_ms;
     uint32_t declared; /* number of tables declared so far */
     struct request join, objects, taken, tell, declare, profile, beat, trace, leave;
@@ -97,6 +103,26 @@ void trainer_apart(struct trainer *t, const char *text);
 void trainer_replaced(struct trainer *t);
 /* The coordinator no longer knows this worker. */
 void trainer_forgotten(struct trainer *t);
+
+bool trainer_has_device(const struct trainer *t);
+
+/* trainer_beat.c */
+void trainer_beat_init(struct trainer *t);
+void trainer_beat_later(struct trainer *t); /* starts the timer of the next beat */
+/* Mutes pushes after a silence longer than the lease, until the coordinator is heard again. */
+void trainer_lease_check(struct trainer *t);
+void trainer_traces_send(struct trainer *t);
+/* The longest time that a thread has been computing a step of a lane; 0: none is. */
+uint64_t trainer_computing_ns(const struct trainer *t);
+
+/* trainer_step.c: all do nothing in a job whose servers keep the network. */
+/* On a thread, with the model: what the trainer's step will be. */
+int trainer_step_make(struct trainer *t, struct trainer_made *m);
+void trainer_step_begin(struct trainer *t);
+void trainer_step_end(struct trainer *t);
+void trainer_step_look(struct trainer *t); /* seats have taken or left lanes */
+void trainer_step_drop(struct trainer *t); /* same conditions as trainer_job_drop */
+void trainer_step_figures(const struct trainer *t, struct wire_WORKER_BEAT *out);
 
 /* trainer_job.c */
 void trainer_host_init(struct trainer *t);

@@ -24,6 +24,7 @@ void trainer_model_drop(struct trainer *t)
     free(t->seat);
     t->seat = NULL;
     t->seat_count = 0;
+    trainer_step_drop(t);
     if (t->have_model)
         model_free(t->model);
     t->have_model = false;
@@ -33,6 +34,8 @@ void trainer_job_drop(struct trainer *t)
 {
     trainer_model_drop(t);
     if (t->have_job) {
+        (void)door_admit(&t->door, NULL,
+                         0); /* short of memory: the former members may still come */
         inputs_close(&t->inputs);
         job_free(&t->job);
     }
@@ -90,12 +93,13 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-/* A seat for each lane that this worker may run; under bsp for every lane of the job, because a
- * clock needs all of them even if only this worker is left. */
+/* A seat for each lane that this worker may run; for every lane of the job where a clock, or a step
+ * of the network, needs all of them even if only this worker is left. */
 static uint32_t seats_wanted(const struct trainer *t)
 {
     uint32_t seats = t->options.lanes_max;
-    if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
+    bool all = t->job.train.mode == WIRE_BSP || t->job.train.allreduce;
+    if (all && t->lanes > seats)
         seats = MIN(t->lanes, LIMIT_LANES);
     return seats;
 }
@@ -135,6 +139,8 @@ static int model_make(struct trainer *t, struct trainer_made *m)
     if (rc == 0)
         rc = model_new(&t->job, &t->shape, t->options.backend, &m->model, &m->error);
     base->model = m->model;
+    if (rc == 0)
+        rc = trainer_step_make(t, m);
     return rc;
 }
 
@@ -175,6 +181,7 @@ static void made_take(struct trainer *t)
     SHOAL_ASSERT(!t->have_model && t->seat_count == 0);
     t->model = t->made.model;
     t->have_model = t->model != NULL;
+    t->step = t->host.base.step = t->made.step;
     t->seat = t->made.seat;
     t->seat_count = t->made.seat_count;
     for (uint32_t i = 0; i < t->seat_count; i++)

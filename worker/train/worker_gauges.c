@@ -11,11 +11,9 @@
 
 static void stages_put(const struct trainer *t, struct meter_sheet *out)
 {
-    static const char *const charged[STATS_KINDS] = {[STATS_WAIT] = "wait",
-                                                     [STATS_READ] = "read",
-                                                     [STATS_PULL] = "pull",
-                                                     [STATS_COMPUTE] = "compute",
-                                                     [STATS_PUSH] = "push"},
+    static const char *const charged[STATS_KINDS] =
+        {[STATS_WAIT] = "wait",       [STATS_READ] = "read", [STATS_PULL] = "pull",
+         [STATS_COMPUTE] = "compute", [STATS_PUSH] = "push", [STATS_STEP] = "ring"},
                              *const busy[STAGES] = {[STAGE_FILE] = "file",
                                                     [STAGE_PARSE] = "parse",
                                                     [STAGE_PULL] = "pull",

@@ -24,6 +24,7 @@ static uint32_t step_ms; /* for workers that are added later */
 static bool commands;    /* workers may run commands */
 static bool replays;     /* workers accept only replays */
 static bool stay;        /* workers stay between jobs */
+static bool listens;     /* workers may listen, each at sim://NAME */
 static struct fake fake;
 static char text[4096];
 static struct trainer *worker[MAX_WORKERS];
@@ -95,6 +96,15 @@ static void rows_check(void)
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
+/* trainer_options.where. */
+static int where(void *context, char endpoint[256], char host[256], struct err *e)
+{
+    (void)e;
+    (void)snprintf(endpoint, 256, "sim://worker-%u", (unsigned)(uintptr_t)context);
+    host[0] = 0;
+    return 0;
+}
+
 static struct trainer *worker_add(uint32_t lanes)
 {
     char name[32];
@@ -108,6 +118,8 @@ static struct trainer *worker_add(uint32_t lanes)
                                       .step_ms = step_ms,
                                       .commands = commands,
                                       .replay = replays,
+                                      .where = listens ? where : NULL,
+                                      .context = (void *)(uintptr_t)workers,
                                       .stay = stay};
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
@@ -157,6 +169,7 @@ static void teardown(void)
         if (worker[i] != NULL)
             trainer_free(worker[i]);
     workers = 0;
+    listens = false;
     fake_close(&fake);
     worker_folder_remove();
 }
@@ -412,6 +425,51 @@ START_TEST(trainer_sends_traces_when_it_is_asked)
     }
     for (uint32_t l = 0; l < 2; l++)
         ck_assert_uint_ge(last[l] + 1, fake_mark(&fake, l));
+}
+END_TEST
+
+static bool joined_twice(void *context)
+{
+    (void)context;
+    return fake.workers == 2;
+}
+
+/* Only jobs whose workers sum up the network need an endpoint. */
+START_TEST(trainer_listens_for_a_job_that_needs_it)
+{
+    listens = true;
+    job_make(100, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 1, 1);
+    worker_add(1);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_eq(fake.workers, 1);
+    ck_assert_str_eq(fake.endpoint, "");
+}
+END_TEST
+
+/* The job is known from the answer to the first join; _i 1: the address is in use. */
+START_TEST(trainer_tells_its_endpoint_with_a_second_join)
+{
+    struct err e = {0};
+    listens = true;
+    job_make(100, "{kind: deepfm, hidden: [4]}", "async, dense: allreduce");
+    fake_open(&fake, &calm, text, 1, 1);
+    if (_i == 1)
+        sim_listen(sim_node_new(fake.sim, "other", NULL, NULL), "sim://worker-0");
+    worker_add(1);
+    ck_assert_int_eq(sim_run(fake.sim, SECOND, _i == 0 ? joined_twice : all_stopped, NULL), true);
+    ck_assert_uint_eq(fake.workers, 2 - (uint64_t)_i);
+    ck_assert_str_eq(fake.endpoint, _i == 0 ? "sim://worker-0" : "");
+    if (_i == 1) {
+        ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_UNAVAILABLE);
+        ck_assert_msg(strstr(e.text, "sim://worker-0 is in use") != NULL, "%s", e.text);
+        ck_assert_uint_eq(fake.left_fatal, 0); /* the job goes on without it */
+        return;
+    }
+    trainer_leave(worker[0]);
+    run_to_the_end();
+    ends_well(worker[0]);
 }
 END_TEST
 
@@ -977,6 +1035,8 @@ int main(void)
     tcase_add_test(c, trainer_that_may_not_declare_joins_again);
     tcase_add_test(c, trainer_beats_three_times_a_lease);
     tcase_add_loop_test(c, trainer_sends_traces_when_it_is_asked, 0, 3);
+    tcase_add_test(c, trainer_listens_for_a_job_that_needs_it);
+    tcase_add_loop_test(c, trainer_tells_its_endpoint_with_a_second_join, 0, 2);
     tcase_add_test(c, trainer_leaves_though_nobody_listens);
     tcase_add_test(c, trainer_asks_for_one_lane_at_a_time);
     tcase_add_test(c, trainer_sends_again_as_the_job_says);
