@@ -160,8 +160,6 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.early_stop.min_delta = config_float(c, "train.early_stop.min_delta");
     j->train.mode = (uint32_t)config_enum(c, "train.consistency");
     j->train.staleness = (uint32_t)config_int(c, "train.staleness");
-    j->train.allreduce = config_enum(c, "train.dense") == 1;
-    j->train.publish_ms = (uint32_t)config_size(c, "train.dense_publish");
     j->train.prefetch = (uint32_t)config_int(c, "train.prefetch");
     j->train.lanes = (uint32_t)config_int(c, "train.lanes");
     j->train.lanes_there = (uint32_t)config_int(c, "train.lanes_there");
@@ -186,7 +184,6 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->net.resend_ms = (uint32_t)config_size(c, "net.resend");
     j->net.values = (enum value_kind)config_enum(c, "net.values");
     j->net.gradients = packed[config_enum(c, "net.gradients")];
-    j->net.dense = config_enum(c, "net.dense") == 1 ? VALUES_BF16 : VALUES_FP32;
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
     if ((uint64_t)j->train.window * j->train.batch > LIMIT_BATCH)
@@ -227,9 +224,9 @@ static int key_names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        key_names_take,  job_data_take,   job_join_take, job_features_take,
-        job_tables_take, job_model_take,  train_take,    evaluate_take,
-        checkpoint_take, job_replay_take, grow_check};
+        key_names_take,  job_data_take,   job_join_take,   job_features_take,
+        job_tables_take, job_model_take,  train_take,      job_dense_take,
+        evaluate_take,   checkpoint_take, job_replay_take, grow_check};
     int rc = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
         rc = part[i](c, j, e);

@@ -392,6 +392,10 @@ double job_task_weights(const struct job *j);
 bool job_draws(const struct job *j);
 /* The number of lanes that the coordinator opens: train.lanes, or what it found there, or 2. */
 uint32_t job_lanes(const struct job *j);
+/* True when the rows of every batch of every lane are known before the epoch begins, whatever
+ * workers are there: under bsp, and with train.dense: allreduce, where a lane's batch number is the
+ * step of the network. */
+bool job_dealt(const struct job *j);
 /* The slices of a lane's batch: train.window. */
 uint32_t job_window(const struct job *j);
 /* Devices that a worker's lane computes on: stages times split. */

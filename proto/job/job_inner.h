@@ -29,6 +29,8 @@ int job_features_take(const struct config *c, struct job *j, struct err *e);
 int job_tables_take(const struct config *c, struct job *j, struct err *e);
 /* model and dense_optimizer; after data, whose labels are the tasks. */
 int job_model_take(const struct config *c, struct job *j, struct err *e);
+/* train.dense, train.dense_publish, net.dense; after model and train. */
+int job_dense_take(const struct config *c, struct job *j, struct err *e);
 /* replay; after all others, some of which it excludes. */
 int job_replay_take(const struct config *c, struct job *j, struct err *e);
 

@@ -1241,6 +1241,40 @@ START_TEST(job_training_has_defaults_and_ranges)
 }
 END_TEST
 
+START_TEST(job_network_is_kept_by_servers_or_workers)
+{
+    static const char *const ring = "data: {train: a}\nmodel: {kind: deepfm}\n"
+                                    "train: {dense: allreduce, dense_publish: 5s}\n";
+    struct job j;
+    struct err e = {0};
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert(!j.train.allreduce && j.net.dense == VALUES_FP32 && !job_dealt(&j));
+    job_free(&j);
+    ck_assert_msg(parse(ring, "net.dense=bf16", &j, &e) == 0, "%s", e.text);
+    ck_assert(j.train.allreduce && j.net.dense == VALUES_BF16 && job_dealt(&j));
+    ck_assert_uint_eq(j.train.publish_ms, 5000);
+    job_free(&j);
+    ck_assert_int_eq(with_default("train.consistency=bsp", &j), 0);
+    ck_assert(job_dealt(&j));
+    job_free(&j);
+    static const char *const without[] = {"lr", "fm", "probe"};
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        char set[32], told[96];
+        (void)snprintf(set, sizeof set, "model.kind=%s", without[i]);
+        (void)snprintf(told, sizeof told,
+                       "train.dense: allreduce needs a network, and model.kind %s has none",
+                       without[i]);
+        refused(ring, set, told);
+    }
+    refused(ring, "train.dense=servers",
+            "line 3: train.dense_publish is of train.dense: allreduce");
+    refused("data: {train: a}\n", "net.dense=bf16", "net.dense is of train.dense: allreduce");
+    refused(ring, "train.dense_publish=10ms", "not between");
+    refused(ring, "train.dense=here", "servers|allreduce");
+    refused(ring, "net.dense=int8", "fp32|bf16");
+}
+END_TEST
+
 START_TEST(job_evaluation_names_fields)
 {
     const char *data = "data: {train: a, valid: v}\n";
@@ -1382,6 +1416,7 @@ int main(void)
     tcase_add_test(t, job_networks_have_defaults_and_ranges);
     tcase_add_test(t, job_every_model_kind_is_known);
     tcase_add_test(t, job_training_has_defaults_and_ranges);
+    tcase_add_test(t, job_network_is_kept_by_servers_or_workers);
     tcase_add_test(t, job_evaluation_names_fields);
     tcase_add_test(t, job_tables_have_no_rules_by_default);
     tcase_add_test(t, job_tables_have_fields_of_their_own);

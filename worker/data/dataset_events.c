@@ -129,11 +129,11 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 #define AHEAD 32u         /* rows that are prefetched before they are read */
 
 /* An upper bound of the distance in rows between the lanes of all workers: their tasks follow one
- * another. Under bsp one lane reads all of an object. */
+ * another. Where tasks are dealt in advance one lane reads all of an object. */
 static uint64_t rows_near(const struct job *job, bool object)
 {
     uint64_t step = (uint64_t)job_lanes(job) * job_batch_rows(job), said = job->train.task_batches;
-    if (object && job->train.mode == WIRE_BSP)
+    if (object && job_dealt(job))
         return (uint64_t)job_batch_rows(job) * BATCHES_AHEAD;
 
     if (said > 0)

@@ -519,6 +519,20 @@ static int network_begins(const struct job *spec, struct err *e)
                    facts->name);
 }
 
+/* Each worker of a ring holds a lane at least (work/ring.h). More may come: they wait for the place
+ * of one that dies. */
+static int ring_fits(const struct job *spec, uint32_t workers, struct err *e)
+{
+    uint32_t most = MIN(job_lanes(spec), WIRE_RING_MEMBERS);
+    if (!spec->train.allreduce || workers <= most)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "train.dense: allreduce has a ring of %u workers at most, one lane each at "
+                   "least, and train.lanes is %u: %u workers are too many; ask for %u, or for more "
+                   "lanes",
+                   WIRE_RING_MEMBERS, job_lanes(spec), workers, most);
+}
+
 /* Makes the new job in `j`, and stores all of it but the progress. */
 static int job_make(struct coord_job *job, const struct coord_submit *submit,
                     struct coord_look *look, struct coord_job *j, struct err *e)
@@ -546,6 +560,8 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
         from = &look->from;
     if (rc == 0)
         rc = given_begin(j, from, submit->workers, e);
+    if (rc == 0)
+        rc = ring_fits(&j->spec, submit->workers, e);
     if (rc == 0)
         rc = legend_begin(j, from, fleet, e);
     if (rc == 0)
@@ -610,6 +626,9 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
     bool waits = coord_phase_running(j) && j->at.phase < PHASE_SETUP;
     if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == j->at.workers_wanted)
         return 0;
+    int rc = ring_fits(&j->spec, workers, e);
+    if (rc != 0)
+        return rc;
     j->at.workers_wanted = workers;
     if (!coord_phase_put(j))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");

@@ -208,6 +208,11 @@ static int replay_compare(const struct job *was, const struct job *is, uint32_t 
     return 0;
 }
 
+static const char *dense_name(const struct job *j)
+{
+    return j->train.allreduce ? "allreduce" : "servers";
+}
+
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
                         struct err *e)
 {
@@ -262,6 +267,12 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
                        modes[is->train.mode], modes[was->train.mode]);
+    if (was->train.allreduce != is->train.allreduce)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "train.dense is %s, in the checkpoint it was %s: batches already done would "
+                       "count twice in the network, or not at all; take that one, or begin another "
+                       "job with its tables (--start-from)",
+                       dense_name(is), dense_name(was));
     if (coord_saved_tables_kept(s->at.phase))
         rc = limits_compare(was, is, e);
     if (rc != 0)

@@ -2229,6 +2229,8 @@ END_TEST
 static void refused_from(const char *train, const char *path, int status, const char *text)
 {
     rig_start(train, "", path);
+    if (strstr(train, "allreduce") != NULL)
+        memcpy(strstr(r.yaml, "probe"), "dcnv2", 5); /* a model that has a network */
     ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
     int got = r.client.submit_status != 0 ? r.client.submit_status : r.client.status;
     ck_assert_msg(got == status && strstr(r.client.text, text) != NULL, "%s: %d, %s", train, got,
@@ -2263,6 +2265,8 @@ START_TEST(checkpoint_for_another_job_is_refused)
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
     rig_stop();
     refused_from("epochs: 2, consistency: bsp", path, SHOAL_E_CONFIG, "train.consistency is bsp");
+    refused_from("epochs: 2, consistency: ssp, dense: allreduce", path, SHOAL_E_CONFIG,
+                 "train.dense is allreduce, in the checkpoint it was servers");
     refused_from("epochs: 1, consistency: ssp", path, SHOAL_E_CONFIG, "epoch 2");
     refused_from("epochs: 2, consistency: ssp, seed: 5", path, SHOAL_E_CONFIG, "train.seed is 5");
     refused_from("epochs: 2, consistency: ssp}\nfeatures: {fields: [1, 2]", path, SHOAL_E_CONFIG,

@@ -2802,6 +2802,25 @@ START_TEST(coord_network_begins_with_no_mean_over_a_block)
 }
 END_TEST
 
+/* A ring has a lane for each worker, and a bound. */
+START_TEST(coord_ring_of_too_many_workers_is_refused)
+{
+    static const struct {
+        const char *train, *told;
+        uint32_t workers;
+    } row[] = {
+        {"epochs: 1, dense: allreduce, lanes: 2", "3 workers are too many; ask for 2", 3},
+        {"epochs: 1, dense: allreduce, lanes: 100", "65 workers are too many; ask for 64", 65}};
+    rig_start(row[_i].train, 1, 1, NULL);
+    memcpy(strstr(r.yaml, "probe"), "dcnv2", 5); /* a model that has a network */
+    r.client.workers = row[_i].workers;
+    run_job(10);
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(r.client.text, row[_i].told) != NULL, "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
 /* The job is over, and servers and coordinator start again: readers of the tables still get the
  * map. */
 START_TEST(coord_tells_the_map_without_a_job)
@@ -2970,6 +2989,7 @@ int main(void)
     tcase_add_test(t, coord_tells_on_what_workers_compute);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
     tcase_add_loop_test(t, coord_network_begins_with_no_mean_over_a_block, 0, 2);
+    tcase_add_loop_test(t, coord_ring_of_too_many_workers_is_refused, 0, 2);
     tcase_add_loop_test(t, coord_tells_the_map_without_a_job, 0, 2);
     tcase_add_test(t, coord_next_job_may_follow);
     suite_add_tcase(s, t);
