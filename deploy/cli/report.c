@@ -330,6 +330,9 @@ static void report_print(const struct json *r, const char *run_dir, const char *
         printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n",
                cli_number(r, "staleness.p50"), cli_number(r, "staleness.p99"),
                cli_number(r, "staleness.max"));
+    if (!json_absent(json_get(r, "idle")))
+        printf("  devices        waited %.0f %% of their time for one another\n",
+               100 * cli_number(r, "idle"));
     experts_print(json_get(r, "experts"));
     printf("  bad lines      %s\n", cli_number_text(cli_number(r, "bad_lines"), n));
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
