@@ -232,8 +232,9 @@ struct backend_ops {
     /* true: queue the kernels of this section, which the backend may record; false: it has played
      * them from a recording with the same number. graph_end after true only; it says whether the
      * section must be queued once more, because recording it failed and nothing of it has run. All
-     * kernels between have the same arguments for the same number: addresses too. NULL on the host,
-     * where there is nothing to record. */
+     * kernels between have the same arguments for the same number: addresses too. Number 0: they
+     * have others each time, and nothing is recorded. NULL on the host, where there is nothing to
+     * record. */
     bool (*graph_begin)(struct stream *s, uint64_t number);
     bool (*graph_end)(struct stream *s);
     /* Rows [first, first + count) of x (.., width) become copies of row 0. NULL where granule is

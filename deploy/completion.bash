@@ -88,7 +88,7 @@ _shoal()
     'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --check --log-format --help --version' ;;
     'shoal-coordinator') words='--config --set --check --tensorboard --log-format --help --version' ;;
-    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --listen --advertise --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
+    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --listen --advertise --backend --devices --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -281,6 +281,7 @@ _shoal()
     'shoal-worker --listen') words=''; file=yes ;;
     'shoal-worker --advertise') words=''; file=yes ;;
     'shoal-worker --backend') words='auto cpu cuda'; file=yes ;;
+    'shoal-worker --devices') words=''; file=yes ;;
     'shoal-worker --device') words=''; file=yes ;;
     'shoal-worker --cores') words=''; file=yes ;;
     'shoal-worker --io-threads') words=''; file=yes ;;

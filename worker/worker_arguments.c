@@ -1,5 +1,6 @@
 /* worker_arguments.c: reads the command line and the files that complete it. */
 #include "worker/worker_arguments.h"
+#include "proto/base/device_list.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/machine.h"
@@ -56,6 +57,24 @@ static const char *text_or_env(const struct option_line *o, const char *name, co
     return text;
 }
 
+static int devices_take(const struct option_line *o, struct worker_arguments *a, struct err *e)
+{
+    static const char *const name[] = {"devices", "device"};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        const char *text = option_text(o, name[i]);
+        struct device_list list;
+        struct err why = {0};
+        if (text == NULL)
+            continue;
+        if (a->devices != NULL)
+            return err_set(e, SHOAL_E_USAGE, "--devices and --device: give one of them");
+        if (device_list_parse(text, &list, &why) != 0)
+            return err_set(e, SHOAL_E_USAGE, "--%s: %s", name[i], why.text);
+        a->devices = text;
+    }
+    return 0;
+}
+
 static int values_take(struct option_line *o, struct worker_arguments *a, struct err *e)
 {
     const struct string_list *set = option_list(o, "set");
@@ -77,7 +96,6 @@ static int values_take(struct option_line *o, struct worker_arguments *a, struct
                                   .split = (uint32_t)option_choice(o, "split"),
                                   .cores = number(o, "cores", 0),
                                   .io_threads = number(o, "io-threads", 0),
-                                  .device = -1,
                                   .backend_given = option_given(o, "backend"),
                                   .metrics = option_text(o, "metrics"),
                                   .check = o->word[1],
@@ -87,8 +105,6 @@ static int values_take(struct option_line *o, struct worker_arguments *a, struct
                                   .commands = option_given(o, "allow-commands")};
     if (a->coordinator == NULL)
         a->coordinator = KEYS_COORDINATOR;
-    if (option_given(o, "device"))
-        a->device = option_int(o, "device");
     if (a->backend_given)
         a->backend = (enum backend_kind)option_choice(o, "backend");
     for (size_t i = 0; i < set->count; i++)
@@ -96,6 +112,9 @@ static int values_take(struct option_line *o, struct worker_arguments *a, struct
             return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE", set->item[i]);
     if (a->name != NULL && strlen(a->name) >= LIMIT_NAME)
         return err_set(e, SHOAL_E_USAGE, "--name %s: at most %u bytes", a->name, LIMIT_NAME - 1);
+    int rc = devices_take(o, a, e);
+    if (rc != 0)
+        return rc;
     return predict_take(o, a, e);
 }
 
@@ -108,11 +127,33 @@ bool worker_arguments_train(const struct worker_arguments *a)
  * refused. */
 static int run_alone(const struct option_line *o, struct err *e)
 {
-    static const char *const others[] = {
-        "coordinator",    "keys",   "lanes",   "name",   "backend",  "device", "cores",
-        "io-threads",     "wait",   "split",   "in",     "out",      "format", "column",
-        "part",           "report", "field",   "value",  "made-by",  "share",  "insecure-plaintext",
-        "allow-commands", "json",   "metrics", "listen", "advertise"};
+    static const char *const others[] = {"coordinator",
+                                         "keys",
+                                         "lanes",
+                                         "name",
+                                         "backend",
+                                         "device",
+                                         "devices",
+                                         "cores",
+                                         "io-threads",
+                                         "wait",
+                                         "split",
+                                         "in",
+                                         "out",
+                                         "format",
+                                         "column",
+                                         "part",
+                                         "report",
+                                         "field",
+                                         "value",
+                                         "made-by",
+                                         "share",
+                                         "insecure-plaintext",
+                                         "allow-commands",
+                                         "json",
+                                         "metrics",
+                                         "listen",
+                                         "advertise"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
@@ -302,7 +343,9 @@ int worker_arguments_file(struct worker_arguments *a, char path[LIMIT_PATH],
         a->cores = machine_cores("");
 
     a->io_threads = c->io_threads;
-    a->device = c->device;
+    a->devices = NULL;
+    if (c->devices[0] != '\0')
+        a->devices = c->devices;
     a->backend = c->backend;
     a->backend_given = c->backend_given;
     a->insecure = c->insecure_plaintext;

@@ -29,7 +29,7 @@ struct worker_arguments {
     double share;                    /* count */
     const struct string_list *set;   /* from the command line */
     uint32_t lanes, wait_s, split, cores, io_threads;
-    int64_t device; /* -1: not given */
+    const char *devices; /* "0,1"; NULL: not given */
     enum backend_kind backend;
     bool backend_given, insecure, commands;
     bool stay;                           /* run */

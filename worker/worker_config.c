@@ -1,9 +1,11 @@
 /* worker_config.c: reads worker.yaml. */
 #include "worker/worker_config.h"
 
+#include "proto/base/text.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +60,39 @@ static int take_set(const struct config *c, const char *file, struct string_list
     return rc;
 }
 
+/* Writes the list of `devices`, or the number of `device`, as a text. */
+static int take_devices(const struct config *c, const char *file, char out[DEVICE_LIST_TEXT],
+                        struct err *e)
+{
+    struct string_list list = {0};
+    struct device_list checked;
+    const char *key = "devices";
+    size_t at = 0;
+    int rc = 0;
+    if (config_has(c, "device") && config_has(c, key))
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: devices and device: give one of them", file,
+                       config_line(c, "device"));
+    if (config_has(c, "device")) {
+        key = "device";
+        (void)snprintf(out, DEVICE_LIST_TEXT, "%" PRId64, config_int(c, key));
+    } else if (config_list(c, key, &list) != 0) {
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < list.count && at < DEVICE_LIST_TEXT; i++)
+        at += (size_t)snprintf(out + at, DEVICE_LIST_TEXT - at, "%s%s", text_if(i > 0, ","),
+                               list.item[i]);
+    config_list_free(&list);
+    if (rc != 0 || out[0] == '\0')
+        return rc;
+    if (at >= DEVICE_LIST_TEXT)
+        rc = err_set(e, SHOAL_E_CONFIG, "more than %u numbers", LIMIT_DEVICES);
+    else
+        rc = device_list_parse(out, &checked, e);
+    if (rc != 0)
+        err_wrap(e, rc, "%s:%d: %s", file, config_line(c, key), key);
+    return rc;
+}
+
 static int take(const struct config *c, const char *file, struct worker_config *out, struct err *e)
 {
     int rc;
@@ -81,10 +116,8 @@ static int take(const struct config *c, const char *file, struct worker_config *
     out->lanes = (uint32_t)config_int(c, "lanes");
     out->cores = (uint32_t)config_int(c, "cores");
     out->io_threads = (uint32_t)config_int(c, "io_threads");
-    out->device = -1;
-    if (config_has(c, "device"))
-        out->device = config_int(c, "device");
-
+    if ((rc = take_devices(c, file, out->devices, e)))
+        return rc;
     out->backend_given = config_has(c, "backend");
     out->backend = (enum backend_kind)config_enum(c, "backend");
     out->allow_commands = config_bool(c, "allow_commands");
@@ -97,7 +130,7 @@ int worker_config_load(const char *path, const struct string_list *set, struct w
 {
     struct config *c;
     const char *file = path != NULL ? path : "defaults";
-    *out = (struct worker_config){.device = -1};
+    *out = (struct worker_config){.lanes = 0};
     int rc;
     if (path != NULL)
         rc = config_load(path, set, keys_worker, &c, e);

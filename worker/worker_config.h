@@ -11,7 +11,7 @@
  *     lanes: 2                  # at a time, a computing thread each
  *     cores: 0                  # batches parsed at the same time; 0: as many as the CPUs
  *     backend: auto             # auto | cpu | cuda
- *     device: 0                 # which of several GPUs, modulo their number
+ *     devices: [0, 1]           # which of several GPUs, modulo their number; device: 0 is [0]
  *     io_threads: 1
  *     cache: DIR                # folder of decoded input: data.cache of every job
  *     set: [data.train=/mnt/log-*.gz]  # overrides keys of every job, as --set of train
@@ -22,6 +22,7 @@
 #ifndef WORKER_WORKER_CONFIG_H
 #define WORKER_WORKER_CONFIG_H
 
+#include "proto/base/device_list.h"
 #include "proto/base/limits.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
@@ -37,7 +38,7 @@ struct worker_config {
     char name[LIMIT_NAME];                        /* empty: HOST-INSTANCE or HOST-PID */
     char metrics[256], metrics_token[LIMIT_PATH]; /* may be empty */
     uint32_t lanes, cores, io_threads;
-    int64_t device; /* -1: not set */
+    char devices[DEVICE_LIST_TEXT]; /* "0,1"; empty: not set */
     enum backend_kind backend;
     bool backend_given, allow_commands, insecure_plaintext;
     struct string_list set; /* owned; begins with data.cache=CACHE if there is one */

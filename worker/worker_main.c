@@ -201,10 +201,8 @@ static void environment_set(const struct worker_arguments *a, const struct job *
     char text[24];
     snprintf(text, sizeof text, "%u", MIN(threads, 1024)); /* libuv's limit */
     setenv("UV_THREADPOOL_SIZE", text, 0);
-    if (a->device < 0)
-        return;
-    snprintf(text, sizeof text, "%u", (unsigned)a->device);
-    setenv("SHOAL_DEVICE", text, 1);
+    if (a->devices != NULL)
+        setenv("SHOAL_DEVICE", a->devices, 1);
 }
 
 /* Loads the backend and logs why it was chosen. A fleet that computes on its CPUs beside idle GPUs
@@ -333,7 +331,7 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     struct job job;
-    struct worker_config file = {.device = -1};
+    struct worker_config file = {.lanes = 0};
     struct live live = {.may = NULL};
     char path[LIMIT_PATH];
     bool have_job = false;

@@ -138,15 +138,12 @@ static void texts_make(const struct cudaDeviceProp *device)
     size_t version = lt.cublasLtGetVersion();
     snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %d SMs %.100s", version,
              device->major, device->minor, device->multiProcessorCount, device->name);
-    char list[LIMIT_DEVICES * 4] = "";
-    size_t at = 0;
-    for (uint32_t i = 0; i < numbers.count; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%u", text_if(i > 0, ","),
-                               numbers.number[i]);
+    char list[NUMBERS_TEXT];
+    numbers_text(&numbers, list);
     snprintf(library_text, sizeof library_text, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    snprintf(about_text, sizeof about_text, "%.100s (device%s %s), %s of %.200s", device->name,
-             text_if(numbers.count > 1, "s"), list, library_text, lt.path);
+    snprintf(about_text, sizeof about_text, "%.100s (%s), %s of %.200s", device->name, list,
+             library_text, lt.path);
 }
 
 /* The properties of the worker's devices. They compute parts of one result, so they are of one

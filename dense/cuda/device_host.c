@@ -11,6 +11,7 @@
  * calls may touch its own memory alone, but for those that fetch (device_host.h).
  *
  * Environment variables, read when a stream is opened:
+ *   SHOAL_CUDAHOST_DEVICES its number of devices, 16 unless it is set; read once
  *   SHOAL_CUDAHOST_MEMORY  bytes that each device has; read once
  *   SHOAL_CUDAHOST_ORDER   scrambled (default), forward, reverse: the order of a kernel's elements
  *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, downloads give zeros: for the memory of a
@@ -40,10 +41,28 @@
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static struct device_list numbers;
+static char about[NUMBERS_TEXT + 64];
+
+static bool variable(const char *name, const char **value)
+{
+    *value = getenv(name);
+    return *value != NULL && **value;
+}
 
 int device_probe(struct err *e)
 {
-    return numbers_take(LIMIT_DEVICES, &numbers, e);
+    const char *value;
+    unsigned long devices = LIMIT_DEVICES;
+    if (variable("SHOAL_CUDAHOST_DEVICES", &value))
+        devices = strtoul(value, NULL, 10);
+    if (devices == 0 || devices > LIMIT_DEVICES)
+        return err_set(e, SHOAL_E_CONFIG, "SHOAL_CUDAHOST_DEVICES is not between 1 and %u",
+                       LIMIT_DEVICES);
+    int rc = numbers_take((uint32_t)devices, &numbers, e);
+    char list[NUMBERS_TEXT];
+    numbers_text(&numbers, list);
+    (void)snprintf(about, sizeof about, "the host's memory and loops, for tests (%s)", list);
+    return rc;
 }
 
 const char *device_kernel(void)
@@ -66,13 +85,7 @@ bool device_memory(uint64_t *taken, uint64_t *all)
 
 const char *device_about(void)
 {
-    return "no device: the host's memory and loops, for tests";
-}
-
-static bool variable(const char *name, const char **value)
-{
-    *value = getenv(name);
-    return *value != NULL && **value;
+    return about;
 }
 
 int device_open(struct stream *s, struct err *e)

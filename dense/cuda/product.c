@@ -147,6 +147,7 @@ static void operand_product(struct stream *s, bool transpose_a, bool transpose_b
                         .beta = beta,
                         .c = c,
                         .bias = bias};
+    __atomic_fetch_add(&cuda_counters.multiplications, (uint64_t)m * n * k, __ATOMIC_RELAXED);
     cuda_product_compute(s, &p);
 }
 

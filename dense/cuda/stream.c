@@ -281,7 +281,7 @@ static struct stream_recording *recording_place(struct stream *s, uint64_t numbe
 bool stream_graph_begin(struct stream *s, uint64_t number)
 {
     SHOAL_ASSERT(!s->section && s->recorded == NULL); /* sections do not nest */
-    if (cuda_exact) {
+    if (cuda_exact || number == 0) {
         section_scratch_begin(s);
         s->section = true;
         return true;

@@ -91,6 +91,8 @@ struct cuda_counters {
     uint64_t allocations; /* device and pinned memory */
     uint64_t launches;    /* kernels queued, without those in recordings */
     uint64_t products;    /* matrix products queued, without those in recordings */
+    /* multiplications of the products that layers queued, without those of recordings played */
+    uint64_t multiplications;
     uint64_t recordings, plays;
     uint64_t calls;   /* the stand-in's calls, as SHOAL_CUDAHOST_FAIL counts them */
     uint64_t spoiled; /* recordings that failed */

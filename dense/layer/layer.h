@@ -92,6 +92,7 @@ struct layer {
      * packed in its views (ops_mix.h), in the order that the state `rows` of layer_choose has.
      * TENSOR_NONE: every example has its row */
     uint32_t rows, expert;
+    uint32_t load; /* the expert's number among all whose examples the plan counts */
     /* offsets in the dense parameters; PARAMETER_NONE: unused. By convention 0 is the weight (or
      * gamma), 1 the bias (or beta) */
     size_t parameter[LAYER_PARAMETERS];

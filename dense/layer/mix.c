@@ -111,6 +111,14 @@ static void choose_shares(const struct layer *l, const struct pass *p, uint32_t 
         choose_share(l, p, l->z, l->state[1], 1, first, count);
 }
 
+/* The host waits for the examples of the level's experts, so that it queues their layers for so
+ * many rows. A failure stays with the stream. */
+static void loads_bring(const struct pass *p, uint32_t first, uint32_t experts)
+{
+    p->k->download(p->s, p->chosen + first, p->load + first, experts * sizeof p->chosen[0]);
+    (void)p->k->stream_finish(p->s, NULL);
+}
+
 static void choose_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct mix_choose_args a = {.tasks = l->number_of[MIX_TASKS],
@@ -125,6 +133,8 @@ static void choose_forward(const struct layer *l, struct pass *p, uint32_t first
         a.all = pass_row(p, l->state[1], first);
     choose_shares(l, p, first, count);
     p->k->mix.choose(p->s, &a);
+    if (p->chosen != NULL)
+        loads_bring(p, l->number_of[MIX_LOAD], a.rows.experts);
 }
 
 /* The gradient reaches the gates through layer_mix. */
@@ -223,6 +233,7 @@ struct level {
     uint32_t gate_layers;
     bool chosen; /* by layer_choose, whose states are: */
     uint32_t rows, share, share_all;
+    uint32_t load; /* the first expert's number among those that the plan counts */
     /* where an expert's first layer gathers its rows, and has their gradient; TENSOR_NONE: experts
      * have a row for each example */
     uint32_t place[2];
@@ -273,7 +284,7 @@ static void experts_joined(struct plan *p, const struct level *v, struct view x,
         plan_parameter(p, "weight", y.width, x.width, x, plan_xavier(out, x.width), true);
     size_t bias = plan_zeros(p, "bias", y.width);
     for (uint32_t e = 0; e < experts; e++) {
-        plan_expert(p, v->rows, first + e);
+        plan_expert(p, v->rows, first + e, v->load + first + e);
         struct layer *l = plan_layer(p, &layer_fc, x, plan_columns(y, e * out, out));
         expert_gathers(v, l);
         l->parameter[0] = weight + (size_t)e * out * x.width;
@@ -300,13 +311,13 @@ static void experts_layer(struct plan *p, const struct level *v, struct view x, 
             from = plan_columns(x, e * in, in);
         }
         if (level_packs(v))
-            plan_expert(p, v->rows, first + e);
+            plan_expert(p, v->rows, first + e, v->load + first + e);
         plan_linear(p, from, out, p->job->model.activation, p->job->model.dropout, norm,
                     plan_columns(y, e * out, out));
         if (!apart && !p->overflow)
             expert_gathers(v, &p->layer[layer]);
     }
-    plan_expert(p, TENSOR_NONE, 0);
+    plan_expert(p, TENSOR_NONE, 0, 0);
 }
 
 /* Sets the scope of an experts' layer. */
@@ -402,11 +413,14 @@ static void level_choose(struct plan *p, struct level *v)
     l->number_of[MIX_SHARED] = v->shared;
     l->number_of[MIX_OWN] = v->own;
     l->number_of[MIX_TOP_K] = job->model.top_k;
-    l->number_of[MIX_LOAD] = p->loads;
+    l->number_of[MIX_LOAD] = v->load = p->loads;
     p->loads += level_all(v);
     if (p->loads > LIMIT_EXPERTS)
         p->overflow = true;
-    for (uint32_t i = 0; i < 2 && job->model.norm != NORM_BATCH; i++)
+    if (job->model.norm == NORM_BATCH)
+        return;
+    p->packs = true;
+    for (uint32_t i = 0; i < 2; i++)
         v->place[i] = plan_state(p, plan_stride(most, false));
 }
 

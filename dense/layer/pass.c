@@ -19,7 +19,8 @@
  * is 0, and so are all gradients that follow from it, since those are products of dlogit with the
  * first example's own numbers (dropout drops the same values in both). Batch norm and the choice of
  * experts are the only layers that combine examples; they count the true examples alone (struct
- * step).
+ * step). Experts that compute only the examples that chose them differ in size from batch to batch:
+ * the host waits for their numbers (layer_choose), and the section is not recorded.
  *
  * In a plan of several sites (plan_sites.h) a range is a micro-batch. All ranges go forward, then
  * all to the loss, then all back. The streams of the sites keep that order, and wait for one
@@ -37,14 +38,25 @@ static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first
     return MIN(left, range);
 }
 
+uint32_t pass_filled(uint32_t examples, uint32_t grain, uint32_t most)
+{
+    if (grain == 0 || examples == 0)
+        return MIN(examples, most);
+    uint64_t filled = ((uint64_t)examples + grain - 1) / grain * grain;
+    return (uint32_t)MIN(filled, most);
+}
+
 /* The rows of the range that a layer works on: its examples, or those that chose the layer's
- * expert. A device does not know their number when it queues the layer, and takes as many rows as
- * the range has: those behind the last are zeros and add nothing. */
+ * expert. On a device they are filled up to one of few sizes, too: the rows behind the last are
+ * zeros and add nothing. A device's layers have at least one row. */
 static uint32_t layer_count(const struct layer *l, const struct pass *p)
 {
-    if (l->rows == TENSOR_NONE || !p->k->host)
+    if (l->rows == TENSOR_NONE)
         return p->count;
-    return pass_rows(p, l->rows).load[l->expert];
+    if (p->k->host)
+        return pass_rows(p, l->rows).load[l->expert];
+    uint64_t load = p->chosen[l->load];
+    return pass_filled((uint32_t)MIN(MAX(load, 1), p->count), p->grain, p->count);
 }
 
 /* What runs next runs at this site. */
@@ -292,9 +304,11 @@ static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
 }
 
 /* A hash of all that the arguments of a section's kernels depend on. A recording is replayed for an
- * equal hash. */
+ * equal hash. 0: they depend on the batch's numbers, too, and nothing is recorded. */
 static uint64_t section_number(const struct pass *p, float offset)
 {
+    if (p->chosen != NULL)
+        return 0;
     const struct { /* no byte without a value */
         uint32_t examples, train;
         float offset;

@@ -40,13 +40,17 @@ struct pass {
     const struct model_input *in;
     struct model_output *out; /* gradients and scores */
     const struct step *step;
-    double *loss;               /* (tasks) */
-    uint64_t *load;             /* (plan's experts): examples that chose each (layer_choose) */
+    double *loss;   /* (tasks) */
+    uint64_t *load; /* (plan's experts): examples that chose each (layer_choose) */
+    /* a device, where experts compute the examples that chose them alone: `load` for the host, in
+     * its memory, from layer_choose on; else NULL */
+    uint64_t *chosen;
     const uint8_t *pooling;     /* (fields) */
     const uint8_t *field_table; /* (fields); NULL: all tables have one dim */
     const uint32_t *column;     /* (fields + 1) */
     uint32_t tables;            /* sparse ones */
     uint32_t vectors;           /* columns of all fields' vectors */
+    uint32_t grain;  /* the difference between these sizes; 0: the batch is not filled up */
     uint32_t filled; /* examples after the batch is filled up to one of few sizes (pass.c) */
     /* number of true examples; NULL: the batch is not filled up */
     const uint32_t *live;
@@ -61,6 +65,9 @@ struct pass {
     uint32_t tasks;
     uint32_t values; /* entries of in->index */
 };
+
+/* The size, a multiple of the grain or `most`, to which so many examples are filled up. */
+uint32_t pass_filled(uint32_t examples, uint32_t grain, uint32_t most);
 
 /* Run a batch through the layers, `range` examples at a time; a device takes the batch at once,
  * but for a plan of several sites, whose ranges are its micro-batches. offset is added to the

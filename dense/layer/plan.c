@@ -66,10 +66,11 @@ uint32_t plan_state_whole(struct plan *p, uint32_t floats)
         p, (struct tensor){.width = floats, .whole = true, .packed = true, .state = true});
 }
 
-void plan_expert(struct plan *p, uint32_t rows, uint32_t expert)
+void plan_expert(struct plan *p, uint32_t rows, uint32_t expert, uint32_t load)
 {
     p->rows = rows;
     p->expert = expert;
+    p->load = load;
 }
 
 /* Glorot, Bengio 2010: the deviation of activations and gradients stays about the same from layer
@@ -199,6 +200,7 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
         p->tensor[y.tensor].by_field |= by_field(p, x);
     l->rows = p->rows;
     l->expert = p->expert;
+    l->load = p->load;
     for (uint32_t i = 0; i < LAYER_STATES; i++)
         l->state[i] = TENSOR_NONE;
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
@@ -345,7 +347,7 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->has_loss = job->model.kind != MODEL_PROBE;
     out->by_batch =
         kind->network && (job->model.norm == NORM_BATCH || (kind->multi && job->model.balance > 0));
-    plan_expert(out, TENSOR_NONE, 0);
+    plan_expert(out, TENSOR_NONE, 0, 0);
     tensor_add(out, (struct tensor){
                         .width = out->tasks, .wanted = out->tasks, .whole = true, .packed = true});
     tensor_add(out, (struct tensor){

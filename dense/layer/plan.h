@@ -41,11 +41,12 @@ struct plan {
     struct site_pieces pieces;
     /* how parameters that are added now are named and marked: "hidden.0.weight" (plan_scope) */
     char scope[LIMIT_NAME + 16];
-    uint32_t steps;        /* steps of the scope so far */
-    bool by_label;         /* the parameters have an entry for each label */
-    uint32_t rows, expert; /* of the layers that are added now (struct layer) */
-    uint32_t loads;        /* experts whose examples are counted */
-    bool to_input;         /* the layer's outputs correspond to the columns of the input */
+    uint32_t steps;              /* steps of the scope so far */
+    bool by_label;               /* the parameters have an entry for each label */
+    uint32_t rows, expert, load; /* of the layers that are added now (struct layer) */
+    uint32_t loads;              /* experts whose examples are counted */
+    bool packs;                  /* some experts compute the examples that chose them alone */
+    bool to_input;               /* the layer's outputs correspond to the columns of the input */
 };
 
 /* A model as models_plan finds it by model.kind. */
@@ -91,7 +92,7 @@ struct view plan_packed(struct plan *p, struct view v);
 uint32_t plan_state(struct plan *p, uint32_t floats_an_example);
 uint32_t plan_state_whole(struct plan *p, uint32_t floats);
 /* Marks the layers that are added from now on as those of an expert (struct layer). */
-void plan_expert(struct plan *p, uint32_t rows, uint32_t expert);
+void plan_expert(struct plan *p, uint32_t rows, uint32_t expert, uint32_t load);
 struct init_spec plan_xavier(uint32_t out, uint32_t in);
 /* A parameter keeps its name from one job to the next (proto/job/legend.h). The name is the scope,
  * the step within the scope, and the kind of parameter: "hidden.0.weight". plan_input sets the

@@ -5,6 +5,7 @@
 #include "dense/layer/rebuild.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 /* Where the columns of site `part` begin: at multiples of four floats where all sites get some. */
 static uint32_t part_begin(const struct rebuild *r, uint32_t width, uint32_t part)
@@ -20,11 +21,23 @@ static uint32_t part_width(const struct rebuild *r, uint32_t width, uint32_t par
     return part_begin(r, width, part + 1) - part_begin(r, width, part);
 }
 
+uint32_t rebuild_cut_above(const struct rebuild *r)
+{
+    return MAX(r->plan->job->model.split_above, r->split - 1);
+}
+
+uint32_t rebuild_widest(const struct rebuild *r)
+{
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->layer[i].ops == &layer_fc)
+            widest = MAX(widest, r->layer[i].y.width);
+    return widest;
+}
+
 static bool wide(const struct rebuild *r, const struct layer *l)
 {
-    uint32_t out = l->y.width;
-    return r->split > 1 && l->ops == &layer_fc && out > r->plan->job->model.split_above &&
-           out >= r->split;
+    return r->split > 1 && l->ops == &layer_fc && l->y.width > rebuild_cut_above(r);
 }
 
 static bool touches(const struct layer *l, uint32_t tensor)

@@ -318,17 +318,23 @@ static void layers_rebuild(struct rebuild *r)
 
 static int sites_check(const struct rebuild *r, uint32_t stages, uint32_t used, struct err *e)
 {
-    const struct job *job = r->plan->job;
     if (used < stages)
         return err_set(e, SHOAL_E_CONFIG,
                        "model.stages is %u, but the parameters of this model fill %u: most of them "
                        "are in few layers; give it fewer stages, or more layers of like width",
                        stages, used);
+    uint32_t widest = rebuild_widest(r);
+    if (r->split > 1 && widest == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.split is %u, but this model has no linear layer to split: leave "
+                       "model.split out",
+                       r->split);
     if (r->split > 1 && r->cut == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "model.split is %u, but no linear layer of this model has more than %u "
-                       "outputs (model.split_above): lower that, or leave model.split out",
-                       r->split, job->model.split_above);
+                       "outputs (model.split_above), the widest has %u: lower model.split_above, "
+                       "or leave model.split out",
+                       r->split, rebuild_cut_above(r), widest);
     return 0;
 }
 

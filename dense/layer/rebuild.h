@@ -48,5 +48,9 @@ uint32_t rebuild_tensor_of(const struct rebuild *r, size_t parameter);
 /* plan_cut.c: appends the layers of a linear layer that is cut. false: it is not, and nothing was
  * appended. */
 bool rebuild_cut(struct rebuild *r, const struct layer *l);
+/* Linear layers with more outputs are cut: each site gets some of them. */
+uint32_t rebuild_cut_above(const struct rebuild *r);
+/* Outputs of the widest linear layer; 0: there is none. */
+uint32_t rebuild_widest(const struct rebuild *r);
 
 #endif

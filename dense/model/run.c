@@ -77,26 +77,22 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
         m->k->upload(r->site[i].stream, r->site[i].step, s, sizeof *s);
 }
 
-/* The size to which a batch is filled up: a multiple of a step, or the largest batch. The step is a
- * multiple of the granule, and large enough that there are at most RUN_FILLED_SIZES sizes. */
-static uint32_t run_filled(const struct model_run *r, uint32_t examples)
+/* Batches are filled up to a multiple of this, or to the largest batch: a multiple of the granule,
+ * large enough that there are at most RUN_FILLED_SIZES sizes. 0: they are not. */
+static uint32_t run_grain(const struct model_run *r)
 {
     uint32_t granule = r->model->k->granule,
              step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
-    if (granule == 0 || examples == 0 || r->model->plan.sites > 1)
-        return examples;
-    step = (step + granule - 1) / granule * granule;
-    uint64_t filled = ((uint64_t)examples + step - 1) / step * step;
-    SHOAL_ASSERT(filled >= examples && examples <= r->max_examples);
-    if (filled > r->max_examples)
-        return r->max_examples;
-    return (uint32_t)filled;
+    if (granule == 0 || r->model->plan.sites > 1)
+        return 0;
+    return (step + granule - 1) / granule * granule;
 }
 
 static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in,
                        struct model_output *out, uint32_t values)
 {
     const struct model *m = r->model;
+    uint32_t grain = run_grain(r);
     r->data[TENSOR_NUMERIC] = (float *)in->numeric;
     *p = (struct pass){.k = m->k,
                        .s = run_stream(r),
@@ -111,7 +107,8 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .column = r->column,
                        .tables = m->plan.tables,
                        .vectors = m->plan.column[m->plan.shape.fields],
-                       .filled = run_filled(r, in->examples),
+                       .grain = grain,
+                       .filled = pass_filled(in->examples, grain, r->max_examples),
                        .live = m->k->granule > 0 ? &r->site[0].step->examples : NULL,
                        .tensor = m->plan.tensor,
                        .data = r->data,
@@ -119,6 +116,8 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .first_order = m->plan.first_order,
                        .tasks = m->plan.tasks,
                        .values = values};
+    if (m->plan.packs && !m->k->host)
+        p->chosen = r->result_host->load;
 }
 
 /* Initializes the network's gradients with those of L2: l2_dense * weight for its matrices. */

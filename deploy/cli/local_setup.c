@@ -5,8 +5,10 @@
 #include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/assert.h"
+#include "proto/base/device_list.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
@@ -246,13 +248,24 @@ int local_cores_each(const struct local *l)
     return 1;
 }
 
-/* Worker i uses GPU i, while there are that many. */
+/* Each worker has GPUs of its own, as many as the job's network is cut over, while there are that
+ * many. */
+static void devices_write(const struct local *l, int worker, char out[DEVICE_LIST_TEXT])
+{
+    uint32_t sites = MIN(job_sites(&l->job), LIMIT_DEVICES);
+    size_t at = 0;
+    for (uint32_t i = 0; i < sites && at < DEVICE_LIST_TEXT; i++)
+        at += (size_t)snprintf(out + at, DEVICE_LIST_TEXT - at, "%s%u", text_if(i > 0, ","),
+                               (uint32_t)worker * sites + i);
+}
+
 static void worker_prepare(struct local *l, int i)
 {
-    char name[32], lanes[16], device[16], cores[16], io_threads[16], path[LIMIT_PATH];
+    char name[32], lanes[16], devices[DEVICE_LIST_TEXT], cores[16], io_threads[16];
+    char path[LIMIT_PATH];
     (void)snprintf(name, sizeof name, "worker-%d", i);
     (void)snprintf(lanes, sizeof lanes, "%u", job_lanes(&l->job));
-    (void)snprintf(device, sizeof device, "%d", i);
+    devices_write(l, i, devices);
     (void)snprintf(cores, sizeof cores, "%d", local_cores_each(l));
     (void)snprintf(io_threads, sizeof io_threads, "%d", l->io_threads);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
@@ -262,7 +275,7 @@ static void worker_prepare(struct local *l, int i)
     local_child_arg(c, "--coordinator", l->coordinator);
     local_child_arg(c, "--name", name);
     local_child_arg(c, "--lanes", lanes);
-    local_child_arg(c, "--device", device);
+    local_child_arg(c, "--devices", devices);
     local_child_arg(c, "--cores", cores);
     local_child_arg(c, "--io-threads", io_threads);
     if (job_command(&l->job) != NULL) /* the user's own; those of other jobs stay forbidden */

@@ -287,27 +287,42 @@ static void head_print(const struct json *r)
     other_seconds_print(r);
 }
 
-/* Prints the share of the examples that each expert has computed, a line for each level. */
+/* Prints a word behind others on a line that is folded. column: where the next one begins. */
+static void folded_print(const char *word, size_t *column)
+{
+    size_t bytes = strlen(word);
+    if (*column + bytes > 96)
+        *column = (size_t)printf("\n%25s", "") - 1;
+    *column += bytes;
+    fputs(word, stdout);
+}
+
+/* Prints the share of the examples that each expert has computed, a line or more for each level. */
 static void experts_print(const struct json *list)
 {
     double level = 0;
     const char *task = "";
+    size_t column = 0;
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *item = json_array_at(list, i);
         const char *of = json_as_string(json_get(item, "task"), "shared");
+        char word[128] = "";
         if (cli_number(item, "level") != level) {
             level = cli_number(item, "level");
             task = "";
             printf("%s  %-14s level %.0f:", text_if(i > 0, "\n"), text_if(i == 0, "experts"),
                    level);
+            column = 25;
         }
         if (strcmp(of, task) != 0)
-            printf(" %s", of);
+            (void)snprintf(word, sizeof word, " %.80s", of);
         task = of;
-        printf(" %.1f %%", 100 * cli_number(item, "share"));
+        (void)snprintf(word + strlen(word), sizeof word - strlen(word), " %.1f %%",
+                       100 * cli_number(item, "share"));
+        folded_print(word, &column);
     }
     if (json_count(list) > 0)
-        puts(" of the examples");
+        folded_print(" of the examples\n", &column);
 }
 
 static void report_print(const struct json *r, const char *run_dir, const char *again)
@@ -330,6 +345,9 @@ static void report_print(const struct json *r, const char *run_dir, const char *
         printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n",
                cli_number(r, "staleness.p50"), cli_number(r, "staleness.p99"),
                cli_number(r, "staleness.max"));
+    if (!json_absent(json_get(r, "idle")))
+        printf("  devices        waited %.0f %% of their time for one another\n",
+               100 * cli_number(r, "idle"));
     experts_print(json_get(r, "experts"));
     printf("  bad lines      %s\n", cli_number_text(cli_number(r, "bad_lines"), n));
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)

@@ -150,6 +150,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     char where[CONFIG_WHERE];
     j->train.batch = (uint32_t)config_int(c, "train.batch");
     j->train.window = (uint32_t)config_int(c, "train.window");
+    j->train.micro_batches = (uint32_t)config_int(c, "train.micro_batches");
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
     j->train.skip = config_bool(c, "train.skip");
     j->train.max_minutes = config_float(c, "train.max_minutes");
@@ -191,6 +192,10 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
                           ": %u batches of %u rows (train.batch) are more than the %u rows that a "
                           "lane reads at once; lower one of the two",
                           j->train.window, j->train.batch, LIMIT_BATCH);
+    if (j->train.micro_batches > 1 && j->model.stages <= 1)
+        return job_refuse(c, "train.micro_batches", e,
+                          " are for a model in stages: in one stage nothing overlaps; give it "
+                          "model.stages, or leave train.micro_batches out");
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
         return job_refuse(c, "train.early_stop", e, " needs data.valid");
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)

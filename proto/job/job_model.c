@@ -124,6 +124,9 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
     j->model.levels = (uint32_t)config_int(c, "model.levels");
     j->model.top_k = (uint32_t)config_int(c, "model.top_k");
     j->model.balance = config_float(c, "model.balance");
+    j->model.stages = (uint32_t)config_int(c, "model.stages");
+    j->model.split = (uint32_t)config_int(c, "model.split");
+    j->model.split_above = (uint32_t)config_int(c, "model.split_above");
     j->model.dropout = config_float(c, "model.dropout");
     j->model.norm = (enum norm_kind)config_enum(c, "model.norm");
     j->model.activation = (enum activation)config_enum(c, "model.activation");

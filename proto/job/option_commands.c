@@ -584,8 +584,11 @@ static const struct config_key options_worker[] = {
      .text = "train, replay: what other workers are told in its place"},
     {"backend", CONFIG_ENUM, .choices = "auto|cpu|cuda", .otherwise = "the job file's, or auto",
      .text = "what computes"},
-    {"device", CONFIG_INT, 0, 65535, .otherwise = "SHOAL_DEVICE, or 0",
-     .text = "which GPU: N modulo the number of GPUs of this machine"},
+    {"devices", CONFIG_STRING, .values = "N[,N...]", .otherwise = "SHOAL_DEVICE, or 0",
+     .text =
+         "which GPUs: each N modulo the number of GPUs of this machine; lanes, and the parts of "
+         "a network, are dealt over them"},
+    {"device", CONFIG_STRING, .values = "N[,N...]", .text = "the same as --devices"},
     {"cores", CONFIG_INT, 1, 65535, .otherwise = "those that this process may run on",
      .text = "cores that parsing may keep busy"},
     {"io-threads", CONFIG_INT, 1, 64, .fallback = "1",

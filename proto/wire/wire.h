@@ -494,7 +494,9 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * clock_ahead_s: by how much the worker's calendar is ahead of wall_s in WORKER_JOIN's reply
  * (seconds since 1970; 0: the coordinator knows none). trace_every: as in TRACE_EVERY. ring_bytes,
  * ring_steps: of a network that the workers keep in step: sent to other workers, steps made;
- * ring_wait_s: time that lanes waited for a step. */
+ * ring_wait_s: time that lanes waited for a step. site_s,
+ * site_waited_s: in the measured steps of a network over several devices, the devices' time, and
+ * how much of it they waited for one another. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
@@ -502,7 +504,8 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
     F64(pull_least_s) F64(push_least_s) U64(clamped_times) U64(outside_partition) \
     U64(read_bytes) U32(waits) U32(late_shard) U32(late_ms) B(unnamed) U32(slow_shard) \
-    U32(slow_us) U32(usual_us) I32(clock_ahead_s) U64(ring_bytes) F64(ring_wait_s) U64(ring_steps)
+    U32(slow_us) U32(usual_us) I32(clock_ahead_s) U64(ring_bytes) F64(ring_wait_s) U64(ring_steps) \
+    F64(site_s) F64(site_waited_s)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) U32(lanes_held) B(list) U32(trace_every)
 

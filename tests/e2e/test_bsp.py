@@ -57,6 +57,10 @@ def chosen_experts_repeat_their_bits(space):
             assert all(abs(e["share"] - e["examples"] / r["examples"]) < 1e-5 for e in of), of
     text = pathlib.Path(f"{space / 'run-1-1'}.out").read_text(encoding="utf-8")
     assert "experts        level 1: shared " in text and " click " in text, text
+    many = run_job(job, space / "many", extra=["--set", "model.experts=24", "--set", "train.epochs=1"])
+    text = pathlib.Path(f"{space / 'many'}.out").read_text(encoding="utf-8")
+    lines = re.search(r"  experts  [^$]*? of the examples", text)[0].split("\n")
+    assert sum(line.count(" %") for line in lines) == len(many["experts"]) == 52 and max(map(len, lines)) <= 100 and len(lines) >= 4, text
     alone = run_job(job, space / "all", extra=["--set", "model.top_k=0", "--set", "model.balance=0"])
     assert digests(alone) != digests(reports[0]) and "experts" not in alone
 

@@ -17,6 +17,9 @@ FORKED = {"dense_layer_test_plan": "cases that abort on purpose", "dense_cuda_te
 STAND_IN = ("dense_cuda_test_host", "dense_cuda_test_devices", "dense_cuda_test_refused")
 PRECISIONS = ["fp32", "bf16"]
 AUC_APART = 0.001
+# Forms of a network; its devices are one card where there is one.
+FORMS = {"several devices": ["model.hidden=[64, 48, 32]", "model.stages=2", "model.split=2", "model.split_above=32", "train.micro_batches=4"],
+         "chosen experts": ["model.kind=ple", "model.hidden=[64, 32]", "model.experts=6", "model.own_experts=2", "model.top_k=2"]}
 # Every kernel of ours takes one struct NAME_args, whose name is part of the kernel's mangled one; of the libraries' kernels none does. What
 # the option is called changed from version to version.
 FILTERS = (("--kernel-name", "kns=_args"), ("--kernel-regex", "kns=_args"), ("--kernel-name", "kns=_kernel"), ("--filter", "kns=_kernel"))
@@ -91,8 +94,18 @@ def lines_spoilt(path, to):
     return bad
 
 
+def form_run(s, name, train, sets):
+    """A network whose layers are on several devices, or whose experts have few examples each, learns on the card what it learns on the CPU."""
+    ours, cpu = (job_run(s, f"{name} on {backend}", train, backend, *sets) for backend in ("cuda", "cpu"))
+    if ours and cpu:
+        auc = {"cuda": ours["valid"]["auc"], "cpu": cpu["valid"]["auc"], "idle": ours.get("idle")}
+        s.figure(f"job/{name}", auc)
+        if abs(auc["cuda"] - auc["cpu"]) > AUC_APART:
+            s.fail(f"the job with {name} has AUC {auc['cuda']:.5f} on cuda and {auc['cpu']:.5f} on cpu: more than {AUC_APART} apart")
+
+
 def stage_jobs(s):
-    s.want(["job/auc", "job/digest", "job/bad lines"])
+    s.want(["job/auc", "job/digest", "job/bad lines", *(f"job/{name}" for name in FORMS)])
     rows = 6000 if s.dry else 600000
     train, valid = s.scratch / "learn.tsv", s.scratch / "learn-valid.tsv"
     words = [s.place.bin / "shoal", "synth", "--rows", rows, "--out", train, "--valid-rows", rows // 6, "--valid-out", valid]
@@ -119,6 +132,8 @@ def stage_jobs(s):
         s.figure("job/bad lines", {"bad lines": r["bad_lines"], "of": bad, "examples": r["examples"], "auc": r["valid"]["auc"]})
         if not 0 < r["bad_lines"] <= bad:
             s.fail(f"the job with {bad} bad lines counted {r['bad_lines']}")
+    for name, sets in FORMS.items():
+        form_run(s, name, train, [*learn, *sets])
 
 
 # ---- compute-sanitizer ---------------------------------------------------------------------------------------------

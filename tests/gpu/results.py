@@ -155,6 +155,11 @@ def correctness_lines(f):
         b = f["job/bad lines"]
         lines.append(f"- a job with data.negatives 0.3 and {b['of']:,} bad lines ended well: {b['bad lines']:,} of them were drawn and "
                      f"counted, AUC {b['auc']:.4f}")
+    for name in ("several devices", "chosen experts"):
+        if f.get(f"job/{name}"):
+            a = f[f"job/{name}"]
+            idle = f"; the devices waited {100 * a['idle']:.0f} % of their time" if a["idle"] else ""
+            lines.append(f"- a bsp job with {name}: valid AUC {a['cuda']:.5f} on cuda, {a['cpu']:.5f} on the CPU{idle}")
     checked = [(name, precision) for name in ("memcheck", "initcheck") for precision in ("fp32", "bf16") if f.get(f"sanitizer/{name}/{precision}")]
     for name, precision in checked:
         r = f[f"sanitizer/{name}/{precision}"]

@@ -567,6 +567,11 @@ START_TEST(job_wrong_values_are_refused)
     refused(good, "train.batch=0", "not between 1 and");
     refused(good, "train.batch=1.5", "not a whole number");
     refused(good, "train.window=0", "not between 1 and 64");
+    refused(good, "model.stages=17", "not between 1 and 16");
+    refused(good, "model.split=0", "not between 1 and 16");
+    refused(good, "train.micro_batches=257", "not between 1 and 256");
+    refused(good, "train.micro_batches=4",
+            "train.micro_batches are for a model in stages: in one stage nothing overlaps");
     refused(good, "train.seed=1e300", "not a whole number");
     refused(good, "train.seed=99999999999999999999", "not a whole number");
     refused(good, "journal.max=-1", "not a size");
@@ -1359,10 +1364,16 @@ START_TEST(job_same_model_names_the_key_that_differs)
         {"data.columns=[{name: a, id: true}]", "data.columns, number 0, is a (category id, "},
         {"data.format=libsvm", "data.format"},
     };
-    static const char *const free_to_change[] = {
-        "train.epochs=3", "data.train=[other.csv]",     "model.dropout=0.5",
-        "model.l2=0",     "tables[0].optimizer.lr=0.1", "train.batch=7",
-        "job=another"};
+    static const char *const free_to_change[] = {"train.epochs=3",
+                                                 "data.train=[other.csv]",
+                                                 "model.dropout=0.5",
+                                                 "model.l2=0",
+                                                 "tables[0].optimizer.lr=0.1",
+                                                 "train.batch=7",
+                                                 "job=another",
+                                                 "model.stages=2",
+                                                 "model.split=4",
+                                                 "model.split_above=64"};
     struct job was, is;
     struct err e = {0};
     ck_assert_int_eq(parse(good, NULL, &was, &e), 0);

@@ -150,6 +150,8 @@ static void compute_count(struct lane *l, struct lane_batch *b)
         return;
     }
     l->base->stats->examples += b->rows->batch.examples;
+    l->base->stats->site_s += l->output.site_time;
+    l->base->stats->site_waited_s += l->output.site_waited;
     if (l->output.skipped) {
         l->base->stats->skipped_steps++;
         rows_void(b->rows);

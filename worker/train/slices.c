@@ -143,6 +143,7 @@ static void figures_add(struct slices *s)
     struct model_output *out = s->batch.out;
     uint32_t measured = 0;
     out->loss_sum = out->weight_sum = out->dense_norm = out->row_norm = 0.0;
+    out->site_time = out->site_waited = 0.0;
     memset(out->loss_task, 0, sizeof out->loss_task);
     memset(out->load, 0, sizeof out->load);
     out->skipped = false;
@@ -158,6 +159,8 @@ static void figures_add(struct slices *s)
         measured += from->dense_norm > 0 || from->row_norm > 0;
         out->dense_norm += from->dense_norm;
         out->row_norm += from->row_norm;
+        out->site_time += from->site_time;
+        out->site_waited += from->site_waited;
     }
     out->dense_norm /= MAX(measured, 1);
     out->row_norm /= MAX(measured, 1);

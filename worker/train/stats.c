@@ -67,5 +67,7 @@ void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT
         .push_least_s = least(s, STAGE_PUSH, s->busy_ns[STAGE_PUSH]),
         .clamped_times = s->clamped,
         .outside_partition = s->outside,
+        .site_s = s->site_s,
+        .site_waited_s = s->site_waited_s,
     };
 }

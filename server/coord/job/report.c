@@ -431,6 +431,8 @@ static struct json *report_json(const struct coord_job *j)
     json_set(r, "time", coord_trace_time_json(&sum));
     json_set(r, "busy", busy_json(&sum));
     bottleneck_set(r, &sum);
+    if (sum.site_s > 0)
+        json_set_number(r, "idle", sum.site_waited_s / sum.site_s);
     json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks->lanes);
     if (j->tally.lanes_moved > 0)

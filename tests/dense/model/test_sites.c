@@ -20,6 +20,17 @@ static double tolerance(enum norm_kind norm)
     return 1e-6;
 }
 
+/* The largest difference of the case so far, without and with batch norm. */
+static double worst[2];
+
+static void worst_print(enum model_kind kind, const char *form)
+{
+    printf("%s, %s: at most %.1e from the whole, with batch norm %.1e\n", job_model_name(kind),
+           form, worst[0], worst[1]);
+    fflush(stdout);
+    worst[0] = worst[1] = 0.0;
+}
+
 struct sites {
     uint32_t stages, split, micro_batches;
 };
@@ -85,6 +96,8 @@ static void compare(const struct dense_case *whole, const struct dense_case *c, 
         {"scores", whole->out.scores, c->out.scores, (size_t)EXAMPLES * whole->plan.tasks}};
     for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
         double off = apart(array[i].a, array[i].b, array[i].count);
+        double *most = &worst[c->job.model.norm == NORM_BATCH];
+        *most = fmax(*most, off);
         ck_assert_msg(off <= tolerance(c->job.model.norm), "%s: %s are %.3g apart", what,
                       array[i].name, off);
     }
@@ -140,6 +153,7 @@ START_TEST(split_model_has_the_gradients_of_the_whole)
         ck_assert(together(deep[_i], norm[n], (struct sites){1, 2, 1}, 0.0));
         ck_assert(together(deep[_i], norm[n], (struct sites){1, 4, 3}, 0.0));
     }
+    worst_print(deep[_i], "split in 2 and 4");
 }
 END_TEST
 
@@ -152,6 +166,7 @@ START_TEST(staged_model_has_the_gradients_of_the_whole)
         ck_assert(together(deep[_i], norm[n], (struct sites){2, 1, 4}, 0.2));
         (void)together(deep[_i], norm[n], (struct sites){4, 1, 5}, 0.2);
     }
+    worst_print(deep[_i], "2 stages and, where they fill them, 4");
 }
 END_TEST
 
@@ -200,7 +215,8 @@ START_TEST(what_cannot_be_dealt_is_refused)
     ck_assert_ptr_nonnull(strstr(refused(&c, &e), "model.stages is 16, but"));
     sites_set(&c.job, (struct sites){1, 2, 1});
     c.job.model.split_above = 22;
-    ck_assert_ptr_nonnull(strstr(refused(&c, &e), "more than 22 outputs (model.split_above)"));
+    ck_assert_ptr_nonnull(
+        strstr(refused(&c, &e), "more than 22 outputs (model.split_above), the widest has 22"));
     case_job(&c, MODEL_FM, NORM_NONE);
     sites_set(&c.job, (struct sites){1, 2, 1});
     ck_assert_ptr_nonnull(strstr(refused(&c, &e), "no linear layer"));
