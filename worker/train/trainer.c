@@ -699,6 +699,7 @@ void trainer_free(struct trainer *t)
     if (t == NULL)
         return;
     SHOAL_ASSERT(trainer_settled(t));
+    trainer_step_end(t);
     struct env_timer *timers[] = {&t->beat_timer, &t->wait_timer, &t->leave_timer, &t->tick_timer};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
         env_timer_stop(t->env, timers[i]);
