@@ -216,7 +216,7 @@ bool coord_epoch_plan(struct coord_job *j)
         (void)snprintf(key, sizeof key, "task/%u", i);
         rc = coord_store_get_fixed(j->store, key, &record, sizeof record, &e);
         if (rc == 0) {
-            (void)coord_task_from_record(j->tasks, i, j->at.run, &record);
+            rc = coord_task_from_record(j->tasks, i, j->at.run, &record, &e);
             missing = 0;
         } else if (rc == SHOAL_E_NOT_FOUND) {
             rc = 0;
@@ -227,6 +227,11 @@ bool coord_epoch_plan(struct coord_job *j)
                 break;
         }
     }
+    if (rc == SHOAL_E_CORRUPT)
+        return coord_end_fail(j, rc,
+                              "epoch %u: %s. Submit the job again, from a checkpoint that was made "
+                              "before (--resume) or from its beginning",
+                              j->at.epoch, e.text);
     if (rc != 0)
         return coord_end_fail(j, rc, "epoch %u: %s", j->at.epoch, e.text);
     coord_task_resume(j->tasks);

@@ -551,16 +551,27 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
                                       .reported = task->reported};
 }
 
-bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
-                            const struct coord_task_record *in)
+static bool record_fits(const struct coord_tasks *t, const struct coord_task *task,
+                        const struct coord_task_record *in)
+{
+    if (in->first_batch == 0 || in->lane >= t->lanes || in->batch_count != task->batch_count)
+        return false;
+    return t->mode != WIRE_BSP || in->lane == task->lane;
+}
+
+int coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
+                           const struct coord_task_record *in, struct err *e)
 {
     SHOAL_ASSERT(index < t->tasks);
     struct coord_task *task = &t->task[index];
-    if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes ||
-        in->batch_count != task->batch_count)
-        return false;
-    if (t->mode == WIRE_BSP && in->lane != task->lane)
-        return false;
+    if (in->run != run || in->epoch != t->epoch)
+        return 0;
+    if (!record_fits(t, task, in))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "task %u is stored with %u batches from batch %" PRIu64
+                       " of lane %u on, and is cut to %u: another release has gone on with this "
+                       "epoch, so it is not known which rows are learnt",
+                       index, in->batch_count, in->first_batch, in->lane, task->batch_count);
     SHOAL_ASSERT(task->first_batch == 0); /* freshly planned */
     task->lane = in->lane;
     task->first_batch = in->first_batch;
@@ -568,7 +579,7 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
     t->frontier = MAX(t->frontier, index + 1);
     if (in->reported)
         (void)coord_task_report(t, index, &in->sum);
-    return true;
+    return 0;
 }
 
 void coord_task_resume(struct coord_tasks *t)

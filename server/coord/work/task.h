@@ -219,10 +219,12 @@ void coord_lane_closed(struct coord_tasks *t, uint32_t lane);
 /* Layouts of the store. */
 void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run,
                           struct coord_task_record *out);
-/* After a restart: takes stored tasks back into a freshly planned epoch (false: stale or
- * impossible). Then one call of coord_task_resume makes each lane's newest task its current one. */
-bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
-                            const struct coord_task_record *in);
+/* After a restart: takes a stored task back into a freshly planned epoch. A record of another run,
+ * or of another epoch, changes nothing. CORRUPT: the record is of this epoch and does not fit its
+ * cut, as one of a release that cuts otherwise: its batches had other rows. Then one call of
+ * coord_task_resume makes each lane's newest task its current one. */
+int coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
+                           const struct coord_task_record *in, struct err *e);
 void coord_task_resume(struct coord_tasks *t);
 /* Called after coord_task_resume when all appended tasks are known to be pushed: no lane has a task
  * afterwards. */

@@ -13,6 +13,7 @@
 #include "server/coord/job/status.h"
 #include "server/coord/work/grant.h"
 #include "tests/lib/coord_kept.h"
+#include "tests/lib/coord_put.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -1189,6 +1190,32 @@ START_TEST(coord_goes_on_with_tasks_as_another_release_has_cut_them)
     job_done(2);
     ck_assert_double_eq(report_number("examples"), 2 * 1005);
     ck_assert_uint_eq(j->tasks->task[0].batch_count, 8); /* of its next epoch */
+    rig_stop();
+}
+END_TEST
+
+/* Another release, which cut the epoch otherwise, went on with it: the rows of its batches are not
+ * known here. */
+START_TEST(coord_tasks_of_two_cuts_end_the_job)
+{
+    struct coord_task_record record;
+    struct err e = {0};
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    struct coord_job *j = &r.coord->slot[0];
+    while (j->at.phase != PHASE_TRAIN || j->tasks->pushed < 5)
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_eq(coord_store_get_fixed(j->store, "task/3", &record, sizeof record, &e), 0);
+    record.batch_count = 3;
+    ck_assert_int_eq(coord_put_now(j->store, "task/3", &record, sizeof record, &e), 0);
+    coord_restart();
+    run_job(120);
+    ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "epoch 1: task 3 is stored with 3 batches from"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "is cut to 4: another release has gone on with "
+                                                "this epoch, so it is not known which rows are "
+                                                "learnt. Submit the job again, from a checkpoint "
+                                                "that was made before (--resume) or from its "
+                                                "beginning"));
     rig_stop();
 }
 END_TEST
@@ -2916,6 +2943,7 @@ int main(void)
     tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
     tcase_add_test(t, coord_goes_on_with_tasks_as_another_release_has_cut_them);
+    tcase_add_test(t, coord_tasks_of_two_cuts_end_the_job);
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
     tcase_add_loop_test(t, coord_death_at_the_restore_keeps_the_best_epoch, 0, 4);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
