@@ -27,8 +27,11 @@ struct coord_pace {
     uint32_t step_lanes; /* lanes that it held in that window */
     uint64_t span_ns;    /* length of that window */
     uint64_t idle_ns;    /* when it last asked for a lane and got none; 0: not yet */
-    /* scratch of the deal: the lanes that it holds, can hold, and is dealt */
+    /* scratch of the deal: the lanes that it holds, can hold, and is dealt; its step with one more;
+     * the worker at the place of the deal's heap that has this one's index (pace.c) */
     uint32_t held, places, share;
+    double next_s;
+    uint32_t at_place;
     /* the step and the lanes with which a lane last left it; how often in a row, 0: it has
      * recovered */
     double left_s;

@@ -149,6 +149,7 @@ struct deal {
     double each, best;               /* best: the batches a second of the best deal */
     uint32_t lanes;                  /* of all shares */
     uint32_t order[LIMIT_LANES];     /* the workers that got them, by their index */
+    uint32_t open;                   /* workers in the heap: those with a place for one more */
 };
 
 /* Returns how many lanes the worker can hold. */
@@ -164,26 +165,62 @@ static uint32_t places(const struct coord_job *j, const struct coord_worker *w,
     return MAX(w->lanes_max, p->held + 1);
 }
 
+/* The heap of a deal: worker[i].pace.at_place is the index of the worker at place i. At place 0 is
+ * the worker whose step with one more lane is the least; of two with the same, the earlier one. */
+static bool goes_before(const struct coord_worker *worker, uint32_t a, uint32_t b)
+{
+    double x = worker[a].pace.next_s, y = worker[b].pace.next_s;
+    return x < y || (x <= y && a < b);
+}
+
+/* Puts a worker into a place, or below it where others go before. */
+static void heap_put(struct coord_worker *worker, uint32_t open, uint32_t place, uint32_t index)
+{
+    for (uint32_t next; (next = 2 * place + 1) < open; place = next) {
+        if (next + 1 < open &&
+            goes_before(worker, worker[next + 1].pace.at_place, worker[next].pace.at_place))
+            next++;
+        if (!goes_before(worker, worker[next].pace.at_place, index))
+            break;
+        worker[place].pace.at_place = worker[next].pace.at_place;
+    }
+    worker[place].pace.at_place = index;
+}
+
+static void heap_make(struct coord_job *j, struct deal *d)
+{
+    struct coord_worker *worker = j->workers.worker;
+    d->open = 0;
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        struct coord_pace *p = &worker[i].pace;
+        p->share = 0;
+        p->places = places(j, &worker[i], d);
+        if (p->places == 0)
+            continue;
+        p->next_s = step_with(p, 1, d->each, d->now_ns);
+        worker[d->open++].pace.at_place = i;
+    }
+    for (uint32_t place = d->open / 2; place-- > 0;)
+        heap_put(worker, d->open, place, worker[place].pace.at_place);
+}
+
 /* Gives lane n, from 0 on, to the worker that has the least step with one more. Returns that step;
  * 0: none has a place. */
 static double lane_deal(struct coord_job *j, struct deal *d, uint32_t n)
 {
-    struct coord_pace *to = NULL;
-    double least = 0;
-    for (uint32_t i = 0; i < j->workers.count; i++) {
-        struct coord_worker *w = &j->workers.worker[i];
-        if (w->pace.share >= w->pace.places)
-            continue;
-        double step = step_with(&w->pace, w->pace.share + 1, d->each, d->now_ns);
-        if (to == NULL || step < least) {
-            to = &w->pace;
-            least = step;
-            d->order[n] = i;
-        }
-    }
-    if (to != NULL)
-        to->share++;
-    return least;
+    struct coord_worker *worker = j->workers.worker;
+    if (d->open == 0)
+        return 0;
+    uint32_t index = worker[0].pace.at_place;
+    struct coord_pace *to = &worker[index].pace;
+    double step = to->next_s;
+    d->order[n] = index;
+    if (++to->share < to->places)
+        to->next_s = step_with(to, to->share + 1, d->each, d->now_ns);
+    else
+        index = worker[--d->open].pace.at_place;
+    heap_put(worker, d->open, 0, index);
+    return step;
 }
 
 /* Fills pace.share of all workers; `now_ns`, `asks` and `begins` are set. Lanes are dealt in the
@@ -197,11 +234,7 @@ static void deal_make(struct coord_job *j, struct deal *d)
     d->best = 0;
     d->lanes = 0;
     SHOAL_ASSERT(d->each > 0 && j->tasks->lanes <= LIMIT_LANES);
-    for (uint32_t i = 0; i < j->workers.count; i++) {
-        struct coord_worker *w = &j->workers.worker[i];
-        w->pace.share = 0;
-        w->pace.places = places(j, w, d);
-    }
+    heap_make(j, d);
     while (dealt < j->tasks->lanes && (step = lane_deal(j, d, dealt)) > 0) {
         dealt++;
         d->best = MAX(d->best, dealt / step);

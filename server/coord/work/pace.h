@@ -21,8 +21,8 @@
  * both workers, the next one of them comes COORD_PACE_BATCHES batches later at the earliest.
  *
  * The deal is made of the workers that are there, each time that a lane is to be given or may
- * leave. So a worker that had to give up lanes has them back as soon as workers have gone, or have
- * become slow, whose lanes made the job faster.
+ * leave: a heap gives each lane to the next worker. So a worker that had to give up lanes has them
+ * back as soon as workers have gone, or have become slow, whose lanes made the job faster.
  *
  * What keeps lanes from going to and fro: a step that was measured stays known. For COORD_PACE_REST
  * windows, in an unchanged fleet, a worker that a lane has left counts as COORD_PACE_GAIN times as

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SECOND UINT64_C(1000000000)
 enum { WORKERS = 4, LANES = 8, NONE = WORKERS };
@@ -21,7 +22,7 @@ static struct coord_job *j;
 static struct sim *sim;
 static uint64_t holder[1]; /* of one object */
 
-static void start(const char *consistency)
+static void start_with(const char *consistency, uint32_t lanes, uint32_t workers)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
     char text[512];
@@ -31,7 +32,7 @@ static void start(const char *consistency)
              "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
              "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n"
              "train: {consistency: %s, lanes: %u, batch: 10}\n",
-             consistency, LANES);
+             consistency, lanes);
     sim = sim_new(&calm);
     struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
     (void)sim_run(sim, 10 * SECOND, NULL, NULL);
@@ -44,14 +45,19 @@ static void start(const char *consistency)
     j->at.phase = PHASE_TRAIN;
     struct coord_segment rows = {.rows = 100000};
     ck_assert_int_eq(coord_task_plan(j->tasks, 1, &rows, 1, 10, 2, sim_now_ns(sim), &e), 0);
-    j->workers.worker = calloc(WORKERS, sizeof *j->workers.worker);
-    j->workers.count = j->workers.capacity = WORKERS;
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    j->workers.worker = calloc(workers, sizeof *j->workers.worker);
+    j->workers.count = j->workers.capacity = workers;
+    for (uint32_t i = 0; i < workers; i++) {
         struct coord_worker *w = &j->workers.worker[i];
         w->number = i + 1;
         w->lanes_max = 3;
         snprintf(w->name, sizeof w->name, "worker-%u", i);
     }
+}
+
+static void start(const char *consistency)
+{
+    start_with(consistency, LANES, WORKERS);
 }
 
 static void pass(uint64_t ns)
@@ -459,6 +465,37 @@ START_TEST(pace_shares_are_what_others_leave)
 }
 END_TEST
 
+/* Processor time of one share at the start of an epoch of 256 lanes. */
+static double share_seconds(uint32_t workers)
+{
+    double least = INFINITY;
+    start_with("ssp", 256, workers);
+    for (uint32_t i = 0; i < workers; i++) {
+        worker(i)->pace.step_s = 0.1 + 0.0001 * ((i * 37) % 101);
+        worker(i)->pace.step_lanes = 1;
+        worker(i)->lanes_max = 256;
+    }
+    for (uint32_t n = 0; n < 5; n++) {
+        uint32_t dealt = 0;
+        clock_t began = clock();
+        for (uint32_t i = 0; i < workers; i++)
+            dealt += coord_pace_share(j, worker(i));
+        ck_assert_uint_eq(dealt, 256);
+        least = fmin(least, (double)(clock() - began) / CLOCKS_PER_SEC / workers);
+    }
+    done();
+    return least;
+}
+
+/* At its start each worker asks for its share of all lanes. */
+START_TEST(pace_many_workers_are_dealt_many_lanes)
+{
+    double few = share_seconds(32), many = share_seconds(512);
+    printf("a share of 256 lanes: %.1f us of 32 workers, %.1f us of 512\n", few * 1e6, many * 1e6);
+    ck_assert_double_lt(many, 6 * few);
+}
+END_TEST
+
 /* From the worker with the most, and not from one that has one. */
 START_TEST(pace_a_newcomer_gets_a_lane)
 {
@@ -494,6 +531,7 @@ int main(void)
     tcase_add_test(t, pace_a_worker_without_lanes_rests_and_is_tried);
     tcase_add_test(t, pace_a_worker_gets_its_lane_back_after_its_rest);
     tcase_add_test(t, pace_shares_are_what_others_leave);
+    tcase_add_test(t, pace_many_workers_are_dealt_many_lanes);
     tcase_add_loop_test(t, pace_a_newcomer_gets_a_lane, 0, 3);
     return suite_main(s);
 }
