@@ -464,11 +464,39 @@ static void on_reply(struct coord *c, peer_t from, const struct wire *w, const s
         coord_call_on_reply(&c->fleet.calls, from, w, m);
 }
 
+/* Where the last tick is long ago every lease is extended: the coordinator stood still (stopped, a
+ * paused machine, a slow disk), and the beats of that time lie unread in its sockets. Before each
+ * message, too: after a stop the loop may read some before it ticks. */
+static void time_forgive(struct coord *c)
+{
+    uint64_t now = env_now_ns(c->fleet.env), gap = now - c->ticked_ns;
+    if (gap <= LATE_NS)
+        return;
+    c->ticked_ns = now;
+    gap -= TICK_NS;
+    log_warn("the coordinator stood still for %.1f s: leases are longer by that",
+             (double)gap * 1e-9);
+    coord_member_forgive(&c->fleet.members, gap, now);
+    coord_copies_forgive(&c->fleet, gap, now);
+    coord_sight_forgive(&c->fleet, gap, now);
+    struct coord_claims *claims = &c->fleet.cluster.claims;
+    for (uint32_t i = 0; i < claims->count; i++)
+        claims->claim[i].beat_ns = coord_later(claims->claim[i].beat_ns, gap, now);
+    COORD_EACH_JOB (c, j) {
+        coord_worker_forgive(&j->workers, gap, now);
+        j->watch.begun_ns = coord_later(j->watch.begun_ns, gap, now);
+        j->watch.worker_ns = coord_later(j->watch.worker_ns, gap, now);
+        if (j->watch.left_ns != 0)
+            j->watch.left_ns = coord_later(j->watch.left_ns, gap, now);
+    }
+}
+
 static void on_message(void *core, peer_t from, struct msg *m)
 {
     struct coord *c = core;
     struct err e = {0};
     struct wire w;
+    time_forgive(c);
     int rc = wire_decode(m, &w, &e);
     if (rc == 0)
         env_known(c->fleet.env, from);
@@ -545,37 +573,13 @@ static void on_peer_gone(void *core, peer_t peer)
 
 const struct env_handler coord_handler = {on_message, on_drained, on_peer_gone};
 
-/* After a late tick every lease is extended: the coordinator stood still (stopped, a paused
- * machine, a slow disk), and the beats of that time lie unread in its sockets. */
-static void time_forgive(struct coord *c)
-{
-    uint64_t now = env_now_ns(c->fleet.env), gap = now - c->ticked_ns;
-    c->ticked_ns = now;
-    if (gap <= LATE_NS)
-        return;
-    gap -= TICK_NS;
-    log_warn("the coordinator stood still for %.1f s: leases are longer by that",
-             (double)gap * 1e-9);
-    coord_member_forgive(&c->fleet.members, gap, now);
-    coord_copies_forgive(&c->fleet, gap, now);
-    struct coord_claims *claims = &c->fleet.cluster.claims;
-    for (uint32_t i = 0; i < claims->count; i++)
-        claims->claim[i].beat_ns = coord_later(claims->claim[i].beat_ns, gap, now);
-    COORD_EACH_JOB (c, j) {
-        coord_worker_forgive(&j->workers, gap, now);
-        j->watch.begun_ns = coord_later(j->watch.begun_ns, gap, now);
-        j->watch.worker_ns = coord_later(j->watch.worker_ns, gap, now);
-        if (j->watch.left_ns != 0)
-            j->watch.left_ns = coord_later(j->watch.left_ns, gap, now);
-    }
-}
-
 static void on_tick(struct env_timer *t)
 {
     struct coord *c = container_of(t, struct coord, timer);
     if (c->fleet.fatal != 0 || c->fleet.stopping)
         return;
     time_forgive(c);
+    c->ticked_ns = env_now_ns(c->fleet.env);
     COORD_EACH_JOB (c, j) {
         coord_handle_expire(j);
         coord_stall_tick(j);

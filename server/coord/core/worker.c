@@ -78,7 +78,7 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
     w->peer = caller->peer;
     (void)snprintf(w->key, sizeof w->key, "%s", key);
     (void)snprintf(w->holder, sizeof w->holder, "%s", holder);
-    w->beat_ns = w->moved_ns = caller->now_ns;
+    w->joined_ns = w->beat_ns = w->moved_ns = caller->now_ns;
     *out = w;
     return 0;
 }
@@ -159,6 +159,14 @@ uint64_t coord_worker_expired(const struct coord_workers *ws, uint64_t now_ns, u
     return 0;
 }
 
+uint32_t coord_worker_heard(const struct coord_workers *ws)
+{
+    uint32_t heard = 0;
+    for (uint32_t i = 0; i < ws->count; i++) /* sorted by number: the last one is the newest */
+        heard += ws->worker[i].beat_ns >= ws->worker[ws->count - 1].joined_ns;
+    return heard;
+}
+
 void coord_worker_remove_all(struct coord_workers *ws)
 {
     while (ws->count > 0)
@@ -182,6 +190,7 @@ void coord_worker_forget_figures(struct coord_workers *ws)
 void coord_worker_forgive(struct coord_workers *ws, uint64_t gap_ns, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < ws->count; i++) {
+        ws->worker[i].joined_ns = coord_later(ws->worker[i].joined_ns, gap_ns, now_ns);
         ws->worker[i].beat_ns = coord_later(ws->worker[i].beat_ns, gap_ns, now_ns);
         ws->worker[i].moved_ns = coord_later(ws->worker[i].moved_ns, gap_ns, now_ns);
     }

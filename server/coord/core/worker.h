@@ -51,7 +51,7 @@ struct coord_worker {
     struct coord_compute by;
     char build[WIRE_BUILD]; /* its version and build id; "": it does not tell */
     uint32_t lanes_max;
-    uint64_t beat_ns;
+    uint64_t joined_ns, beat_ns; /* beat_ns: when it was last heard */
     uint64_t reported_id;      /* newest request that was neither a beat nor a request for a lane */
     uint64_t asked_id;         /* newest request for a lane: older ones are late copies */
     uint32_t asked_lane;       /* the lane granted for it; void without a generation */
@@ -109,6 +109,9 @@ int coord_worker_failed(const struct coord_worker *w, int status, const char *te
 /* Returns the number of a worker not heard for lease_ns, or 0. The caller takes its work back and
  * calls coord_worker_remove. */
 uint64_t coord_worker_expired(const struct coord_workers *ws, uint64_t now_ns, uint64_t lease_ns);
+/* Returns how many workers have been heard since the last one joined. A worker whose process has
+ * ended is there until its lease is over, perhaps beside the process that replaces it. */
+uint32_t coord_worker_heard(const struct coord_workers *ws);
 /* Sums the figures of all workers, also of those that are gone. */
 void coord_worker_sums(const struct coord_workers *ws, struct wire_WORKER_BEAT *out);
 /* Another job begins: the figures of workers, also of those that are gone, are cleared. */

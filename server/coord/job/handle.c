@@ -19,6 +19,7 @@
 #include "server/coord/work/eval.h"
 #include "server/coord/work/grant.h"
 #include "server/coord/work/grow.h"
+#include "server/coord/work/heard.h"
 #include "server/coord/work/objects.h"
 #include "server/coord/work/objects_index.h"
 #include "server/coord/work/pace.h"
@@ -130,10 +131,7 @@ int coord_handle_join(struct coord_job *j, struct coord_ask *a)
         coord_pace_changed(j);
     }
     worker_computes(j, w, q);
-    if (j->workers.count > j->tally.workers_most) {
-        j->tally.workers_most = j->workers.count;
-        (void)coord_tally_note(j); /* a store that fails stops the coordinator */
-    }
+    coord_heard_count(j);
     a->reply.u.WORKER_JOIN_reply =
         (struct wire_WORKER_JOIN_reply){.worker = w->number,
                                         .run = j->at.run,

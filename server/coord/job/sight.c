@@ -113,6 +113,13 @@ void coord_sight_tick(struct coord_fleet *f)
     }
 }
 
+void coord_sight_forgive(struct coord_fleet *f, uint64_t gap_ns, uint64_t now_ns)
+{
+    struct coord_visitors *v = f->visitors;
+    for (uint32_t i = 0; i < v->count; i++)
+        v->visitor[i].heard_ns = coord_later(v->visitor[i].heard_ns, gap_ns, now_ns);
+}
+
 void coord_sight_close(struct coord_visitors *v)
 {
     free(v->visitor);
@@ -359,7 +366,7 @@ struct json *coord_sight_notes(const struct coord_job *j)
     uint32_t every = j->fleet->traces.every;
     coord_sight_drained(j, notes);
     if (coord_phase_running(j))
-        coord_notes_lanes(j, j->workers.count, notes);
+        coord_notes_lanes(j, coord_worker_heard(&j->workers), notes);
     if (every == 0)
         return notes;
     (void)snprintf(text, sizeof text,

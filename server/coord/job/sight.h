@@ -46,6 +46,8 @@ uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers);
 /* A worker's lease has run out. */
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w);
 void coord_sight_tick(struct coord_fleet *f);
+/* As coord_worker_forgive, for visitors. */
+void coord_sight_forgive(struct coord_fleet *f, uint64_t gap_ns, uint64_t now_ns);
 void coord_sight_close(struct coord_visitors *v);
 /* [{"name", "pid", "why", "silent_ms"}] */
 struct json *coord_sight_idle(const struct coord_fleet *f);

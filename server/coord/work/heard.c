@@ -22,6 +22,17 @@ static bool reports(const struct coord_job *j, const struct wire *request)
     }
 }
 
+void coord_heard_count(struct coord_job *j)
+{
+    if (j->workers.count <= j->tally.workers_most)
+        return;
+    uint32_t heard = coord_worker_heard(&j->workers);
+    if (heard <= j->tally.workers_most)
+        return;
+    j->tally.workers_most = heard;
+    (void)coord_tally_note(j); /* a store that fails stops the coordinator */
+}
+
 int coord_heard(struct coord_job *j, struct coord_ask *a, uint64_t pass)
 {
     a->worker = coord_worker_of_pass(&j->workers, pass, a->who.key);
@@ -30,6 +41,7 @@ int coord_heard(struct coord_job *j, struct coord_ask *a, uint64_t pass)
                        "this worker is not known here: its lease ran out, join again");
     a->worker->beat_ns = coord_now_ns(j);
     a->worker->peer = a->from;
+    coord_heard_count(j);
     if (reports(j, a->request) && a->request->id > a->worker->reported_id) {
         a->worker->reported_id = a->request->id;
         coord_stall_moved(a->worker, a->worker->beat_ns);

@@ -10,4 +10,7 @@
  * worker has the pass. */
 int coord_heard(struct coord_job *j, struct coord_ask *a, uint64_t pass);
 
+/* A worker has been heard: notes how many there are, if they are the most so far. */
+void coord_heard_count(struct coord_job *j);
+
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define SECOND UINT64_C(1000000000)
-enum { ROWS = 60000, WORKERS = 3, LEASE_S = 10 };
+enum { ROWS = 60000, WORKERS = 4, LEASE_S = 10 };
 
 static struct {
     struct sim *sim;
@@ -478,6 +478,42 @@ START_TEST(sight_a_worker_that_starts_again_counts_once)
 }
 END_TEST
 
+/* Its process has ended, and another one has come for it before its lease is over. */
+START_TEST(sight_a_worker_that_is_replaced_is_not_beyond_the_lanes)
+{
+    job_start_with('2', 2);
+    sim_kill(r.worker[1].node);
+    worker_start(2, "worker-2");
+    for (uint32_t i = 0; i < 2 * LEASE_S; i++) {
+        pass(SECOND);
+        ck_assert(i > LEASE_S / 2 || r.coord->slot[0].workers.count == 3);
+        ck_assert(noted(""));
+    }
+    ck_assert_uint_eq(r.coord->slot[0].workers.count, 2);
+    ck_assert_uint_eq(r.coord->slot[0].tally.workers_most, 2);
+    worker_start(3, "worker-3"); /* and now one comes beside them */
+    pass(2 * SECOND);
+    ck_assert_uint_eq(r.coord->slot[0].tally.workers_most, 3);
+    ck_assert(!noted(""));
+}
+END_TEST
+
+/* Their machine stood still with the coordinator's; a job was submitted meanwhile. */
+START_TEST(sight_workers_wait_for_a_coordinator_that_stood_still)
+{
+    strstr(yaml, "lanes: ")[strlen("lanes: ")] = '0';
+    workers_start(2);
+    pass(SECOND);
+    struct sim_node *still[] = {r.node, r.worker[0].node, r.worker[1].node};
+    for (uint32_t i = 0; i < 3; i++)
+        sim_pause(still[i], sim_now_ns(r.sim) + 5 * SECOND);
+    fake_client_start(&r.client, r.sim, yaml, 1);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, trains, NULL));
+    ck_assert_int_eq(r.client.submit_status, 0);
+    ck_assert_uint_eq(r.coord->slot[0].tasks->lanes, 2 * 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_sight");
@@ -492,6 +528,8 @@ int main(void)
     tcase_add_test(c, sight_workers_beyond_the_lanes_are_noted);
     tcase_add_test(c, sight_lanes_fit_the_workers_that_wait);
     tcase_add_loop_test(c, sight_a_worker_that_starts_again_counts_once, 0, 3);
+    tcase_add_test(c, sight_a_worker_that_is_replaced_is_not_beyond_the_lanes);
+    tcase_add_test(c, sight_workers_wait_for_a_coordinator_that_stood_still);
     tcase_add_test(c, sight_a_problem_goes_on_when_its_sentence_changes);
     tcase_add_test(c, sight_a_job_without_workers_goes_on_when_one_fails);
     c = suite_case(s, "many", 60, many_setup, many_end);
