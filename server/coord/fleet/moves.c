@@ -278,8 +278,8 @@ static void size_next(struct coord_moves *m, uint64_t took)
         shrinks = shrinks && m->size > COORD_MOVE_LIGHT;
     if (grows)
         m->size = MIN(2 * m->size, WIRE_MOVE_TABLETS);
-    else if (shrinks)
-        m->size = MAX(m->size / 2, 1);
+    else if (shrinks) /* bytes may have kept the group smaller */
+        m->size = MAX(MIN(m->size, m->group.count) / 2, 1);
 }
 
 /* The group is over. */
@@ -424,6 +424,15 @@ static uint16_t goal_of(const struct coord_fleet *f, const struct coord_home *ho
     return f->moves.goal[tablet];
 }
 
+/* Returns the bytes of a tablet when the shards last told them; 0: they are not known. */
+static uint64_t bytes_of(const struct coord_fleet *f, uint32_t tablet)
+{
+    const struct coord_heat *h = &f->heat;
+    if (!h->complete || h->tablets != f->cluster.tablets)
+        return 0;
+    return h->of[tablet].bytes;
+}
+
 /* Chooses the next tablets that go from one shard to another. False: none is left. */
 static bool group_choose(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
 {
@@ -439,9 +448,15 @@ static bool group_choose(struct coord_fleet *f, const struct coord_home *home, u
     *g = (struct coord_group){.epoch = f->cluster.map_epoch + 1,
                               .giver = owner[at],
                               .taker = goal_of(f, home, homes, at)};
-    for (uint32_t i = at; i < end && g->count < m->size; i++)
-        if (owner[i] == g->giver && goal_of(f, home, homes, i) == g->taker)
-            g->tablet[g->count++] = i;
+    uint64_t bytes = 0, most = MAX(COORD_MOVE_BYTES, 2 * m->took_bytes);
+    for (uint32_t i = at; i < end && g->count < m->size; i++) {
+        if (owner[i] != g->giver || goal_of(f, home, homes, i) != g->taker)
+            continue;
+        bytes += bytes_of(f, i);
+        if (g->count > 0 && bytes > most)
+            break;
+        g->tablet[g->count++] = i;
+    }
     return true;
 }
 

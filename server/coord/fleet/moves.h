@@ -17,8 +17,10 @@
  * The giver takes no push while a group moves. So a group is kept so small that this lasts
  * COORD_MOVE_FREEZE_NS. Groups of less than COORD_MOVE_BYTES grow up to COORD_MOVE_LIGHT tablets
  * all the same: a slow disk or a busy machine takes their time, and more groups would take it more
- * often. A pause of COORD_MOVE_PAUSE times as long follows; one as long where no job trains, and
- * while a job waits for its tablets (below).
+ * often. Where the bytes of tablets are known (heat.h: an order's plan is made of them), a group
+ * has at most COORD_MOVE_BYTES, or twice those of the group before it, but at least one tablet: a
+ * group that grew over light tablets may meet heavy ones. A pause of COORD_MOVE_PAUSE times as long
+ * follows; one as long where no job trains, and while a job waits for its tablets (below).
  *
  * A plan that drains a server ends when the server's shards are retired (add.h).
  *

@@ -233,6 +233,37 @@ START_TEST(coord_moves_heavy_tablets_go_one_by_one)
 }
 END_TEST
 
+/* Light tablets come first, so that groups grow; then heavy ones: by what the shards have told of
+ * them, they go one by one from the first on. */
+START_TEST(coord_moves_group_of_light_tablets_meets_heavy_ones)
+{
+    struct coord_heat *h = &fleet()->heat;
+    uint32_t light = 0, heavies = 0;
+    shard(1)->take_bytes = 1000;
+    *h = (struct coord_heat){.of = calloc(TABLETS, sizeof *h->of), .tablets = TABLETS};
+    h->complete = true;
+    for (uint32_t i = 0; i < TABLETS; i++) {
+        h->of[i].bytes = 1000;
+        if (fleet()->cluster.shard_of[i] == 0 && light++ >= 12) /* 4, 8 */
+            h->of[i].bytes = 50 * COORD_MOVE_BYTES;
+    }
+    plan(0, 1);
+    for (uint32_t at = 0; fleet()->moves.kind != MOVES_NONE; go(1)) {
+        const struct coord_group *g = &fleet()->moves.group;
+        uint32_t heavy = 0;
+        if (shard(1)->takes == at)
+            continue;
+        at = shard(1)->takes;
+        for (uint32_t i = 0; i < g->count; i++)
+            heavy += h->of[g->tablet[i]].bytes > COORD_MOVE_BYTES;
+        ck_assert_msg(heavy <= 1 && (heavy == 0 || g->count == 1), "%u heavy tablets of %u", heavy,
+                      g->count);
+        heavies += heavy;
+    }
+    ck_assert_uint_gt(heavies, 3);
+}
+END_TEST
+
 START_TEST(coord_moves_tell_the_taker_first)
 {
     uint64_t before = epoch();
@@ -1163,6 +1194,7 @@ int main(void)
     tcase_add_test(t, coord_moves_light_tablets_go_together_whatever_they_take);
     tcase_add_test(t, coord_moves_light_groups_have_a_bound);
     tcase_add_test(t, coord_moves_heavy_tablets_go_one_by_one);
+    tcase_add_test(t, coord_moves_group_of_light_tablets_meets_heavy_ones);
     tcase_add_test(t, coord_moves_tell_the_taker_first);
     tcase_add_test(t, coord_moves_map_is_stored_before_it_is_told);
     tcase_add_test(t, coord_moves_giver_that_starts_again_ends_the_group);
