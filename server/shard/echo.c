@@ -25,10 +25,10 @@ static bool gives_rows(struct shard *s, const struct request *q)
 }
 
 /* Copies the rows of the keys whose bits are set. */
-static void rows_copy(const struct table *t, const struct request *q, enum value_kind values,
-                      char *out)
+static void rows_copy(struct shard *s, const struct request *q, enum value_kind values, char *out)
 {
     const struct push_record *r = &q->push.r;
+    const struct table *t = engine_table(s->engine, r->table);
     const struct pull_args args = {.values = values};
     const size_t row_bytes = table_schema_of(t)->width * half_bytes(values);
     uint64_t keys[AT_ONCE];
@@ -38,6 +38,7 @@ static void rows_copy(const struct table *t, const struct request *q, enum value
         count += q->push.wanted[i / 8] >> i % 8 & 1;
         if (count < AT_ONCE && i + 1 < r->key_count)
             continue;
+        SHOAL_VERIFY_ASSERT(engine_warm(s->engine, r->table, keys, count)); /* echo.h */
         table_pull_as(t, &args, keys, count, out);
         out += count * row_bytes;
         count = 0;
@@ -70,7 +71,7 @@ static struct msg *reply_make(struct shard *s, const struct request *q)
         msg_free(m);
         return NULL;
     }
-    rows_copy(t, q, values, rows);
+    rows_copy(s, q, values, rows);
     s->counts.keys_echoed += q->push.echo;
     s->counts.bytes_echoed += bytes;
     return m;

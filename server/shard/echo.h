@@ -9,7 +9,8 @@
  *
  * The rows are those that a pull of that instant would give, and clock, low and steps describe
  * them. All are in memory: they were when the push was admitted, and no row leaves before its group
- * is applied (embedding/engine/tier.c, 1). There are no rows, and the sender pulls them:
+ * is applied (embedding/engine/tier.c, 1). [assert: rows_copy] There are no rows, and the sender
+ * pulls them:
  *   - of a push that changed nothing: it was applied before, or refused;
  *   - under bsp, where a pull waits for a whole clock (pull.h);
  *   - where the reply has no room: in a frame, in the pool, in memory;
