@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
+#include "proto/job/packed.h"
 #include "server/coord/job/slot.h"
 #include "server/shard/shard.h"
 
@@ -40,10 +41,11 @@ static struct {
     struct cluster *c;
     char who[64];
     struct request_seen request[REQUESTS];
-    uint64_t newest[REQUESTS];         /* by bucket: the newest request, counted from 1; 0: none */
-    uint64_t requests, pushes, echoes; /* so far; echoes: pushes that got rows back */
-    uint64_t lost;                     /* batches lost with power, counted by tablet */
-    bool power;                        /* power may have taken some */
+    uint64_t newest[REQUESTS]; /* by bucket: the newest request, counted from 1; 0: none */
+    /* so far; packed: acknowledged pushes with gradients in fewer bits; echoes: with rows back */
+    uint64_t requests, pushes, packed, echoes;
+    uint64_t lost; /* batches lost with power, counted by tablet */
+    bool power;    /* power may have taken some */
     struct acknowledged run[RUNS];
     uint16_t owner[OWNERS]; /* the newest map that a coordinator has stored */
     uint32_t owners;
@@ -54,6 +56,11 @@ static struct {
 uint64_t oracle_acknowledged(void)
 {
     return o.pushes;
+}
+
+uint64_t oracle_packed(void)
+{
+    return o.packed;
 }
 
 uint64_t oracle_echoed(void)
@@ -230,6 +237,7 @@ static void pushed(const struct shard *s, const struct wire_PUSH *q, const struc
     for (uint32_t i = q->tablet_first; i < q->tablet_first + q->tablet_count; i++)
         batch[i] = q->to > batch[i] ? q->to : batch[i];
     o.pushes++;
+    o.packed += q->width != PACKED_NOT && q->key_count > 0;
 }
 
 /* Checks the bound of an answered pull. Under bsp each table has its own clock (clock.h). */

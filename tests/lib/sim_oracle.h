@@ -31,8 +31,10 @@ void oracle_marks(void);
  * how many batches were found lost, each counted in each tablet. */
 void oracle_power_lost(void);
 uint64_t oracle_lost(void);
-/* Returns the number of acknowledged pushes, and of those that got rows back. */
+/* Returns the number of acknowledged pushes, of those with gradients in fewer bits, and of those
+ * that got rows back. */
 uint64_t oracle_acknowledged(void);
+uint64_t oracle_packed(void);
 uint64_t oracle_echoed(void);
 
 struct oracle_row {

@@ -8,6 +8,9 @@
  *  - pools hold one batch or three, rows are not in memory, calendars jump, and a peer is hostile
  *    (sim_hostile.h).
  *
+ * Workers look ahead two batches or five, so pushes get rows back where no bsp waits; some kinds
+ * compute batches as windows, and pack gradients and rows.
+ *
  * Half the seeds run a second job, with other rates and rules, over the tables of the first; a
  * third of these drop the tables first (fresh: [all]). Between the two jobs the cluster's stored
  * data may be lost or changed (enum link).
@@ -161,6 +164,11 @@ static const struct kind kinds[] = {
      false},
     {"window_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "window: 2, ",
      DURABLE_JOURNAL, "", "", NULL, NULL, false},
+    {"packed_async", "{kind: probe}", "async", "window: 2, ", DURABLE_JOURNAL, "", "", NULL, NULL,
+     false},
+    {"packed_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", "", NULL, NULL, false},
+    {"packed_bsp", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", "window: 2, ",
+     DURABLE_JOURNAL, "", "", NULL, NULL, false},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -179,6 +187,13 @@ static bool is_probe(const struct kind *k)
     return strstr(k->model, "probe") != NULL;
 }
 
+/* True for jobs whose gradients and rows travel in fewer bits. A probe's gradients have one value,
+ * so they get 16 bits, which hold the counts of a batch. */
+static bool is_packed(const struct kind *k)
+{
+    return strncmp(k->name, "packed", 6) == 0;
+}
+
 /* Makes the job; the counts of probes do not depend on eps. */
 static void job_make(const struct kind *k, bool second)
 {
@@ -190,7 +205,7 @@ static void job_make(const struct kind *k, bool second)
         "job: sim\n"
         "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s%s}\n"
         "tables:\n"
-        "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: "
+        "  - {name: emb, dim: %u, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: "
         "%s, eps: %s}%s}\n"
         "model: %s\n"
         "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: %u, lanes: 3, "
@@ -198,16 +213,17 @@ static void job_make(const struct kind *k, bool second)
         "task_batches: 4}\n"
         "durability: %s\n"
         "coordinator: {lease: 1s}\n"
-        "net: {resend: 100ms}\n"
+        "net: {resend: 100ms%s}\n"
         "%s%s",
         objects ? "part-*.csv" : worker_path("train.csv"), /* names of objects draw rows */
         objects ? "part-*.csv" : worker_path("valid.csv"), worker_path("cache"), k->data,
-        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
+        is_packed(k) ? 8u : 2u, probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
         probe    ? "1"
         : second ? "0.2"
                  : "0.3",
         second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table, k->model,
         epochs_of(k), k->mode, ahead, k->more, names[durability],
+        is_packed(k) ? ", gradients: int8, values: bf16" : "",
         second && k->second != NULL ? k->second : "",
         k->replay ? "replay: {window: 6h, checkpoint: false}\n" : "");
 }
@@ -217,7 +233,7 @@ static void job_make(const struct kind *k, bool second)
 /* Shared by the test and its parent, which reports the failure even if the test was killed. */
 struct tally {
     uint64_t seed; /* being played; 0: none */
-    uint64_t seeds, jobs, ns, pushes, echoes, hostile;
+    uint64_t seeds, jobs, ns, pushes, packed, echoes, hostile;
     struct cluster_struck struck;
     uint64_t link[8];
     /* runs with loss of power; those among them that ended with a sentence */
@@ -232,6 +248,7 @@ static void tally_note(struct tally *t, uint64_t hostile_sent)
 {
     t->ns += sim_now_ns(cluster.sim);
     t->pushes += oracle_acknowledged();
+    t->packed += oracle_packed();
     t->echoes += oracle_echoed();
     t->hostile += hostile_sent;
 #define X(name) t->struck.name += cluster.struck.name;
@@ -768,6 +785,7 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     t->power += p.power;
     t->lost += oracle_lost();
     uint64_t trace = sim_trace(cluster.sim);
+    ck_assert((oracle_packed() > 0) == is_packed(k));
     tally_note(t, p.hostile.sent);
     cluster_free(&cluster);
     snprintf(command, sizeof command, "rm -rf %s", p.dir);
@@ -856,8 +874,10 @@ static void tallies_say(void)
         if (t->seeds == 0)
             continue;
         printf("tally %s seeds %" PRIu64 " jobs %" PRIu64 " virtual_seconds %" PRIu64
-               " pushes_acknowledged %" PRIu64 " with_rows %" PRIu64 " hostile_messages %" PRIu64,
-               kinds[i].name, t->seeds, t->jobs, t->ns / SECOND, t->pushes, t->echoes, t->hostile);
+               " pushes_acknowledged %" PRIu64 " packed %" PRIu64 " with_rows %" PRIu64
+               " hostile_messages %" PRIu64,
+               kinds[i].name, t->seeds, t->jobs, t->ns / SECOND, t->pushes, t->packed, t->echoes,
+               t->hostile);
 #define X(name) printf(" " #name " %" PRIu64, t->struck.name);
         CLUSTER_STRIKES(X)
 #undef X
@@ -875,6 +895,8 @@ static void tallies_say(void)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1) /* tests/sim/seeds asks how many kinds there are */
+        return printf("%u\n", (unsigned)KINDS) < 0;
     Suite *s = suite_create("cluster");
     TCase *c = tcase_create("cluster");
     const char *only = getenv("SHOAL_SIM_KIND");

@@ -580,6 +580,8 @@ static void tallies_say(void)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1) /* tests/sim/seeds asks how many kinds there are */
+        return printf("%u\n", (unsigned)KINDS) < 0;
     Suite *s = suite_create("replicas");
     TCase *c = tcase_create("replicas");
     const char *only = getenv("SHOAL_SIM_KIND");
