@@ -97,6 +97,48 @@ def probe_counts_are_exact_after_worker_kills(space):
              max(2, KILLS // 2), (0.3, 2.0), expected, 15)
 
 
+# Pushes that bring rows back (train.prefetch), of batches computed as windows, and packed; pulls of fewer bits. A count has one value, and int8 with its
+# scale is no smaller than bf16 there: the rows of networks are of int8.
+COUNTS = [
+    {"train.consistency": "async", "train.prefetch": 2, "net.gradients": "bf16"},
+    {"train.consistency": "ssp", "train.prefetch": 2, "train.window": 2, "net.gradients": "bf16", "net.values": "bf16"},
+    {"train.consistency": "bsp", "train.window": 2, "net.gradients": "bf16"},
+    {"train.consistency": "async", "train.prefetch": 2, "train.window": 2, "net.values": "fp16"},
+]
+NETWORKS = [
+    {"train.window": 2, "net.gradients": "int8", "net.values": "bf16"},
+    {"train.window": 2, "net.gradients": "bf16", "tables[0].values": "bf16"},
+]
+
+
+def pushes_of_every_kind_survive_kills(space):
+    """Jobs with these pushes take turns, and lose servers and workers: counts are those of a job with none of them, and what networks learn under bsp is
+    what they learn undisturbed."""
+    rng, died, jobs = random.Random(17), 0, []
+    train = synth(space / "counted.tsv", longer(100000), 6)
+    expected = digests(run_job(job_file(space / "plain.yaml", train, **{**PROBE, "train.consistency": "bsp"}), space / "plain", 2, 2))
+    for over in COUNTS:
+        jobs.append((expected, job_file(space / f"job-{len(jobs)}.yaml", train, **{**PROBE, **over}), over["train.consistency"] != "bsp"))
+    train = synth(space / "learnt.tsv", 6000, 5)
+    for over in NETWORKS:
+        job = bsp_job(space, f"job-{len(jobs)}.yaml", train, **{"train.epochs": longer(20), "tables[0].dim": 16, **over})
+        jobs.append((digests(run_job(job, space / f"calm-{len(jobs)}", 2, 2)), job, False))
+    for number in range(max(len(jobs), KILLS)):
+        expected, job, echoes = jobs[number % len(jobs)]
+        run = Run(job, space / f"run-{number}", 2, 2)
+        here = kill_at_random(run, ["server-0", "server-1", "worker-0", "worker-1"], min(10, max(1, KILLS - died)), rng, (0.1, 1.0))
+        died += here
+        assert run.wait(600) == 0, run.output()[-3000:]
+        report = run.report()
+        assert digests(report) == expected, f"run {number}, {here} kills, {job.read_text()}: {digests(report)}, undisturbed {expected}"
+        assert (report["keys_echoed"] > 0) == echoes, (number, report["keys_echoed"])
+        print(f"      run {number}: {here} kills, {report['worker_deaths']} deaths of workers; {died} in all", flush=True)
+        shutil.rmtree(space / f"run-{number}")
+        if died >= KILLS and number + 1 >= len(jobs):
+            return
+    raise TooShort(f"only {died} kills")
+
+
 def frozen_worker_writes_nothing_when_it_wakes(space):
     train = synth(space / "train.tsv", 6000, 6)
     over = {**PROBE, "train.epochs": longer(60)}
@@ -133,5 +175,5 @@ def what_will_not_come_back_ends_the_run(space):
 if __name__ == "__main__":
     main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost, looking_ahead_gives_the_bits_of_prefetch_0,
           probe_counts_are_exact_after_server_kills, worker_killed_in_bsp_leaves_the_undisturbed_digest,
-          probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes,
+          probe_counts_are_exact_after_worker_kills, pushes_of_every_kind_survive_kills, frozen_worker_writes_nothing_when_it_wakes,
           what_will_not_come_back_ends_the_run])
