@@ -277,9 +277,10 @@ static void ask_passed(struct ask *a)
         named_open(a, endpoint);
 }
 
-static void ask_elsewhere(struct ask *a)
+/* Waits no longer: no answer will come from this coordinator. */
+static void ask_ended(struct ask *a, int outcome)
 {
-    a->outcome = SHOAL_E_NOT_LEADER;
+    a->outcome = outcome;
     env_stop(a->env);
 }
 
@@ -288,11 +289,16 @@ static void ask_on_message(void *core, peer_t from, struct msg *m)
     struct ask *a = core;
     if (a->named != 0 && from == a->named) {
         if (a->outcome == 1 && named_leads(m))
-            ask_elsewhere(a);
+            ask_ended(a, SHOAL_E_NOT_LEADER);
         msg_free(m);
         return;
     }
-    bool answer = a->outcome == 1 && wire_decode(m, a->reply, &a->why) == 0 && a->reply->reply;
+    int rc = SHOAL_E_AGAIN;
+    if (a->outcome == 1)
+        rc = wire_decode(m, a->reply, &a->why);
+    if (rc == SHOAL_E_VERSION && a->reply->reply && a->reply->id == a->id)
+        ask_ended(a, SHOAL_E_VERSION);
+    bool answer = rc == 0 && a->reply->reply;
     bool passed = answer && coordinators_heard(&a->coordinators, from, a->reply);
     if (passed)
         ask_passed(a);
@@ -429,6 +435,8 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
                        "the coordinator at %s stands by: %s; ask that one, or both: --coordinator "
                        "A,B",
                        coordinators_endpoint(&a->coordinators), a->stood_by);
+    if (a->outcome == SHOAL_E_VERSION && a->message == NULL)
+        return err_set(e, SHOAL_E_VERSION, "it is of another release: %s", a->why.text);
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL && a->stood_by[0] != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "no answer to %s within %g s; a coordinator that stands by says: %s",

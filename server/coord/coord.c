@@ -502,8 +502,10 @@ static void on_message(void *core, peer_t from, struct msg *m)
     int rc = wire_decode(m, &w, &e);
     if (rc == 0)
         env_known(c->fleet.env, from);
+    if (rc == SHOAL_E_VERSION) /* the answer is of this release, and the peer may drop it unread */
+        log_warn("a program of another release is refused (%s): %s",
+                 env_who(c->fleet.env, from)->address, e.text);
     if (rc != 0) {
-        log_debug("a message is refused: %s", e.text);
         if (w.type != WIRE_TYPE_NONE && !w.reply && !c->fleet.stopping)
             refuse(c, from, &w, rc, e.text);
     } else if (c->fleet.fatal == 0 && w.reply) {

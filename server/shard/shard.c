@@ -160,6 +160,8 @@ static void dispatch_message(struct shard *s, peer_t from)
     bool known = count(&s->dispatched, w->type);
     if (rc) {
         s->counts.malformed++;
+        if (rc == SHOAL_E_VERSION) /* its sender may drop the answer, which is of this release */
+            log_warn("shard %s: a program of another release is refused: %s", s->name, e.text);
         if (known && !w->reply)
             shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
         return;

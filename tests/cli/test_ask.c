@@ -1,5 +1,6 @@
 /* test_ask.c: a question to a coordinator that stands by is answered at once with the one that
- * leads, if that is there, unless the coordinator has led before. */
+ * leads, if that is there, unless the coordinator has led before; and one to a coordinator of
+ * another release is refused by name. */
 #include "deploy/cli/cli.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
@@ -19,9 +20,20 @@ struct coordinator {
     pthread_t thread;
     char endpoint[256];
     atomic_bool leads;               /* it answers */
+    bool older;                      /* as an older release does */
     char leader[COORDINATORS_BYTES]; /* which one it names else; "": none leads */
 };
 static struct coordinator c, other;
+
+/* The same as a release before this one sends it: the version is the header's first field. */
+static struct msg *older(const struct wire *w)
+{
+    struct msg *m = wire_encode(w);
+    unsigned char *header = m->frame[0].data;
+    ck_assert_uint_eq(header[1], WIRE_OLDEST);
+    header[1]--;
+    return m;
+}
 
 static void on_message(void *core, peer_t from, struct msg *m)
 {
@@ -33,7 +45,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
     env_known(env, from);
     wire_reply_to(&w, 0, &reply);
     if (by->leads)
-        (void)env_send(env, from, wire_encode(&reply));
+        (void)env_send(env, from, by->older ? older(&reply) : wire_encode(&reply));
     else if (by->leader[0] != '\0')
         (void)env_send(env, from,
                        wire_refusal(&w, SHOAL_E_NOT_LEADER, COORDINATORS_LEADS, by->leader));
@@ -79,7 +91,7 @@ static void setup(void)
 {
     other.leads = true;
     coordinator_start(&other, "other");
-    c.leads = false;
+    c.leads = c.older = false;
     (void)snprintf(c.leader, sizeof c.leader, "%.*s", (int)sizeof c.leader - 1, other.endpoint);
     coordinator_start(&c, "own");
 }
@@ -149,6 +161,20 @@ START_TEST(ask_of_a_standby_waits_while_the_named_one_is_not_there)
 }
 END_TEST
 
+/* It is asked no more, and not said to be silent. */
+START_TEST(ask_of_another_release_ends_at_once)
+{
+    struct ask *a = NULL;
+    struct err e;
+    c.leads = c.older = true;
+    ck_assert_int_eq(cli_ask_open(c.endpoint, NULL, &a, &e), 0);
+    ck_assert_double_lt(asked(a, 10000, &e), 5);
+    ck_assert_int_eq(e.code, SHOAL_E_VERSION);
+    ck_assert_ptr_nonnull(strstr(e.text, "it is of another release: message HELLO is of protocol"));
+    cli_ask_close(a);
+}
+END_TEST
+
 /* After a change of the leader it may lead again: a command that follows a job waits for it. */
 START_TEST(ask_of_one_that_has_led_waits)
 {
@@ -187,6 +213,7 @@ int main(void)
     tcase_add_test(t, ask_of_a_standby_says_at_once_which_one_leads);
     tcase_add_loop_test(t, ask_of_a_standby_waits_while_the_named_one_is_not_there, 0, 2);
     tcase_add_test(t, ask_of_one_that_has_led_waits);
+    tcase_add_test(t, ask_of_another_release_ends_at_once);
     tcase_add_test(t, ask_where_none_leads_waits);
     return suite_main(s);
 }

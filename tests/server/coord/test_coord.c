@@ -2,6 +2,7 @@
  * client. */
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/log_ring.h"
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
@@ -1945,6 +1946,28 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
 }
 END_TEST
 
+/* Its own log may only say that no answer comes. */
+START_TEST(coord_program_of_another_release_is_told)
+{
+    const struct wire w = {.type = WIRE_TYPE_HELLO, .id = 1, .u.HELLO.role = "server"};
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
+    struct msg *m = wire_encode(&w);
+    unsigned char *header = m->frame[0].data;
+    ck_assert_uint_eq(header[1], WIRE_OLDEST); /* the first field is the version */
+    header[1]--;
+    log_set_level(LOG_LEVEL_WARN);
+    (void)env_send(r.client.env, r.client.coordinator, m);
+    run_job(60);
+    bool told = false;
+    for (unsigned i = 0; log_ring_line(i) != NULL; i++)
+        told = told || strstr(log_ring_line(i), "a program of another release is refused") != NULL;
+    ck_assert(told);
+    job_done(1);
+    rig_stop();
+}
+END_TEST
+
 /* The lane's fence is in flight: the lane goes to another worker as soon as possible. */
 START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
 {
@@ -2979,6 +3002,7 @@ int main(void)
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_stranger_with_a_workers_number_is_nobody);
+    tcase_add_test(t, coord_program_of_another_release_is_told);
     tcase_add_test(t, coord_worker_may_die_while_a_lane_is_granted_to_it);
     tcase_add_loop_test(t, coord_worker_may_die_while_it_reads, 0, 2);
     tcase_add_test(t, coord_question_from_before_is_granted_nothing);
