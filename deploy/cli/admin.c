@@ -4,6 +4,7 @@
 #include "proto/base/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,21 @@ static void notes_print(const struct json *notes)
         printf("  note: %s\n", json_as_string(json_array_at(notes, i), "?"));
 }
 
+/* The ring of workers that keep the network (train.dense: allreduce). */
+static void ring_print(const struct json *ring)
+{
+    double age = json_as_number(json_get(ring, "published_seconds"), (double)NAN);
+    if (json_absent(ring))
+        return;
+    printf("  ring %.0f of %.0f workers %s", json_as_number(json_get(ring, "rings"), 0),
+           json_as_number(json_get(ring, "members"), 0),
+           json_as_string(json_get(ring, "state"), "?"));
+    if (isfinite(age))
+        printf("; the tables have the network of step %.0f, %.0f s old",
+               json_as_number(json_get(ring, "published"), 0), age);
+    putchar('\n');
+}
+
 static void status_print(const struct json *status)
 {
     char ready[64], since[48], problem[2 * ERR_TEXT_MAX];
@@ -245,6 +261,7 @@ static void status_print(const struct json *status)
         cli_copies_print(json_get(s, "cluster.copies"), json_as_int(json_get(v, "shard"), 0));
         tiers_print(v);
     }
+    ring_print(json_get(s, "ring"));
     for (size_t i = 0; i < json_count(workers); i++)
         worker_print(json_array_at(workers, i));
     idle_print(json_get(s, "idle"));

@@ -134,11 +134,16 @@ static void quality_print(const struct json *r)
 
 static void time_print(const struct json *r)
 {
-    static const char *const part[] = {"read", "pull", "compute", "push", "wait"};
-    static const char *const text[] = {"read, parse and hash", "pull rows", "forward and backward",
-                                       "push gradients", "wait"};
-    double sum = 0, x[5];
-    for (int i = 0; i < 5; i++) {
+    enum { PARTS = 6 };
+    static const char *const part[PARTS] = {"read", "pull", "compute", "ring", "push", "wait"};
+    static const char *const text[PARTS] = {"read, parse and hash",
+                                            "pull rows",
+                                            "forward and backward",
+                                            "wait for a step",
+                                            "push gradients",
+                                            "wait"};
+    double sum = 0, x[PARTS];
+    for (int i = 0; i < PARTS; i++) {
         char path[32];
         (void)snprintf(path, sizeof path, "time.%s", part[i]);
         x[i] = cli_number(r, path);
@@ -149,8 +154,10 @@ static void time_print(const struct json *r)
     if (sum <= 0)
         return;
     printf("\n  where the workers' time went (stages overlap)\n");
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < PARTS; i++) {
         int bar = (int)(x[i] / sum * 40 + 0.5);
+        if (strcmp(part[i], "ring") == 0 && x[i] == 0) /* the servers kept the network */
+            continue;
         printf("    %-22s %7.1f s  %3.0f %%  %.*s\n", text[i], x[i], x[i] / sum * 100, bar,
                "########################################");
     }
@@ -310,6 +317,22 @@ static void experts_print(const struct json *list)
         puts(" of the examples");
 }
 
+/* The ring of workers that kept the network; nothing for other jobs. */
+static void ring_print(const struct json *r)
+{
+    char n[32], bytes[32];
+    const struct json *ring = json_get(r, "ring");
+    if (json_absent(ring))
+        return;
+    printf(
+        "  network        kept by %.0f workers, ring %.0f; a step of a worker sends %s bytes and "
+        "waits %.2f ms; %s steps of all workers\n",
+        cli_number(ring, "members"), cli_number(ring, "rings"),
+        cli_number_text(cli_number(ring, "bytes_a_step"), bytes),
+        json_as_number(json_get(ring, "wait_ms_a_step"), 0),
+        cli_number_text(cli_number(ring, "steps"), n));
+}
+
 static void report_print(const struct json *r, const char *run_dir, const char *again)
 {
     char n[32], s[32];
@@ -331,6 +354,7 @@ static void report_print(const struct json *r, const char *run_dir, const char *
                cli_number(r, "staleness.p50"), cli_number(r, "staleness.p99"),
                cli_number(r, "staleness.max"));
     experts_print(json_get(r, "experts"));
+    ring_print(r);
     printf("  bad lines      %s\n", cli_number_text(cli_number(r, "bad_lines"), n));
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
         printf("                 %s\n",

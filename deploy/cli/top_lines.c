@@ -200,7 +200,7 @@ static void job_say(struct make *m, const struct json *s)
 /* "time: read 5 %  pull 24 %" */
 static void time_say(struct make *m, const struct json *s)
 {
-    static const char *const stage[] = {"read", "pull", "compute", "push", "wait"};
+    static const char *const stage[] = {"read", "pull", "compute", "ring", "push", "wait"};
     double value[sizeof stage / sizeof stage[0]], sum = 0;
     char path[32];
     for (size_t i = 0; i < sizeof stage / sizeof stage[0]; i++) {
@@ -213,7 +213,8 @@ static void time_say(struct make *m, const struct json *s)
     struct top_line *line = line_add(m, TOP_PLAIN);
     put(m, line, "time:");
     for (size_t i = 0; i < sizeof stage / sizeof stage[0]; i++)
-        put(m, line, " %s %.0f%%", stage[i], value[i] / sum * 100);
+        if (strcmp(stage[i], "ring") != 0 || value[i] > 0)
+            put(m, line, " %s %.0f%%", stage[i], value[i] / sum * 100);
 }
 
 static void trouble_say(struct make *m, const char *text, double since_s)

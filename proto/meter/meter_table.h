@@ -224,7 +224,17 @@
     X(JOB_BAD_LINES, COUNTER, "shoal_job_bad_lines", "", "space,job", "c", \
       "Malformed lines that workers have read, those of dead workers too") \
     X(JOB_LANE_SECONDS, COUNTER, "shoal_job_lane_seconds", "seconds", "space,job,stage", "c", \
-      "Time of all lanes by what they waited for: read, pull, compute, push, wait") \
+      "Time of all lanes by what they waited for: read, pull, compute, ring, push, wait") \
+    X(RING, GAUGE, "shoal_ring_number", "", "space,job", "c", \
+      "Number of the ring of workers that keep the network (train.dense: allreduce)") \
+    X(RING_MEMBERS, GAUGE, "shoal_ring_members", "", "space,job", "c", \
+      "Its workers; 0 while it is being formed") \
+    X(RING_STEPS, COUNTER, "shoal_ring_steps", "", "space,job", "c", \
+      "Steps of the network, each counted at each worker") \
+    X(RING_BYTES, COUNTER, "shoal_ring_bytes", "bytes", "space,job", "c", \
+      "Bytes of sums that workers have sent to each other") \
+    X(RING_AGE, GAUGE, "shoal_ring_published_age_seconds", "seconds", "space,job", "c", \
+      "Age of the network in the tables of the servers") \
     X(CHECKPOINTS, COUNTER, "shoal_checkpoints", "", "space,job,result", "c", \
       "Checkpoints, result: made, failed") \
     X(CHECKPOINT_AGE, GAUGE, "shoal_checkpoint_age_seconds", "seconds", "space,job", "c", \

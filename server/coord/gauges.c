@@ -8,6 +8,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/network.h"
 #include "server/coord/figures/progressive.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/job/slot.h"
@@ -15,6 +16,7 @@
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/work/amount.h"
+#include "server/coord/work/ring_job.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
 
@@ -215,6 +217,24 @@ static void checkpoints_put(const struct coord_job *j, struct meter_sheet *out)
     meter_put(out, CHECKPOINT_SECONDS, r->held_seconds, space, name, "held", NULL);
 }
 
+/* w: the sums of all workers. */
+static void ring_put(const struct coord_job *j, const struct wire_WORKER_BEAT *w,
+                     struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    const struct coord_ring *r = &j->ring->ring;
+    uint32_t members = 0;
+    if (!coord_ring_on(j))
+        return;
+    if (r->state == RING_STANDS)
+        members = r->count;
+    meter_put(out, RING, (double)r->number, space, name, NULL);
+    meter_put(out, RING_MEMBERS, members, space, name, NULL);
+    meter_put(out, RING_STEPS, (double)w->ring_steps, space, name, NULL);
+    meter_put(out, RING_BYTES, (double)w->ring_bytes, space, name, NULL);
+    meter_put(out, RING_AGE, coord_network_age_s(j), space, name, NULL);
+}
+
 static void workers_put(const struct coord_job *j, struct meter_sheet *out)
 {
     const char *space = j->spec.space, *name = j->spec.name;
@@ -226,6 +246,7 @@ static void workers_put(const struct coord_job *j, struct meter_sheet *out)
     } time[] = {{"read", w.read_s},
                 {"pull", w.pull_s},
                 {"compute", w.compute_s},
+                {"ring", w.ring_wait_s},
                 {"push", w.push_s},
                 {"wait", w.wait_s}};
     for (size_t i = 0; i < sizeof time / sizeof time[0]; i++)
@@ -238,6 +259,7 @@ static void workers_put(const struct coord_job *j, struct meter_sheet *out)
     meter_put(out, WORKERS_WANTED, j->at.workers_wanted, space, name, NULL);
     meter_put(out, WORKER_DEATHS, j->at.worker_deaths, space, name, NULL);
     meter_put(out, JOB_BAD_LINES, (double)w.bad_lines, space, name, NULL);
+    ring_put(j, &w, out);
 }
 
 static void job_put(const struct coord_job *j, struct meter_sheet *out)

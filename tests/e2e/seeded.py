@@ -99,6 +99,7 @@ def figures(report):
             "epochs": len(report["epochs"]), "best_epoch": report.get("best_epoch"), "auc_by_epoch": [e["valid"] and e["valid"]["auc"] for e in report["epochs"]],
             "examples": report["examples"], "rows": rows,
             "staleness": {**report["staleness"], "mean": statistics.mean(points) if points else None},
+            "ring": report.get("ring"),
             "ages": {t["name"]: t["age"]["mean"] for t in report["tables"] if "age" in t},
             "keys_pulled": report["keys_pulled"], "keys_pushed": report["keys_pushed"], "time": report["time"], "busy": report["busy"],
             "deaths": report["worker_deaths"], "digests": {name: digest for name, (_, digest) in digests(report).items()}}

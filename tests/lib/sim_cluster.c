@@ -241,16 +241,25 @@ void cluster_store_change(struct cluster *c, struct coord_store *store)
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
+/* trainer_options.where: other workers of a ring reach it by its name. */
+static int worker_where(void *context, char endpoint[256], char host[256], struct err *e)
+{
+    const struct cluster_worker *w = context;
+    (void)e;
+    snprintf(endpoint, 256, "sim://%s", w->name);
+    host[0] = 0;
+    return 0;
+}
+
 uint32_t cluster_worker_start(struct cluster *c)
 {
     uint32_t i = c->workers++;
     struct cluster_worker *w = &c->worker[i];
-    char name[32];
     struct err e = {0};
     ck_assert_uint_lt(i, CLUSTER_WORKERS);
-    snprintf(name, sizeof name, "worker-%u", i);
+    snprintf(w->name, sizeof w->name, "worker-%u", i);
     struct trainer_options o = {.coordinator = coordinators(c),
-                                .name = name,
+                                .name = w->name,
                                 .pid = 100 + i,
                                 .lanes_max = c->options.places,
                                 .cores = 4,
@@ -258,9 +267,11 @@ uint32_t cluster_worker_start(struct cluster *c)
                                 .why = "a test",
                                 .commands = true,
                                 .replace = c->options.replace,
+                                .where = worker_where,
+                                .context = w,
                                 .stay = c->options.stay,
                                 .wait_ms = 600000};
-    w->node = sim_node_new(c->sim, name, NULL, NULL);
+    w->node = sim_node_new(c->sim, w->name, NULL, NULL);
     ck_assert_msg(trainer_new(sim_node_env(w->node), &o, &w->trainer, &e) == 0, "%s", e.text);
     sim_node_set_handler(w->node, trainer_handler(), w->trainer);
     return i;

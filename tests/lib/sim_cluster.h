@@ -46,7 +46,8 @@ struct cluster_options {
     /* the longest common delay until a transaction of the coordinator is complete (coord_kept.h);
      * 0: its values are in memory alone */
     uint64_t keep_ns;
-    /* an option of the workers (trainer.h); may be NULL */
+    /* an option of the workers (trainer.h), whose context is their struct cluster_worker; may be
+     * NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };
 
@@ -59,6 +60,7 @@ struct cluster_server {
 };
 
 struct cluster_worker {
+    char name[32];
     struct sim_node *node; /* NULL: dead or ended */
     struct trainer *trainer;
     /* period, longer than the leases, in which it sends beats and does no work, or in which a line

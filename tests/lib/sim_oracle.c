@@ -363,7 +363,7 @@ static void digested(const struct shard *s)
         least += j->at.epoch * batches_of_object(&j->objects[WIRE_TRAIN].object[i], batch);
     if (coord_grow_on(j))
         least = j->grow->at.before_batches + j->grow->at.batches;
-    if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))
+    if (sum < least || (!job_dealt(&j->spec) && sum != least))
         BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
     for (uint32_t l = 0; l < j->tasks->lanes; l++)
         for (uint32_t t = 0; t < j->at.tables; t++) {

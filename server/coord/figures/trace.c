@@ -56,6 +56,8 @@ struct json *coord_trace_time_json(const struct wire_WORKER_BEAT *sum)
     json_set_number(t, "compute", sum->compute_s);
     json_set_number(t, "push", sum->push_s);
     json_set_number(t, "wait", sum->wait_s);
+    if (sum->ring_wait_s > 0)
+        json_set_number(t, "ring", sum->ring_wait_s);
     return t;
 }
 

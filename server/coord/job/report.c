@@ -11,6 +11,7 @@
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/jobs.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/network.h"
 #include "server/coord/figures/notes.h"
 #include "server/coord/figures/output.h"
 #include "server/coord/figures/progressive.h"
@@ -438,6 +439,9 @@ static struct json *report_json(const struct coord_job *j)
     struct json *experts = coord_experts_json(&j->trace->experts, &j->spec);
     if (experts != NULL)
         json_set(r, "experts", experts);
+    struct json *ring = coord_network_json(j, &sum);
+    if (ring != NULL)
+        json_set(r, "ring", ring);
     json_set(r, "batches", batches_json(j, &sum));
     json_set(r, "refused", coord_guard_json(j));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));

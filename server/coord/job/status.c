@@ -10,6 +10,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
+#include "server/coord/figures/network.h"
 #include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/job/back.h"
@@ -299,6 +300,9 @@ struct json *coord_status_json(struct coord_job *j)
     coord_worker_sums(&j->workers, &stages);
     json_set(s, "staleness", coord_trace_staleness_json(j));
     json_set(s, "time", coord_trace_time_json(&stages));
+    struct json *ring = coord_network_status(j, &stages);
+    if (ring != NULL)
+        json_set(s, "ring", ring);
     troubles_set(s, j);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);

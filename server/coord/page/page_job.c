@@ -58,6 +58,17 @@ static void staleness_tile(const struct json *s, FILE *out)
     tile(out, "Staleness", html_at(s, "staleness.p50"), number_short, more);
 }
 
+static void ring_tile(const struct json *s, FILE *out)
+{
+    char more[128];
+    const struct json *ring = json_get(s, "ring");
+    if (json_absent(ring))
+        return;
+    (void)snprintf(more, sizeof more, "ring %.0f of %.0f workers %s", html_at(ring, "rings"),
+                   html_at(ring, "members"), json_as_string(json_get(ring, "state"), "?"));
+    tile(out, "Network age", html_at(ring, "published_seconds"), number_seconds, more);
+}
+
 static void checkpoint_tile(const struct json *s, FILE *out)
 {
     char more[128], text[NUMBER_TEXT];
@@ -92,9 +103,11 @@ static void curves_write(const struct json *figures, FILE *out)
 static void time_write(const struct json *s, FILE *out)
 {
     const struct page_part part[] = {
-        {"read", "c5", html_at(s, "time.read")},       {"pull", "c1", html_at(s, "time.pull")},
-        {"compute", "c3", html_at(s, "time.compute")}, {"push", "c2", html_at(s, "time.push")},
-        {"wait", "c4", html_at(s, "time.wait")},
+        {"read", "c5", html_at(s, "time.read")},
+        {"pull", "c1", html_at(s, "time.pull")},
+        {"compute", "c3", html_at(s, "time.compute")},
+        {"push", "c2", html_at(s, "time.push")},
+        {"wait", "c4", html_at(s, "time.wait") + json_as_number(json_get(s, "time.ring"), 0)},
     };
     double sum = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
@@ -135,6 +148,7 @@ void page_job(const struct json *figures, FILE *out)
     tile(out, "Calibration", html_at(s, "train_calibration"), number_figure,
          "mean prediction / mean label");
     staleness_tile(s, out);
+    ring_tile(s, out);
     checkpoint_tile(s, out);
     fputs("</div>", out);
     curves_write(figures, out);
