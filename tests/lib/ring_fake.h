@@ -18,6 +18,7 @@ struct fake_network {
     uint64_t low, high;         /* marks of the dense tables */
     uint64_t publish_every;     /* steps; 0: only when told */
     uint32_t lanes, rings, rests, publishes, tables_read, refused;
+    bool bsp;              /* a lane pushes a batch when its step is complete */
     bool torn;             /* the next publish stops half way */
     bool no_settle;        /* no worker says that it has settled */
     bool no_answer;        /* the coordinator gets no RING */
