@@ -6,7 +6,7 @@
  *     layers_stay_at_their_sites]
  *  2. Layers that write a tensor are copied in their order, and a copy of the tensor is made after
  *     the last of them that precedes its reader. [test:
- *     staged_model_has_the_gradients_of_the_whole]
+ *     tensor_that_is_written_again_is_copied_again]
  *  3. Stages rise along the plan, and a tensor's home is that of its last writer. So before the
  *     tail no site waits for a later stage. [test: layers_stay_at_their_sites] */
 #include "dense/layer/rebuild.h"

@@ -9,7 +9,9 @@
  * Each thread trains on a batch of its own, made up once; two steps come before the clock starts.
  * Said are examples a second of all threads together by the clock on the wall; of each thread the
  * best and the middle step, and the best by the time that the thread was on a core, which is the
- * figure to compare on a machine that does other work too; and, on the host, the shares of core
+ * figure to compare on a machine that does other work too; of a network over several devices what
+ * share of their time they waited and how long a step took by their own clocks, for the stand-in's
+ * devices take turns on the processor; and, on the host, the shares of core
  * time of matrix products and of each kind of layer. A fully connected layer's share is its
  * products and, beside them, bias, activation and dropout. No test: run by hand. */
 #include "dense/model/run.h"
@@ -22,7 +24,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { STEPS_MAX = 1000, THREADS_MAX = 16, SETS_MAX = 64 };
+/* Idle times are measured every 16th batch (dense/model/run.c). */
+enum { STEPS_MAX = 1000, THREADS_MAX = 16, SETS_MAX = 64, MEASURED_EVERY = 16 };
 
 static struct {
     uint32_t batch, fields, numerics, rows, steps, threads, tasks, history;
@@ -173,6 +176,7 @@ struct bench {
     pthread_barrier_t *start;
     double wall[STEPS_MAX], core[STEPS_MAX]; /* seconds of each step */
     double wall_all, core_all;
+    double site_time, site_waited; /* of a network over several devices */
     struct account account;
 };
 
@@ -266,14 +270,21 @@ static void *bench_thread(void *context)
     if (model_run_new(b->model, options.batch, &run, &e) != 0)
         fail(e.text);
     batch_make(b, &in, &out);
+    uint64_t each = 1; /* batch numbers from a step to the next */
+    if (b->model->plan.sites > 1)
+        each = MEASURED_EVERY;
     for (uint32_t i = 0; i < 2 + options.steps; i++) {
         if (i == 2) {
             pthread_barrier_wait(b->start);
             memset(&account, 0, sizeof account);
         }
         double wall = wall_now(), core = core_now();
-        if (model_train(b->model, run, &in, 1, b->number, i, &out) != 0)
+        if (model_train(b->model, run, &in, 1, b->number, i * each, &out) != 0)
             fail("the step failed: its loss is not finite");
+        if (i >= 2) {
+            b->site_time += out.site_time;
+            b->site_waited += out.site_waited;
+        }
         b->wall[i < 2 ? 0 : i - 2] = wall_now() - wall;
         b->core[i < 2 ? 0 : i - 2] = core_now() - core;
     }
@@ -329,6 +340,10 @@ static void bench_report(const char *kind, struct bench *b)
                1e3 * b[t].wall[options.steps / 2], 1e3 * b[t].core[0]);
     }
     printf(" %zu dense floats\n", model_dense_floats(b->model));
+    if (b[0].site_time > 0)
+        printf("    %u sites: idle %.3f; ms a step by their devices' clocks %.2f\n",
+               b->model->plan.sites, b[0].site_waited / b[0].site_time,
+               1e3 * b[0].site_time / b->model->plan.sites / options.steps);
     if (b->model->k->host)
         shares_print(b);
     fflush(stdout);

@@ -35,6 +35,7 @@ CANNOT = {
     },
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
     "deploy/manual/choosing.md": {"build/release/bin/sim_test_pace": CTEST, "tests/gpu/run speed": "needs a GPU",
+                                  "SHOAL_LARGE=1 build/release/bin/dense_cuda_test_devices": "ctest runs it, smaller: this takes 3 GiB",
                                   "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py looking_ahead_gives_the_bits_of_prefetch_0": CTEST},
     "deploy/manual/fleet.md": {
         **{command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},

@@ -177,6 +177,36 @@ START_TEST(stages_that_are_split_have_the_gradients_of_the_whole)
 }
 END_TEST
 
+/* A tensor of which two wide layers read: the one before all of its columns are written. */
+static void late_plan(struct plan *p)
+{
+    struct view x = plan_input(p, true, 0), t = plan_tensor(p, 16);
+    struct view first = plan_columns(t, 0, 8), last = plan_columns(t, 8, 8);
+    plan_linear(p, x, 8, ACT_TANH, 0.0, NORM_NONE, first);
+    plan_head(p, plan_linear(p, first, 24, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE), 0);
+    plan_linear(p, x, 8, ACT_TANH, 0.0, NORM_NONE, last);
+    plan_head(p, plan_linear(p, t, 24, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE), 0);
+}
+
+START_TEST(tensor_that_is_written_again_is_copied_again)
+{
+    static const struct plan_kind kind = {
+        .name = "late", .build = late_plan, .vectors = true, .network = true};
+    struct dense_case whole, c;
+    case_job(&whole, MODEL_WIDE_DEEP, NORM_NONE);
+    case_job(&c, MODEL_WIDE_DEEP, NORM_NONE);
+    whole.kind = c.kind = &kind;
+    sites_set(&c.job, (struct sites){1, 2, 1});
+    dense_case_batch(&whole, EXAMPLES, ROWS, true);
+    dense_case_batch(&c, EXAMPLES, ROWS, true);
+    dense_case_train(&whole, 16);
+    dense_case_train(&c, 16);
+    compare(&whole, &c, "late");
+    dense_case_free(&whole);
+    dense_case_free(&c);
+}
+END_TEST
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 START_TEST(sites_leave_the_tables_as_they_are)
@@ -286,6 +316,7 @@ int main(void)
     tcase_add_loop_test(t, split_model_has_the_gradients_of_the_whole, 0, DEEP);
     tcase_add_loop_test(t, staged_model_has_the_gradients_of_the_whole, 0, DEEP);
     tcase_add_loop_test(t, stages_that_are_split_have_the_gradients_of_the_whole, 0, DEEP);
+    tcase_add_test(t, tensor_that_is_written_again_is_copied_again);
     tcase_add_loop_test(t, sites_leave_the_tables_as_they_are, 0, DEEP);
     tcase_add_test(t, what_cannot_be_dealt_is_refused);
     tcase_add_test(t, wide_layers_are_cut_by_columns_and_the_next_by_rows);
