@@ -145,5 +145,5 @@ int coord_allowed_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint
     if (!coord_allowed_note(f, &f->members.shard[shard], from, version) ||
         coord_allowed_keep(f, shard))
         return 0;
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_store_failed(e);
 }

@@ -99,25 +99,13 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
                    gone);
 }
 
-/* Returns the first server that is silent; NULL: all are there. */
-static const struct coord_shard *away(const struct coord_fleet *f)
-{
-    uint64_t now = env_now_ns(f->env);
-    COORD_EACH_SHARD (&f->members, s) {
-        const struct coord_shard *shard = &f->members.shard[s];
-        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_fleet_lease_ns(f))
-            return shard;
-    }
-    return NULL;
-}
-
 static int ready_check(const struct coord_fleet *f, struct err *e)
 {
     if (!coord_cluster_ready(&f->cluster) || !coord_names_ready(&f->names))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the servers know names of fields that this coordinator is still learning: "
                        "ask again in a moment");
-    const struct coord_shard *silent = away(f);
+    const struct coord_shard *silent = coord_fleet_silent(f);
     if (silent != NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
                        silent->seen ? silent->server : "that has not come yet");
@@ -213,7 +201,7 @@ void coord_drop_step(struct coord_fleet *f)
 {
     if (f->drop.asker == 0)
         return;
-    const struct coord_shard *silent = away(f);
+    const struct coord_shard *silent = coord_fleet_silent(f);
     char why[ERR_TEXT_MAX];
     if (silent == NULL)
         return;
