@@ -459,3 +459,26 @@ void cli_ask_silence(struct ask *a, uint32_t silent_ms)
 {
     a->silent_ns = (uint64_t)silent_ms * 1000000u;
 }
+
+int cli_coordinator_ask(const struct option_line *l, struct wire *request, uint32_t timeout_ms,
+                        uint32_t silent_ms, struct wire *reply, struct json **told, struct err *e)
+{
+    const char *endpoint;
+    struct ask *a;
+    struct msg *m = NULL;
+    int rc = cli_coordinator(l, &endpoint, e);
+    if (rc != 0)
+        return rc;
+    rc = cli_ask_open(endpoint, NULL, &a, e);
+    if (rc != 0)
+        return rc;
+    cli_ask_silence(a, silent_ms);
+    rc = cli_ask(a, request, NULL, timeout_ms, reply, &m, e);
+    if (rc != 0)
+        err_wrap(e, rc, "coordinator %s", endpoint);
+    else if (told != NULL)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, told, e);
+    msg_free(m);
+    cli_ask_close(a);
+    return rc;
+}

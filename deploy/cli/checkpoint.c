@@ -31,7 +31,7 @@ static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
     (void)snprintf(lacks, sizeof lacks, "%s", r->lacks);
     if (!as_json) {
         printf("%s: %" PRIu64 " rows, %s\n", r->path, r->rows,
-               checkpoint_size((double)r->bytes, size));
+               cli_size_text((double)r->bytes, size));
         if (r->lacks[0] != 0)
             printf("no whole checkpoint: %s\n", text_clean(lacks));
         return;
@@ -237,7 +237,7 @@ static void list_print(struct listed *l)
     printf("%-20s %s  job %s, %s  %12.0f rows  %s in %zu part%s\n", l->name,
            json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), place,
            json_as_number(json_get(m, "rows"), 0),
-           checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
+           cli_size_text(json_as_number(json_get(m, "bytes"), 0), size),
            json_count(json_get(m, "parts")), text_if(json_count(json_get(m, "parts")) != 1, "s"));
     if (manifest_lacks(m, lacks, sizeof lacks))
         printf("%-20s no whole checkpoint: %s\n", "", lacks);

@@ -83,7 +83,7 @@ static void whole_say(const char *folder, const struct json *manifest)
     if (manifest_lacks(m, lacks, sizeof lacks))
         what = "as it was made";
     printf("%s is %s: %.0f rows, %s\n", folder, what, json_as_number(json_get(m, "rows"), 0),
-           checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
+           cli_size_text(json_as_number(json_get(m, "bytes"), 0), size));
     if (lacks[0] != 0)
         printf("no whole checkpoint: %s\n", lacks);
     json_free(m);

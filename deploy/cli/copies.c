@@ -1,14 +1,8 @@
 /* copies.c: the copies of a shard, for people: one line under the shard in `shoal status` and
  * `shoal doctor`. */
-#include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cli.h"
 
 #include <string.h>
-
-static double in(const struct json *j, const char *path)
-{
-    return json_as_number(json_get(j, path), 0);
-}
 
 /* "server b (zone east)" */
 static void server_print(const char *before, const char *name, const struct json *copy)
@@ -29,27 +23,28 @@ static void follower_print(const struct json *c)
     if (!json_as_bool(json_get(c, "ready"), false)) {
         printf("not heard");
     } else if (!json_absent(copying)) {
-        printf("copies the leader's rows, %s of %s", checkpoint_size(in(copying, "bytes"), done),
-               checkpoint_size(in(copying, "of"), all));
-        if (in(copying, "seconds_left") >= 0)
-            printf(", about %.0f s left", in(copying, "seconds_left"));
+        printf("copies the leader's rows, %s of %s",
+               cli_size_text(cli_count(copying, "bytes"), done),
+               cli_size_text(cli_count(copying, "of"), all));
+        if (cli_count(copying, "seconds_left") >= 0)
+            printf(", about %.0f s left", cli_count(copying, "seconds_left"));
     } else {
-        printf("%.0f records (", in(c, "lag"));
+        printf("%.0f records (", cli_count(c, "lag"));
         if (!json_absent(json_get(c, "lag_bytes")))
-            printf("%s, ", checkpoint_size(in(c, "lag_bytes"), done));
-        printf("%.0f ms) behind", in(c, "lag_ms"));
+            printf("%s, ", cli_size_text(cli_count(c, "lag_bytes"), done));
+        printf("%.0f ms) behind", cli_count(c, "lag_ms"));
     }
     if (!json_as_bool(json_get(c, "in_sync"), false))
         printf(", not in sync");
     if (!json_absent(json_get(c, "out_ms")))
-        printf(" for %.0f s", in(c, "out_ms") / 1000);
+        printf(" for %.0f s", cli_count(c, "out_ms") / 1000);
 }
 
 /* Counts the lease down once half of it has passed without a beat. */
 static void lease_print(const struct json *of, const struct json *leader)
 {
     const struct json *left = json_get(of, "lease_left_ms");
-    if (json_absent(left) || in(leader, "silent_ms") <= json_as_number(left, 0))
+    if (json_absent(left) || cli_count(leader, "silent_ms") <= json_as_number(left, 0))
         return;
     if (json_as_number(left, 0) > 0)
         printf(", silent, its lease ends in %.1f s", json_as_number(left, 0) / 1000);
@@ -63,8 +58,8 @@ static void of_print(const struct json *of)
     for (size_t k = 0; k < json_count(copies); k++)
         if (json_as_bool(json_get(json_array_at(copies, k), "leads"), false))
             leader = json_array_at(copies, k);
-    printf("            term %.0f, %.0f of %zu copies in sync;", in(of, "term"), in(of, "in_sync"),
-           json_count(copies));
+    printf("            term %.0f, %.0f of %zu copies in sync;", cli_count(of, "term"),
+           cli_count(of, "in_sync"), json_count(copies));
     server_print(" leads:", json_as_string(json_get(of, "leader"), "?"), leader);
     if (leader != NULL)
         lease_print(of, leader);
@@ -92,7 +87,7 @@ void cli_copies_beside_print(const struct json *list)
             if (other[0] != 0 && strcmp(name, other) < 0)
                 printf("note: shard %.0f: servers %s and %s are on one machine: both copies are "
                        "away when it is\n",
-                       in(of, "shard"), name, other);
+                       cli_count(of, "shard"), name, other);
         }
     }
 }

@@ -29,21 +29,12 @@ static int name_take(const char *text, struct wire_DROP *out, struct err *e)
 int cli_drop(struct option_line *o, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_DROP}, reply;
-    struct ask *ask = NULL;
-    const char *endpoint = NULL;
     if (o->words != 1)
         return err_set(e, SHOAL_E_USAGE, "name a TABLE/FIELD; see `shoal drop --help`");
-    int rc = cli_coordinator(o, &endpoint, e);
+    int rc = name_take(o->word[0], &w.u.DROP, e);
     if (rc == 0)
-        rc = name_take(o->word[0], &w.u.DROP, e);
-    if (rc == 0)
-        rc = cli_ask_open(endpoint, NULL, &ask, e);
-    if (rc == 0) {
-        cli_ask_silence(ask, SILENT_MS);
-        rc = cli_ask(ask, &w, NULL, DROP_MS, &reply, NULL, e);
-    }
+        rc = cli_coordinator_ask(o, &w, DROP_MS, SILENT_MS, &reply, NULL, e);
     if (rc == 0)
         printf("%s: %" PRIu64 " rows dropped\n", o->word[0], reply.u.DROP_reply.rows);
-    cli_ask_close(ask);
     return rc;
 }

@@ -64,23 +64,14 @@ static void jobs_print(const struct json *list)
 int cli_jobs(struct option_line *o, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_JOBS}, reply;
-    const char *coordinator = NULL;
-    struct ask *a = NULL;
-    struct msg *m = NULL;
-    struct json *list = NULL;
-    int rc = cli_coordinator(o, &coordinator, e);
-    if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, e);
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e)) != 0)
-        err_wrap(e, rc, "coordinator %s", coordinator);
-    if (rc == 0)
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &list, e);
-    if (rc == 0 && option_given(o, "json"))
+    struct json *list;
+    int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, &list, e);
+    if (rc != 0)
+        return rc;
+    if (option_given(o, "json"))
         cli_json_print(list);
-    else if (rc == 0)
+    else
         jobs_print(list);
     json_free(list);
-    msg_free(m);
-    cli_ask_close(a);
-    return rc;
+    return 0;
 }

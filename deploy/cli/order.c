@@ -9,20 +9,6 @@
 
 enum { ORDER_MS = 30000 };
 
-/* Asks the coordinator. */
-static int order(const struct option_line *o, struct wire *w, struct wire *reply, struct err *e)
-{
-    struct ask *ask = NULL;
-    const char *endpoint = NULL;
-    int rc = cli_coordinator(o, &endpoint, e);
-    if (rc == 0)
-        rc = cli_ask_open(endpoint, NULL, &ask, e);
-    if (rc == 0)
-        rc = cli_ask(ask, w, NULL, ORDER_MS, reply, NULL, e);
-    cli_ask_close(ask);
-    return rc;
-}
-
 /* "12" */
 static bool shard_take(const char *word, uint32_t *shard)
 {
@@ -41,7 +27,7 @@ int cli_promote(struct option_line *o, struct err *e)
                        "--help`");
     w.u.PROMOTE.shard = shard;
     w.u.PROMOTE.accept_loss = option_given(o, "accept-loss");
-    int rc = order(o, &w, &reply, e);
+    int rc = cli_coordinator_ask(o, &w, ORDER_MS, 0, &reply, NULL, e);
     if (rc != 0)
         return rc;
     puts(reply.u.PROMOTE_reply.told);
@@ -63,7 +49,7 @@ int cli_replace(struct option_line *o, struct err *e)
         rc = begin_find(option_text(o, "from"), false, &from, e);
     memcpy(w.u.REPLACE.from, from.path, sizeof w.u.REPLACE.from);
     if (rc == 0)
-        rc = order(o, &w, &reply, e);
+        rc = cli_coordinator_ask(o, &w, ORDER_MS, 0, &reply, NULL, e);
     if (rc == 0)
         puts(reply.u.REPLACE_reply.told);
     return rc;

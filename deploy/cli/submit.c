@@ -232,20 +232,13 @@ int cli_submit(struct option_line *o, struct err *e)
 
 int cli_stop(struct option_line *o, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_STOP}, reply;
-    struct ask *a = NULL;
-    const char *coordinator = NULL;
-    int rc = cli_coordinator(o, &coordinator, e);
-    if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, e);
-    w.u.STOP.job_only = true;
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, e)) != 0)
-        err_wrap(e, rc, "coordinator %s", coordinator);
-    if (rc == 0)
-        puts(reply.u.STOP_reply.ends
-                 ? "the job ends soon: one that grows behind the batches that are given out, any "
-                   "other behind its last checkpoint; asked again it ends at once"
-                 : "no job runs there any more");
-    cli_ask_close(a);
-    return rc;
+    struct wire w = {.type = WIRE_TYPE_STOP, .u.STOP.job_only = true}, reply;
+    int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, NULL, e);
+    if (rc != 0)
+        return rc;
+    puts(reply.u.STOP_reply.ends
+             ? "the job ends soon: one that grows behind the batches that are given out, any "
+               "other behind its last checkpoint; asked again it ends at once"
+             : "no job runs there any more");
+    return 0;
 }
