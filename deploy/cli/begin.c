@@ -21,8 +21,8 @@ static bool better(const char *folder, const char *name, bool start, struct json
     (void)snprintf(path, LIMIT_PATH, "%.700s/%.255s", folder, name);
     if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
         return false;
-    const char *phase = json_as_string(json_get(m, "phase"), "");
-    bool fits = strcmp(phase, "digest") == 0 || json_as_bool(json_get(m, "end"), false);
+    const char *phase = json_get_string(m, "phase", "");
+    bool fits = strcmp(phase, "digest") == 0 || json_get_bool(m, "end", false);
     if (!start)
         fits = !manifest_tables(m); /* no job goes on from tables alone */
     bool good = fits && manifest_order(m, *newest) > 0;

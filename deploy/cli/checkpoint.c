@@ -218,7 +218,7 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
 static void list_print(struct listed *l)
 {
     struct json *m = json_printable(l->manifest);
-    int64_t until = json_as_int(json_get(m, "until"), 0);
+    int64_t until = json_get_int(m, "until", 0);
     char size[32], label[32], learnt[48] = "", place[128], lacks[LACKS_BYTES];
     if (until > 0) { /* a checkpoint of a replay */
         zone_label(&ZONE_UTC, (uint64_t)until, label);
@@ -232,12 +232,10 @@ static void list_print(struct listed *l)
         (void)snprintf(place, sizeof place, "tables alone");
     else
         (void)snprintf(place, sizeof place, "epoch %.0f, %.0f examples%s",
-                       json_as_number(json_get(m, "epoch"), 0),
-                       json_as_number(json_get(m, "examples"), 0), learnt);
+                       json_get_number(m, "epoch", 0), json_get_number(m, "examples", 0), learnt);
     printf("%-20s %s  job %s, %s  %12.0f rows  %s in %zu part%s\n", l->name,
-           json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), place,
-           json_as_number(json_get(m, "rows"), 0),
-           cli_size_text(json_as_number(json_get(m, "bytes"), 0), size),
+           json_get_string(m, "date", "?"), json_get_string(m, "job", "?"), place,
+           json_get_number(m, "rows", 0), cli_size_text(json_get_number(m, "bytes", 0), size),
            json_count(json_get(m, "parts")), text_if(json_count(json_get(m, "parts")) != 1, "s"));
     if (manifest_lacks(m, lacks, sizeof lacks))
         printf("%-20s no whole checkpoint: %s\n", "", lacks);

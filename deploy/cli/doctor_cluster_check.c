@@ -17,7 +17,7 @@
 
 static const char *string(const struct json *j, const char *path)
 {
-    return json_as_string(json_get(j, path), "");
+    return json_get_string(j, path, "");
 }
 
 /* ---- what the coordinator knows -------------------------------------------------------------- */
@@ -31,7 +31,7 @@ void doctor_cluster_known(const struct doctor_view *v, struct doctor_report *r)
                      "no cluster yet: its %.0f shards have not all come, or do not agree: start "
                      "the servers that are missing, or see in their logs why they ended",
                      cli_count(v->cluster, "shards"));
-    if (known && !json_as_bool(json_get(v->cluster, "names"), true))
+    if (known && !json_get_bool(v->cluster, "names", true))
         doctor_wrong(r, "not all servers have said yet what the fields of their tables are called: "
                         "wait until each is heard, or start those that are missing");
     if (r->problems == wrong)
@@ -79,20 +79,20 @@ const struct doctor_state *doctor_cluster_state(const struct json *shard,
                 "wait for its next beat; if it stays so, see its log"},
         older = {"has an older map", "wait for its next beat; if it stays so, see its log"},
         full = {"takes no pushes: too little of its disk is free", NULL};
-    int64_t silent_ms = json_as_int(json_get(shard, "silent_ms"), -1);
+    int64_t silent_ms = json_get_int(shard, "silent_ms", -1);
     if (string(shard, "name")[0] == '\0')
         return &absent;
     if (silent_ms < 0)
         return &unheard;
-    if (!json_as_bool(json_get(shard, "heard"), silent_ms <= SILENT_MS))
+    if (!json_get_bool(shard, "heard", silent_ms <= SILENT_MS))
         return &silent;
-    if (!json_as_bool(json_get(shard, "ready"), false))
+    if (!json_get_bool(shard, "ready", false))
         return &reads;
-    if (!json_as_bool(json_get(shard, "placed"), false))
+    if (!json_get_bool(shard, "placed", false))
         return &lost;
     if (cli_count(shard, "map_epoch") < cli_count(cluster, "map_epoch"))
         return &older;
-    if (json_as_bool(json_get(shard, "disk_short"), false))
+    if (json_get_bool(shard, "disk_short", false))
         return &full;
     return NULL;
 }

@@ -71,8 +71,7 @@ static int table_json(struct reader *r, uint32_t table, struct json *list, struc
 
 static double load_of(const struct json *figures)
 {
-    return json_as_number(json_get(figures, "pull_ns"), 0) +
-           json_as_number(json_get(figures, "push_ns"), 0);
+    return json_get_number(figures, "pull_ns", 0) + json_get_number(figures, "push_ns", 0);
 }
 
 static double load_sum(const struct json *list)
@@ -132,7 +131,7 @@ static void table_print(const struct json *table, double all)
 {
     const struct json *shards = json_get(table, "shards");
     char bytes[32];
-    printf("%s: %.1f %% of the load\n", json_as_string(json_get(table, "table"), "?"),
+    printf("%s: %.1f %% of the load\n", json_get_string(table, "table", "?"),
            100 * cli_count(table, "load"));
     printf("  %8s %9s %14s %10s %10s %10s %8s\n", "shard", "tablets", "rows", "bytes", "pull s",
            "push s", "load");

@@ -25,8 +25,8 @@ static void plan_print(const struct json *plan, bool dry_run)
     for (size_t i = 0; i < json_count(shards); i++) {
         const struct json *s = json_array_at(shards, i);
         printf("  shard %-3.0f %-16s %6.0f -> %-6.0f tablets %10.1f -> %-10.1f MB",
-               cli_count(s, "shard"), json_as_string(json_get(s, "server"), "?"),
-               cli_count(s, "tablets"), cli_count(s, "tablets_after"), cli_count(s, "bytes") * 1e-6,
+               cli_count(s, "shard"), json_get_string(s, "server", "?"), cli_count(s, "tablets"),
+               cli_count(s, "tablets_after"), cli_count(s, "bytes") * 1e-6,
                cli_count(s, "bytes_after") * 1e-6);
         if (load > 0)
             printf("  load %3.0f -> %.0f %%", 100 * cli_count(s, "load") / load,
@@ -42,7 +42,7 @@ static void added_print(const struct json *added)
     for (size_t i = 0; i < json_count(shards); i++) {
         const struct json *s = json_array_at(shards, i);
         printf("shard %.0f is on server %s\n", cli_count(s, "shard"),
-               json_as_string(json_get(s, "server"), "?"));
+               json_get_string(s, "server", "?"));
     }
     puts("shards without tablets get some by `shoal rebalance`");
 }
@@ -53,8 +53,8 @@ static void copies_print(const struct json *copies, bool dry_run)
     for (size_t i = 0; i < json_count(copies); i++) {
         const struct json *c = json_array_at(copies, i);
         printf("server %s%s a copy of shard %.0f, of which two are in one zone; it is in zone %s\n",
-               json_as_string(json_get(c, "server"), "?"), dry_run ? " would get" : " gets",
-               cli_count(c, "shard"), json_as_string(json_get(c, "zone"), "?"));
+               json_get_string(c, "server", "?"), dry_run ? " would get" : " gets",
+               cli_count(c, "shard"), json_get_string(c, "zone", "?"));
     }
 }
 

@@ -270,9 +270,9 @@ static int reports_judge(const struct predict *p, struct err *e)
         rc = cli_json_file(path, &j, e);
         if (rc != 0)
             break;
-        rows += json_as_int(json_get(j, "rows"), 0);
-        bad += json_as_int(json_get(j, "bad_lines"), 0);
-        bad_lines_least(where, sizeof where, json_as_string(json_get(j, "bad_where"), ""));
+        rows += json_get_int(j, "rows", 0);
+        bad += json_get_int(j, "bad_lines", 0);
+        bad_lines_least(where, sizeof where, json_get_string(j, "bad_where", ""));
         if (unseen != NULL)
             unseen_json_add(unseen, json_get(j, "unseen"));
         else

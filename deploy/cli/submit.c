@@ -69,13 +69,13 @@ static void progress_show(const struct json *s, unsigned round)
 /* The status is that of the last job that the coordinator took, which may be another one by now. */
 static int own_check(const struct json *s, uint64_t run, struct err *e)
 {
-    uint64_t shown = (uint64_t)json_as_int(json_get(s, "run"), 0);
+    uint64_t shown = (uint64_t)json_get_int(s, "run", 0);
     if (shown == 0 || shown == run)
         return 0;
     return err_set(e, SHOAL_E_UNAVAILABLE,
                    "run %" PRIu64 " is over, and run %" PRIu64 " of job %s has followed it before "
                    "its end was seen here; the coordinator's log says how it ended",
-                   run, shown, json_as_string(json_get(s, "job"), "?"));
+                   run, shown, json_get_string(s, "job", "?"));
 }
 
 /* Returns when the job is over; its status is in *job_status. */

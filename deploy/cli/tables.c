@@ -45,7 +45,7 @@ static void histogram_print(const char *what, const struct json *h)
 static void fields_print(const struct json *census, const struct json *fields)
 {
     const struct json *list = json_get(census, "fields");
-    bool statistics = json_as_bool(json_get(census, "statistics"), false),
+    bool statistics = json_get_bool(census, "statistics", false),
          what_if = statistics && json_get(census, "what_if") != NULL;
     bool stored = cli_count(census, "tier.store") > 0;
     char bytes[32];
@@ -54,7 +54,7 @@ static void fields_print(const struct json *census, const struct json *fields)
         text_if(statistics, "          shows         clicks"), text_if(what_if, "           kept"));
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
-        uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
+        uint64_t number = (uint64_t)json_get_int(f, "field", 0);
         char name[96];
         (void)snprintf(name, sizeof name, "%" PRIu64 " %s", number, key_field_name(fields, number));
         printf("  %-24s %14.0f %10s", name, cli_count(f, "rows"),
@@ -74,9 +74,9 @@ static void census_print(const struct json *census, const struct json *fields)
     const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
     char bytes[32], memory[32];
     printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
-           json_as_string(json_get(census, "table"), "?"),
-           json_as_string(json_get(census, "values"), "fp32"), cli_count(census, "rows"),
-           cli_count(census, "row_bytes"), cli_size_text(cli_count(census, "bytes"), bytes),
+           json_get_string(census, "table", "?"), json_get_string(census, "values", "fp32"),
+           cli_count(census, "rows"), cli_count(census, "row_bytes"),
+           cli_size_text(cli_count(census, "bytes"), bytes),
            cli_size_text(cli_count(census, "memory_bytes"), memory));
     for (size_t i = 0; i < json_members(tier); i++)
         printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i),
@@ -128,7 +128,7 @@ static double row_memory(const struct json *count, const char *table)
 {
     const struct json *list = json_get(count, "tables");
     for (size_t i = 0; i < json_count(list); i++)
-        if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), table) == 0)
+        if (strcmp(json_get_string(json_array_at(list, i), "name", ""), table) == 0)
             return cli_count(json_array_at(list, i), "row_memory_bytes");
     return 0;
 }
@@ -153,11 +153,11 @@ static void sample_fields(const struct json *count, const char *table, struct sa
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         struct sample_sum one = {0};
-        if (strcmp(json_as_string(json_get(f, "table"), ""), table) != 0)
+        if (strcmp(json_get_string(f, "table", ""), table) != 0)
             continue;
         sample_add(f, row, &one);
         sample_add(f, row, sum);
-        printf("  %-24s", json_as_string(json_get(f, "name"), "?"));
+        printf("  %-24s", json_get_string(f, "name", "?"));
         for (int k = 0; k < THRESHOLDS; k++)
             printf(" %12.0f", one.keys[0][k]);
         putchar('\n');
@@ -175,7 +175,7 @@ static void tables_print_sample(const struct json *found)
            "appear\n",
            cli_count(count, "sampled"), cli_count(count, "rows"), cli_count(count, "bad_lines"));
     for (size_t i = 0; i < json_count(list); i++)
-        sample_fields(count, json_as_string(json_get(json_array_at(list, i), "name"), "?"), &sum);
+        sample_fields(count, json_get_string(json_array_at(list, i), "name", "?"), &sum);
     for (int whole = 0; whole < 2; whole++) {
         printf("  %-24s", whole ? "all, the whole log" : "all, what was read");
         for (int k = 0; k < THRESHOLDS; k++)
@@ -300,7 +300,7 @@ static int sample(const struct option_line *o, struct err *e)
         return rc;
     for (size_t i = 0; i < json_count(json_get(j, "tables")); i++) {
         struct json *table = json_array_at(json_get(j, "tables"), i);
-        uint32_t floats = (uint32_t)json_as_int(json_get(table, "row_floats"), 0);
+        uint32_t floats = (uint32_t)json_get_int(table, "row_floats", 0);
         (void)json_set_number(table, "row_memory_bytes", census_row_memory(floats));
     }
     if (option_given(o, "json"))

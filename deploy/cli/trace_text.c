@@ -10,7 +10,7 @@ enum { BAR = 48 };
 
 static const char *word(const struct json *j, const char *path)
 {
-    return json_as_string(json_get(j, path), "?");
+    return json_get_string(j, path, "?");
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */

@@ -336,7 +336,7 @@ static struct json *node_below(struct json *node, const char *name)
         json_set(members, bare, one);
     } else if (json_get(one, "properties") == NULL && !list) { /* a value, or a mapping */
         struct json *types = json_new_array();
-        json_append_string(types, json_as_string(json_get(one, "type"), ""));
+        json_append_string(types, json_get_string(one, "type", ""));
         json_append_string(types, "object");
         json_set(one, "type", types);
         json_set_bool(one, "additionalProperties", false);

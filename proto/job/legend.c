@@ -156,16 +156,16 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
                        "names: the coordinator writes this line; take it out, or leave it as it "
                        "was");
     int rc = 0;
-    if (json_as_string(json_get(j, "input"), NULL) == NULL)
+    if (json_get_string(j, "input", NULL) == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "names: the coordinator writes them otherwise");
     for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
         rc = list_parse(json_get(j, list_key[l]), (enum legend_list)l, out, e);
-    out->input = strdup(json_as_string(json_get(j, "input"), ""));
-    out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
-    (void)snprintf(out->model, sizeof out->model, "%s", json_as_string(json_get(j, "model"), ""));
-    out->learnt = json_as_bool(json_get(j, "learnt"), false);
-    (void)snprintf(out->place, sizeof out->place, "%s", json_as_string(json_get(j, "place"), ""));
-    int64_t columns = json_as_int(json_get(j, "columns"), 0);
+    out->input = strdup(json_get_string(j, "input", ""));
+    out->labels = strdup(json_get_string(j, "labels", ""));
+    (void)snprintf(out->model, sizeof out->model, "%s", json_get_string(j, "model", ""));
+    out->learnt = json_get_bool(j, "learnt", false);
+    (void)snprintf(out->place, sizeof out->place, "%s", json_get_string(j, "place", ""));
+    int64_t columns = json_get_int(j, "columns", 0);
     out->columns = 0;
     if (columns > 0 && columns <= UINT16_MAX)
         out->columns = (uint32_t)columns;

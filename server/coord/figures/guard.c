@@ -54,8 +54,7 @@ static struct coord_guard_count *worker_of(struct coord_guard_sums *s, int64_t w
 
 static void count_add(struct coord_guard_count *to, const struct json *item)
 {
-    int64_t refused = json_as_int(json_get(item, "refused"), 0),
-            clipped = json_as_int(json_get(item, "clipped"), 0);
+    int64_t refused = json_get_int(item, "refused", 0), clipped = json_get_int(item, "clipped", 0);
     to->refused += (uint64_t)MAX(refused, 0);
     to->clipped += (uint64_t)MAX(clipped, 0);
 }
@@ -65,19 +64,19 @@ static void guard_add(struct coord_guard_sums *s, const struct json *gradients, 
 {
     const struct json *fields = json_get(gradients, "by_field"),
                       *workers = json_get(gradients, "by_worker");
-    int64_t lost = json_as_int(json_get(gradients, "lost"), 0);
-    if (json_as_int(json_get(gradients, "run"), 0) < (int64_t)run)
+    int64_t lost = json_get_int(gradients, "lost", 0);
+    if (json_get_int(gradients, "run", 0) < (int64_t)run)
         return; /* an earlier job's */
     s->lost += (uint64_t)MAX(lost, 0);
     for (size_t i = 0; i < json_count(fields); i++) {
         const struct json *item = json_array_at(fields, i);
-        count_add(field_of(s, json_as_string(json_get(item, "table"), NULL),
-                           json_as_int(json_get(item, "field"), -1)),
-                  item);
+        count_add(
+            field_of(s, json_get_string(item, "table", NULL), json_get_int(item, "field", -1)),
+            item);
     }
     for (size_t i = 0; i < json_count(workers); i++) {
         const struct json *item = json_array_at(workers, i);
-        count_add(worker_of(s, json_as_int(json_get(item, "worker"), -1)), item);
+        count_add(worker_of(s, json_get_int(item, "worker", -1)), item);
     }
 }
 
@@ -105,12 +104,12 @@ static void rules_add(struct coord_rules *r, const struct json *tables)
 {
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *item = json_array_at(tables, i);
-        const char *table = json_as_string(json_get(item, "name"), NULL);
+        const char *table = json_get_string(item, "name", NULL);
         uint64_t *count = NULL;
         if (table != NULL)
             count = counts_of(r, table);
         for (uint32_t n = 0; count != NULL && n < COORD_RULES_COUNTS; n++) {
-            int64_t more = json_as_int(json_get(item, names[n]), 0);
+            int64_t more = json_get_int(item, names[n], 0);
             count[n] += (uint64_t)MAX(more, 0);
         }
     }

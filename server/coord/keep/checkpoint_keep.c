@@ -159,7 +159,7 @@ static void order_read(const struct keeping *p, const char *name, struct kept *k
     if (p->ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
         return;
     if (manifest_parse(text, bytes, &m, NULL) == 0 &&
-        strcmp(json_as_string(json_get(m, "job"), ""), p->job) == 0) {
+        strcmp(json_get_string(m, "job", ""), p->job) == 0) {
         k->order = json_new_object();
         k->lacking = json_count(json_get(m, "missing")) > 0;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)

@@ -96,7 +96,7 @@ static int job_of(const void *manifest, size_t bytes, char job[LIMIT_NAME], stru
     int rc = manifest_parse(manifest, bytes, &m, e);
     job[0] = 0;
     if (rc == 0)
-        (void)snprintf(job, LIMIT_NAME, "%s", json_as_string(json_get(m, "job"), ""));
+        (void)snprintf(job, LIMIT_NAME, "%s", json_get_string(m, "job", ""));
     json_free(m);
     if (rc == SHOAL_E_CHECKSUM || rc == SHOAL_E_CORRUPT)
         return 0;
