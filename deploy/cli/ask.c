@@ -234,7 +234,7 @@ static void named_open(struct ask *a, const char *endpoint)
     if (a->named != 0 && strcmp(a->named_at, endpoint) == 0)
         return;
     named_close(a);
-    (void)snprintf(a->named_at, sizeof a->named_at, "%s", endpoint);
+    text_copy(a->named_at, sizeof a->named_at, endpoint);
     if (env_connect(a->env, endpoint, ENV_COORDINATOR, &a->named) != 0)
         a->named = 0;
     else
@@ -272,7 +272,7 @@ static void deadline_fire(struct env_timer *t)
 static void ask_passed(struct ask *a)
 {
     char endpoint[COORDINATORS_BYTES];
-    (void)snprintf(a->stood_by, sizeof a->stood_by, "%s", a->reply->error);
+    text_copy(a->stood_by, sizeof a->stood_by, a->reply->error);
     if (a->coordinators.count == 1 && !a->led && coordinators_named(a->stood_by, endpoint))
         named_open(a, endpoint);
 }

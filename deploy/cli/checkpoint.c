@@ -28,7 +28,7 @@ enum { MAKE_MS = 3600000, SILENT_MS = 10000, WAIT_MS = 600000, LIST_MAX = 100000
 static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
 {
     char size[32], lacks[LACKS_BYTES];
-    (void)snprintf(lacks, sizeof lacks, "%s", r->lacks);
+    text_copy(lacks, sizeof lacks, r->lacks);
     if (!as_json) {
         printf("%s: %" PRIu64 " rows, %s\n", r->path, r->rows,
                cli_size_text((double)r->bytes, size));
@@ -158,7 +158,7 @@ int checkpoint_create_main(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_USAGE, "--without takes at most %zu bytes of names",
                        sizeof order->without - 1);
     int rc = checkpoint_endpoint(o, &l, endpoint, e);
-    (void)snprintf(order->name, sizeof order->name, "%s", name);
+    text_copy(order->name, sizeof order->name, name);
     if (rc == 0)
         rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, e);
     if (rc == 0)

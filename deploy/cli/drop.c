@@ -1,5 +1,6 @@
 /* drop.c: `shoal drop`: removes from all servers the rows of a field that no job has any more. */
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 #include "proto/job/legend.h"
 
 #include <inttypes.h>
@@ -22,7 +23,7 @@ static int name_take(const char *text, struct wire_DROP *out, struct err *e)
                        "'%s': a table's name has at most %zu bytes, a field's %zu", text,
                        sizeof out->table - 1, sizeof out->field - 1);
     (void)snprintf(out->table, sizeof out->table, "%.*s", (int)(slash - text), text);
-    (void)snprintf(out->field, sizeof out->field, "%s", slash + 1);
+    text_copy(out->field, sizeof out->field, slash + 1);
     return 0;
 }
 

@@ -62,7 +62,7 @@ static void line_show(struct local *l, const char *said, bool passing)
     bool terminal = isatty(STDOUT_FILENO) != 0;
     if (l->quiet)
         return;
-    (void)snprintf(text, sizeof text, "%s", said);
+    text_copy(text, sizeof text, said);
     text_clean(text);
     if (terminal) {
         printf("\r\033[K%s", text);

@@ -2,6 +2,7 @@
  * run, servers leave and join. */
 #include "deploy/cli/cli.h"
 #include "proto/base/json.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ int cli_drain(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_USAGE, "name one server; see `shoal drain --help`");
     w.u.MOVES.order = WIRE_MOVES_DRAIN;
     w.u.MOVES.dry_run = option_given(o, "dry-run");
-    (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", o->word[0]);
+    text_copy(w.u.MOVES.server, sizeof w.u.MOVES.server, o->word[0]);
     return moves_ask(o, &w, e);
 }
 

@@ -2,6 +2,7 @@
  * over a server whose disk is lost. */
 #include "deploy/cli/begin.h"
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ int cli_replace(struct option_line *o, struct err *e)
     if (o->words != 1 || o->word[0][0] == 0 || strlen(o->word[0]) >= sizeof w.u.REPLACE.server)
         return err_set(e, SHOAL_E_USAGE,
                        "name a SERVER, as `shoal status` shows it; see `shoal replace --help`");
-    (void)snprintf(w.u.REPLACE.server, sizeof w.u.REPLACE.server, "%s", o->word[0]);
+    text_copy(w.u.REPLACE.server, sizeof w.u.REPLACE.server, o->word[0]);
     if (option_given(o, "from"))
         rc = begin_find(option_text(o, "from"), false, &from, e);
     memcpy(w.u.REPLACE.from, from.path, sizeof w.u.REPLACE.from);

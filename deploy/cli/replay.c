@@ -94,8 +94,8 @@ static int checkpoint_before(const char *run, const char *folder, uint32_t momen
         if (until < best || until > moment || (until == best && strcmp(name, newest) < 0))
             continue;
         best = until;
-        (void)snprintf(newest, sizeof newest, "%s", name);
-        (void)snprintf(out, LIMIT_PATH, "%s", path);
+        text_copy(newest, sizeof newest, name);
+        text_copy(out, LIMIT_PATH, path);
     }
     file_walk_close(&w);
     if (best != 0)
@@ -147,7 +147,7 @@ int replay_rewind(const struct option_line *o, struct begin *begin, struct err *
         return rc;
     printf("from %s\n", path);
     rc = begin_find(path, false, begin, e);
-    (void)snprintf(begin->word, sizeof begin->word, "%s", word);
+    text_copy(begin->word, sizeof begin->word, word);
     return rc;
 }
 

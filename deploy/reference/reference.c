@@ -352,7 +352,7 @@ static void types_set(struct json *leaf, const char *types)
 {
     struct json *list = json_new_array();
     char text[64], *save;
-    (void)snprintf(text, sizeof text, "%s", types);
+    text_copy(text, sizeof text, types);
     for (char *t = strtok_r(text, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save))
         json_append_string(list, t);
     json_set(leaf, "type", list);
@@ -415,7 +415,7 @@ static void schema_print(const struct config_key *keys)
     for (const struct config_key *k = keys; k->path != NULL; k++) {
         char path[LIMIT_PATH], *name = path, *dot;
         struct json *node = top;
-        (void)snprintf(path, sizeof path, "%s", k->path);
+        text_copy(path, sizeof path, k->path);
         for (; (dot = strchr(name, '.')) != NULL; name = dot + 1) {
             *dot = '\0';
             node = node_below(node, name);

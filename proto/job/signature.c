@@ -255,7 +255,7 @@ int signature_parse(const char *text, size_t bytes, const char *manifest, size_t
 
     if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %s/" SIGNATURE_FILE, folder);
-    (void)snprintf(s->folder, sizeof s->folder, "%s", folder);
+    text_copy(s->folder, sizeof s->folder, folder);
     s->own = (struct entry){.name = MANIFEST_FILE, .bytes = manifest_bytes};
     sign_hash_bytes(manifest, manifest_bytes, s->own.hash);
     int rc = signed_check(s, text, bytes, manifest, manifest_bytes, signers, e); /* 1 */

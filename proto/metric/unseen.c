@@ -38,7 +38,7 @@ static void name_of(const struct legend *names, uint64_t field, char out[LEGEND_
     for (uint32_t i = 0; i < names->count[LEGEND_FIELDS]; i++) {
         const struct legend_name *n = &names->name[LEGEND_FIELDS][i];
         if (n->here && n->number == field)
-            (void)snprintf(out, LEGEND_NAME, "%s", n->name);
+            text_copy(out, LEGEND_NAME, n->name);
     }
 }
 

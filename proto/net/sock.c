@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/net/name.h"
 #include "proto/net/sock_inner.h"
 #include "proto/net/zap.h"
@@ -251,7 +252,7 @@ int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err 
     if (sock_ipc_answers(endpoint))
         return bind_error(endpoint, EADDRINUSE, e);
     char said[600]; /* the name with its address */
-    (void)snprintf(said, sizeof said, "%s", endpoint);
+    text_copy(said, sizeof said, endpoint);
     if (strcmp(numeric, endpoint) != 0)
         (void)snprintf(said, sizeof said, "%s (%s)", endpoint, numeric);
     if (zmq_bind(s->zmq, numeric) != 0)

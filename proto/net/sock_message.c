@@ -151,12 +151,12 @@ static void who_take(const struct sock *s, zmq_msg_t *z, struct sock_id *from)
     const char *key = NULL, *address = zmq_msg_gets(z, "Peer-Address");
     if (s->curve)
         key = zmq_msg_gets(z, "User-Id");
-    (void)snprintf(from->key, sizeof from->key, "%s", text_or(key, ""));
+    text_copy(from->key, sizeof from->key, text_or(key, ""));
     from->local = address != NULL && user_read(address, &from->user, &from->group);
     if (from->local)
         (void)snprintf(from->address, sizeof from->address, "uid:%" PRIu32, from->user);
     else
-        (void)snprintf(from->address, sizeof from->address, "%s", text_or(address, ""));
+        text_copy(from->address, sizeof from->address, text_or(address, ""));
 }
 
 int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/figures/trace.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static struct coord_ages_table *table_of(struct coord_ages *a, const char *table
             return &a->table[i];
     if (a->tables == LIMIT_TABLES || strlen(table) >= LIMIT_NAME)
         return NULL;
-    (void)snprintf(a->table[a->tables].table, LIMIT_NAME, "%s", table);
+    text_copy(a->table[a->tables].table, LIMIT_NAME, table);
     return &a->table[a->tables++];
 }
 

@@ -35,7 +35,7 @@ static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char
             return &s->field[i].of;
     if (table == NULL || field < 0 || s->fields == COORD_GUARD_FIELDS)
         return &s->field[COORD_GUARD_FIELDS].of;
-    (void)snprintf(s->field[s->fields].table, LIMIT_NAME, "%s", table);
+    text_copy(s->field[s->fields].table, LIMIT_NAME, table);
     s->field[s->fields].field = (uint32_t)field;
     return &s->field[s->fields++].of;
 }
@@ -94,7 +94,7 @@ static uint64_t *counts_of(struct coord_rules *r, const char *table)
             return r->table[i].count;
     if (r->tables == LIMIT_TABLES || strlen(table) >= LIMIT_NAME)
         return NULL;
-    (void)snprintf(r->table[r->tables].table, LIMIT_NAME, "%s", table);
+    text_copy(r->table[r->tables].table, LIMIT_NAME, table);
     return r->table[r->tables++].count;
 }
 

@@ -274,8 +274,7 @@ static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t nu
     bool finished = strcmp(json_get_string(line, "state", ""), "finished") == 0;
     reply->state = finished ? WIRE_JOB_DONE : WIRE_JOB_FAILED;
     reply->job_status = (int32_t)json_get_int(line, "status", 0);
-    (void)snprintf(reply->job_text, sizeof reply->job_text, "%s",
-                   json_get_string(line, "reason", ""));
+    text_copy(reply->job_text, sizeof reply->job_text, json_get_string(line, "reason", ""));
     a->silent = true; /* without memory no answer is sent, and the client asks again */
     (void)coord_send_frame(f, a->from, &a->reply, text, strlen(text));
     free(text);

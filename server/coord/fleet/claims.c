@@ -109,7 +109,7 @@ static int disagree(const struct coord_claims *c, struct err *e)
             (void)snprintf(what, sizeof what, "shard %u of %u of cluster %016" PRIx64, b->number,
                            b->shards, b->cluster_high);
         else
-            (void)snprintf(what, sizeof what, "%s", b->holds ? "tables of no cluster" : "empty");
+            text_copy(what, sizeof what, b->holds ? "tables of no cluster" : "empty");
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s/%u: %s", text_if(i > 0, "; "),
                               b->server, b->shard_index, what);
     }

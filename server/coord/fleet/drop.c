@@ -20,7 +20,7 @@ static void answer_again(struct coord_fleet *f)
                      .id = d->answered.id,
                      .status = d->answered.status,
                      .u.DROP_reply.rows = d->answered.rows};
-    (void)snprintf(w.error, sizeof w.error, "%s", d->answered.text);
+    text_copy(w.error, sizeof w.error, d->answered.text);
     coord_send(f, d->answered.peer, wire_encode(&w));
 }
 
@@ -32,7 +32,7 @@ static void answer(struct coord_fleet *f, int status, const char *text)
     d->answered.id = d->asker_id;
     d->answered.rows = d->rows;
     d->answered.status = status;
-    (void)snprintf(d->answered.text, sizeof d->answered.text, "%s", text);
+    text_copy(d->answered.text, sizeof d->answered.text, text);
     d->asker = 0;
     if (status != 0)
         log_warn("%s is not dropped: %s", d->name, text);
@@ -177,7 +177,7 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
                                                           .on_done = rows_gone}))
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory to drop %s/%s", r->table, r->field);
     d->list = list;
-    (void)snprintf(d->name, sizeof d->name, "%s", x->name);
+    text_copy(d->name, sizeof d->name, x->name);
     d->rows = 0;
     d->asker = a->from;
     d->asker_id = a->request->id;

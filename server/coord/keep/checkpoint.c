@@ -76,7 +76,7 @@ static void refused(struct coord_job *j, int status, const char *why)
     if (reason == CHECKPOINT_OF_END) {
         k->end_failed++;
         k->end_why.status = status;
-        (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
+        text_copy(k->end_why.text, sizeof k->end_why.text, why);
     }
     coord_checkpoint_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
     if (reason == CHECKPOINT_OF_DAY)
@@ -163,7 +163,7 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
         return;
     }
     k->making->stays = true;
-    (void)snprintf(record.name, sizeof record.name, "%s", k->name);
+    text_copy(record.name, sizeof record.name, k->name);
     log_event(CHECKPOINT_MADE, k->path,
               "checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
               k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
@@ -176,7 +176,7 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
     prune_step(j);
     k->made = (struct wire_CHECKPOINT_reply){.rows = record.rows, .bytes = record.bytes};
     memcpy(k->made.lacks, k->lacks, sizeof k->made.lacks);
-    (void)snprintf(k->made.path, sizeof k->made.path, "%s", k->path);
+    text_copy(k->made.path, sizeof k->made.path, k->path);
     k->made_ns = env_now_ns(j->fleet->env);
     coord_checkpoint_answer_made(j, false);
 }
@@ -247,7 +247,7 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
             continue;
         w.u.CUT_EXPORT =
             (struct wire_CUT_EXPORT){.cut = cut, .part = k->part[s].number, .parts = k->parts};
-        (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
+        text_copy(w.u.CUT_EXPORT.path, LIMIT_PATH, k->tmp);
         if (!coord_call_start(
                 &j->fleet->calls,
                 &(struct coord_call){.context = j,
@@ -363,7 +363,7 @@ int coord_checkpoint_begin(struct coord_job *j, const char *name, const char *wi
     bool tables;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
     coord_checkpoint_answer_made(j, true);
-    (void)snprintf(k->without, sizeof k->without, "%s", without);
+    text_copy(k->without, sizeof k->without, without);
     int rc = coord_checkpoint_ready(j, &tables, e);
     k->reason = reason;
     if (rc == 0 && tables)
@@ -380,7 +380,7 @@ int coord_checkpoint_begin(struct coord_job *j, const char *name, const char *wi
         rc = coord_checkpoint_make(j, name, made, e);
     if (rc != 0)
         return rc;
-    (void)snprintf(k->name, sizeof k->name, "%s", text_unless_empty(name, "of the next number"));
+    text_copy(k->name, sizeof k->name, text_unless_empty(name, "of the next number"));
     k->begun_ns = env_now_ns(j->fleet->env);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_MAKING);

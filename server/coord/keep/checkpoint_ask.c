@@ -1,6 +1,7 @@
 /* checkpoint_ask.c: a checkpoint that an operator asks for: the request, and its answer when the
  * checkpoint is made or has failed. */
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_keep.h"
@@ -19,7 +20,7 @@ static void answer_again(struct coord_job *j)
                      .id = k->answered.id,
                      .status = k->answered.status,
                      .u.CHECKPOINT_reply = k->answered.reply};
-    (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
+    text_copy(w.error, sizeof w.error, k->answered.text);
     coord_send(j->fleet, k->answered.peer, wire_encode(&w));
 }
 
@@ -33,7 +34,7 @@ static void answer(struct coord_job *j, peer_t to, uint64_t id, int status, cons
     k->answered.peer = to;
     k->answered.id = id;
     k->answered.status = status;
-    (void)snprintf(k->answered.text, sizeof k->answered.text, "%s", text);
+    text_copy(k->answered.text, sizeof k->answered.text, text);
     k->answered.reply = reply;
     answer_again(j);
 }

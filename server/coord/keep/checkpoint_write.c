@@ -296,11 +296,11 @@ int coord_checkpoint_make(struct coord_job *j, const char *name, coord_errand_do
     m->errand.run = make_run;
     m->errand.undo = making_undo;
     m->errand.free = making_free;
-    (void)snprintf(m->errand.folder, LIMIT_PATH, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
+    text_copy(m->errand.folder, LIMIT_PATH, coord_checkpoint_spec(j)->checkpoint.dir);
     m->ops = j->fleet->options.folder;
     m->root = text_or(j->fleet->options.checkpoint_root, "");
-    (void)snprintf(m->dir, sizeof m->dir, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
-    (void)snprintf(m->name, sizeof m->name, "%s", name);
+    text_copy(m->dir, sizeof m->dir, coord_checkpoint_spec(j)->checkpoint.dir);
+    text_copy(m->name, sizeof m->name, name);
     m->number = coord_checkpoint_last(j);
     m->random = (uint32_t)(env_random(j->fleet->env) & 0xffffff);
     m->hold = COORD_FOLDER_NONE;
