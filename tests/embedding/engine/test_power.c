@@ -35,6 +35,7 @@
 #include "proto/base/time.h"
 #include "proto/job/packed.h"
 #include "tests/lib/disk.h"
+#include "tests/lib/embedding_digest.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
