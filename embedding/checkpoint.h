@@ -89,10 +89,6 @@ size_t checkpoint_row_bytes(const struct table_schema *s);
 int checkpoint_tablets(struct checkpoint *c, uint32_t i,
                        int (*use)(void *context, const struct table *t, uint32_t tablet),
                        void *context, struct err *e);
-/* Gives the digest of each tablet (2^tablet_bits of them), as table_digest does, and the number of
- * rows. The cluster's digest of the table is hash_bytes over these digests, seed 0. */
-int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
-                      struct err *e);
 
 /* Visits the name of every file of all parts, relative to the checkpoint's folder. Ends at the
  * first status other than 0 and returns it. */

@@ -4,6 +4,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/module.h"
+#include "proto/base/text.h"
 #include "server/coord/refer.h"
 
 #include <dlfcn.h>
@@ -94,7 +95,7 @@ static void trouble_tell(struct coord_stand *s)
         text = "";
     if (text[0] != '\0' && strcmp(text, s->told) != 0)
         log_warn("%s; tries again", text);
-    (void)snprintf(s->told, sizeof s->told, "%s", text);
+    text_copy(s->told, sizeof s->told, text);
 }
 
 static void leader_note(struct coord_stand *s)

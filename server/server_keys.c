@@ -6,20 +6,16 @@
 #include "proto/base/log.h"
 #include "proto/job/signature.h"
 #include "proto/net/net.h"
+#include "proto/wire/coordinators.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool on_tcp(const char *endpoint)
-{
-    return strncmp(endpoint, "tcp://", 6) == 0;
-}
-
 bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys)
 {
-    return on_tcp(ask->listen) && keys == NULL && ask->insecure;
+    return coordinators_tcp(ask->listen) && keys == NULL && ask->insecure;
 }
 
 static int together_check(const struct server_keys_ask *ask, const struct keyfile *keys,
@@ -36,12 +32,13 @@ static int together_check(const struct server_keys_ask *ask, const struct keyfil
     int rc = net_listen_check(ask->listen, keys != NULL, ask->insecure, e);
     if (rc != 0)
         return rc;
-    if (keys != NULL && ask->coordinator[0] == 0 && ask->allow[0] == 0 && on_tcp(ask->listen))
+    if (keys != NULL && ask->coordinator[0] == 0 && ask->allow[0] == 0 &&
+        coordinators_tcp(ask->listen))
         return err_set(e, SHOAL_E_CONFIG,
                        "listen: %s: with keys, and without a list of whose keys are good, nobody "
                        "could come: set allow: FILE, with the lines that shoal keygen prints",
                        ask->listen);
-    if (keys != NULL && on_tcp(ask->listen) && strstr(ask->coordinator, "ipc://") != NULL)
+    if (keys != NULL && coordinators_tcp(ask->listen) && strstr(ask->coordinator, "ipc://") != NULL)
         return err_set(
             e, SHOAL_E_CONFIG,
             "listen: %s and coordinator: %s: a coordinator gives shards their keys a place in "
@@ -185,6 +182,6 @@ int server_keys_check(const struct server_keys_ask *ask, struct err *e)
     keylist_free(list);
     keyfile_free(keys);
     if (rc == 0)
-        puts(unseen && on_tcp(ask->listen) ? KEYFILE_UNSEEN : "ok");
+        puts(unseen && coordinators_tcp(ask->listen) ? KEYFILE_UNSEEN : "ok");
     return rc;
 }

@@ -1,6 +1,7 @@
 /* server_status.c: the one-line status of a server. */
 #include "server/server_status.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ void server_status_work(const struct server_progress *p, uint32_t shards, const 
         share += (double)MIN(done, all) / (double)all;
     }
     if (known == 0)
-        (void)snprintf(text, bytes, "%s", what);
+        text_copy(text, bytes, what);
     else
         (void)snprintf(text, bytes, "%s: %.0f %% of %s", what, 100 * share / shards, of);
 }

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +33,13 @@ size_t block_add(struct block_layout *b, const char *name, const char *shape, si
     b->tensor[t].init = init;
     b->tensor[t].decay = decay;
     b->tensor[t].number = t;
-    (void)snprintf(b->tensor[t].shape, sizeof b->tensor[t].shape, "%s", shape);
+    text_copy(b->tensor[t].shape, sizeof b->tensor[t].shape, shape);
     b->tensor[t].name[0] = 0;
     char own[LEGEND_NAME];
-    (void)snprintf(own, sizeof own, "%s", name);
+    text_copy(own, sizeof own, name);
     for (uint32_t again = 2; named(b, own); again++)
         (void)snprintf(own, sizeof own, "%.80s#%u", name, again);
-    (void)snprintf(b->tensor[t].name, sizeof b->tensor[t].name, "%s", own);
+    text_copy(b->tensor[t].name, sizeof b->tensor[t].name, own);
     b->floats += blocks * BLOCK_FLOATS;
     return first;
 }

@@ -65,7 +65,8 @@ typedef void (*layer_batch_function)(const struct layer *l, struct pass *p);
 
 struct layer_ops {
     const char *name;
-    layer_range_function forward, backward;
+    layer_range_function forward;
+    layer_range_function backward; /* NULL: its gradient has no way, or passes by another layer */
     /* NULL but for layers that look at the whole batch */
     layer_range_function forward_gather, backward_gather;
     layer_batch_function forward_settle, backward_settle;

@@ -137,17 +137,7 @@ static void choose_forward(const struct layer *l, struct pass *p, uint32_t first
         loads_bring(p, l->number_of[MIX_LOAD], a.rows.experts);
 }
 
-/* The gradient reaches the gates through layer_mix. */
-static void choose_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
-{
-    (void)l;
-    (void)p;
-    (void)first;
-    (void)count;
-}
-
-const struct layer_ops layer_choose = {
-    .name = "choose", .forward = choose_forward, .backward = choose_backward};
+const struct layer_ops layer_choose = {.name = "choose", .forward = choose_forward};
 
 /* ---- balance --------------------------------------------------------------------------------- */
 

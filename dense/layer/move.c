@@ -69,13 +69,4 @@ static void blank_forward(const struct layer *l, struct pass *p, uint32_t first,
     p->k->zero(p->s, pass_at(p, l->y, first), (size_t)count * pass_ld(p, l->y) * sizeof(float));
 }
 
-static void blank_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
-{
-    (void)l;
-    (void)p;
-    (void)first;
-    (void)count;
-}
-
-const struct layer_ops layer_blank = {
-    .name = "blank", .forward = blank_forward, .backward = blank_backward};
+const struct layer_ops layer_blank = {.name = "blank", .forward = blank_forward};

@@ -90,8 +90,10 @@ static void range_backward(const struct plan *plan, struct pass *p, uint32_t fro
     p->first = first;
     p->count = count;
     for (uint32_t i = to; i-- > from;) {
-        pass_enter(p, plan->layer[i].site);
-        plan->layer[i].ops->backward(&plan->layer[i], p, first, layer_count(&plan->layer[i], p));
+        const struct layer *l = &plan->layer[i];
+        pass_enter(p, l->site);
+        if (l->ops->backward != NULL)
+            l->ops->backward(l, p, first, layer_count(l, p));
     }
 }
 

@@ -4,6 +4,7 @@
 #include "dense/model/run.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -190,7 +191,7 @@ static int sparse_schema(const struct job *job, const struct plan *p, uint32_t n
         return err_set(e, SHOAL_E_CONFIG,
                        "tables[%u].tablets is %u; it must be a power of two up to %u", number,
                        tablets, LIMIT_TABLETS);
-    snprintf(out->name, sizeof out->name, "%s", t->name);
+    text_copy(out->name, sizeof out->name, t->name);
     out->table = number;
     SHOAL_ASSERT(number < p->tables && p->first_order + p->table_dim[number] > 0);
     out->width = p->first_order + p->table_dim[number];
@@ -209,7 +210,7 @@ static void dense_schema(const char *name, uint32_t table, const struct block_la
                          const struct job *job, const struct optimizer_spec *optimizer,
                          struct table_schema *out)
 {
-    snprintf(out->name, sizeof out->name, "%s", name);
+    text_copy(out->name, sizeof out->name, name);
     out->table = table;
     out->dense = 1;
     out->width = BLOCK_FLOATS;
@@ -285,7 +286,7 @@ int model_legend(const struct job *job, const struct model_shape *shape, struct 
         rc = layout_legend(&p->dense, LEGEND_TENSORS, out, e);
     if (rc == 0)
         rc = layout_legend(&p->stats, LEGEND_STATISTICS, out, e);
-    (void)snprintf(out->model, sizeof out->model, "%s", job_model_name(job->model.kind));
+    text_copy(out->model, sizeof out->model, job_model_name(job->model.kind));
     free(p);
     return rc;
 }

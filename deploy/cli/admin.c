@@ -1,5 +1,4 @@
 /* admin.c: `shoal status`, `shoal digest`: they look and change nothing. */
-#include "deploy/cli/checkpoint.h"
 #include "deploy/cli/reader.h"
 #include "proto/base/text.h"
 
@@ -142,7 +141,7 @@ static void checkpoints_print(const struct json *s)
         printf("  checkpoint %s: ", json_as_string(json_get(newest, "name"), "?"));
         if (!json_absent(age))
             printf("%.0f s old, ", json_as_number(age, 0));
-        puts(checkpoint_size(json_as_number(json_get(newest, "bytes"), 0), size));
+        puts(cli_size_text(json_as_number(json_get(newest, "bytes"), 0), size));
     }
     if (failed > 0)
         printf("  checkpoints that failed: %.0f, the last: %s\n", failed,

@@ -234,7 +234,7 @@ static void named_open(struct ask *a, const char *endpoint)
     if (a->named != 0 && strcmp(a->named_at, endpoint) == 0)
         return;
     named_close(a);
-    (void)snprintf(a->named_at, sizeof a->named_at, "%s", endpoint);
+    text_copy(a->named_at, sizeof a->named_at, endpoint);
     if (env_connect(a->env, endpoint, ENV_COORDINATOR, &a->named) != 0)
         a->named = 0;
     else
@@ -272,7 +272,7 @@ static void deadline_fire(struct env_timer *t)
 static void ask_passed(struct ask *a)
 {
     char endpoint[COORDINATORS_BYTES];
-    (void)snprintf(a->stood_by, sizeof a->stood_by, "%s", a->reply->error);
+    text_copy(a->stood_by, sizeof a->stood_by, a->reply->error);
     if (a->coordinators.count == 1 && !a->led && coordinators_named(a->stood_by, endpoint))
         named_open(a, endpoint);
 }
@@ -466,4 +466,27 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
 void cli_ask_silence(struct ask *a, uint32_t silent_ms)
 {
     a->silent_ns = (uint64_t)silent_ms * 1000000u;
+}
+
+int cli_coordinator_ask(const struct option_line *l, struct wire *request, uint32_t timeout_ms,
+                        uint32_t silent_ms, struct wire *reply, struct json **told, struct err *e)
+{
+    const char *endpoint;
+    struct ask *a;
+    struct msg *m = NULL;
+    int rc = cli_coordinator(l, &endpoint, e);
+    if (rc != 0)
+        return rc;
+    rc = cli_ask_open(endpoint, NULL, &a, e);
+    if (rc != 0)
+        return rc;
+    cli_ask_silence(a, silent_ms);
+    rc = cli_ask(a, request, NULL, timeout_ms, reply, &m, e);
+    if (rc != 0)
+        err_wrap(e, rc, "coordinator %s", endpoint);
+    else if (told != NULL)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, told, e);
+    msg_free(m);
+    cli_ask_close(a);
+    return rc;
 }

@@ -21,8 +21,8 @@ static bool better(const char *folder, const char *name, bool start, struct json
     (void)snprintf(path, LIMIT_PATH, "%.700s/%.255s", folder, name);
     if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
         return false;
-    const char *phase = json_as_string(json_get(m, "phase"), "");
-    bool fits = strcmp(phase, "digest") == 0 || json_as_bool(json_get(m, "end"), false);
+    const char *phase = json_get_string(m, "phase", "");
+    bool fits = strcmp(phase, "digest") == 0 || json_get_bool(m, "end", false);
     if (!start)
         fits = !manifest_tables(m); /* no job goes on from tables alone */
     bool good = fits && manifest_order(m, *newest) > 0;
@@ -62,7 +62,7 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     if (file_walk_open(&w, folder)) {
         while ((name = file_walk_next(&w)) != NULL)
             if (better(folder, name, start, &newest, path))
-                (void)snprintf(out, LIMIT_PATH, "%s", path);
+                text_copy(out, LIMIT_PATH, path);
         file_walk_close(&w);
     }
     json_free(newest);
@@ -146,8 +146,8 @@ bool begin_of_run(const char *run, struct begin *out)
     bool good = found != NULL && strlen(word) < LIMIT_PATH && strlen(found) < LIMIT_PATH;
     if (good) {
         out->start = strcmp(kind, kinds[1]) == 0;
-        (void)snprintf(out->word, sizeof out->word, "%s", word);
-        (void)snprintf(out->path, sizeof out->path, "%s", found);
+        text_copy(out->word, sizeof out->word, word);
+        text_copy(out->path, sizeof out->path, found);
     }
     free(text);
     return good;
@@ -170,7 +170,7 @@ static void word_whole(const char *word, bool start, char out[LIMIT_PATH])
     while (!as_it_is && strncmp(word, "./", 2) == 0)
         word += 2;
     if (as_it_is || getcwd(here, sizeof here) == NULL)
-        (void)snprintf(out, LIMIT_PATH, "%s", word);
+        text_copy(out, LIMIT_PATH, word);
     else
         (void)snprintf(out, LIMIT_PATH, "%.500s/%.500s", here, word);
 }
@@ -185,7 +185,7 @@ static int word_take(const char *word, bool start, const char *run, struct begin
         return 0;
     *out = (struct begin){.start = start};
     int rc = begin_find(word, start, out, e);
-    (void)snprintf(out->word, sizeof out->word, "%s", whole);
+    text_copy(out->word, sizeof out->word, whole);
     return rc;
 }
 

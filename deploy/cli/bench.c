@@ -135,7 +135,7 @@ static int train_measure(struct bench_out *out, int64_t rows, struct err *e)
         rc = say(line[i], e);
         double rate = (double)rows / bench_since(began);
         if (rc == 0 && i == 1 && (rc = cli_json_file(path, &report, e)) == 0)
-            rate = json_as_number(json_get(report, "examples_per_second"), 0);
+            rate = json_get_number(report, "examples_per_second", 0);
         json_free(report);
         if (rc == 0 && i > 0)
             bench_figure(out, name[i], rate, 0, "examples/s");

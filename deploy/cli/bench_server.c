@@ -123,7 +123,7 @@ int bench_server_number(struct bench_server *s, const char *name, double *out, s
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct json *status = NULL;
     int rc = bench_server_ask(s, &w, NULL, 0, &reply, &status, e);
-    *out = json_as_number(json_get(status, name), 0);
+    *out = json_get_number(status, name, 0);
     json_free(status);
     return rc;
 }

@@ -28,10 +28,10 @@ enum { MAKE_MS = 3600000, SILENT_MS = 10000, WAIT_MS = 600000, LIST_MAX = 100000
 static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
 {
     char size[32], lacks[LACKS_BYTES];
-    (void)snprintf(lacks, sizeof lacks, "%s", r->lacks);
+    text_copy(lacks, sizeof lacks, r->lacks);
     if (!as_json) {
         printf("%s: %" PRIu64 " rows, %s\n", r->path, r->rows,
-               checkpoint_size((double)r->bytes, size));
+               cli_size_text((double)r->bytes, size));
         if (r->lacks[0] != 0)
             printf("no whole checkpoint: %s\n", text_clean(lacks));
         return;
@@ -158,7 +158,7 @@ int checkpoint_create_main(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_USAGE, "--without takes at most %zu bytes of names",
                        sizeof order->without - 1);
     int rc = checkpoint_endpoint(o, &l, endpoint, e);
-    (void)snprintf(order->name, sizeof order->name, "%s", name);
+    text_copy(order->name, sizeof order->name, name);
     if (rc == 0)
         rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, e);
     if (rc == 0)
@@ -218,7 +218,7 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
 static void list_print(struct listed *l)
 {
     struct json *m = json_printable(l->manifest);
-    int64_t until = json_as_int(json_get(m, "until"), 0);
+    int64_t until = json_get_int(m, "until", 0);
     char size[32], label[32], learnt[48] = "", place[128], lacks[LACKS_BYTES];
     if (until > 0) { /* a checkpoint of a replay */
         zone_label(&ZONE_UTC, (uint64_t)until, label);
@@ -232,12 +232,10 @@ static void list_print(struct listed *l)
         (void)snprintf(place, sizeof place, "tables alone");
     else
         (void)snprintf(place, sizeof place, "epoch %.0f, %.0f examples%s",
-                       json_as_number(json_get(m, "epoch"), 0),
-                       json_as_number(json_get(m, "examples"), 0), learnt);
+                       json_get_number(m, "epoch", 0), json_get_number(m, "examples", 0), learnt);
     printf("%-20s %s  job %s, %s  %12.0f rows  %s in %zu part%s\n", l->name,
-           json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), place,
-           json_as_number(json_get(m, "rows"), 0),
-           checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
+           json_get_string(m, "date", "?"), json_get_string(m, "job", "?"), place,
+           json_get_number(m, "rows", 0), cli_size_text(json_get_number(m, "bytes", 0), size),
            json_count(json_get(m, "parts")), text_if(json_count(json_get(m, "parts")) != 1, "s"));
     if (manifest_lacks(m, lacks, sizeof lacks))
         printf("%-20s no whole checkpoint: %s\n", "", lacks);

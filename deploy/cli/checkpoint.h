@@ -43,7 +43,5 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e);
 int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes,
                     struct err *e);
 enum { LACKS_BYTES = 512 }; /* for manifest_lacks */
-/* "1.2 GB" */
-const char *checkpoint_size(double bytes, char out[32]);
 
 #endif

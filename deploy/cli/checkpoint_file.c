@@ -7,16 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char *checkpoint_size(double bytes, char out[32])
-{
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
-    int u = 0;
-    for (; bytes >= 1000 && u < 4; u++)
-        bytes /= 1000;
-    (void)snprintf(out, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
-    return out;
-}
-
 int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes,
                     struct err *e)
 {

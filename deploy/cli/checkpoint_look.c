@@ -58,8 +58,7 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
     char *text = NULL;
     size_t bytes;
     (void)manifest_hex(json_get(part, "manifest"), &sum);
-    (void)snprintf(name, sizeof name, "%.40s/manifest",
-                   json_as_string(json_get(part, "folder"), "?"));
+    (void)snprintf(name, sizeof name, "%.40s/manifest", json_get_string(part, "folder", "?"));
     int rc = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
     if (rc == 0 && hash_bytes(text, bytes, 0) != sum) {
         (void)err_set(&e, SHOAL_E_CHECKSUM,
@@ -82,8 +81,8 @@ static void whole_say(const char *folder, const struct json *manifest)
     const char *what = "whole";
     if (manifest_lacks(m, lacks, sizeof lacks))
         what = "as it was made";
-    printf("%s is %s: %.0f rows, %s\n", folder, what, json_as_number(json_get(m, "rows"), 0),
-           checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
+    printf("%s is %s: %.0f rows, %s\n", folder, what, json_get_number(m, "rows", 0),
+           cli_size_text(json_get_number(m, "bytes", 0), size));
     if (lacks[0] != 0)
         printf("no whole checkpoint: %s\n", lacks);
     json_free(m);

@@ -2,6 +2,7 @@
  * process reads it. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ int checkpoint_remove_main(struct option_line *o, struct err *e)
             o->word[0]);
     int rc = checkpoint_endpoint(o, &l, endpoint, e);
     if (rc == 0) {
-        (void)snprintf(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, "%s", o->word[0]);
+        text_copy(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, o->word[0]);
         rc = checkpoint_order(&l, endpoint, "shoal checkpoint remove", &w, &reply, e);
     }
     if (rc == 0)

@@ -187,7 +187,7 @@ int child_program(const char *name, char path[LIMIT_PATH], struct err *e)
     if (n <= 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
     path[n] = 0;
-    (void)snprintf(strrchr(path, '/') + 1, 64, "%s", name);
+    text_copy(strrchr(path, '/') + 1, 64, name);
     if (access(path, X_OK) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "%s is not there: install or build all of Shoal's programs into one folder",

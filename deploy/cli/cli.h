@@ -92,6 +92,11 @@ void cli_ask_silence(struct ask *a, uint32_t silent_ms);
  * is an error with the peer's sentence. TIMEOUT after timeout_ms. */
 int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
             struct wire *reply, struct msg **reply_message, struct err *e);
+/* Asks the coordinator of the line (cli_coordinator) one question, on a connection of its own.
+ * silent_ms: as for cli_ask_silence; 0: none. told, when not NULL, gets the JSON of the reply's
+ * frame; the caller owns it. An error names the coordinator. */
+int cli_coordinator_ask(const struct option_line *l, struct wire *request, uint32_t timeout_ms,
+                        uint32_t silent_ms, struct wire *reply, struct json **told, struct err *e);
 
 /* Problem i of a status, and since when it is found. False: there is none of that number. */
 bool cli_problem_text(const struct json *status, size_t i, char *out, size_t bytes);
@@ -104,8 +109,12 @@ void cli_copies_beside_print(const struct json *list);
 struct json *cli_units(void);
 /* The number at a path of a report; NaN where there is none. */
 double cli_number(const struct json *r, const char *path);
+/* The same; 0 where there is none. */
+double cli_count(const struct json *r, const char *path);
 /* 1234567 -> "1,234,567"; NaN, where a report has no figure -> "-". */
 const char *cli_number_text(double x, char out[32]);
+/* "1.2 GB" */
+const char *cli_size_text(double bytes, char out[32]);
 /* Line `line` (from 0) of the text about a job's input (`input` of status and report.json): a head,
  * each field, notes. False: there are no more lines. */
 bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes);

@@ -2,6 +2,7 @@
 #include "deploy/cli/doctor.h"
 
 #include "proto/base/process.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <signal.h>
@@ -98,7 +99,7 @@ static void names_ask(void *context)
 {
     static struct doctor_report unused;
     struct doctor_settings settings = {.kind = DOCTOR_MACHINE};
-    (void)snprintf(settings.coordinator, sizeof settings.coordinator, "%s", (char *)context);
+    text_copy(settings.coordinator, sizeof settings.coordinator, (char *)context);
     doctor_check_names(&(struct doctor_host){&settings, &doctor_probe_host}, &unused);
 }
 
@@ -140,8 +141,7 @@ static int host(struct option_line *o, struct err *e)
     if (rc != 0)
         return rc;
     if (settings.coordinator[0] == '\0' && option_given(o, "coordinator"))
-        (void)snprintf(settings.coordinator, sizeof settings.coordinator, "%s",
-                       option_text(o, "coordinator"));
+        text_copy(settings.coordinator, sizeof settings.coordinator, option_text(o, "coordinator"));
     const struct doctor_host h = {&settings, &doctor_probe_host};
     rc = doctor_run(&h, &report, e);
     if (rc != 0)

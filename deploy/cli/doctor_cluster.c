@@ -34,10 +34,10 @@ static void shards_print(const struct doctor_view *v)
         char name[DOCTOR_NAME];
         const struct doctor_state *state = doctor_cluster_state(s, v->cluster);
         printf("%-5" PRId64 "  %-24s %-26s %8" PRId64 " %12" PRId64 "  %s\n",
-               json_as_int(json_get(s, "shard"), 0), doctor_cluster_name(s, name),
-               json_as_string(json_get(s, "endpoint"), "?"), json_as_int(json_get(s, "tablets"), 0),
-               json_as_int(json_get(s, "rows"), 0), state != NULL ? state->text : "fits");
-        cli_copies_print(json_get(v->cluster, "copies"), json_as_int(json_get(s, "shard"), 0));
+               json_get_int(s, "shard", 0), doctor_cluster_name(s, name),
+               json_get_string(s, "endpoint", "?"), json_get_int(s, "tablets", 0),
+               json_get_int(s, "rows", 0), state != NULL ? state->text : "fits");
+        cli_copies_print(json_get(v->cluster, "copies"), json_get_int(s, "shard", 0));
     }
 }
 
@@ -46,8 +46,8 @@ static void come_print(const struct json *cluster)
     const struct json *come = json_get(cluster, "come");
     for (size_t i = 0; i < json_count(come); i++)
         printf("waits for the others: server %s/%" PRId64 "\n",
-               json_as_string(json_get(json_array_at(come, i), "name"), "?"),
-               json_as_int(json_get(json_array_at(come, i), "index"), 0));
+               json_get_string(json_array_at(come, i), "name", "?"),
+               json_get_int(json_array_at(come, i), "index", 0));
 }
 
 static void jobs_print(const struct json *status)
@@ -55,18 +55,17 @@ static void jobs_print(const struct json *status)
     printf("workers: %zu of the job at hand, %zu without a job\n",
            json_count(json_get(status, "workers")), json_count(json_get(status, "idle")));
     if (!json_absent(json_get(status, "error")))
-        printf("the last job, %s, ended: %s\n", json_as_string(json_get(status, "job"), "?"),
-               json_as_string(json_get(status, "error"), "?"));
+        printf("the last job, %s, ended: %s\n", json_get_string(status, "job", "?"),
+               json_get_string(status, "error", "?"));
 }
 
 static void cluster_print(const struct doctor_view *v, const struct doctor_report *r)
 {
-    const char *id = json_as_string(json_get(v->cluster, "id"), "");
+    const char *id = json_get_string(v->cluster, "id", "");
     if (id[0] != '\0')
         printf("cluster %s: %" PRId64 " shards, map of epoch %" PRId64 ", %" PRId64 " tablets\n",
-               id, json_as_int(json_get(v->cluster, "shards"), 0),
-               json_as_int(json_get(v->cluster, "map_epoch"), 0),
-               json_as_int(json_get(v->cluster, "tablets"), 0));
+               id, json_get_int(v->cluster, "shards", 0), json_get_int(v->cluster, "map_epoch", 0),
+               json_get_int(v->cluster, "tablets", 0));
     shards_print(v);
     come_print(v->cluster);
     cli_copies_beside_print(json_get(v->cluster, "copies"));
@@ -106,8 +105,8 @@ static int met_make(struct doctor_view *v, struct err *e)
 static bool met_add(struct doctor_view *v, const struct json *of)
 {
     struct doctor_met *m = &v->met[v->mets++];
-    m->server = json_as_string(json_get(of, "name"), "");
-    m->index = (uint32_t)json_as_int(json_get(of, "index"), 0);
+    m->server = json_get_string(of, "name", "");
+    m->index = (uint32_t)json_get_int(of, "index", 0);
     m->answers = true;
     m->ahead_s = (double)NAN;
     for (size_t i = 0; i + 1 < v->mets; i++)
@@ -131,12 +130,10 @@ static void leaders_ask(struct reader *c, struct doctor_view *v)
     for (size_t i = 0; i < json_count(v->servers); i++) {
         const struct json *s = json_array_at(v->servers, i);
         struct doctor_met *m = &v->met[v->mets];
-        bool there =
-            json_as_bool(json_get(s, "ready"), false) && json_as_bool(json_get(s, "heard"), true);
+        bool there = json_get_bool(s, "ready", false) && json_get_bool(s, "heard", true);
         if (met_add(v, s) && there)
-            met_take(v, reader_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
-                                    json_as_string(json_get(s, "endpoint"), ""), &m->hello,
-                                    &m->wrong));
+            met_take(v, reader_dial(c, (uint32_t)json_get_int(s, "shard", 0),
+                                    json_get_string(s, "endpoint", ""), &m->hello, &m->wrong));
     }
 }
 
@@ -146,11 +143,9 @@ static void followers_ask(struct doctor_view *v, const struct json *copies)
     for (size_t i = 0; i < json_count(copies); i++) {
         const struct json *s = json_array_at(copies, i);
         struct doctor_met *m = &v->met[v->mets];
-        if (!json_as_bool(json_get(s, "leads"), false) && met_add(v, s) &&
-            json_as_bool(json_get(s, "ready"), false))
-            met_take(v,
-                     reader_dial_key(json_as_string(json_get(s, "endpoint"), ""),
-                                     json_as_string(json_get(s, "key"), ""), &m->hello, &m->wrong));
+        if (!json_get_bool(s, "leads", false) && met_add(v, s) && json_get_bool(s, "ready", false))
+            met_take(v, reader_dial_key(json_get_string(s, "endpoint", ""),
+                                        json_get_string(s, "key", ""), &m->hello, &m->wrong));
     }
 }
 

@@ -15,14 +15,9 @@
 #define ROWS_UNEVEN 1.5  /* times the mean, which is above ROWS_MANY */
 #define ROWS_MANY 100000.0
 
-static double number(const struct json *j, const char *path)
-{
-    return json_as_number(json_get(j, path), 0);
-}
-
 static const char *string(const struct json *j, const char *path)
 {
-    return json_as_string(json_get(j, path), "");
+    return json_get_string(j, path, "");
 }
 
 /* ---- what the coordinator knows -------------------------------------------------------------- */
@@ -35,8 +30,8 @@ void doctor_cluster_known(const struct doctor_view *v, struct doctor_report *r)
         doctor_wrong(r,
                      "no cluster yet: its %.0f shards have not all come, or do not agree: start "
                      "the servers that are missing, or see in their logs why they ended",
-                     number(v->cluster, "shards"));
-    if (known && !json_as_bool(json_get(v->cluster, "names"), true))
+                     cli_count(v->cluster, "shards"));
+    if (known && !json_get_bool(v->cluster, "names", true))
         doctor_wrong(r, "not all servers have said yet what the fields of their tables are called: "
                         "wait until each is heard, or start those that are missing");
     if (r->problems == wrong)
@@ -67,7 +62,7 @@ void doctor_cluster_notes(const struct doctor_view *v, struct doctor_report *r)
 const char *doctor_cluster_name(const struct json *shard, char out[DOCTOR_NAME])
 {
     (void)snprintf(out, DOCTOR_NAME, "%s/%.0f", text_unless_empty(string(shard, "name"), "?"),
-                   number(shard, "index"));
+                   cli_count(shard, "index"));
     return out;
 }
 
@@ -84,20 +79,20 @@ const struct doctor_state *doctor_cluster_state(const struct json *shard,
                 "wait for its next beat; if it stays so, see its log"},
         older = {"has an older map", "wait for its next beat; if it stays so, see its log"},
         full = {"takes no pushes: too little of its disk is free", NULL};
-    int64_t silent_ms = json_as_int(json_get(shard, "silent_ms"), -1);
+    int64_t silent_ms = json_get_int(shard, "silent_ms", -1);
     if (string(shard, "name")[0] == '\0')
         return &absent;
     if (silent_ms < 0)
         return &unheard;
-    if (!json_as_bool(json_get(shard, "heard"), silent_ms <= SILENT_MS))
+    if (!json_get_bool(shard, "heard", silent_ms <= SILENT_MS))
         return &silent;
-    if (!json_as_bool(json_get(shard, "ready"), false))
+    if (!json_get_bool(shard, "ready", false))
         return &reads;
-    if (!json_as_bool(json_get(shard, "placed"), false))
+    if (!json_get_bool(shard, "placed", false))
         return &lost;
-    if (number(shard, "map_epoch") < number(cluster, "map_epoch"))
+    if (cli_count(shard, "map_epoch") < cli_count(cluster, "map_epoch"))
         return &older;
-    if (json_as_bool(json_get(shard, "disk_short"), false))
+    if (json_get_bool(shard, "disk_short", false))
         return &full;
     return NULL;
 }
@@ -118,7 +113,7 @@ static void state_say(const struct doctor_view *v, size_t i, const struct doctor
             more++;
         }
     (void)snprintf(others, sizeof others, ", and %zu more", more);
-    doctor_wrong(r, "shard %.0f (server %s%s) %s: %s", number(s, "shard"),
+    doctor_wrong(r, "shard %.0f (server %s%s) %s: %s", cli_count(s, "shard"),
                  doctor_cluster_name(s, name), text_if(more > 0, others), state[i]->text,
                  state[i]->advice);
 }
@@ -268,7 +263,7 @@ void doctor_cluster_clocks(const struct doctor_view *v, struct doctor_report *r)
             clock_look(r, "server", v->met[i].server, v->met[i].ahead_s - v->coordinator.ahead_s);
     for (size_t i = 0; i < json_count(v->workers); i++)
         clock_look(r, "worker", string(json_array_at(v->workers, i), "name"),
-                   number(json_array_at(v->workers, i), "clock_ahead_s"));
+                   cli_count(json_array_at(v->workers, i), "clock_ahead_s"));
     if (r->problems == wrong)
         doctor_fine(r, "agree within %d s", DOCTOR_CLOCK_S);
 }
@@ -282,20 +277,20 @@ static void budget_look(const struct doctor_view *v, struct doctor_report *r, co
     const struct json *least = NULL, *most = NULL;
     for (size_t i = 0; i < json_count(v->servers); i++) {
         const struct json *s = json_array_at(v->servers, i);
-        if (number(s, figure) <= 0)
+        if (cli_count(s, figure) <= 0)
             continue;
-        if (least == NULL || number(s, figure) < number(least, figure))
+        if (least == NULL || cli_count(s, figure) < cli_count(least, figure))
             least = s;
-        if (most == NULL || number(s, figure) > number(most, figure))
+        if (most == NULL || cli_count(s, figure) > cli_count(most, figure))
             most = s;
     }
-    if (least == NULL || number(most, figure) < BUDGET_TIMES * number(least, figure))
+    if (least == NULL || cli_count(most, figure) < BUDGET_TIMES * cli_count(least, figure))
         return;
     doctor_note(r,
                 "%s: server %s has %.1f GiB for a shard, and server %s %.1f GiB, whose %s is full "
                 "first: give both the same",
-                key, string(most, "name"), number(most, figure) / GIB, string(least, "name"),
-                number(least, figure) / GIB, key);
+                key, string(most, "name"), cli_count(most, figure) / GIB, string(least, "name"),
+                cli_count(least, figure) / GIB, key);
 }
 
 void doctor_cluster_budgets(const struct doctor_view *v, struct doctor_report *r)
@@ -313,8 +308,8 @@ void doctor_cluster_room(const struct doctor_view *v, struct doctor_report *r)
     char name[DOCTOR_NAME];
     for (size_t i = 0; i < json_count(v->servers); i++) {
         const struct json *s = json_array_at(v->servers, i);
-        double disk = number(s, "disk_bytes"), disk_max = number(s, "disk_max"),
-               stored = number(s, "rows_store"), rows = number(s, "rows_memory") + stored;
+        double disk = cli_count(s, "disk_bytes"), disk_max = cli_count(s, "disk_max"),
+               stored = cli_count(s, "rows_store"), rows = cli_count(s, "rows_memory") + stored;
         doctor_cluster_name(s, name);
         if (disk_max > 0 && disk > DISK_FULL * disk_max)
             doctor_wrong(r,
@@ -327,7 +322,7 @@ void doctor_cluster_room(const struct doctor_view *v, struct doctor_report *r)
                         "server %s has %.0f %% of its rows on disk alone: its tables are larger "
                         "than its memory, %.1f GiB, and pulls wait for the disk: raise memory in "
                         "its file, or let other servers have some (shoal add, shoal rebalance)",
-                        name, 100 * stored / rows, number(s, "memory_max") / GIB);
+                        name, 100 * stored / rows, cli_count(s, "memory_max") / GIB);
     }
     if (r->count == count)
         doctor_fine(r, "no disk is nearly full, and no table mostly on disk");
@@ -346,20 +341,20 @@ void doctor_cluster_map(const struct doctor_view *v, struct doctor_report *r)
     }
     for (size_t i = 0; i < shards; i++) {
         const struct json *s = json_array_at(v->servers, i);
-        rows += number(s, "rows");
-        if (most == NULL || number(s, "rows") > number(most, "rows"))
+        rows += cli_count(s, "rows");
+        if (most == NULL || cli_count(s, "rows") > cli_count(most, "rows"))
             most = s;
-        if (number(s, "tablets") == 0 && number(v->cluster, "tablets") > 0)
+        if (cli_count(s, "tablets") == 0 && cli_count(v->cluster, "tablets") > 0)
             doctor_note(r,
                         "shard %.0f (server %s) leads no tablet: `shoal rebalance` gives it some",
-                        number(s, "shard"), doctor_cluster_name(s, name));
+                        cli_count(s, "shard"), doctor_cluster_name(s, name));
     }
-    if (rows > ROWS_MANY && number(most, "rows") > ROWS_UNEVEN * rows / (double)shards)
+    if (rows > ROWS_MANY && cli_count(most, "rows") > ROWS_UNEVEN * rows / (double)shards)
         doctor_note(r,
                     "shard %.0f (server %s) has %.0f %% of the rows of %zu shards: `shoal "
                     "rebalance --dry-run` shows what would move",
-                    number(most, "shard"), doctor_cluster_name(most, name),
-                    100 * number(most, "rows") / rows, shards);
+                    cli_count(most, "shard"), doctor_cluster_name(most, name),
+                    100 * cli_count(most, "rows") / rows, shards);
     if (r->count == count)
         doctor_fine(r, "even");
 }

@@ -54,7 +54,7 @@ static void reports_look(void *context, const char *folder)
             continue;
         count++;
         if (strcmp(name, newest) > 0)
-            (void)snprintf(newest, sizeof newest, "%s", name);
+            text_copy(newest, sizeof newest, name);
     }
     file_walk_close(&w);
     if (count == 0)

@@ -19,7 +19,7 @@ static void folder_there(const struct doctor_host *h, char out[LIMIT_PATH])
 {
     const struct doctor_settings *s = h->settings;
     char units[DOCTOR_PATH];
-    (void)snprintf(out, LIMIT_PATH, "%s", s->folder);
+    text_copy(out, LIMIT_PATH, s->folder);
     if (out[0] == '\0' && (s->kind == DOCTOR_SERVER || s->kind == DOCTOR_COORDINATOR) &&
         access(doctor_below(h, units, UNITS_DATA), F_OK) == 0)
         (void)snprintf(out, LIMIT_PATH, "%.*s", LIMIT_PATH - 1, units);

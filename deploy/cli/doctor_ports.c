@@ -1,6 +1,7 @@
 /* doctor_ports.c: a check of where a daemon listens: `listen` and `metrics`. */
 #include "deploy/cli/doctor.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/http/http.h"
 #include "proto/net/name.h"
 
@@ -102,7 +103,7 @@ static void port_look(const struct doctor_host *h, struct doctor_report *r, stru
             port, p->key, p->key);
     else if (strcmp(name, own[h->settings->kind]) == 0) {
         doctor_fine(r, "port %u of %s is open: %s runs as process %s", port, p->key, name, pid);
-        (void)snprintf(p->holder, sizeof p->holder, "%s", pid);
+        text_copy(p->holder, sizeof p->holder, pid);
     } else
         doctor_wrong(
             r,
@@ -128,7 +129,7 @@ static void tcp_look(const struct doctor_host *h, struct doctor_report *r, struc
 static void folder_look(struct doctor_report *r, const char *key, const char *socket)
 {
     char folder[256];
-    (void)snprintf(folder, sizeof folder, "%s", socket);
+    text_copy(folder, sizeof folder, socket);
     char *slash = strrchr(folder, '/');
     if (slash == NULL || slash == folder || strncmp(folder, "/run/shoal/", 11) == 0)
         return;
@@ -173,7 +174,7 @@ void doctor_check_ports(const struct doctor_host *h, struct doctor_report *r)
     struct place listen = {.key = "listen", .ports = 1}, metrics = {.key = "metrics", .ports = 1};
     if (s->kind == DOCTOR_SERVER)
         listen.ports = s->shards;
-    (void)snprintf(listen.endpoint, sizeof listen.endpoint, "%s", s->listen);
+    text_copy(listen.endpoint, sizeof listen.endpoint, s->listen);
     place_look(h, r, &listen);
     if (s->metrics[0] != '\0')
         metrics_look(h, r, &metrics);

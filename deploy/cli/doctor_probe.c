@@ -190,7 +190,7 @@ static int clock_ask(const char *coordinator, int64_t *ahead_s, struct err *e)
     if (rc != 0)
         return rc;
     int64_t here_s = (int64_t)(time_wall_ns() / UINT64_C(1000000000));
-    *ahead_s = json_as_int(json_get(status, "wall_s"), here_s) - here_s;
+    *ahead_s = json_get_int(status, "wall_s", here_s) - here_s;
     json_free(status);
     return 0;
 }

@@ -83,7 +83,7 @@ void doctor_print(const struct doctor_report *r)
     char text[DOCTOR_TEXT];
     for (uint32_t i = 0; i < r->count; i++) {
         const struct doctor_finding *f = &r->finding[i];
-        (void)snprintf(text, sizeof text, "%s", f->text);
+        text_copy(text, sizeof text, f->text);
         printf("%-8s %-9s  %s\n", before[f->rank], f->check, text_clean(text));
     }
     if (r->left_out > 0)

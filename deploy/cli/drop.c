@@ -1,5 +1,6 @@
 /* drop.c: `shoal drop`: removes from all servers the rows of a field that no job has any more. */
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 #include "proto/job/legend.h"
 
 #include <inttypes.h>
@@ -22,28 +23,19 @@ static int name_take(const char *text, struct wire_DROP *out, struct err *e)
                        "'%s': a table's name has at most %zu bytes, a field's %zu", text,
                        sizeof out->table - 1, sizeof out->field - 1);
     (void)snprintf(out->table, sizeof out->table, "%.*s", (int)(slash - text), text);
-    (void)snprintf(out->field, sizeof out->field, "%s", slash + 1);
+    text_copy(out->field, sizeof out->field, slash + 1);
     return 0;
 }
 
 int cli_drop(struct option_line *o, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_DROP}, reply;
-    struct ask *ask = NULL;
-    const char *endpoint = NULL;
     if (o->words != 1)
         return err_set(e, SHOAL_E_USAGE, "name a TABLE/FIELD; see `shoal drop --help`");
-    int rc = cli_coordinator(o, &endpoint, e);
+    int rc = name_take(o->word[0], &w.u.DROP, e);
     if (rc == 0)
-        rc = name_take(o->word[0], &w.u.DROP, e);
-    if (rc == 0)
-        rc = cli_ask_open(endpoint, NULL, &ask, e);
-    if (rc == 0) {
-        cli_ask_silence(ask, SILENT_MS);
-        rc = cli_ask(ask, &w, NULL, DROP_MS, &reply, NULL, e);
-    }
+        rc = cli_coordinator_ask(o, &w, DROP_MS, SILENT_MS, &reply, NULL, e);
     if (rc == 0)
         printf("%s: %" PRIu64 " rows dropped\n", o->word[0], reply.u.DROP_reply.rows);
-    cli_ask_close(ask);
     return rc;
 }

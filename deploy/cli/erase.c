@@ -69,12 +69,6 @@ static int file_take(const char *path, const struct key_place *place, struct key
     return rc;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the keys and removes duplicates. */
 static int keys_take(struct option_line *o, const struct key_place *place, struct keys *k,
                      struct err *e)
@@ -96,7 +90,7 @@ static int keys_take(struct option_line *o, const struct key_place *place, struc
     }
     if (rc == 0 && k->count == 0)
         rc = err_set(e, SHOAL_E_DATA, "%s names no key", path);
-    qsort(k->key, k->count, sizeof k->key[0], by_value);
+    qsort(k->key, k->count, sizeof k->key[0], key_by_value);
     for (uint32_t i = 0; i < k->count; i++)
         if (unique == 0 || k->key[unique - 1] != k->key[i])
             k->key[unique++] = k->key[i];
@@ -115,7 +109,7 @@ static void held_visit(void *context, const void *row)
 {
     struct held *h = context;
     h->count +=
-        bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
+        bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], key_by_value) != NULL;
 }
 
 static int held_use(void *context, const struct table *t, uint32_t tablet)

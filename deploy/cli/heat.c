@@ -1,7 +1,7 @@
 /* heat.c: `shoal tables --heat`; heat.h. */
 #include "deploy/cli/heat.h"
 
-#include "deploy/cli/checkpoint.h"
+#include "deploy/cli/cli.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
@@ -71,8 +71,7 @@ static int table_json(struct reader *r, uint32_t table, struct json *list, struc
 
 static double load_of(const struct json *figures)
 {
-    return json_as_number(json_get(figures, "pull_ns"), 0) +
-           json_as_number(json_get(figures, "push_ns"), 0);
+    return json_get_number(figures, "pull_ns", 0) + json_get_number(figures, "push_ns", 0);
 }
 
 static double load_sum(const struct json *list)
@@ -102,11 +101,6 @@ static void shares_set(struct json *list)
 
 /* ---- as text ---- */
 
-static double in(const struct json *j, const char *path)
-{
-    return json_as_number(json_get(j, path), 0);
-}
-
 /* Returns the hottest tablet that is not hotter than `before`, which was returned last (NULL: none
  * yet); equal ones come by number. */
 static const struct json *hottest(const struct json *tablets, const struct json *before)
@@ -114,8 +108,9 @@ static const struct json *hottest(const struct json *tablets, const struct json 
     const struct json *best = NULL;
     for (size_t i = 0; i < json_count(tablets); i++) {
         const struct json *j = json_array_at(tablets, i);
-        bool later = before == NULL || load_of(j) < load_of(before) ||
-                     (load_of(j) == load_of(before) && in(j, "tablet") > in(before, "tablet"));
+        bool later =
+            before == NULL || load_of(j) < load_of(before) ||
+            (load_of(j) == load_of(before) && cli_count(j, "tablet") > cli_count(before, "tablet"));
         if (later && load_of(j) > 0 && (best == NULL || load_of(j) > load_of(best)))
             best = j;
     }
@@ -127,7 +122,7 @@ static void hottest_print(const struct json *tablets, double all)
     const struct json *j = NULL;
     for (int i = 0; i < HOTTEST && (j = hottest(tablets, j)) != NULL; i++)
         printf("%s%.0f (shard %.0f, %.1f %%)", i == 0 ? "  hottest tablets: " : ", ",
-               in(j, "tablet"), in(j, "shard"), 100 * load_of(j) / all);
+               cli_count(j, "tablet"), cli_count(j, "shard"), 100 * load_of(j) / all);
     if (hottest(tablets, NULL) != NULL)
         putchar('\n');
 }
@@ -136,15 +131,16 @@ static void table_print(const struct json *table, double all)
 {
     const struct json *shards = json_get(table, "shards");
     char bytes[32];
-    printf("%s: %.1f %% of the load\n", json_as_string(json_get(table, "table"), "?"),
-           100 * in(table, "load"));
+    printf("%s: %.1f %% of the load\n", json_get_string(table, "table", "?"),
+           100 * cli_count(table, "load"));
     printf("  %8s %9s %14s %10s %10s %10s %8s\n", "shard", "tablets", "rows", "bytes", "pull s",
            "push s", "load");
     for (size_t i = 0; i < json_count(shards); i++) {
         const struct json *s = json_array_at(shards, i);
-        printf("  %8.0f %9.0f %14.0f %10s %10.3f %10.3f %6.1f %%\n", in(s, "shard"),
-               in(s, "tablets"), in(s, "rows"), checkpoint_size(in(s, "bytes"), bytes),
-               in(s, "pull_ns") / 1e9, in(s, "push_ns") / 1e9, 100 * in(s, "load"));
+        printf("  %8.0f %9.0f %14.0f %10s %10.3f %10.3f %6.1f %%\n", cli_count(s, "shard"),
+               cli_count(s, "tablets"), cli_count(s, "rows"),
+               cli_size_text(cli_count(s, "bytes"), bytes), cli_count(s, "pull_ns") / 1e9,
+               cli_count(s, "push_ns") / 1e9, 100 * cli_count(s, "load"));
     }
     hottest_print(json_get(table, "tablets"), all);
 }
@@ -158,8 +154,8 @@ static void shards_print(const struct json *list)
         const struct json *shards = json_get(json_array_at(list, i), "shards");
         for (size_t k = 0; k < json_count(shards); k++) {
             const struct json *s = json_array_at(shards, k);
-            uint32_t n = (uint32_t)in(s, "shard");
-            share[n] += in(s, "load");
+            uint32_t n = (uint32_t)cli_count(s, "shard");
+            share[n] += cli_count(s, "load");
             has[n] = true;
         }
     }

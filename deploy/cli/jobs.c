@@ -10,7 +10,7 @@ enum { QUESTION_MS = 10000 };
 
 static const char *text(const struct json *line, const char *key)
 {
-    return json_as_string(json_get(line, key), "-");
+    return json_get_string(line, key, "-");
 }
 
 /* The newest figures of the split that tells most about the tables. */
@@ -20,9 +20,9 @@ static void figures_print(const struct json *line)
     for (size_t i = 0; i < sizeof split / sizeof split[0]; i++) {
         char key[32];
         (void)snprintf(key, sizeof key, "%s_auc", split[i]);
-        double auc = json_as_number(json_get(line, key), (double)NAN);
+        double auc = json_get_number(line, key, (double)NAN);
         (void)snprintf(key, sizeof key, "%s_logloss", split[i]);
-        double logloss = json_as_number(json_get(line, key), (double)NAN);
+        double logloss = json_get_number(line, key, (double)NAN);
         if (isnan(auc) && isnan(logloss))
             continue;
         printf("  %s", split[i]);
@@ -36,13 +36,13 @@ static void figures_print(const struct json *line)
 
 static void line_print(const struct json *line)
 {
-    const char *reason = json_as_string(json_get(line, "reason"), "");
-    printf("%-16" PRId64 " %-9s %-20s %-20s  %s (%s)", json_as_int(json_get(line, "number"), 0),
+    const char *reason = json_get_string(line, "reason", "");
+    printf("%-16" PRId64 " %-9s %-20s %-20s  %s (%s)", json_get_int(line, "number", 0),
            text(line, "state"), text(line, "began"), text(line, "ended"), text(line, "job"),
            text(line, "model"));
     if (!json_absent(json_get(line, "examples")))
-        printf("  epoch %.0f, %.0f examples", json_as_number(json_get(line, "epoch"), 0),
-               json_as_number(json_get(line, "examples"), 0));
+        printf("  epoch %.0f, %.0f examples", json_get_number(line, "epoch", 0),
+               json_get_number(line, "examples", 0));
     figures_print(line);
     putchar('\n');
     if (reason[0] != 0)
@@ -64,23 +64,14 @@ static void jobs_print(const struct json *list)
 int cli_jobs(struct option_line *o, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_JOBS}, reply;
-    const char *coordinator = NULL;
-    struct ask *a = NULL;
-    struct msg *m = NULL;
-    struct json *list = NULL;
-    int rc = cli_coordinator(o, &coordinator, e);
-    if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, e);
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e)) != 0)
-        err_wrap(e, rc, "coordinator %s", coordinator);
-    if (rc == 0)
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &list, e);
-    if (rc == 0 && option_given(o, "json"))
+    struct json *list;
+    int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, &list, e);
+    if (rc != 0)
+        return rc;
+    if (option_given(o, "json"))
         cli_json_print(list);
-    else if (rc == 0)
+    else
         jobs_print(list);
     json_free(list);
-    msg_free(m);
-    cli_ask_close(a);
-    return rc;
+    return 0;
 }

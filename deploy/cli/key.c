@@ -84,7 +84,7 @@ static int key_ask(const struct key_place *at, const char *field, const char *va
     struct json *answer = NULL;
     int rc = fields_ask(at, field, value, &answer, e);
     if (rc == 0)
-        *key = strtoull(json_as_string(json_get(answer, "key"), "0"), NULL, 16);
+        *key = strtoull(json_get_string(answer, "key", "0"), NULL, 16);
     json_free(answer);
     return rc;
 }
@@ -220,18 +220,18 @@ struct json *key_fields(const struct key_place *at)
 static const struct json *field_of(const struct json *fields, uint64_t number)
 {
     for (size_t i = 0; i < json_count(fields); i++)
-        if (json_as_int(json_get(json_array_at(fields, i), "field"), -1) == (int64_t)number)
+        if (json_get_int(json_array_at(fields, i), "field", -1) == (int64_t)number)
             return json_array_at(fields, i);
     return NULL;
 }
 
 const char *key_field_name(const struct json *fields, uint64_t number)
 {
-    return json_as_string(json_get(field_of(fields, number), "name"), "");
+    return json_get_string(field_of(fields, number), "name", "");
 }
 
 bool key_field_is_id(const struct json *fields, uint64_t number)
 {
-    const char *kind = json_as_string(json_get(field_of(fields, number), "kind"), "");
+    const char *kind = json_get_string(field_of(fields, number), "kind", "");
     return strncmp(kind, "id", 2) == 0 || strncmp(kind, "multi id", 8) == 0;
 }

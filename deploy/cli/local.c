@@ -29,9 +29,9 @@ static double teacher_auc(const struct json *t, const struct job *job)
     uint32_t labels = job->data.label_count;
     for (uint32_t i = 0; i < labels; i++) {
         (void)snprintf(key, sizeof key, "%s_auc", job->data.label[i]);
-        double auc = json_as_number(json_get(t, key), (double)NAN);
+        double auc = json_get_number(t, key, (double)NAN);
         if (isnan(auc) && labels == 1)
-            auc = json_as_number(json_get(t, "auc"), (double)NAN);
+            auc = json_get_number(t, "auc", (double)NAN);
         sum += auc;
     }
     if (labels == 0)
@@ -162,7 +162,7 @@ static void former_tell(struct local *l)
         cli_ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0)
         return;
     bool known = json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0,
-         back = known && json_as_int(json_get(s, "went_back"), 0) > 0;
+         back = known && json_get_int(s, "went_back", 0) > 0;
     json_free(s);
     msg_free(m);
     if (known && back)

@@ -24,7 +24,7 @@ int local_scratch_make(struct local *l, struct err *e)
     if (scratch_make(l->dir) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", l->dir,
                        strerror(errno));
-    (void)snprintf(l->scratch, sizeof l->scratch, "%s", l->dir);
+    text_copy(l->scratch, sizeof l->scratch, l->dir);
     (void)snprintf(log, sizeof log, "%s/log", l->scratch);
     if (file_mkdir(log, 0700) == 0)
         return 0;
@@ -134,7 +134,7 @@ int local_run_open(struct local *l, const char *run, char endpoint[256], struct 
     if (run_answers(run, endpoint))
         return 0;
     int rc = reopen(l, run, e);
-    (void)snprintf(endpoint, 256, "%s", l->coordinator);
+    text_copy(endpoint, 256, l->coordinator);
     if (rc != 0)
         return rc;
     return local_start(l, e);

@@ -62,7 +62,7 @@ static void line_show(struct local *l, const char *said, bool passing)
     bool terminal = isatty(STDOUT_FILENO) != 0;
     if (l->quiet)
         return;
-    (void)snprintf(text, sizeof text, "%s", said);
+    text_copy(text, sizeof text, said);
     text_clean(text);
     if (terminal) {
         printf("\r\033[K%s", text);
@@ -83,8 +83,8 @@ static int disk_missed(struct local *l, const struct json *s, struct err *e)
     uint64_t now = time_monotonic_ns(), limit_ms = SHORT_LEASES * l->job.coordinator.lease_ms;
     const char *name = NULL;
     for (size_t i = 0; i < json_count(servers) && name == NULL; i++)
-        if (json_as_bool(json_get(json_array_at(servers, i), "disk_short"), false))
-            name = json_as_string(json_get(json_array_at(servers, i), "name"), "?");
+        if (json_get_bool(json_array_at(servers, i), "disk_short", false))
+            name = json_get_string(json_array_at(servers, i), "name", "?");
     if (name == NULL)
         l->short_ns = 0;
     else if (l->short_ns == 0)
@@ -103,7 +103,7 @@ static int disk_missed(struct local *l, const struct json *s, struct err *e)
 static void warning_show(struct local *l, const struct json *s)
 {
     char line[ERR_TEXT_MAX + 16];
-    const char *warning = json_as_string(json_get(s, "warning"), NULL);
+    const char *warning = json_get_string(s, "warning", NULL);
     if (warning == NULL || l->warned)
         return;
     (void)snprintf(line, sizeof line, "warning: %.*s", ERR_TEXT_MAX, warning);
@@ -138,7 +138,7 @@ void local_days_show(struct local *l, const struct json *days, size_t before)
 static void days_show(struct local *l, const struct json *days)
 {
     const struct json *last = json_get(days, "last");
-    size_t count = (size_t)json_as_int(json_get(days, "count"), 0), told = json_count(last);
+    size_t count = (size_t)json_get_int(days, "count", 0), told = json_count(last);
     local_days_show(l, last, SAT_SUB(count, told));
 }
 
@@ -148,7 +148,7 @@ static bool has_begun(struct local *l, const struct json *s)
     uint64_t now = time_monotonic_ns();
     if (l->follow_ns == 0)
         l->follow_ns = now;
-    return json_as_number(json_get(s, "examples"), 0) > 0 || json_get(s, "waiting") != NULL ||
+    return json_get_number(s, "examples", 0) > 0 || json_get(s, "waiting") != NULL ||
            now - l->follow_ns > QUIET_NS;
 }
 

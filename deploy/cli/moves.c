@@ -2,6 +2,7 @@
  * run, servers leave and join. */
 #include "deploy/cli/cli.h"
 #include "proto/base/json.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,33 +10,28 @@
 
 enum { MOVES_MS = 60000 };
 
-static double number(const struct json *j, const char *key)
-{
-    return json_as_number(json_get(j, key), 0);
-}
-
 /* A line for each shard: its part of the bytes and of the load, before and after. */
 static void plan_print(const struct json *plan, bool dry_run)
 {
     const struct json *shards = json_get(plan, "shards");
     double load = 0;
-    if (number(plan, "tablets") == 0) {
+    if (cli_count(plan, "tablets") == 0) {
         puts("no tablet has to move");
         return;
     }
-    printf("%.0f tablets%s move, %.1f MB\n", number(plan, "tablets"), dry_run ? " would" : "",
-           number(plan, "bytes") * 1e-6);
+    printf("%.0f tablets%s move, %.1f MB\n", cli_count(plan, "tablets"), dry_run ? " would" : "",
+           cli_count(plan, "bytes") * 1e-6);
     for (size_t i = 0; i < json_count(shards); i++)
-        load += number(json_array_at(shards, i), "load");
+        load += cli_count(json_array_at(shards, i), "load");
     for (size_t i = 0; i < json_count(shards); i++) {
         const struct json *s = json_array_at(shards, i);
         printf("  shard %-3.0f %-16s %6.0f -> %-6.0f tablets %10.1f -> %-10.1f MB",
-               number(s, "shard"), json_as_string(json_get(s, "server"), "?"), number(s, "tablets"),
-               number(s, "tablets_after"), number(s, "bytes") * 1e-6,
-               number(s, "bytes_after") * 1e-6);
+               cli_count(s, "shard"), json_get_string(s, "server", "?"), cli_count(s, "tablets"),
+               cli_count(s, "tablets_after"), cli_count(s, "bytes") * 1e-6,
+               cli_count(s, "bytes_after") * 1e-6);
         if (load > 0)
-            printf("  load %3.0f -> %.0f %%", 100 * number(s, "load") / load,
-                   100 * number(s, "load_after") / load);
+            printf("  load %3.0f -> %.0f %%", 100 * cli_count(s, "load") / load,
+                   100 * cli_count(s, "load_after") / load);
         putchar('\n');
     }
 }
@@ -46,8 +42,8 @@ static void added_print(const struct json *added)
     const struct json *shards = json_get(added, "shards");
     for (size_t i = 0; i < json_count(shards); i++) {
         const struct json *s = json_array_at(shards, i);
-        printf("shard %.0f is on server %s\n", number(s, "shard"),
-               json_as_string(json_get(s, "server"), "?"));
+        printf("shard %.0f is on server %s\n", cli_count(s, "shard"),
+               json_get_string(s, "server", "?"));
     }
     puts("shards without tablets get some by `shoal rebalance`");
 }
@@ -58,8 +54,8 @@ static void copies_print(const struct json *copies, bool dry_run)
     for (size_t i = 0; i < json_count(copies); i++) {
         const struct json *c = json_array_at(copies, i);
         printf("server %s%s a copy of shard %.0f, of which two are in one zone; it is in zone %s\n",
-               json_as_string(json_get(c, "server"), "?"), dry_run ? " would get" : " gets",
-               number(c, "shard"), json_as_string(json_get(c, "zone"), "?"));
+               json_get_string(c, "server", "?"), dry_run ? " would get" : " gets",
+               cli_count(c, "shard"), json_get_string(c, "zone", "?"));
     }
 }
 
@@ -78,35 +74,27 @@ static void answer_print(const struct json *told, const struct wire_MOVES *order
     if (order->order == WIRE_MOVES_DRAIN && !order->dry_run)
         puts("once it leads no tablet, no job awaits the server any more: `shoal status` does not "
              "list it, and it may be switched off");
-    else if (order->order == WIRE_MOVES_REBALANCE && !order->dry_run && number(told, "tablets") > 0)
+    else if (order->order == WIRE_MOVES_REBALANCE && !order->dry_run &&
+             cli_count(told, "tablets") > 0)
         puts("they move now, a few at a time; `shoal status` shows how far they are");
 }
 
 static int moves_ask(struct option_line *o, struct wire *w, struct err *e)
 {
     struct wire reply;
-    struct ask *ask = NULL;
-    struct msg *m = NULL;
-    const char *endpoint = NULL;
-    int rc = cli_coordinator(o, &endpoint, e);
-    if (rc == 0)
-        rc = cli_ask_open(endpoint, NULL, &ask, e);
-    if (rc == 0)
-        rc = cli_ask(ask, w, NULL, MOVES_MS, &reply, &m, e);
-    if (rc == 0 && w->u.MOVES.order != WIRE_MOVES_STOP) {
-        struct json *plan = NULL;
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &plan, e);
-        if (rc == 0 && option_given(o, "json"))
-            cli_json_print(plan);
-        else if (rc == 0)
-            answer_print(plan, &w->u.MOVES);
-        json_free(plan);
-    } else if (rc == 0) {
+    struct json *plan = NULL;
+    bool stop = w->u.MOVES.order == WIRE_MOVES_STOP;
+    int rc = cli_coordinator_ask(o, w, MOVES_MS, 0, &reply, stop ? NULL : &plan, e);
+    if (rc != 0)
+        return rc;
+    if (stop)
         puts("no further tablets move");
-    }
-    msg_free(m);
-    cli_ask_close(ask);
-    return rc;
+    else if (option_given(o, "json"))
+        cli_json_print(plan);
+    else
+        answer_print(plan, &w->u.MOVES);
+    json_free(plan);
+    return 0;
 }
 
 int cli_rebalance(struct option_line *o, struct err *e)
@@ -130,7 +118,7 @@ int cli_drain(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_USAGE, "name one server; see `shoal drain --help`");
     w.u.MOVES.order = WIRE_MOVES_DRAIN;
     w.u.MOVES.dry_run = option_given(o, "dry-run");
-    (void)snprintf(w.u.MOVES.server, sizeof w.u.MOVES.server, "%s", o->word[0]);
+    text_copy(w.u.MOVES.server, sizeof w.u.MOVES.server, o->word[0]);
     return moves_ask(o, &w, e);
 }
 

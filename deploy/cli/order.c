@@ -2,26 +2,13 @@
  * over a server whose disk is lost. */
 #include "deploy/cli/begin.h"
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ORDER_MS = 30000 };
-
-/* Asks the coordinator. */
-static int order(const struct option_line *o, struct wire *w, struct wire *reply, struct err *e)
-{
-    struct ask *ask = NULL;
-    const char *endpoint = NULL;
-    int rc = cli_coordinator(o, &endpoint, e);
-    if (rc == 0)
-        rc = cli_ask_open(endpoint, NULL, &ask, e);
-    if (rc == 0)
-        rc = cli_ask(ask, w, NULL, ORDER_MS, reply, NULL, e);
-    cli_ask_close(ask);
-    return rc;
-}
 
 /* "12" */
 static bool shard_take(const char *word, uint32_t *shard)
@@ -41,7 +28,7 @@ int cli_promote(struct option_line *o, struct err *e)
                        "--help`");
     w.u.PROMOTE.shard = shard;
     w.u.PROMOTE.accept_loss = option_given(o, "accept-loss");
-    int rc = order(o, &w, &reply, e);
+    int rc = cli_coordinator_ask(o, &w, ORDER_MS, 0, &reply, NULL, e);
     if (rc != 0)
         return rc;
     puts(reply.u.PROMOTE_reply.told);
@@ -58,12 +45,12 @@ int cli_replace(struct option_line *o, struct err *e)
     if (o->words != 1 || o->word[0][0] == 0 || strlen(o->word[0]) >= sizeof w.u.REPLACE.server)
         return err_set(e, SHOAL_E_USAGE,
                        "name a SERVER, as `shoal status` shows it; see `shoal replace --help`");
-    (void)snprintf(w.u.REPLACE.server, sizeof w.u.REPLACE.server, "%s", o->word[0]);
+    text_copy(w.u.REPLACE.server, sizeof w.u.REPLACE.server, o->word[0]);
     if (option_given(o, "from"))
         rc = begin_find(option_text(o, "from"), false, &from, e);
     memcpy(w.u.REPLACE.from, from.path, sizeof w.u.REPLACE.from);
     if (rc == 0)
-        rc = order(o, &w, &reply, e);
+        rc = cli_coordinator_ask(o, &w, ORDER_MS, 0, &reply, NULL, e);
     if (rc == 0)
         puts(reply.u.REPLACE_reply.told);
     return rc;

@@ -54,7 +54,7 @@ struct predict {
 static int job_choose(struct predict *p, struct err *e)
 {
     if (p->o->words == 1)
-        (void)snprintf(p->job, sizeof p->job, "%s", p->o->word[0]);
+        text_copy(p->job, sizeof p->job, p->o->word[0]);
     else if (p->at.folder[0] == 0)
         return err_set(e, SHOAL_E_USAGE, "name the job file that the fleet's tables were made by");
     else
@@ -114,7 +114,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
         rc = local_prepare(l, run, &text, e);
     if (rc == 0)
         rc = local_start(l, e);
-    (void)snprintf(p->at.endpoint, sizeof p->at.endpoint, "%s", l->coordinator);
+    text_copy(p->at.endpoint, sizeof p->at.endpoint, l->coordinator);
     if (rc == 0)
         rc = cli_ask_open(l->coordinator, NULL, &l->ask, e);
     if (rc == 0)
@@ -209,7 +209,7 @@ static int parts_make(struct predict *p, struct err *e)
     if (scratch_make(folder) != 0) /* also removes the folder of a call that was killed */
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder beside %s: %s", to,
                        strerror(errno));
-    (void)snprintf(p->parts, sizeof p->parts, "%s", folder);
+    text_copy(p->parts, sizeof p->parts, folder);
     return 0;
 }
 
@@ -270,9 +270,9 @@ static int reports_judge(const struct predict *p, struct err *e)
         rc = cli_json_file(path, &j, e);
         if (rc != 0)
             break;
-        rows += json_as_int(json_get(j, "rows"), 0);
-        bad += json_as_int(json_get(j, "bad_lines"), 0);
-        bad_lines_least(where, sizeof where, json_as_string(json_get(j, "bad_where"), ""));
+        rows += json_get_int(j, "rows", 0);
+        bad += json_get_int(j, "bad_lines", 0);
+        bad_lines_least(where, sizeof where, json_get_string(j, "bad_where", ""));
         if (unseen != NULL)
             unseen_json_add(unseen, json_get(j, "unseen"));
         else

@@ -23,7 +23,7 @@ static int find_in(const char *folder, struct reader_place *out, struct err *e)
     int rc = rights_read(folder, e);
     if (rc != 0)
         return rc;
-    (void)snprintf(out->folder, sizeof out->folder, "%s", folder);
+    text_copy(out->folder, sizeof out->folder, folder);
     if (run_has(folder, MANIFEST_FILE))
         return 0;
     if (!run_is(folder) && !run_shard(folder, 0, shard)) /* servers' folders may lie alone */
@@ -60,7 +60,7 @@ int reader_find(const struct option_line *o, struct reader_place *out, struct er
     *out = (struct reader_place){.kind = READER_LIVE};
     int rc = cli_coordinator(o, &coordinator, e);
     if (rc == 0)
-        (void)snprintf(out->endpoint, sizeof out->endpoint, "%s", coordinator);
+        text_copy(out->endpoint, sizeof out->endpoint, coordinator);
     return rc;
 }
 
@@ -96,7 +96,7 @@ static int open_at(const struct reader_place *at, bool rows, struct reader **out
 void reader_lacks_note(const struct reader *r, const char *folder)
 {
     char lacks[LACKS_BYTES];
-    (void)snprintf(lacks, sizeof lacks, "%s", r->lacks);
+    text_copy(lacks, sizeof lacks, r->lacks);
     if (lacks[0] != 0)
         fprintf(stderr, "note: %s: %s\n", folder, text_clean(lacks));
 }

@@ -121,13 +121,12 @@ static int who_of_run(struct reader *r, struct json *list, int64_t run, struct e
     for (size_t i = 0; name != NULL && at != NULL && i < json_count(list) && count < WIRE_WHO_MAX;
          i++) {
         struct json *p = json_array_at(list, i);
-        if (json_as_int(json_get(p, "run"), -1) != run || json_get(p, "who") != NULL)
+        if (json_get_int(p, "run", -1) != run || json_get(p, "who") != NULL)
             continue;
         at[count] = p;
-        name[count++] =
-            (struct wire_batch_name){(uint64_t)json_as_int(json_get(p, "generation"), 0),
-                                     (uint64_t)json_as_int(json_get(p, "batch"), 0),
-                                     (uint32_t)json_as_int(json_get(p, "lane"), 0), 0};
+        name[count++] = (struct wire_batch_name){(uint64_t)json_get_int(p, "generation", 0),
+                                                 (uint64_t)json_get_int(p, "batch", 0),
+                                                 (uint32_t)json_get_int(p, "lane", 0), 0};
     }
     const struct frame frame = {.data = name, .bytes = count * sizeof *name};
     w.u.WHO = (struct wire_WHO){(uint64_t)run, count};
@@ -162,7 +161,7 @@ int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit,
     for (size_t i = 0; rc == 0 && r->coordinator != NULL && i < json_count(b.list); i++) {
         struct json *p = json_array_at(b.list, i);
         if (json_get(p, "who") == NULL)
-            rc = who_of_run(r, b.list, json_as_int(json_get(p, "run"), 0), e);
+            rc = who_of_run(r, b.list, json_get_int(p, "run", 0), e);
     }
     if (rc != 0) {
         json_free(b.list);
@@ -227,11 +226,11 @@ struct erasing {
 static int follower_scrub(const struct json *copy, const struct erasing *x, struct json *list,
                           struct err *e)
 {
-    const char *endpoint = json_as_string(json_get(copy, "endpoint"), "");
+    const char *endpoint = json_get_string(copy, "endpoint", "");
     uint64_t sequence = 0;
     struct json *cuts = NULL;
     struct ask *a;
-    int rc = cli_ask_open(endpoint, json_as_string(json_get(copy, "key"), ""), &a, e);
+    int rc = cli_ask_open(endpoint, json_get_string(copy, "key", ""), &a, e);
     if (rc != 0)
         return err_wrap(e, rc, "a copy of shard %u, %s", x->shard, endpoint);
     for (int i = 0; rc == 0 && sequence < x->sequence && i < BUSY_TRIES; i++) {
@@ -259,10 +258,10 @@ static int followers_scrub(const struct erasing *x, struct json *list, struct er
     int rc = 0;
     for (size_t s = 0; s < json_count(x->copies); s++) {
         const struct json *shard = json_array_at(x->copies, s), *all = json_get(shard, "copies");
-        if (json_as_int(json_get(shard, "shard"), -1) != (int64_t)x->shard)
+        if (json_get_int(shard, "shard", -1) != (int64_t)x->shard)
             continue;
         for (size_t i = 0; rc == 0 && i < json_count(all); i++)
-            if (!json_as_bool(json_get(json_array_at(all, i), "leads"), false))
+            if (!json_get_bool(json_array_at(all, i), "leads", false))
                 rc = follower_scrub(json_array_at(all, i), x, list, e);
     }
     return rc;
@@ -337,9 +336,9 @@ static int all_scrub(struct reader *r, struct erasing *x, const struct json *lis
     int rc = 0;
     for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
         struct json *j = json_array_at(list, i);
-        x->shard = (uint32_t)json_as_int(json_get(j, "shard"), 0);
+        x->shard = (uint32_t)json_get_int(j, "shard", 0);
         rc = shard_scrub(r, x, j, e);
-        if (rc == SHOAL_E_NO_TABLE && json_as_int(json_get(j, "keys"), 0) == 0)
+        if (rc == SHOAL_E_NO_TABLE && json_get_int(j, "keys", 0) == 0)
             rc = 0;
     }
     return rc;

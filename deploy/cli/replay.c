@@ -84,8 +84,8 @@ static int checkpoint_before(const char *run, const char *folder, uint32_t momen
         (void)snprintf(path, sizeof path, "%.700s/%.255s", folder, name);
         if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
             continue;
-        int64_t until = json_as_int(json_get(m, "until"), 0);
-        bool over = strcmp(json_as_string(json_get(m, "phase"), ""), "digest") == 0;
+        int64_t until = json_get_int(m, "until", 0);
+        bool over = strcmp(json_get_string(m, "phase", ""), "digest") == 0;
         json_free(m);
         if (over) /* nothing follows it */
             continue;
@@ -94,8 +94,8 @@ static int checkpoint_before(const char *run, const char *folder, uint32_t momen
         if (until < best || until > moment || (until == best && strcmp(name, newest) < 0))
             continue;
         best = until;
-        (void)snprintf(newest, sizeof newest, "%s", name);
-        (void)snprintf(out, LIMIT_PATH, "%s", path);
+        text_copy(newest, sizeof newest, name);
+        text_copy(out, LIMIT_PATH, path);
     }
     file_walk_close(&w);
     if (best != 0)
@@ -147,7 +147,7 @@ int replay_rewind(const struct option_line *o, struct begin *begin, struct err *
         return rc;
     printf("from %s\n", path);
     rc = begin_find(path, false, begin, e);
-    (void)snprintf(begin->word, sizeof begin->word, "%s", word);
+    text_copy(begin->word, sizeof begin->word, word);
     return rc;
 }
 
@@ -182,14 +182,14 @@ static int days_read(const char *run, struct json **report, const struct json **
 static const struct json *item_of(const struct json *list, const char *from)
 {
     for (size_t i = 0; i < json_count(list); i++)
-        if (strcmp(json_as_string(json_get(json_array_at(list, i), "from"), ""), from) == 0)
+        if (strcmp(json_get_string(json_array_at(list, i), "from", ""), from) == 0)
             return json_array_at(list, i);
     return NULL;
 }
 
 static double figure(const struct json *item, const char *name)
 {
-    return json_as_number(json_get(json_get(item, "figures"), name), (double)NAN);
+    return json_get_number(json_get(item, "figures"), name, (double)NAN);
 }
 
 /* Two missing figures are equal: a window without positives has no AUC, say. */
@@ -216,8 +216,8 @@ static void line_print(const char *from, const struct json *a, const struct json
         number_print(y);
         number_print(y - x);
     }
-    printf("  %9" PRId64 "%9" PRId64 "\n", json_as_int(json_get(a, "examples"), 0),
-           json_as_int(json_get(b, "examples"), 0));
+    printf("  %9" PRId64 "%9" PRId64 "\n", json_get_int(a, "examples", 0),
+           json_get_int(b, "examples", 0));
 }
 
 /* The seconds since 1970 of a day's or window's `from`: "2026-10-25T02:00:00+01:00", or with a
@@ -246,8 +246,7 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
     size_t i = 0, k = 0;
     while (i < json_count(a) || k < json_count(b)) {
         const struct json *x = json_array_at(a, i), *y = json_array_at(b, k);
-        const char *of_x = json_as_string(json_get(x, "from"), "~"),
-                   *of_y = json_as_string(json_get(y, "from"), "~");
+        const char *of_x = json_get_string(x, "from", "~"), *of_y = json_get_string(y, "from", "~");
         int order = 0;
         if (x != NULL && y != NULL)
             order = moments_compare(of_x, of_y);
@@ -256,10 +255,9 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
         if (order < 0)
             y = NULL;
         line_print(x != NULL ? of_x : of_y, x, y);
-        bool alike =
-            x != NULL && y != NULL && equal(figure(x, "logloss"), figure(y, "logloss")) &&
-            equal(figure(x, "auc"), figure(y, "auc")) &&
-            json_as_int(json_get(x, "examples"), 0) == json_as_int(json_get(y, "examples"), 0);
+        bool alike = x != NULL && y != NULL && equal(figure(x, "logloss"), figure(y, "logloss")) &&
+                     equal(figure(x, "auc"), figure(y, "auc")) &&
+                     json_get_int(x, "examples", 0) == json_get_int(y, "examples", 0);
         same &= alike;
         if (hours && !alike && x != NULL && y != NULL)
             (void)days_print(json_get(x, "hours"), json_get(y, "hours"), false);
@@ -290,18 +288,17 @@ static size_t values_take(const char *field, const char *day, const struct json 
     size_t count = 0;
     for (size_t i = 0; i < json_count(a); i++) {
         const struct json *x = json_array_at(a, i);
-        const char *key = json_as_string(json_get(x, "key"), "");
+        const char *key = json_get_string(x, "key", "");
         for (size_t k = 0; k < json_count(b); k++) {
             const struct json *y = json_array_at(b, k);
-            if (strcmp(json_as_string(json_get(y, "key"), "-"), key) != 0)
+            if (strcmp(json_get_string(y, "key", "-"), key) != 0)
                 continue;
-            found[count++] =
-                (struct value_moved){field,
-                                     json_as_string(json_get(x, "value"), key),
-                                     day,
-                                     json_as_number(json_get(x, "logloss"), (double)NAN),
-                                     json_as_number(json_get(y, "logloss"), (double)NAN),
-                                     json_as_int(json_get(x, "examples"), 0)};
+            found[count++] = (struct value_moved){field,
+                                                  json_get_string(x, "value", key),
+                                                  day,
+                                                  json_get_number(x, "logloss", (double)NAN),
+                                                  json_get_number(y, "logloss", (double)NAN),
+                                                  json_get_int(x, "examples", 0)};
             count -= !isfinite(found[count - 1].was) || !isfinite(found[count - 1].is) ||
                      found[count - 1].was == found[count - 1].is;
             break;
@@ -317,7 +314,7 @@ static void values_print(const struct json *a, const struct json *b)
     size_t count = 0;
     for (size_t i = 0; i < json_count(a); i++) {
         const struct json *x = json_array_at(a, i);
-        const char *from = json_as_string(json_get(x, "from"), "");
+        const char *from = json_get_string(x, "from", "");
         const struct json *by = json_get(x, "figures.by"),
                           *other = json_get(item_of(b, from), "figures.by");
         for (size_t f = 0; f < json_members(by); f++) {
@@ -348,11 +345,11 @@ static void tables_print(const struct json *a, const struct json *b)
     putchar('\n');
     for (size_t i = 0; i < json_count(x) && i < json_count(y); i++) {
         const struct json *was = json_array_at(x, i), *is = json_array_at(y, i);
-        const char *digest = json_as_string(json_get(was, "digest"), "");
-        bool same = strcmp(digest, json_as_string(json_get(is, "digest"), "-")) == 0;
+        const char *digest = json_get_string(was, "digest", "");
+        bool same = strcmp(digest, json_get_string(is, "digest", "-")) == 0;
         printf("table %-14.14s%s, %" PRId64 " and %" PRId64 " rows\n",
-               json_as_string(json_get(was, "name"), ""), same ? "the same" : "differs",
-               json_as_int(json_get(was, "rows"), 0), json_as_int(json_get(is, "rows"), 0));
+               json_get_string(was, "name", ""), same ? "the same" : "differs",
+               json_get_int(was, "rows", 0), json_get_int(is, "rows", 0));
     }
 }
 

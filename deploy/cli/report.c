@@ -15,6 +15,11 @@ double cli_number(const struct json *r, const char *path)
     return json_as_number(json_get(r, path), (double)NAN);
 }
 
+double cli_count(const struct json *r, const char *path)
+{
+    return json_as_number(json_get(r, path), 0);
+}
+
 const char *cli_number_text(double x, char out[32])
 {
     char digits[32];
@@ -27,6 +32,16 @@ const char *cli_number_text(double x, char out[32])
             out[k++] = ',';
     }
     out[k] = 0;
+    return out;
+}
+
+const char *cli_size_text(double bytes, char out[32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    int u = 0;
+    for (; bytes >= 1000 && u < 4; u++)
+        bytes /= 1000;
+    (void)snprintf(out, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
     return out;
 }
 

@@ -41,7 +41,7 @@ static void examples_text(const struct json *field, char *out, size_t bytes)
 
 static bool is_number(const struct json *field)
 {
-    return strcmp(json_as_string(json_get(field, "kind"), ""), "number") == 0;
+    return strcmp(json_get_string(field, "kind", ""), "number") == 0;
 }
 
 static void field_text(const struct json *field, char *out, size_t bytes)
@@ -52,8 +52,7 @@ static void field_text(const struct json *field, char *out, size_t bytes)
     percent_text(cli_number(field, "empty"), empty);
     (void)snprintf(values, sizeof values, "%.0f values", cli_number(field, "values"));
     (void)snprintf(out, bytes, "  %-20.63s %-10.16s %-15s%s%s%s%s  %s",
-                   json_as_string(json_get(field, "name"), "?"),
-                   json_as_string(json_get(field, "kind"), "?"), values,
+                   json_get_string(field, "name", "?"), json_get_string(field, "kind", "?"), values,
                    text_if(span[0] != '\0', ", "), span, text_if(empty[0] != '\0', ", empty: "),
                    empty, examples);
     if (empty[0] != '\0' && is_number(field)) {
@@ -68,7 +67,7 @@ static bool line_text(const struct json *input, size_t line, char *out, size_t b
     size_t count = json_count(fields), shown = MIN(count, FIELDS_SHOWN);
     if (line == 0) {
         (void)snprintf(out, bytes, "data.train: %zu fields and numbers, by %s%.0f rows", count,
-                       json_as_bool(json_get(input, "whole"), false) ? "its " : "a sample of ",
+                       json_get_bool(input, "whole", false) ? "its " : "a sample of ",
                        cli_number(input, "rows"));
         return count > 0;
     }

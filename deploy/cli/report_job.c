@@ -21,7 +21,7 @@ static void add(char out[FACT], const char *format, ...)
 
 static const char *word(const struct json *r, const char *path)
 {
-    return json_as_string(json_get(r, path), NULL);
+    return json_get_string(r, path, NULL);
 }
 
 /* ---- facts, each a text; empty: the report does not say -------------------------------------- */
@@ -52,11 +52,10 @@ static void settings_fact(const struct json *r, char out[FACT])
         add(out, " in windows of %.0f", cli_number(r, "window"));
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *t = json_array_at(tables, i);
-        const char *name = json_as_string(json_get(t, "name"), "?");
+        const char *name = json_get_string(t, "name", "?");
         if (json_absent(json_get(t, "lr")) || strcmp(name, "dense_stats") == 0)
             continue;
-        add(out, "; %s: %s %.7g", name, json_as_string(json_get(t, "optimizer"), "?"),
-            cli_number(t, "lr"));
+        add(out, "; %s: %s %.7g", name, json_get_string(t, "optimizer", "?"), cli_number(t, "lr"));
         if (strcmp(name, "dense") != 0)
             add(out, ", dim %.0f", cli_number(t, "dim"));
     }
@@ -71,7 +70,7 @@ static void fields_fact(const struct json *r, char out[FACT])
     add(out, "%zu: ", count);
     for (size_t i = 0; i < count && i < FIELDS_NAMED; i++)
         add(out, "%s%.64s", text_if(i > 0, ", "),
-            json_as_string(json_get(json_array_at(fields, i), "name"), "?"));
+            json_get_string(json_array_at(fields, i), "name", "?"));
     if (count > FIELDS_NAMED)
         add(out, ", ..");
 }
@@ -79,7 +78,7 @@ static void fields_fact(const struct json *r, char out[FACT])
 static void ran_fact(const struct json *r, char out[FACT])
 {
     if (word(r, "began") != NULL)
-        add(out, "%s to %s", word(r, "began"), json_as_string(json_get(r, "ended"), "?"));
+        add(out, "%s to %s", word(r, "began"), json_get_string(r, "ended", "?"));
     if (word(r, "place") != NULL)
         add(out, "%s%s", text_if(out[0] != 0, ", "), word(r, "place"));
 }

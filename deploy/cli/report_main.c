@@ -63,22 +63,11 @@ static int job_report(const struct option_line *o, uint64_t number, struct json 
                       struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_REPORT, .u.REPORT.run = number}, reply;
-    const char *coordinator;
-    struct ask *a = NULL;
-    struct msg *m = NULL;
-    int rc = cli_coordinator(o, &coordinator, e);
-    if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, e);
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e)) != 0)
-        err_wrap(e, rc, "coordinator %s", coordinator);
+    int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, out, e);
     if (rc == 0 && reply.u.REPORT_reply.state != WIRE_JOB_DONE &&
         reply.u.REPORT_reply.state != WIRE_JOB_FAILED)
         rc = err_set(e, SHOAL_E_AGAIN,
                      "the job has not ended, and has no report yet: `shoal status` shows it");
-    if (rc == 0)
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
-    msg_free(m);
-    cli_ask_close(a);
     return rc;
 }
 

@@ -32,7 +32,7 @@ int rights_read(const char *folder, struct err *e)
  * errno says why. */
 static bool folder_writes(const char *folder, char path[2 * LIMIT_PATH])
 {
-    (void)snprintf(path, 2 * LIMIT_PATH, "%s", folder);
+    text_copy(path, 2 * LIMIT_PATH, folder);
     if (!may(path, W_OK | X_OK))
         return false;
     (void)snprintf(path, 2 * LIMIT_PATH, "%.*s/lock", LIMIT_PATH, folder);
@@ -49,7 +49,7 @@ static bool inner_write(const char *folder, const char *begins, char path[2 * LI
     bool good = true;
     int why = 0;
     if (!file_walk_open(&w, folder)) {
-        (void)snprintf(path, 2 * LIMIT_PATH, "%s", folder);
+        text_copy(path, 2 * LIMIT_PATH, folder);
         return errno == ENOENT;
     }
     while (good && (name = file_walk_next(&w)) != NULL) {

@@ -159,7 +159,7 @@ bool run_end(const char *run, char path[LIMIT_PATH])
     struct err silent;
     if (rights_write(run, &silent) != SHOAL_E_DENIED || begin_find(run, true, &end, &silent) != 0)
         return false;
-    (void)snprintf(path, LIMIT_PATH, "%s", end.path);
+    text_copy(path, LIMIT_PATH, end.path);
     fprintf(stderr,
             "note: %s cannot be written; the rows are those of the checkpoint of its end, %s\n",
             run, path);

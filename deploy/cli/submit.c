@@ -69,13 +69,13 @@ static void progress_show(const struct json *s, unsigned round)
 /* The status is that of the last job that the coordinator took, which may be another one by now. */
 static int own_check(const struct json *s, uint64_t run, struct err *e)
 {
-    uint64_t shown = (uint64_t)json_as_int(json_get(s, "run"), 0);
+    uint64_t shown = (uint64_t)json_get_int(s, "run", 0);
     if (shown == 0 || shown == run)
         return 0;
     return err_set(e, SHOAL_E_UNAVAILABLE,
                    "run %" PRIu64 " is over, and run %" PRIu64 " of job %s has followed it before "
                    "its end was seen here; the coordinator's log says how it ended",
-                   run, shown, json_as_string(json_get(s, "job"), "?"));
+                   run, shown, json_get_string(s, "job", "?"));
 }
 
 /* Returns when the job is over; its status is in *job_status. */
@@ -232,20 +232,13 @@ int cli_submit(struct option_line *o, struct err *e)
 
 int cli_stop(struct option_line *o, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_STOP}, reply;
-    struct ask *a = NULL;
-    const char *coordinator = NULL;
-    int rc = cli_coordinator(o, &coordinator, e);
-    if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, e);
-    w.u.STOP.job_only = true;
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, e)) != 0)
-        err_wrap(e, rc, "coordinator %s", coordinator);
-    if (rc == 0)
-        puts(reply.u.STOP_reply.ends
-                 ? "the job ends soon: one that grows behind the batches that are given out, any "
-                   "other behind its last checkpoint; asked again it ends at once"
-                 : "no job runs there any more");
-    cli_ask_close(a);
-    return rc;
+    struct wire w = {.type = WIRE_TYPE_STOP, .u.STOP.job_only = true}, reply;
+    int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, NULL, e);
+    if (rc != 0)
+        return rc;
+    puts(reply.u.STOP_reply.ends
+             ? "the job ends soon: one that grows behind the batches that are given out, any "
+               "other behind its last checkpoint; asked again it ends at once"
+             : "no job runs there any more");
+    return 0;
 }

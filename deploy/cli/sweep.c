@@ -49,7 +49,7 @@ static int dir_make(struct sweep *s, const char *wish, struct err *e)
     if (rc != 0)
         return rc;
     if (wish != NULL)
-        (void)snprintf(path, sizeof path, "%s", wish);
+        text_copy(path, sizeof path, wish);
     if (wish != NULL && file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));

@@ -16,27 +16,11 @@
 
 enum { BAR = 40 };
 
-/* "12.3 MB" */
-static const char *bytes_text(double bytes, char out[32])
-{
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
-    size_t i = 0;
-    for (; bytes >= 1000 && i < 4; i++)
-        bytes /= 1000;
-    (void)snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[i]);
-    return out;
-}
-
-static double in(const struct json *j, const char *path)
-{
-    return json_as_number(json_get(j, path), 0);
-}
-
 /* A line for each power of two that has rows. */
 static void histogram_print(const char *what, const struct json *h)
 {
     const struct json *cells = json_get(h, "cells");
-    double most = in(h, "zero");
+    double most = cli_count(h, "zero");
     for (size_t i = 0; i < json_count(cells); i++)
         most = fmax(most, json_as_number(json_array_at(json_array_at(cells, i), 1), 0));
     if (most == 0)
@@ -44,7 +28,7 @@ static void histogram_print(const char *what, const struct json *h)
     printf("  %s\n", what);
     for (size_t i = 0; i <= json_count(cells); i++) {
         const struct json *cell = i > 0 ? json_array_at(cells, i - 1) : NULL;
-        double rows = i > 0 ? json_as_number(json_array_at(cell, 1), 0) : in(h, "zero");
+        double rows = i > 0 ? json_as_number(json_array_at(cell, 1), 0) : cli_count(h, "zero");
         char from[32] = "0";
         if (rows == 0)
             continue;
@@ -61,25 +45,26 @@ static void histogram_print(const char *what, const struct json *h)
 static void fields_print(const struct json *census, const struct json *fields)
 {
     const struct json *list = json_get(census, "fields");
-    bool statistics = json_as_bool(json_get(census, "statistics"), false),
+    bool statistics = json_get_bool(census, "statistics", false),
          what_if = statistics && json_get(census, "what_if") != NULL;
-    bool stored = in(census, "tier.store") > 0;
+    bool stored = cli_count(census, "tier.store") > 0;
     char bytes[32];
     printf(
         "  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", text_if(stored, "   in the store"),
         text_if(statistics, "          shows         clicks"), text_if(what_if, "           kept"));
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
-        uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
+        uint64_t number = (uint64_t)json_get_int(f, "field", 0);
         char name[96];
         (void)snprintf(name, sizeof name, "%" PRIu64 " %s", number, key_field_name(fields, number));
-        printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
+        printf("  %-24s %14.0f %10s", name, cli_count(f, "rows"),
+               cli_size_text(cli_count(f, "bytes"), bytes));
         if (stored)
-            printf(" %14.0f", in(f, "stored"));
+            printf(" %14.0f", cli_count(f, "stored"));
         if (statistics)
-            printf(" %14.0f %14.0f", in(f, "shows"), in(f, "clicks"));
+            printf(" %14.0f %14.0f", cli_count(f, "shows"), cli_count(f, "clicks"));
         if (what_if)
-            printf(" %14.0f", in(f, "kept"));
+            printf(" %14.0f", cli_count(f, "kept"));
         putchar('\n');
     }
 }
@@ -89,32 +74,35 @@ static void census_print(const struct json *census, const struct json *fields)
     const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
     char bytes[32], memory[32];
     printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
-           json_as_string(json_get(census, "table"), "?"),
-           json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"),
-           in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
-           bytes_text(in(census, "memory_bytes"), memory));
+           json_get_string(census, "table", "?"), json_get_string(census, "values", "fp32"),
+           cli_count(census, "rows"), cli_count(census, "row_bytes"),
+           cli_size_text(cli_count(census, "bytes"), bytes),
+           cli_size_text(cli_count(census, "memory_bytes"), memory));
     for (size_t i = 0; i < json_members(tier); i++)
         printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i),
                json_as_number(json_member_at(tier, i), 0),
-               bytes_text(json_as_number(json_member_at(tier, i), 0) * in(census, "row_bytes"),
-                          bytes));
-    if (in(census, "rows") > 0)
+               cli_size_text(json_as_number(json_member_at(tier, i), 0) *
+                                 cli_count(census, "row_bytes"),
+                             bytes));
+    if (cli_count(census, "rows") > 0)
         fields_print(census, fields);
     histogram_print("2-norm of the weights, from", json_get(census, "norms"));
     histogram_print("shows, from", json_get(census, "shows"));
     histogram_print("seconds since the last event, from", json_get(census, "ages"));
-    if (in(census, "ages.untold") > 0)
-        printf("    %12s %14.0f\n", "not told", in(census, "ages.untold"));
+    if (cli_count(census, "ages.untold") > 0)
+        printf("    %12s %14.0f\n", "not told", cli_count(census, "ages.untold"));
     if (what_if == NULL)
         return;
-    printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", in(what_if, "rows"),
-           in(census, "rows") > 0 ? 100 * in(what_if, "rows") / in(census, "rows") : 100,
-           bytes_text(in(what_if, "bytes"), bytes),
-           bytes_text(in(what_if, "memory_bytes"), memory));
+    printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", cli_count(what_if, "rows"),
+           cli_count(census, "rows") > 0
+               ? 100 * cli_count(what_if, "rows") / cli_count(census, "rows")
+               : 100,
+           cli_size_text(cli_count(what_if, "bytes"), bytes),
+           cli_size_text(cli_count(what_if, "memory_bytes"), memory));
     if (json_get(what_if, "capacity") != NULL)
-        printf("; as evict.capacity: %.0f", in(what_if, "capacity"));
+        printf("; as evict.capacity: %.0f", cli_count(what_if, "capacity"));
     if (json_get(what_if, "shows_share") != NULL)
-        printf("; %.1f %% of the shows", 100 * in(what_if, "shows_share"));
+        printf("; %.1f %% of the shows", 100 * cli_count(what_if, "shows_share"));
     putchar('\n');
 }
 
@@ -140,8 +128,8 @@ static double row_memory(const struct json *count, const char *table)
 {
     const struct json *list = json_get(count, "tables");
     for (size_t i = 0; i < json_count(list); i++)
-        if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), table) == 0)
-            return in(json_array_at(list, i), "row_memory_bytes");
+        if (strcmp(json_get_string(json_array_at(list, i), "name", ""), table) == 0)
+            return cli_count(json_array_at(list, i), "row_memory_bytes");
     return 0;
 }
 
@@ -151,8 +139,8 @@ static void sample_add(const struct json *field, double row, struct sample_sum *
     for (int k = 0; k < THRESHOLDS; k++)
         for (int whole = 0; whole < 2; whole++) {
             (void)snprintf(path, sizeof path, "%s.%s", whole ? "whole" : "kept", thresholds[k]);
-            sum->keys[whole][k] += in(field, path);
-            sum->bytes[whole][k] += in(field, path) * row;
+            sum->keys[whole][k] += cli_count(field, path);
+            sum->bytes[whole][k] += cli_count(field, path) * row;
         }
 }
 
@@ -165,11 +153,11 @@ static void sample_fields(const struct json *count, const char *table, struct sa
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         struct sample_sum one = {0};
-        if (strcmp(json_as_string(json_get(f, "table"), ""), table) != 0)
+        if (strcmp(json_get_string(f, "table", ""), table) != 0)
             continue;
         sample_add(f, row, &one);
         sample_add(f, row, sum);
-        printf("  %-24s", json_as_string(json_get(f, "name"), "?"));
+        printf("  %-24s", json_get_string(f, "name", "?"));
         for (int k = 0; k < THRESHOLDS; k++)
             printf(" %12.0f", one.keys[0][k]);
         putchar('\n');
@@ -185,16 +173,16 @@ static void tables_print_sample(const struct json *found)
     char bytes[32];
     printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they "
            "appear\n",
-           in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
+           cli_count(count, "sampled"), cli_count(count, "rows"), cli_count(count, "bad_lines"));
     for (size_t i = 0; i < json_count(list); i++)
-        sample_fields(count, json_as_string(json_get(json_array_at(list, i), "name"), "?"), &sum);
+        sample_fields(count, json_get_string(json_array_at(list, i), "name", "?"), &sum);
     for (int whole = 0; whole < 2; whole++) {
         printf("  %-24s", whole ? "all, the whole log" : "all, what was read");
         for (int k = 0; k < THRESHOLDS; k++)
             printf(" %12.0f", sum.keys[whole][k]);
         printf("\n  %-24s", "  in memory");
         for (int k = 0; k < THRESHOLDS; k++)
-            printf(" %12s", bytes_text(sum.bytes[whole][k], bytes));
+            printf(" %12s", cli_size_text(sum.bytes[whole][k], bytes));
         putchar('\n');
     }
     printf("  memory: a row's share of the index counted; admission by count k keeps the rows "
@@ -312,7 +300,7 @@ static int sample(const struct option_line *o, struct err *e)
         return rc;
     for (size_t i = 0; i < json_count(json_get(j, "tables")); i++) {
         struct json *table = json_array_at(json_get(j, "tables"), i);
-        uint32_t floats = (uint32_t)json_as_int(json_get(table, "row_floats"), 0);
+        uint32_t floats = (uint32_t)json_get_int(table, "row_floats", 0);
         (void)json_set_number(table, "row_memory_bytes", census_row_memory(floats));
     }
     if (option_given(o, "json"))

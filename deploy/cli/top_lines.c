@@ -90,12 +90,12 @@ __attribute__((format(printf, 3, 4))) static void say(struct make *m, enum top_k
 
 static double number(const struct json *of, const char *path)
 {
-    return json_as_number(json_get(of, path), (double)NAN);
+    return json_get_number(of, path, (double)NAN);
 }
 
 static const char *word(const struct json *of, const char *path)
 {
-    return json_as_string(json_get(of, path), "");
+    return json_get_string(of, path, "");
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

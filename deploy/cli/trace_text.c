@@ -8,14 +8,9 @@
 
 enum { BAR = 48 };
 
-static double in(const struct json *j, const char *path)
-{
-    return json_as_number(json_get(j, path), 0);
-}
-
 static const char *word(const struct json *j, const char *path)
 {
-    return json_as_string(json_get(j, path), "?");
+    return json_get_string(j, path, "?");
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -23,10 +18,10 @@ static const char *word(const struct json *j, const char *path)
 static void line_print(const struct json *t)
 {
     const struct json *list = json_get(t, "stages");
-    printf("%6.0f %10.0f %8.0f %10.3f", in(t, "lane"), in(t, "batch"), in(t, "worker"),
-           in(t, "wall_ms"));
+    printf("%6.0f %10.0f %8.0f %10.3f", cli_count(t, "lane"), cli_count(t, "batch"),
+           cli_count(t, "worker"), cli_count(t, "wall_ms"));
     for (size_t i = 0; i < json_count(list); i++)
-        printf(" %9.3f", in(json_array_at(list, i), "ms"));
+        printf(" %9.3f", cli_count(json_array_at(list, i), "ms"));
     putchar('\n');
 }
 
@@ -34,21 +29,22 @@ void trace_list_print(const struct json *told)
 {
     const struct json *list = json_get(told, "traces"), *slowest = json_array_at(list, 0);
     const struct json *stages = json_get(slowest, "stages");
-    printf("run %.0f, milliseconds of each stage:\n%6s %10s %8s %10s", in(told, "run"), "lane",
-           "batch", "worker", "in all");
+    printf("run %.0f, milliseconds of each stage:\n%6s %10s %8s %10s", cli_count(told, "run"),
+           "lane", "batch", "worker", "in all");
     for (size_t i = 0; i < json_count(stages); i++)
         printf(" %9s", word(json_array_at(stages, i), "stage"));
     putchar('\n');
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_array_at(list, i);
         line_print(t);
-        if (in(t, "wall_ms") > in(slowest, "wall_ms"))
+        if (cli_count(t, "wall_ms") > cli_count(slowest, "wall_ms"))
             slowest = t;
     }
-    printf("the slowest: shoal trace %.0f %.0f %.0f\n", in(told, "run"), in(slowest, "lane"),
-           in(slowest, "batch"));
-    if (in(told, "every") > 0)
-        printf("one batch in %.0f is traced; `shoal trace --every 0` ends it\n", in(told, "every"));
+    printf("the slowest: shoal trace %.0f %.0f %.0f\n", cli_count(told, "run"),
+           cli_count(slowest, "lane"), cli_count(slowest, "batch"));
+    if (cli_count(told, "every") > 0)
+        printf("one batch in %.0f is traced; `shoal trace --every 0` ends it\n",
+               cli_count(told, "every"));
     else
         printf("no batch is traced now\n");
 }
@@ -69,11 +65,11 @@ static void meaning_print(const struct json *s)
         if (strcmp(stage[i][0], name) == 0)
             printf("  %s", stage[i][1]);
     if (json_get(s, "file_ms") != NULL)
-        printf("  files %.3f, parsing %.3f", in(s, "file_ms"), in(s, "parse_ms"));
+        printf("  files %.3f, parsing %.3f", cli_count(s, "file_ms"), cli_count(s, "parse_ms"));
     if (json_get(s, "thread_ms") != NULL)
-        printf("  on a thread %.3f", in(s, "thread_ms"));
+        printf("  on a thread %.3f", cli_count(s, "thread_ms"));
     if (json_get(s, "parts") != NULL)
-        printf("  requests: %.0f", in(s, "parts"));
+        printf("  requests: %.0f", cli_count(s, "parts"));
 }
 
 /* The stage from `from` to `to`, as shares of the whole. */
@@ -90,16 +86,16 @@ static void bar_print(double from, double to)
 static void part_print(const struct json *p)
 {
     const struct json *at = json_get(p, "shard_ms");
-    double tries = in(p, "tries");
-    printf("  %17.3f  shard %.0f, %s, %.0f keys", in(p, "ms"), in(p, "shard"), word(p, "table"),
-           in(p, "keys"));
+    double tries = cli_count(p, "tries");
+    printf("  %17.3f  shard %.0f, %s, %.0f keys", cli_count(p, "ms"), cli_count(p, "shard"),
+           word(p, "table"), cli_count(p, "keys"));
     if (tries > 1)
         printf(", sent %.0f times", tries);
     if (json_absent(at)) {
         printf(": the shard no longer has its share\n");
         return;
     }
-    printf(": on the way %.3f", in(p, "way_ms"));
+    printf(": on the way %.3f", cli_count(p, "way_ms"));
     for (size_t i = 0; i < json_members(at); i++) {
         double ms = json_as_number(json_member_at(at, i), 0);
         if (ms >= 0.0005)
@@ -111,7 +107,7 @@ static void part_print(const struct json *p)
 static void parts_print(const struct json *s)
 {
     const struct json *list = json_get(s, "slowest");
-    double left = in(s, "parts") - (double)json_count(list);
+    double left = cli_count(s, "parts") - (double)json_count(list);
     for (size_t i = 0; i < json_count(list); i++)
         part_print(json_array_at(list, i));
     if (left > 0)
@@ -122,27 +118,29 @@ static void batch_print(const struct json *told, const struct json *t)
 {
     char examples[32], keys[32];
     printf("run %.0f, lane %.0f, batch %.0f: worker %.0f, epoch %.0f; %s examples, %s keys\n",
-           in(told, "run"), in(t, "lane"), in(t, "batch"), in(t, "worker"), in(t, "epoch"),
-           cli_number_text(in(t, "examples"), examples), cli_number_text(in(t, "keys"), keys));
+           cli_count(told, "run"), cli_count(t, "lane"), cli_count(t, "batch"),
+           cli_count(t, "worker"), cli_count(t, "epoch"),
+           cli_number_text(cli_count(t, "examples"), examples),
+           cli_number_text(cli_count(t, "keys"), keys));
 }
 
 static void stages_print(const struct json *t)
 {
     const struct json *list = json_get(t, "stages");
-    double wall = in(t, "wall_ms"), at = 0, beside = 0;
+    double wall = cli_count(t, "wall_ms"), at = 0, beside = 0;
     printf("%-8s %10s %10s\n", "stage", "ms", "beside");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *s = json_array_at(list, i);
-        double ms = in(s, "ms");
+        double ms = cli_count(s, "ms");
         if (ms >= 0.0005) {
-            printf("%-8s %10.3f %10.3f  ", word(s, "stage"), ms, in(s, "beside_ms"));
+            printf("%-8s %10.3f %10.3f  ", word(s, "stage"), ms, cli_count(s, "beside_ms"));
             bar_print(at / wall, (at + ms) / wall);
             meaning_print(s);
             putchar('\n');
             parts_print(s);
         }
         at += ms;
-        beside += in(s, "beside_ms");
+        beside += cli_count(s, "beside_ms");
     }
     printf("%-8s %10.3f %10.3f  from the start of its read to the last acknowledgement: %.3f\n",
            "sum", at, beside, wall);
@@ -156,7 +154,7 @@ void trace_one_print(const struct json *told)
     batch_print(shown, t);
     stages_print(t);
     for (size_t i = 0; i < json_count(silent); i++)
-        printf("shard %.0f does not answer: %s\n", in(json_array_at(silent, i), "shard"),
+        printf("shard %.0f does not answer: %s\n", cli_count(json_array_at(silent, i), "shard"),
                word(json_array_at(silent, i), "why"));
     json_free(shown);
 }

@@ -336,7 +336,7 @@ static struct json *node_below(struct json *node, const char *name)
         json_set(members, bare, one);
     } else if (json_get(one, "properties") == NULL && !list) { /* a value, or a mapping */
         struct json *types = json_new_array();
-        json_append_string(types, json_as_string(json_get(one, "type"), ""));
+        json_append_string(types, json_get_string(one, "type", ""));
         json_append_string(types, "object");
         json_set(one, "type", types);
         json_set_bool(one, "additionalProperties", false);
@@ -352,7 +352,7 @@ static void types_set(struct json *leaf, const char *types)
 {
     struct json *list = json_new_array();
     char text[64], *save;
-    (void)snprintf(text, sizeof text, "%s", types);
+    text_copy(text, sizeof text, types);
     for (char *t = strtok_r(text, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save))
         json_append_string(list, t);
     json_set(leaf, "type", list);
@@ -415,7 +415,7 @@ static void schema_print(const struct config_key *keys)
     for (const struct config_key *k = keys; k->path != NULL; k++) {
         char path[LIMIT_PATH], *name = path, *dot;
         struct json *node = top;
-        (void)snprintf(path, sizeof path, "%s", k->path);
+        text_copy(path, sizeof path, k->path);
         for (; (dot = strchr(name, '.')) != NULL; name = dot + 1) {
             *dot = '\0';
             node = node_below(node, name);

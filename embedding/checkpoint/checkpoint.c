@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "proto/job/reading.h"
 
@@ -196,7 +197,7 @@ int checkpoint_open(const char *path, const char *signers, struct checkpoint **o
     struct checkpoint *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to open %s", path);
-    snprintf(c->path, sizeof c->path, "%s", path);
+    text_copy(c->path, sizeof c->path, path);
     int rc = reading_begin(path, &c->reading, e);
     if (rc == SHOAL_E_NOINPUT) /* parts alone; if it has just been deleted, they are missing, too */
         rc = 0;
@@ -355,8 +356,7 @@ static void find_tablet(struct verify *v)
         stored_tablet_key(r->table, r->first, &from);
         stored_tablet_key(r->table, r->first + r->count, &to);
         if (store_range(store, &from, &to, look_at, &l, NULL) != 0) {
-            snprintf(v->table, sizeof v->table, "%s",
-                     table_schema_of(l.g->table[r->table].table)->name);
+            text_copy(v->table, sizeof v->table, table_schema_of(l.g->table[r->table].table)->name);
             v->tablet = l.next;
         }
     }

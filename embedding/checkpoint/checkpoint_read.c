@@ -178,24 +178,3 @@ int checkpoint_tablets(struct checkpoint *c, uint32_t i,
     }
     return rc;
 }
-
-struct digesting {
-    uint64_t *digest, rows;
-};
-
-static int digest_use(void *context, const struct table *t, uint32_t tablet)
-{
-    struct digesting *d = context;
-    d->rows += table_tablet_rows(t, tablet);
-    return table_digest(t, tablet, &d->digest[tablet]);
-}
-
-int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
-                      struct err *e)
-{
-    struct digesting d = {.digest = digest};
-    memset(digest, 0, sizeof *digest << checkpoint_table(c, i)->tablet_bits);
-    int rc = checkpoint_tablets(c, i, digest_use, &d, e);
-    *rows = d.rows;
-    return rc;
-}

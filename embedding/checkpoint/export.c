@@ -23,6 +23,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -408,7 +409,7 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
     x->g = g;
     x->part.part = part;
     x->part.parts = parts;
-    snprintf(x->path, sizeof x->path, "%s", path);
+    text_copy(x->path, sizeof x->path, path);
     part_path(path, part, "", x->dir);
     part_path(path, part, ".tmp", x->tmp);
     x->done = done;

@@ -8,6 +8,7 @@
 #include "proto/base/key.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/gradient.h"
 #include "proto/job/packed.h"
 
@@ -202,7 +203,7 @@ static void value_text(float x, char out[32])
     if (isfinite(x))
         (void)snprintf(out, 32, "%.9g", (double)x);
     else
-        (void)snprintf(out, 32, "%s", isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+        text_copy(out, 32, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
 }
 
 /* The line without its end; the caller frees it. NULL: no memory. Any thread. */

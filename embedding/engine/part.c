@@ -16,6 +16,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
 #include "proto/base/sign.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 
 #include <errno.h>
@@ -113,7 +114,7 @@ int part_add_file(struct part *p, const char *name, uint64_t bytes, const uint64
     *f = (struct part_file){.bytes = bytes, .summed = checksum != NULL};
     if (checksum != NULL)
         f->checksum = *checksum;
-    snprintf(f->name, sizeof f->name, "%s", name);
+    text_copy(f->name, sizeof f->name, name);
     p->facts.bytes += bytes;
     return 0;
 }
@@ -155,7 +156,7 @@ static int read_any(const char *dir, const struct signature *signature, struct p
     int rc = 0;
 
     *out = (struct part){.signature = signature};
-    snprintf(out->dir, sizeof out->dir, "%s", dir);
+    text_copy(out->dir, sizeof out->dir, dir);
     snprintf(path, sizeof path, "%s/" PART_MANIFEST, dir);
     if (file_read_whole(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0) {
         rc = SHOAL_E_NOT_FOUND;

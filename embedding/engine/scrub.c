@@ -56,12 +56,6 @@ struct scrub_work {
     struct err err;
 };
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static struct scrub *scrub_of(const struct engine *g)
 {
     return g->job[JOB_SCRUB] == NULL ? NULL : container_of(g->job[JOB_SCRUB], struct scrub, job);
@@ -99,7 +93,7 @@ static int scrub_new(struct engine *g, const struct table *t, const uint64_t *ke
     }
     *s->schema = *table_schema_of(t);
     memcpy(s->keys, keys, count * sizeof *keys);
-    qsort(s->keys, count, sizeof *keys, by_value);
+    qsort(s->keys, count, sizeof *keys, key_by_value);
     s->count = count;
     atomic_init(&s->stop, false);
     return 0;

@@ -14,6 +14,7 @@
 #include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -274,7 +275,7 @@ static int unstamped_from(const struct journal *j, const struct segment *s, cons
     *at = s->last <= j->stamped ? s->bytes : 0;
     if (s->last <= j->stamped || s->first > j->stamped)
         return 0;
-    snprintf(file.path, sizeof file.path, "%s", path);
+    text_copy(file.path, sizeof file.path, path);
     cursor_open(&c, &files, 0, UINT64_MAX, CURSOR_HEADS);
     while ((rc = cursor_next(&c, &record, e)) == 0 && record.head->sequence <= j->stamped)
         ;

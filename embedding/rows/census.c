@@ -316,7 +316,7 @@ struct json *census_json(const struct census *c)
 
 static uint64_t count_in(const struct json *j, const char *name)
 {
-    int64_t n = json_as_int(json_get(j, name), 0);
+    int64_t n = json_get_int(j, name, 0);
 
     if (n > 0)
         return (uint64_t)n;
@@ -340,9 +340,9 @@ static void histogram_add(struct histogram *h, const struct json *j)
 int census_add_json(struct census *c, const struct json *j, struct err *e)
 {
     const struct json *fields = json_get(j, "fields");
-    if (strcmp(json_as_string(json_get(j, "table"), ""), c->schema->name) != 0)
+    if (strcmp(json_get_string(j, "table", ""), c->schema->name) != 0)
         return err_set(e, SHOAL_E_DATA, "a shard answered with figures of table %s instead of %s",
-                       json_as_string(json_get(j, "table"), "(none)"), c->schema->name);
+                       json_get_string(j, "table", "(none)"), c->schema->name);
     for (size_t i = 0; i < json_count(fields); i++) {
         const struct json *in = json_array_at(fields, i);
         uint64_t number = count_in(in, "field");
@@ -353,15 +353,15 @@ int census_add_json(struct census *c, const struct json *j, struct err *e)
         f->rows += count_in(in, "rows");
         f->stored += count_in(in, "stored");
         f->kept += count_in(in, "kept");
-        f->shows += json_as_number(json_get(in, "shows"), 0);
-        f->clicks += json_as_number(json_get(in, "clicks"), 0);
+        f->shows += json_get_number(in, "shows", 0);
+        f->clicks += json_get_number(in, "clicks", 0);
     }
     c->rows += count_in(j, "rows");
     c->stored += count_in(j, "tier.store");
     c->memory_bytes += count_in(j, "memory_bytes");
     c->untold += count_in(j, "ages.untold");
     c->kept += count_in(j, "what_if.rows");
-    c->kept_shows += json_as_number(json_get(j, "what_if.shows"), 0);
+    c->kept_shows += json_get_number(j, "what_if.shows", 0);
     histogram_add(&c->norms, json_get(j, "norms"));
     histogram_add(&c->shows, json_get(j, "shows"));
     histogram_add(&c->ages, json_get(j, "ages"));

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_mixed(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static bool is_named_to_stay(void *context, uint64_t key, float *row)
 {
     (void)row;
@@ -234,7 +228,7 @@ int table_keys(struct table *t, enum key_action action, const uint64_t *keys, si
     for (size_t i = 0; i < count; i++)
         if (take == NULL || take[key_tablet(key_mix(keys[i]), t->shape.tablet_bits)] != 0)
             sorted[n++] = keys[i];
-    qsort(sorted, n, sizeof *sorted, by_mixed);
+    qsort(sorted, n, sizeof *sorted, key_by_mixed);
     size_t unique = 0;
     for (size_t i = 0; i < n; i++)
         if (unique == 0 || sorted[unique - 1] != sorted[i])

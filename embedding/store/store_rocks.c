@@ -17,6 +17,7 @@
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <rocksdb/c.h>
 #include <stdatomic.h>
@@ -316,7 +317,7 @@ static int files_list(const char *dir, struct files *out)
         if (array_room(&out->name, out->count, &out->room, 64) != 0)
             rc = SHOAL_E_NOMEM;
         else
-            snprintf(out->name[out->count++], sizeof out->name[0], "%s", name);
+            text_copy(out->name[out->count++], sizeof out->name[0], name);
     }
     file_walk_close(&walk);
     return rc;

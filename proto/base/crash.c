@@ -4,6 +4,7 @@
 
 #include "proto/base/file.h"
 #include "proto/base/log_ring.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <elf.h>
@@ -282,7 +283,7 @@ static unsigned reports_count(const char *folder, char oldest[256])
             continue;
         count++;
         if (oldest[0] == '\0' || strcmp(name, oldest) < 0)
-            (void)snprintf(oldest, 256, "%s", name);
+            text_copy(oldest, 256, name);
     }
     file_walk_close(&w);
     return count;

@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -391,7 +392,7 @@ int file_sync_folder(const char *path)
 
 int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH])
 {
-    (void)snprintf(failed, LIMIT_PATH, "%s", path);
+    text_copy(failed, LIMIT_PATH, path);
     for (char *p = failed + 1; failed[0] != '\0'; p++) {
         char end = *p;
         if (end != '/' && end != '\0')

@@ -1,4 +1,4 @@
-/* hash.c: XXH3, CRC-32C and the inverse of key_mix. */
+/* hash.c: XXH3, CRC-32C, the inverse of key_mix and the order of keys. */
 #include "proto/base/hash.h"
 
 #include "proto/base/key.h"
@@ -18,6 +18,18 @@ uint64_t key_unmix(uint64_t mixed)
     mixed *= 0x4f74430c22a54005ULL; /* inverse of 0xff51afd7ed558ccd */
     mixed ^= mixed >> 33;
     return mixed;
+}
+
+int key_by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int key_by_mixed(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
 }
 
 uint64_t key_of_value(uint32_t field, const void *value, size_t bytes)

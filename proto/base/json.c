@@ -323,6 +323,26 @@ const char *json_as_string(const struct json *j, const char *fallback)
     return fallback;
 }
 
+double json_get_number(const struct json *object, const char *path, double fallback)
+{
+    return json_as_number(json_get(object, path), fallback);
+}
+
+int64_t json_get_int(const struct json *object, const char *path, int64_t fallback)
+{
+    return json_as_int(json_get(object, path), fallback);
+}
+
+bool json_get_bool(const struct json *object, const char *path, bool fallback)
+{
+    return json_as_bool(json_get(object, path), fallback);
+}
+
+const char *json_get_string(const struct json *object, const char *path, const char *fallback)
+{
+    return json_as_string(json_get(object, path), fallback);
+}
+
 const char *json_library(void)
 {
     static char text[32];

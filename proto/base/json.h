@@ -69,6 +69,11 @@ double json_as_number(const struct json *j, double fallback);
 int64_t json_as_int(const struct json *j, int64_t fallback); /* fallback also beyond 63 bits */
 bool json_as_bool(const struct json *j, bool fallback);
 const char *json_as_string(const struct json *j, const char *fallback); /* lent */
+/* The same for the member at a path. */
+double json_get_number(const struct json *object, const char *path, double fallback);
+int64_t json_get_int(const struct json *object, const char *path, int64_t fallback);
+bool json_get_bool(const struct json *object, const char *path, bool fallback);
+const char *json_get_string(const struct json *object, const char *path, const char *fallback);
 
 /* "jansson 2.14" */
 const char *json_library(void);

@@ -37,7 +37,11 @@ uint64_t key_of_value(uint32_t field, const void *value, size_t bytes);
 #define KEY_ID_WORDS "a whole number from 0 to 281474976710655"
 bool key_of_id(uint32_t field, const void *value, size_t bytes, uint64_t *key);
 
-/* The tablet of a mixed key among 2^bits tablets. It is the top bits, so that sorting by mixed key
+/* Compare two keys for qsort and bsearch: by value, or mixed, which sorts by tablet. */
+int key_by_value(const void *a, const void *b);
+int key_by_mixed(const void *a, const void *b);
+
+/* The tablet of a mixed key among 2^bits tablets. It is the top bits, so that key_by_mixed
  * sorts by tablet. */
 static inline uint32_t key_tablet(uint64_t mixed, unsigned bits)
 {

@@ -154,7 +154,7 @@ void log_event_line(struct log_place *place, enum log_event event, const char *a
 {
     va_list arguments;
     char clean[256];
-    (void)snprintf(clean, sizeof clean, "%s", about);
+    text_copy(clean, sizeof clean, about);
     text_clean(clean); /* it may be the name of a peer */
     va_start(arguments, format);
     line_say(place, log_events[event].level, event, clean, format, arguments);
@@ -173,7 +173,7 @@ static const char *told(const char *text)
 /* A quote would end the field. */
 static void object_clean(char *out, size_t size, const char *object)
 {
-    (void)snprintf(out, size, "%s", text_or(object, ""));
+    text_copy(out, size, text_or(object, ""));
     for (char *c = out; *c != 0; c++)
         if (*c == '"')
             *c = '\'';

@@ -4,6 +4,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log_inner.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <sched.h>
@@ -63,7 +64,7 @@ static void count(const struct log_place *p, enum log_level level, const char *t
         f->file = f->function = NULL;
     f->left_out++;
     f->level = MIN(f->level, level);
-    (void)snprintf(f->text, sizeof f->text, "%s", text);
+    text_copy(f->text, sizeof f->text, text);
     if (f->due_ns < atomic_load(&first_due_ns))
         atomic_store(&first_due_ns, f->due_ns);
 }

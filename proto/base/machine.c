@@ -6,6 +6,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -53,7 +54,7 @@ struct group_walk {
 static void groups_above(const struct group_walk *w, const char *base, const char *group, bool v2)
 {
     char folder[2 * LIMIT_PATH], path[LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s", group);
+    text_copy(path, sizeof path, group);
     for (;;) {
         (void)snprintf(folder, sizeof folder, "%s/sys/fs/cgroup%s%s", w->root, base, path);
         w->look(folder, v2, w->context);

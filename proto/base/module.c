@@ -2,6 +2,7 @@
 #include "proto/base/module.h"
 
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -17,7 +18,7 @@ static void program_folder(char out[LIMIT_PATH])
     snprintf(out, LIMIT_PATH, ".");
     if (n > 0) {
         path[n] = '\0';
-        snprintf(out, LIMIT_PATH, "%s", dirname(path));
+        text_copy(out, LIMIT_PATH, dirname(path));
     }
 }
 

@@ -47,6 +47,13 @@ const char *text_unclean(const char *text)
     return NULL;
 }
 
+void text_copy(char *out, size_t bytes, const char *text)
+{
+    size_t count = strnlen(text, bytes - 1);
+    memcpy(out, text, count);
+    out[count] = 0;
+}
+
 size_t text_line(const char *text, size_t bytes)
 {
     const char *newline = memchr(text, '\n', bytes);

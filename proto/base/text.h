@@ -19,6 +19,9 @@ const char *text_unclean(const char *text);
  * inside of one keeps it. */
 void text_passwords_hide(char *text, size_t bytes);
 
+/* Copies text into out (bytes), cut where it does not fit; out always ends with 0. */
+void text_copy(char *out, size_t bytes, const char *text);
+
 /* The length of the first line, without its newline. */
 size_t text_line(const char *text, size_t bytes);
 

@@ -331,7 +331,7 @@ int zone_load(const char *name, struct zone *out, struct err *e)
                        (int)ZONE_NAME, name);
     int rc = zone_read(file, bytes, out);
     free(file);
-    (void)snprintf(out->name, sizeof out->name, "%s", name);
+    text_copy(out->name, sizeof out->name, name);
     if (rc != 0)
         return err_set(e, rc, "%s is no zone file: install tzdata again", path);
     return 0;

@@ -6,6 +6,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/http/self.h"
 #include "proto/meter/meter_text.h"
@@ -41,7 +42,7 @@ struct board {
 static void name_of(const struct board *b, uint32_t loop, char name[METER_LABEL])
 {
     if (b->options.loops == 1)
-        (void)snprintf(name, METER_LABEL, "%s", b->options.loop);
+        text_copy(name, METER_LABEL, b->options.loop);
     else
         (void)snprintf(name, METER_LABEL, "%s-%u", b->options.loop, loop);
 }
@@ -174,7 +175,7 @@ void board_publish(struct board *b, uint32_t loop, bool ready, const char *why)
     l->fills = before;
     l->ready = ready;
     l->turns = true;
-    (void)snprintf(l->why, sizeof l->why, "%s", why);
+    text_copy(l->why, sizeof l->why, why);
     pthread_mutex_unlock(&b->mutex);
 }
 

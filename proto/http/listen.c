@@ -3,6 +3,7 @@
 
 #include "proto/base/file.h"
 #include "proto/base/secret.h"
+#include "proto/base/text.h"
 #include "proto/http/http.h"
 
 #include <arpa/inet.h>
@@ -56,7 +57,7 @@ static bool divide(const char *text, char host[256], char port[8])
     if (!bracket && memchr(text, ':', bytes) != NULL)
         return false;
     (void)snprintf(host, 256, "%.*s", (int)(bytes - 2 * bracket), text + bracket);
-    (void)snprintf(port, 8, "%s", colon + 1);
+    text_copy(port, 8, colon + 1);
     return strspn(port, "0123456789") == strlen(port) && strtoul(port, NULL, 10) <= 65535;
 }
 

@@ -40,7 +40,7 @@ bool bad_lines_before(const char *a, const char *b)
 void bad_lines_least(char *least, size_t bytes, const char *where)
 {
     if (where[0] != '\0' && (least[0] == '\0' || bad_lines_before(where, least)))
-        (void)snprintf(least, bytes, "%s", where);
+        text_copy(least, bytes, where);
 }
 
 int bad_lines_refuse(struct err *e, const char *what, uint64_t bad, uint64_t lines, double limit,

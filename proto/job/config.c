@@ -51,7 +51,7 @@ static int entry_add(struct config *c, const char *path, const char *value, int 
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     struct entry *n = &c->entry[c->count];
     *n = (struct entry){.line = line, .quoted = quoted};
-    (void)snprintf(n->path, sizeof n->path, "%s", path);
+    text_copy(n->path, sizeof n->path, path);
     if (value != NULL && (n->value = strdup(value)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     c->count++;
@@ -235,7 +235,7 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
     struct config *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", name);
-    (void)snprintf(c->name, sizeof c->name, "%s", name);
+    text_copy(c->name, sizeof c->name, name);
     c->spec = spec;
     int rc = text_flatten(c, text, bytes, "", e);
     if (rc == 0)

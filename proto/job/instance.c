@@ -42,7 +42,7 @@ int instance_file(const char *config, const char *name, const char *kind, char p
     if (config != NULL && strlen(config) >= (int)LIMIT_PATH)
         return err_set(e, SHOAL_E_USAGE, "--config: a path has at most %u bytes", LIMIT_PATH - 1);
     if (config != NULL)
-        (void)snprintf(path, LIMIT_PATH, "%s", config);
+        text_copy(path, LIMIT_PATH, config);
     return 0;
 }
 

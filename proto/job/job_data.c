@@ -6,6 +6,7 @@
 #include "proto/job/job_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,7 @@ static int padding_take(const struct config *c, const char *path, struct column 
                           (unsigned)sizeof k->padding - 1);
     if (s[0] != '\0' && k->type != COLUMN_MULTI)
         return job_refuse(c, path, e, " is for columns of type multi");
-    (void)snprintf(k->padding, sizeof k->padding, "%s", s);
+    text_copy(k->padding, sizeof k->padding, s);
     return 0;
 }
 
@@ -173,7 +174,7 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     for (size_t i = 0; i < labels.count && rc == 0; i++) {
         if (strlen(labels.item[i]) >= LIMIT_NAME || labels.item[i][0] == '\0')
             rc = job_refuse(c, "data.label", e, ": a name must have 1 to %u bytes", LIMIT_NAME - 1);
-        (void)snprintf(j->data.label[i], LIMIT_NAME, "%s", labels.item[i]);
+        text_copy(j->data.label[i], LIMIT_NAME, labels.item[i]);
     }
     j->data.label_count = (uint32_t)labels.count;
     if (labels.count == 0) {
@@ -379,7 +380,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (j->data.shuffle_within > 0 && !job_timed(j))
         return job_refuse(c, "data.shuffle.within", e,
                           " is of event time: name its column in data.time");
-    (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));
+    text_copy(j->data.cache, sizeof j->data.cache, config_string(c, "data.cache"));
     j->data.cache_max = config_size(c, "data.cache_max");
     int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
     if (rc == 0)

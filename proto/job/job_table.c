@@ -8,6 +8,7 @@
  *    is refused too. [test: job_ageing_needs_event_times]
  * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same schema.
  *    [test: job_tables_have_no_rules_by_default] */
+#include "proto/base/text.h"
 #include "proto/job/job_inner.h"
 #include "proto/job/keys.h"
 
@@ -135,7 +136,7 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
                                          const struct optimizer_spec *fallback)
 {
     struct place p = {.c = c};
-    (void)snprintf(p.prefix, sizeof p.prefix, "%s", prefix);
+    text_copy(p.prefix, sizeof p.prefix, prefix);
     struct optimizer_spec o = {.kind = fallback->kind};
     if (has(&p, "kind"))
         o.kind = optimizer_named(word(&p, "kind"));

@@ -1,4 +1,5 @@
 /* job_time.c: data.time_unit and data.time_format of job.yaml. */
+#include "proto/base/text.h"
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
 
@@ -48,6 +49,6 @@ int job_time_take(const struct config *c, struct job *j, struct err *e)
                           ": '%.64s' is none of yymmddhh, yyyymmdd, yyyymmddhh and a form of "
                           "strptime(3) with year, month and day, as '%%d/%%m/%%Y %%H:%%M'",
                           text);
-    (void)snprintf(form->format, sizeof form->format, "%s", text);
+    text_copy(form->format, sizeof form->format, text);
     return 0;
 }

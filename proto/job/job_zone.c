@@ -1,5 +1,6 @@
 /* job_zone.c: data.zone of job.yaml. */
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/config_inner.h"
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
@@ -36,7 +37,7 @@ static bool name_look(void *context, const char *name)
     unsigned distance = MIN(whole, part);
     if (distance < n->least) {
         n->least = distance;
-        (void)snprintf(n->best, sizeof n->best, "%s", name);
+        text_copy(n->best, sizeof n->best, name);
     }
     return true;
 }
@@ -67,7 +68,7 @@ int job_zone_take(const struct config *c, struct job *j, struct err *e)
             return refuse(c, name, &why, e);
         return 0;
     }
-    (void)snprintf(j->data.zone.name, sizeof j->data.zone.name, "%s", name);
+    text_copy(j->data.zone.name, sizeof j->data.zone.name, name);
     if (zone_parse(given + bytes + 1, &j->data.zone) != 0)
         return job_refuse(c, "data.zone_changes", e, ": it is no table of a zone: take it away");
     return 0;

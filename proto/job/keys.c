@@ -51,7 +51,7 @@ const char *keys_values(const struct config_key *k, char text[KEYS_TEXT_MAX])
         (void)snprintf(text, KEYS_TEXT_MAX, "%s..%s%s%s", low, high, text_if(k->unit != NULL, " "),
                        text_or(k->unit, ""));
     } else {
-        (void)snprintf(text, KEYS_TEXT_MAX, "%s", text_or(text_or(k->values, any[k->type]), ""));
+        text_copy(text, KEYS_TEXT_MAX, text_or(text_or(k->values, any[k->type]), ""));
     }
     return text;
 }
@@ -110,7 +110,7 @@ static void plain_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
     else if (k->fallback == NULL || k->fallback[0] == '\0')
         text[0] = '\0';
     else if (number)
-        (void)snprintf(text, KEYS_TEXT_MAX, "%s", k->fallback);
+        text_copy(text, KEYS_TEXT_MAX, k->fallback);
     else if (k->type == CONFIG_LIST && strcmp(k->fallback, "auto") != 0)
         (void)snprintf(text, KEYS_TEXT_MAX, "`[%s]`", k->fallback);
     else

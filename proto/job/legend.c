@@ -86,9 +86,9 @@ int legend_add(struct legend *n, enum legend_list list, const char *name, const 
         return err_set(e, SHOAL_E_CONFIG,
                        "two of the %s are called %s: give one of them another name", list_key[list],
                        name);
-    (void)snprintf(x.name, sizeof x.name, "%s", name);
-    (void)snprintf(x.table, sizeof x.table, "%s", table);
-    (void)snprintf(x.what, sizeof x.what, "%s", what);
+    text_copy(x.name, sizeof x.name, name);
+    text_copy(x.table, sizeof x.table, table);
+    text_copy(x.what, sizeof x.what, what);
     return legend_append(n, list, &x, e);
 }
 
@@ -130,9 +130,9 @@ static int list_parse(const struct json *j, enum legend_list list, struct legend
             strlen(what) >= sizeof x.what)
             return err_set(e, SHOAL_E_CONFIG, "names.%s.%.80s is not as the coordinator writes it",
                            list_key[list], name);
-        (void)snprintf(x.name, sizeof x.name, "%s", name);
-        (void)snprintf(x.table, sizeof x.table, "%s", table);
-        (void)snprintf(x.what, sizeof x.what, "%s", what);
+        text_copy(x.name, sizeof x.name, name);
+        text_copy(x.table, sizeof x.table, table);
+        text_copy(x.what, sizeof x.what, what);
         x.number = (uint32_t)number;
         x.here = json_absent(json_array_at(v, at + 1));
         for (uint32_t k = 0; k < out->count[list]; k++)
@@ -156,16 +156,16 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
                        "names: the coordinator writes this line; take it out, or leave it as it "
                        "was");
     int rc = 0;
-    if (json_as_string(json_get(j, "input"), NULL) == NULL)
+    if (json_get_string(j, "input", NULL) == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "names: the coordinator writes them otherwise");
     for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
         rc = list_parse(json_get(j, list_key[l]), (enum legend_list)l, out, e);
-    out->input = strdup(json_as_string(json_get(j, "input"), ""));
-    out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
-    (void)snprintf(out->model, sizeof out->model, "%s", json_as_string(json_get(j, "model"), ""));
-    out->learnt = json_as_bool(json_get(j, "learnt"), false);
-    (void)snprintf(out->place, sizeof out->place, "%s", json_as_string(json_get(j, "place"), ""));
-    int64_t columns = json_as_int(json_get(j, "columns"), 0);
+    out->input = strdup(json_get_string(j, "input", ""));
+    out->labels = strdup(json_get_string(j, "labels", ""));
+    text_copy(out->model, sizeof out->model, json_get_string(j, "model", ""));
+    out->learnt = json_get_bool(j, "learnt", false);
+    text_copy(out->place, sizeof out->place, json_get_string(j, "place", ""));
+    int64_t columns = json_get_int(j, "columns", 0);
     out->columns = 0;
     if (columns > 0 && columns <= UINT16_MAX)
         out->columns = (uint32_t)columns;
@@ -387,7 +387,7 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
         return;
     }
     if (list == LEGEND_FIELDS && strcmp(was->table, x->table) != 0) {
-        (void)snprintf(text, sizeof text, "%s", was->table);
+        text_copy(text, sizeof text, was->table);
         differ(m, list, x, "had its rows in table ", text);
     } else if (list == LEGEND_FIELDS && strcmp(was->what, x->what) != 0) {
         (void)snprintf(text, sizeof text, "%s, it was %s", x->what, was->what);

@@ -31,13 +31,13 @@ bool manifest_name_counts(const char *name)
 
 static int64_t number_of(const struct json *m)
 {
-    const char *name = json_as_string(json_get(m, "name"), "");
+    const char *name = json_get_string(m, "name", "");
     int64_t named = 0;
     if (manifest_name_counts(name))
         named = (int64_t)strtoull(name, NULL, 10);
     if (m == NULL)
         return -1;
-    return json_as_int(json_get(m, "number"), named);
+    return json_get_int(m, "number", named);
 }
 
 static int compare(int64_t a, int64_t b)
@@ -48,13 +48,12 @@ static int compare(int64_t a, int64_t b)
 int manifest_order(const struct json *a, const struct json *b)
 {
     static const char *const keys[] = {"run", "epoch", "examples"};
-    const char *x = json_as_string(json_get(a, "name"), ""),
-               *y = json_as_string(json_get(b, "name"), "");
+    const char *x = json_get_string(a, "name", ""), *y = json_get_string(b, "name", "");
     int order = compare(number_of(a), number_of(b));
     if (order == 0)
         order = compare(manifest_name_counts(x), manifest_name_counts(y));
     for (size_t i = 0; order == 0 && i < sizeof keys / sizeof keys[0]; i++)
-        order = compare(json_as_int(json_get(a, keys[i]), 0), json_as_int(json_get(b, keys[i]), 0));
+        order = compare(json_get_int(a, keys[i], 0), json_get_int(b, keys[i], 0));
     if (order != 0)
         return order;
     return strcmp(x, y);
@@ -155,7 +154,7 @@ struct json *manifest_table(const struct table_schema *s, const char *space)
 
 bool manifest_tables(const struct json *m)
 {
-    return strcmp(json_as_string(json_get(m, "phase"), ""), "tables") == 0;
+    return strcmp(json_get_string(m, "phase", ""), "tables") == 0;
 }
 
 /* Appends to a text of limited size. */
@@ -176,8 +175,8 @@ static int64_t tablets_missing(const struct json *missing, const char *table)
     for (size_t i = 0; i < json_count(missing); i++) {
         const struct json *of = json_get(json_array_at(missing, i), "tables");
         for (size_t t = 0; t < json_count(of); t++)
-            if (strcmp(json_as_string(json_get(json_array_at(of, t), "name"), ""), table) == 0)
-                sum += json_as_int(json_get(json_array_at(of, t), "tablets"), 0);
+            if (strcmp(json_get_string(json_array_at(of, t), "name", ""), table) == 0)
+                sum += json_get_int(json_array_at(of, t), "tablets", 0);
     }
     return sum;
 }
@@ -189,20 +188,19 @@ bool manifest_lacks(const struct json *m, char *text, size_t bytes)
     text[0] = 0;
     for (size_t i = 0; i < json_count(missing); i++) {
         const struct json *shard = json_array_at(missing, i);
-        add(text, bytes, "%s%" PRId64 " (server %s)", before,
-            json_as_int(json_get(shard, "shard"), 0),
-            json_as_string(json_get(shard, "server"), "?"));
+        add(text, bytes, "%s%" PRId64 " (server %s)", before, json_get_int(shard, "shard", 0),
+            json_get_string(shard, "server", "?"));
         before = ", ";
     }
     before = ": ";
     for (size_t i = 0; text[0] != 0 && i < json_count(tables); i++) {
         const struct json *table = json_array_at(tables, i);
-        const char *name = json_as_string(json_get(table, "name"), "?");
+        const char *name = json_get_string(table, "name", "?");
         int64_t lost = tablets_missing(missing, name);
         if (lost == 0)
             continue;
         add(text, bytes, "%s%" PRId64 " of %" PRIu64 " tablets of table %s", before, lost,
-            UINT64_C(1) << (json_as_int(json_get(table, "tablet_bits"), 0) & 31), name);
+            UINT64_C(1) << (json_get_int(table, "tablet_bits", 0) & 31), name);
         before = ", ";
     }
     return text[0] != 0;
@@ -212,7 +210,7 @@ const struct json *manifest_file(const struct json *m, const char *name)
 {
     const struct json *files = json_get(m, "files");
     for (size_t i = 0; i < json_count(files); i++)
-        if (strcmp(json_as_string(json_get(json_array_at(files, i), "file"), ""), name) == 0)
+        if (strcmp(json_get_string(json_array_at(files, i), "file", ""), name) == 0)
             return json_array_at(files, i);
     return NULL;
 }
@@ -224,9 +222,9 @@ int manifest_file_check(const struct json *m, const char *name, const void *cont
     uint64_t sum = 0;
     if (file == NULL || !manifest_hex(json_get(file, "xxh3"), &sum))
         return err_set(e, SHOAL_E_CORRUPT, "%s is not in the manifest", name);
-    if ((uint64_t)json_as_int(json_get(file, "bytes"), -1) != bytes)
+    if ((uint64_t)json_get_int(file, "bytes", -1) != bytes)
         return err_set(e, SHOAL_E_CHECKSUM, "%s has %zu bytes, %" PRId64 " were written", name,
-                       bytes, json_as_int(json_get(file, "bytes"), -1));
+                       bytes, json_get_int(file, "bytes", -1));
     if (hash_bytes(content, bytes, 0) != sum)
         return err_set(e, SHOAL_E_CHECKSUM, "%s: its checksum does not match", name);
     return 0;
@@ -236,7 +234,7 @@ int manifest_file_check(const struct json *m, const char *name, const void *cont
 
 static bool whole_number(const struct json *m, const char *key)
 {
-    return json_as_int(json_get(m, key), -1) >= 0;
+    return json_get_int(m, key, -1) >= 0;
 }
 
 static bool parts_ok(const struct json *m)
@@ -249,9 +247,8 @@ static bool parts_ok(const struct json *m)
         const struct json *p = json_array_at(parts, i);
         char folder[32];
         (void)snprintf(folder, sizeof folder, "part-%04zu", i);
-        if (strcmp(json_as_string(json_get(p, "folder"), ""), folder) != 0 ||
-            !whole_number(p, "rows") || !whole_number(p, "bytes") ||
-            !manifest_hex(json_get(p, "manifest"), &sum))
+        if (strcmp(json_get_string(p, "folder", ""), folder) != 0 || !whole_number(p, "rows") ||
+            !whole_number(p, "bytes") || !manifest_hex(json_get(p, "manifest"), &sum))
             return false;
     }
     return true;
@@ -264,8 +261,8 @@ static int content_check(const struct json *m, struct err *e)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!whole_number(m, numbers[i]))
             return err_set(e, SHOAL_E_CORRUPT, "'%s' is missing or no whole number", numbers[i]);
-    if (!manifest_name_ok(json_as_string(json_get(m, "name"), "")) ||
-        strlen(json_as_string(json_get(m, "job"), "")) >= LIMIT_NAME)
+    if (!manifest_name_ok(json_get_string(m, "name", "")) ||
+        strlen(json_get_string(m, "job", "")) >= LIMIT_NAME)
         return err_set(e, SHOAL_E_CORRUPT, "'name' or 'job' is missing or no name");
     if (!parts_ok(m))
         return err_set(e, SHOAL_E_CORRUPT, "'parts' is missing or not a list of 1 to %u parts",
@@ -306,7 +303,7 @@ int manifest_frame(const char *text, size_t bytes, struct json **out, struct err
         rc = json_parse(text, bytes, out, e);
     if (rc != 0)
         return rc;
-    int64_t format = json_as_int(json_get(*out, "format"), -1);
+    int64_t format = json_get_int(*out, "format", -1);
     if (format > MANIFEST_FORMAT)
         rc = err_set(e, SHOAL_E_VERSION,
                      "format %" PRId64

@@ -210,11 +210,11 @@ static void value_text(const struct schema_field *f, const void *value, char tex
            f->type == SCHEMA_TEXT ? 0 : f->bytes);
     memcpy(&f32, &u32, sizeof f32);
     if (f->type == SCHEMA_TEXT)
-        (void)snprintf(text, VALUE_TEXT, "%s", (const char *)value);
+        text_copy(text, VALUE_TEXT, (const char *)value);
     else if (f->type == SCHEMA_F32)
         (void)snprintf(text, VALUE_TEXT, "%.7g", (double)f32);
     else if (f->word != NULL)
-        (void)snprintf(text, VALUE_TEXT, "%s", f->word(u32));
+        text_copy(text, VALUE_TEXT, f->word(u32));
     else
         (void)snprintf(text, VALUE_TEXT, "%" PRIu64, f->type == SCHEMA_U64 ? u64 : u32);
 }

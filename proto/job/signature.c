@@ -179,9 +179,9 @@ static bool name_ok(const char *name)
 
 static int entry_take(struct signature *s, const struct json *file, struct err *e)
 {
-    const char *hex = json_as_string(json_get(file, "blake2b"), "");
-    int64_t bytes = json_as_int(json_get(file, "bytes"), -1);
-    struct entry n = {.name = json_as_string(json_get(file, "file"), ""), .bytes = (uint64_t)bytes};
+    const char *hex = json_get_string(file, "blake2b", "");
+    int64_t bytes = json_get_int(file, "bytes", -1);
+    struct entry n = {.name = json_get_string(file, "file", ""), .bytes = (uint64_t)bytes};
 
     if (bytes < 0 || strlen(hex) != 2 * SIGN_HASH || !sign_unhex(hex, n.hash, SIGN_HASH) ||
         !name_ok(n.name) || (s->count > 0 && strcmp(s->entry[s->count - 1].name, n.name) >= 0))
@@ -255,7 +255,7 @@ int signature_parse(const char *text, size_t bytes, const char *manifest, size_t
 
     if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %s/" SIGNATURE_FILE, folder);
-    (void)snprintf(s->folder, sizeof s->folder, "%s", folder);
+    text_copy(s->folder, sizeof s->folder, folder);
     s->own = (struct entry){.name = MANIFEST_FILE, .bytes = manifest_bytes};
     sign_hash_bytes(manifest, manifest_bytes, s->own.hash);
     int rc = signed_check(s, text, bytes, manifest, manifest_bytes, signers, e); /* 1 */

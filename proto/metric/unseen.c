@@ -38,7 +38,7 @@ static void name_of(const struct legend *names, uint64_t field, char out[LEGEND_
     for (uint32_t i = 0; i < names->count[LEGEND_FIELDS]; i++) {
         const struct legend_name *n = &names->name[LEGEND_FIELDS][i];
         if (n->here && n->number == field)
-            (void)snprintf(out, LEGEND_NAME, "%s", n->name);
+            text_copy(out, LEGEND_NAME, n->name);
     }
 }
 
@@ -67,7 +67,7 @@ struct json *unseen_json(const struct unseen *u, const struct legend *names)
 
 static int64_t whole(const struct json *item, const char *key)
 {
-    return json_as_int(json_get(item, key), 0);
+    return json_get_int(item, key, 0);
 }
 
 void unseen_json_add(struct json *to, const struct json *from)
@@ -100,8 +100,8 @@ static size_t shares_of(const struct json *list, struct share out[LIMIT_FIELDS])
     size_t count = MIN(json_count(list), LIMIT_FIELDS);
     for (size_t i = 0; i < count; i++) {
         const struct json *item = json_array_at(list, i);
-        out[i] = (struct share){json_as_string(json_get(item, "name"), "?"),
-                                json_as_number(json_get(item, "share"), 0), whole(item, "values")};
+        out[i] = (struct share){json_get_string(item, "name", "?"),
+                                json_get_number(item, "share", 0), whole(item, "values")};
     }
     qsort(out, count, sizeof *out, larger_first);
     return count;

@@ -3,6 +3,7 @@
 #include "proto/net/notify.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/net/starts.h"
 
@@ -65,7 +66,7 @@ static char told[256];
 void notify_ready(const char *status)
 {
     char line[256];
-    snprintf(line, sizeof(line), "%s", status);
+    text_copy(line, sizeof(line), status);
     one_line(line);
     memcpy(told, line, sizeof told);
     starts_over();

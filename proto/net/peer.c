@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,8 +285,8 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     p->id.group = id->group;
     p->who = (struct env_who){.role = ROLE_NOBODY};
     p->who_version = UINT64_MAX;
-    (void)snprintf(p->who.key, sizeof p->who.key, "%s", id->key);
-    (void)snprintf(p->who.address, sizeof p->who.address, "%s", id->address);
+    text_copy(p->who.key, sizeof p->who.key, id->key);
+    text_copy(p->who.address, sizeof p->who.address, id->address);
     p->next = *bucket;
     *bucket = p;
     silence_link(ps, p);

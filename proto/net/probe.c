@@ -6,6 +6,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/text.h"
 #include "proto/net/name.h"
 #include "proto/net/sock.h"
 
@@ -177,8 +178,8 @@ void probes_start(struct probes *ps, struct env_probe *of, const char *endpoint)
         q->next->prev = q;
     ps->first = q;
     of->impl = q;
-    (void)snprintf(q->endpoint, sizeof q->endpoint, "%s", endpoint);
-    (void)snprintf(q->numeric, sizeof q->numeric, "%s", endpoint);
+    text_copy(q->endpoint, sizeof q->endpoint, endpoint);
+    text_copy(q->numeric, sizeof q->numeric, endpoint);
     later_timer_start(ps->later, &q->timer, PROBE_NS);
     if (!sock_endpoint_tcp(endpoint)) {
         answer_soon(q, answer_of(sock_ipc_connect(endpoint)));

@@ -52,13 +52,13 @@ bool starts_read(const char *folder, struct starts *s)
                 at > 0 && s->count > 0;
     if (good) {
         s->waited = waited != 0;
-        (void)snprintf(s->cause, sizeof s->cause, "%s", text + at);
+        text_copy(s->cause, sizeof s->cause, text + at);
         s->cause[strcspn(s->cause, "\r\n")] = '\0';
         text_clean(s->cause); /* another user may have written it */
         if (pid > 0 && goes_on(pid))
             good = --s->count > 0;
         else if (pid > 0)
-            (void)snprintf(s->cause, sizeof s->cause, "%s", UNTOLD);
+            text_copy(s->cause, sizeof s->cause, UNTOLD);
     }
     free(text);
     return good;
@@ -134,7 +134,7 @@ void starts_cause(const char *sentence)
 {
     if (!now.counting)
         return;
-    (void)snprintf(now.failed.cause, sizeof now.failed.cause, "%s", sentence);
+    text_copy(now.failed.cause, sizeof now.failed.cause, sentence);
     now.pid = 0;
     store();
     tell("");

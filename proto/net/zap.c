@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/net/recent.h"
 
@@ -117,8 +118,8 @@ static void refused_note(struct zap_domain *d, const char *key, const char *addr
     }
     if (strcmp(to->key, key) != 0 || strcmp(to->address, address) != 0 || !lately(to, now_ns)) {
         *to = (struct net_refused){.first_ns = now_ns};
-        (void)snprintf(to->key, sizeof to->key, "%s", key);
-        (void)snprintf(to->address, sizeof to->address, "%s", address);
+        text_copy(to->key, sizeof to->key, key);
+        text_copy(to->address, sizeof to->address, address);
     }
     to->last_ns = now_ns;
     to->count++;

@@ -2,6 +2,7 @@
 #include "proto/wire/event.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 
 #include "tensorboard.pb-c.h"
 
@@ -44,7 +45,7 @@ size_t event_version(double wall_s, unsigned char *out)
 
 static void tag_copy(char *to, const char *tag)
 {
-    (void)snprintf(to, EVENT_TAG_MAX, "%s", tag);
+    text_copy(to, EVENT_TAG_MAX, tag);
     for (char *p = to; *p != '\0'; p++)
         if (*p < 0x20 || *p > 0x7e)
             *p = '_';

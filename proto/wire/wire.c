@@ -316,7 +316,7 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     out->reply = h->reply != 0;
     out->id = h->id;
     out->status = h->status;
-    (void)snprintf(out->error, sizeof out->error, "%s", text_or(h->error, ""));
+    text_copy(out->error, sizeof out->error, text_or(h->error, ""));
     *header = h;
     return version_check(h, wire_type_name(out->type), e);
 }

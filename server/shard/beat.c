@@ -6,6 +6,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/shard/admin.h"
 #include "server/shard/place.h"
 #include "server/shard/pull.h"
@@ -70,10 +71,10 @@ static void send_beat(struct shard *s)
     };
     place_beat(s, r);
     follow_beat(s, r);
-    snprintf(r->server, sizeof r->server, "%s", s->options.server);
-    snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
+    text_copy(r->server, sizeof r->server, s->options.server);
+    text_copy(r->endpoint, sizeof r->endpoint, s->endpoint);
     if (s->options.zone != NULL)
-        snprintf(r->zone, sizeof r->zone, "%s", s->options.zone);
+        text_copy(r->zone, sizeof r->zone, s->options.zone);
     if (s->options.process != NULL) {
         /* the machine's figures are no function of the messages: the simulator, which has no
          * machine, leaves them out */

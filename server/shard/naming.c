@@ -173,12 +173,6 @@ static void name_cb(struct env_timer *t)
         name_step(s);
 }
 
-static int by_mixed(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static void name_begin(struct shard *s, peer_t from)
 {
     const struct wire_KEYS r = s->in.u.KEYS;
@@ -200,7 +194,7 @@ static void name_begin(struct shard *s, peer_t from)
     n->changed = 0;
     if (bytes > 0)
         memcpy(n->keys, s->m->frame[1].data, bytes);
-    qsort(n->keys, n->count, sizeof *n->keys, by_mixed);
+    qsort(n->keys, n->count, sizeof *n->keys, key_by_mixed);
     name_step(s);
 }
 

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/lockfile.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -57,7 +58,7 @@ static int take_name(const char *dir, const char *asked, char name[LIMIT_NAME], 
     if (getentropy(drawn, sizeof drawn))
         return err_set(e, SHOAL_E_INTERNAL, "cannot draw a name: %s", strerror(errno));
     if (asked[0])
-        snprintf(name, LIMIT_NAME, "%s", asked);
+        text_copy(name, LIMIT_NAME, asked);
     else
         snprintf(name, LIMIT_NAME, "server-%08x%08x", drawn[0], drawn[1]);
     return write_name(path, name, e);

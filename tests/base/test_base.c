@@ -230,10 +230,22 @@ START_TEST(sort_u32_puts_numbers_in_order)
 }
 END_TEST
 
+START_TEST(text_that_does_not_fit_is_cut)
+{
+    char out[8] = "--------";
+    text_copy(out, 4, "abc");
+    ck_assert_mem_eq(out, "abc\0----", 8);
+    text_copy(out, 4, "abcd");
+    ck_assert_mem_eq(out, "abc\0----", 8);
+    text_copy(out, 1, "x");
+    ck_assert_mem_eq(out, "\0bc\0----", 8);
+}
+END_TEST
+
 static const char *cleaned(const char *text)
 {
     static char out[64];
-    (void)snprintf(out, sizeof out, "%s", text);
+    text_copy(out, sizeof out, text);
     text_clean(out);
     return out;
 }
@@ -293,6 +305,7 @@ int main(void)
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, crc32c_is_the_same_by_instruction_and_by_table);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
+    tcase_add_test(t, text_that_does_not_fit_is_cut);
     tcase_add_test(t, text_that_would_speak_to_a_terminal_is_cleaned);
     tcase_add_test(t, text_passwords_of_urls_are_hidden);
     suite_add_tcase(s, t);

@@ -25,10 +25,11 @@ START_TEST(json_builds_and_reads_back)
     struct json *back;
     struct err e;
     ck_assert_int_eq(json_parse(text, strlen(text), &back, &e), 0);
-    ck_assert(json_as_number(json_get(back, "list.0"), 0) == 0.1);
-    ck_assert_str_eq(json_as_string(json_get(back, "list.1"), ""), "two");
-    ck_assert_int_eq(json_as_int(json_get(back, "rows"), 0), INT64_MAX);
-    ck_assert(json_as_bool(json_get(back, "yes"), false));
+    ck_assert(json_get_number(back, "list.0", 0) == 0.1);
+    ck_assert_str_eq(json_get_string(back, "list.1", ""), "two");
+    ck_assert_int_eq(json_get_int(back, "rows", 0), INT64_MAX);
+    ck_assert(json_get_bool(back, "yes", false));
+    ck_assert_int_eq(json_get_int(back, "columns", -7), -7);
     ck_assert_uint_eq(json_count(json_get(back, "list")), 2);
     ck_assert(json_absent(json_get(back, "list.2")));
     free(text);

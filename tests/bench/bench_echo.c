@@ -7,6 +7,7 @@
  * and again, without echoes, with echoes of every key, and with a pull of them behind each push.
  * Said are nanoseconds a key of each, the best of nine rounds of 40 pushes by the time the thread
  * was on a core, and the rows in the store. No test: run by hand. */
+#include "proto/base/key.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/server/shard_rig.h"
 
@@ -28,17 +29,11 @@ static double core_ns(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static void keys_set(uint64_t first)
 {
     for (uint32_t i = 0; i < BATCH; i++)
         keys[i] = first + i + 1;
-    qsort(keys, BATCH, sizeof *keys, by_mix);
+    qsort(keys, BATCH, sizeof *keys, key_by_mixed);
 }
 
 static struct msg *pull_message(void)

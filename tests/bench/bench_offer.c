@@ -296,12 +296,6 @@ static void arrange(struct offer *o)
     }
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* A batch's keys are unique: each comes from its own part of the rows. */
 static void keys_draw(struct offer *o)
 {
@@ -310,7 +304,7 @@ static void keys_draw(struct offer *o)
     for (uint32_t s = 0; s < SETS; s++) {
         for (uint32_t i = 0; i < each; i++)
             o->keys[s][i] = rng_mix(1 + i + each * rng_below(&r, ROWS / each));
-        qsort(o->keys[s], each, sizeof o->keys[s][0], by_mix);
+        qsort(o->keys[s], each, sizeof o->keys[s][0], key_by_mixed);
     }
     for (uint32_t i = 0; i < each * WIDTH; i++)
         o->gradients[i] = (rng_float(&r) - 0.5f) * 2e-3f;

@@ -43,12 +43,6 @@ static double seconds(struct timeval t)
     return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static struct engine *engine_make(const char *dir, enum durability durability)
 {
     static const uint16_t shard_of[1u << BITS];
@@ -80,7 +74,7 @@ static void fill(struct engine *g, uint64_t rows)
             keys[i] = key_make(1, at + i);
         for (size_t i = 0; i < count * WIDTH; i++)
             gradients[i] = 1e-3f * (float)(at % 97 + i % 89);
-        qsort(keys, count, sizeof *keys, by_mix);
+        qsort(keys, count, sizeof *keys, key_by_mixed);
         if (table_push(engine_table(g, 0), keys, gradients, count, &args) != 0)
             exit(1);
     }

@@ -32,12 +32,6 @@ static double core_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static void push(struct table *t, const uint64_t *keys, const void *gradients, size_t count,
                  enum packed_width width, uint64_t batch)
 {
@@ -79,7 +73,7 @@ static void keys_draw(uint64_t *keys, uint64_t rows)
     for (size_t i = 0; i < (size_t)BATCHES * BATCH; i++)
         keys[i] = rng_mix(rng_below(&r, rows));
     for (size_t b = 0; b < BATCHES; b++)
-        qsort(keys + b * BATCH, BATCH, sizeof *keys, by_mix);
+        qsort(keys + b * BATCH, BATCH, sizeof *keys, key_by_mixed);
 }
 
 static const struct travel {
@@ -202,7 +196,7 @@ static void measure_crafted(size_t count)
         abort();
     for (size_t i = 0; i < count; i++)
         keys[i] = rng_mix(i);
-    qsort(keys, count, sizeof *keys, by_mix);
+    qsort(keys, count, sizeof *keys, key_by_mixed);
     measure_keys("random", keys, count);
     for (size_t i = 0; i < count; i++)
         keys[i] = key_unmix(i + 1);

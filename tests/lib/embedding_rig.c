@@ -114,19 +114,13 @@ void rig_table(struct rig *s, uint32_t number)
     ck_assert_msg(engine_table_create(s->g, &schema, &e) == 0, "%s", e.text);
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane,
                    uint64_t generation, uint64_t from, uint64_t to)
 {
     struct rng r = rng_of(table, lane, to);
     for (uint32_t i = 0; i < SHARD_KEYS; i++)
         p->keys[i] = key_make(1, rng_below(&r, 64) * SHARD_KEYS + i);
-    qsort(p->keys, SHARD_KEYS, sizeof p->keys[0], by_mix);
+    qsort(p->keys, SHARD_KEYS, sizeof p->keys[0], key_by_mixed);
     for (uint32_t i = 0; i < SHARD_KEYS * SHARD_WIDTH; i++)
         p->gradients[i] = rng_float(&r) - 0.5f;
     p->record = (struct push_record){.run = run,

@@ -30,12 +30,6 @@ struct table_schema thin_schema(bool ages)
     return s;
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages)
 {
     struct rng r = rng_of(3, 1, to);
@@ -45,7 +39,7 @@ void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages)
             rng_below(&r, 4) == 0 ? rng_below(&r, THIN_SPAN) : rng_below(&r, THIN_SPAN / 16);
         b->keys[i] = key_make(1, value);
     }
-    qsort(b->keys, THIN_KEYS, sizeof b->keys[0], by_mix);
+    qsort(b->keys, THIN_KEYS, sizeof b->keys[0], key_by_mixed);
     for (uint32_t i = 0; i < THIN_KEYS; i++)
         if (n == 0 || b->keys[n - 1] != b->keys[i])
             b->keys[n++] = b->keys[i];

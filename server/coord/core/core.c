@@ -45,7 +45,7 @@ int coord_job_put_parts(struct coord_job *j, const char *key, const struct coord
     bool good = coord_job_put(j, key, value, bytes);
     free(value);
     if (!good)
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return 0;
 }
 

@@ -34,7 +34,7 @@ static bool put(struct coord_fleet *f, struct coord_fresh to)
 static bool put_fields(struct coord_fleet *f, uint64_t number, uint64_t begun, const char *what)
 {
     struct coord_fresh_fields to = {.number = number, .begun = begun};
-    (void)snprintf(to.what, sizeof to.what, "%s", what);
+    text_copy(to.what, sizeof to.what, what);
     if (!coord_put(f, FIELDS_KEY, &to, sizeof to))
         return false;
     *f->fresh_fields = to;

@@ -167,6 +167,11 @@ uint64_t coord_phase_trained_ns(const struct coord_job *j)
     return j->epoch_spent_ns + env_now_ns(j->fleet->env) - j->epoch_ns;
 }
 
+double coord_phase_trained_s(const struct coord_job *j)
+{
+    return (double)(j->at.train_ns + coord_phase_trained_ns(j)) * 1e-9;
+}
+
 /* ---- end ---- */
 
 bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)

@@ -24,6 +24,8 @@ void coord_phase_restart(struct coord_job *j, enum coord_phase phase);
 bool coord_phase_put(struct coord_job *j);
 /* Returns how long the epoch at hand has been trained, also before a restart. */
 uint64_t coord_phase_trained_ns(const struct coord_job *j);
+/* Returns the seconds that the job has been trained for, in all its epochs. */
+double coord_phase_trained_s(const struct coord_job *j);
 
 /* Ends the job with a status and a sentence; does nothing when the job is over already. STOPPED: an
  * order has ended it, and nothing failed. Always returns false, so that a step can return it: no

@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,10 +13,10 @@
 void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute *out)
 {
     memset(out, 0, sizeof *out); /* compared as bytes */
-    (void)snprintf(out->backend, sizeof out->backend, "%s", join->backend);
-    (void)snprintf(out->kernel, sizeof out->kernel, "%s", join->kernel);
-    (void)snprintf(out->device, sizeof out->device, "%s", join->device);
-    (void)snprintf(out->why, sizeof out->why, "%s", join->why);
+    text_copy(out->backend, sizeof out->backend, join->backend);
+    text_copy(out->kernel, sizeof out->kernel, join->kernel);
+    text_copy(out->device, sizeof out->device, join->device);
+    text_copy(out->why, sizeof out->why, join->why);
 }
 
 void coord_compute_set(struct json *to, const struct coord_compute *by)
@@ -71,7 +72,7 @@ bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_
     struct coord_roll_entry *e = entry_add(r);
     if (e == NULL)
         return back;
-    (void)snprintf(e->name, sizeof e->name, "%s", name);
+    text_copy(e->name, sizeof e->name, name);
     e->by = *by;
     e->joined = 1;
     e->broken = false;

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/figures/trace.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static struct coord_ages_table *table_of(struct coord_ages *a, const char *table
             return &a->table[i];
     if (a->tables == LIMIT_TABLES || strlen(table) >= LIMIT_NAME)
         return NULL;
-    (void)snprintf(a->table[a->tables].table, LIMIT_NAME, "%s", table);
+    text_copy(a->table[a->tables].table, LIMIT_NAME, table);
     return &a->table[a->tables++];
 }
 
@@ -24,10 +25,10 @@ void coord_ages_add(struct coord_ages *a, const struct json *tables, uint64_t ru
 {
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *item = json_array_at(tables, i), *ages = json_get(item, "ages");
-        const char *name = json_as_string(json_get(item, "name"), NULL);
+        const char *name = json_get_string(item, "name", NULL);
         struct coord_ages_table *t = NULL;
         if (name != NULL && json_count(ages) > 0 &&
-            json_as_int(json_get(item, "ages_run"), 0) >= (int64_t)run)
+            json_get_int(item, "ages_run", 0) >= (int64_t)run)
             t = table_of(a, name);
         for (size_t n = 0; t != NULL && n < json_count(ages); n++) {
             int64_t more = json_as_int(json_array_at(ages, n), 0);

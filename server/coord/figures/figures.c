@@ -23,7 +23,7 @@ static void too_good(const struct metric *m, const char *where, const struct jso
                      struct json *list)
 {
     char text[SENTENCE];
-    const char *tells = json_as_string(json_get(profile, "tells"), NULL);
+    const char *tells = json_get_string(profile, "tells", NULL);
     if (tells != NULL)
         (void)snprintf(text, sizeof text,
                        "%s: an AUC of %.4f is hardly ever true, and column \"%.64s\" alone tells "

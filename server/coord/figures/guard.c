@@ -35,7 +35,7 @@ static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char
             return &s->field[i].of;
     if (table == NULL || field < 0 || s->fields == COORD_GUARD_FIELDS)
         return &s->field[COORD_GUARD_FIELDS].of;
-    (void)snprintf(s->field[s->fields].table, LIMIT_NAME, "%s", table);
+    text_copy(s->field[s->fields].table, LIMIT_NAME, table);
     s->field[s->fields].field = (uint32_t)field;
     return &s->field[s->fields++].of;
 }
@@ -54,8 +54,7 @@ static struct coord_guard_count *worker_of(struct coord_guard_sums *s, int64_t w
 
 static void count_add(struct coord_guard_count *to, const struct json *item)
 {
-    int64_t refused = json_as_int(json_get(item, "refused"), 0),
-            clipped = json_as_int(json_get(item, "clipped"), 0);
+    int64_t refused = json_get_int(item, "refused", 0), clipped = json_get_int(item, "clipped", 0);
     to->refused += (uint64_t)MAX(refused, 0);
     to->clipped += (uint64_t)MAX(clipped, 0);
 }
@@ -65,19 +64,19 @@ static void guard_add(struct coord_guard_sums *s, const struct json *gradients, 
 {
     const struct json *fields = json_get(gradients, "by_field"),
                       *workers = json_get(gradients, "by_worker");
-    int64_t lost = json_as_int(json_get(gradients, "lost"), 0);
-    if (json_as_int(json_get(gradients, "run"), 0) < (int64_t)run)
+    int64_t lost = json_get_int(gradients, "lost", 0);
+    if (json_get_int(gradients, "run", 0) < (int64_t)run)
         return; /* an earlier job's */
     s->lost += (uint64_t)MAX(lost, 0);
     for (size_t i = 0; i < json_count(fields); i++) {
         const struct json *item = json_array_at(fields, i);
-        count_add(field_of(s, json_as_string(json_get(item, "table"), NULL),
-                           json_as_int(json_get(item, "field"), -1)),
-                  item);
+        count_add(
+            field_of(s, json_get_string(item, "table", NULL), json_get_int(item, "field", -1)),
+            item);
     }
     for (size_t i = 0; i < json_count(workers); i++) {
         const struct json *item = json_array_at(workers, i);
-        count_add(worker_of(s, json_as_int(json_get(item, "worker"), -1)), item);
+        count_add(worker_of(s, json_get_int(item, "worker", -1)), item);
     }
 }
 
@@ -95,7 +94,7 @@ static uint64_t *counts_of(struct coord_rules *r, const char *table)
             return r->table[i].count;
     if (r->tables == LIMIT_TABLES || strlen(table) >= LIMIT_NAME)
         return NULL;
-    (void)snprintf(r->table[r->tables].table, LIMIT_NAME, "%s", table);
+    text_copy(r->table[r->tables].table, LIMIT_NAME, table);
     return r->table[r->tables++].count;
 }
 
@@ -105,12 +104,12 @@ static void rules_add(struct coord_rules *r, const struct json *tables)
 {
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *item = json_array_at(tables, i);
-        const char *table = json_as_string(json_get(item, "name"), NULL);
+        const char *table = json_get_string(item, "name", NULL);
         uint64_t *count = NULL;
         if (table != NULL)
             count = counts_of(r, table);
         for (uint32_t n = 0; count != NULL && n < COORD_RULES_COUNTS; n++) {
-            int64_t more = json_as_int(json_get(item, names[n]), 0);
+            int64_t more = json_get_int(item, names[n], 0);
             count[n] += (uint64_t)MAX(more, 0);
         }
     }

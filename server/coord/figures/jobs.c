@@ -26,12 +26,12 @@ static void report_key(uint64_t number, char out[COORD_KEY_MAX])
 
 static uint64_t number_of(const struct json *line)
 {
-    return (uint64_t)json_as_int(json_get(line, "number"), 0);
+    return (uint64_t)json_get_int(line, "number", 0);
 }
 
 static int64_t bytes_of(const struct json *line)
 {
-    return json_as_int(json_get(line, "report_bytes"), 0);
+    return json_get_int(line, "report_bytes", 0);
 }
 
 /* Returns the job's line; NULL: it is not in the list. */
@@ -271,11 +271,10 @@ static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t nu
                        number);
     if (rc != 0)
         return rc;
-    bool finished = strcmp(json_as_string(json_get(line, "state"), ""), "finished") == 0;
+    bool finished = strcmp(json_get_string(line, "state", ""), "finished") == 0;
     reply->state = finished ? WIRE_JOB_DONE : WIRE_JOB_FAILED;
-    reply->job_status = (int32_t)json_as_int(json_get(line, "status"), 0);
-    (void)snprintf(reply->job_text, sizeof reply->job_text, "%s",
-                   json_as_string(json_get(line, "reason"), ""));
+    reply->job_status = (int32_t)json_get_int(line, "status", 0);
+    text_copy(reply->job_text, sizeof reply->job_text, json_get_string(line, "reason", ""));
     a->silent = true; /* without memory no answer is sent, and the client asks again */
     (void)coord_send_frame(f, a->from, &a->reply, text, strlen(text));
     free(text);

@@ -172,15 +172,10 @@ void coord_judge_stop(struct coord_job *j)
         coord_task_stop(t, index);
 }
 
-static double trained_s(const struct coord_job *j)
-{
-    return (double)(j->at.train_ns + coord_phase_trained_ns(j)) * 1e-9;
-}
-
 static bool time_over(const struct coord_job *j)
 {
     double most = j->spec.train.max_minutes * 60;
-    return (most > 0 && trained_s(j) >= most) || (j->stop.asked && coord_grow_on(j));
+    return (most > 0 && coord_phase_trained_s(j) >= most) || (j->stop.asked && coord_grow_on(j));
 }
 
 static bool time_due(const struct coord_job *j)
@@ -190,7 +185,7 @@ static bool time_due(const struct coord_job *j)
     if (last != NULL)
         since = last->seconds;
     return every > 0 && j->at.split[WIRE_VALID].used != 0 && has_room(j) &&
-           trained_s(j) - since >= every && !coord_judge_made(j);
+           coord_phase_trained_s(j) - since >= every && !coord_judge_made(j);
 }
 
 void coord_judge_time(struct coord_job *j)
@@ -239,7 +234,7 @@ bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad
                                    .batches = coord_judge_batches(j),
                                    .examples = coord_trace_trained(j),
                                    .bad_lines = bad_lines,
-                                   .seconds = trained_s(j),
+                                   .seconds = coord_phase_trained_s(j),
                                    .epoch = j->at.epoch,
                                    .end = !coord_epoch_open(j)};
     memcpy(v->of, m->metric, sizeof v->of);

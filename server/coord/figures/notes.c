@@ -183,7 +183,7 @@ static void same_rows_note(const struct coord_job *j, struct json *list)
     static const char *const name[] = {"data.train", "data.valid", "data.test"};
     const struct coord_split *train = &j->at.split[WIRE_TRAIN];
     char text[256];
-    if (train->known == 0 || json_as_bool(json_get(j->profile, "shared"), false))
+    if (train->known == 0 || json_get_bool(j->profile, "shared", false))
         return;
     for (uint32_t s = WIRE_VALID; s <= WIRE_TEST; s++) {
         const struct coord_split *split = &j->at.split[s];

@@ -28,7 +28,7 @@ static void folder_set(struct coord_errand *r, const char *what, const char *pat
     if (slash != NULL)
         (void)snprintf(r->folder, sizeof r->folder, "%.*s", (int)(slash - path), path);
     else
-        (void)snprintf(r->folder, sizeof r->folder, "%s", what);
+        text_copy(r->folder, sizeof r->folder, what);
 }
 
 static void nothing_undo(struct coord_errand *r)
@@ -204,8 +204,8 @@ static void figures_begin(struct coord_job *j)
     f->number = j->at.number;
     f->head = batches_take(j);
     f->errand.what = "TensorBoard folder";
-    (void)snprintf(f->errand.folder, sizeof f->errand.folder, "%s",
-                   text_or(j->fleet->options.scalars_path, f->errand.what));
+    text_copy(f->errand.folder, sizeof f->errand.folder,
+              text_or(j->fleet->options.scalars_path, f->errand.what));
     int rc = coord_errand_start(j->fleet, &f->errand, j, figures_written, &e);
     if (rc != 0)
         figures_failed(j, j->at.number, rc, &e);
@@ -228,7 +228,7 @@ void coord_output_figures(struct coord_job *j, const char *run, uint64_t step,
         return;
     }
     b->next = NULL;
-    (void)snprintf(b->run, sizeof b->run, "%s", run);
+    text_copy(b->run, sizeof b->run, run);
     b->step = step;
     b->count = count;
     memcpy(b->of, scalar, count * sizeof b->of[0]);

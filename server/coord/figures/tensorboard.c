@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/wire/event.h"
 
@@ -13,7 +14,7 @@
 void coord_tensorboard_open(struct coord_tensorboard *t, const char *dir)
 {
     memset(t, 0, sizeof *t);
-    (void)snprintf(t->dir, sizeof t->dir, "%s", dir);
+    text_copy(t->dir, sizeof t->dir, dir);
 }
 
 void coord_tensorboard_close(struct coord_tensorboard *t)
@@ -66,7 +67,7 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
     coord_tensorboard_close(t);
     (void)gethostname(host, sizeof host - 1);
     name_clean(host);
-    (void)snprintf(name, sizeof name, "%s", run);
+    text_copy(name, sizeof name, run);
     name_clean(name);
     SHOAL_ASSERT(name[0] != '.' && strchr(name, '/') == NULL); /* the folder is below dir */
     (void)snprintf(folder, sizeof folder, "%s/%s", t->dir, name);
@@ -81,7 +82,7 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
     if (t->file == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot write %s: %s", path,
                        strerror(errno));
-    (void)snprintf(t->run, sizeof t->run, "%s", run);
+    text_copy(t->run, sizeof t->run, run);
     return record_write(t, record, event_version(now_s(), record), e);
 }
 

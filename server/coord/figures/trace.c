@@ -96,11 +96,6 @@ static void scalars_write(struct coord_job *j, const struct scalars *s, uint64_t
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-static double train_seconds(const struct coord_job *j)
-{
-    return (double)(j->at.train_ns + coord_phase_trained_ns(j)) * 1e-9;
-}
-
 /* The tail of an epoch says little of its rate: tasks end together, and a few of them within
  * milliseconds of the last scalars would look like a burst. A whole epoch that is shorter than the
  * interval is told. */
@@ -193,7 +188,7 @@ void coord_trace_task(struct coord_job *j, const struct wire_TASK_DONE *q, const
                             .reports = 1,
                             .epoch = j->at.epoch,
                             .seen = j->trace->before + j->tasks->examples,
-                            .seconds = train_seconds(j),
+                            .seconds = coord_phase_trained_s(j),
                             .lr_scale = (double)q->lr_scale,
                             .examples = q->examples,
                             .batches = q->batches,

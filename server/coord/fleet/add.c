@@ -18,14 +18,6 @@ struct add {
     uint32_t shards;
 };
 
-static bool has_shards(const struct coord_fleet *f, const char *server)
-{
-    COORD_EACH_SHARD (&f->members, s)
-        if (coord_copies_on(f, s, server))
-            return true;
-    return false;
-}
-
 /* ---- reading the order ---- */
 
 /* True when an order of a moment ago has given the shard a number: it waits until its next beat. */
@@ -96,7 +88,7 @@ static int order_read(const struct coord_fleet *f, const char *servers, struct a
             found |= strcmp(a->claim[i].beat.server, name) == 0;
         if (!found && waiting_take(f, name, a, &found, e) != 0)
             return SHOAL_E_NOMEM;
-        if (found || has_shards(f, name))
+        if (found || coord_copies_on_any(f, name))
             continue;
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no server %s waits for a place: start it with an empty data_dir and this "
@@ -146,7 +138,7 @@ static int places_give(struct coord_fleet *f, struct add *a, struct err *e)
         if (!coord_copies_make(f, a->shard[i]))
             return err_set(e, SHOAL_E_NOMEM, "no memory for the copies of shards");
     if (rc == 0 && !coord_copies_deal(f, a->claim, a->claims, a->shard, a->shards))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     for (uint32_t i = 0; i < a->shards && rc == 0; i++)
         rc = coord_member_reserve(m, f->store, a->shard[i], env_now_ns(f->env), e);
     return rc;
@@ -256,7 +248,7 @@ int coord_add_take_back(struct coord_fleet *f, const char *server, const struct 
         log_info("shard %u of server %s is retired: the server is away, and it led no tablet", s,
                  server);
         if (!shard_retire(f, s))
-            rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+            rc = coord_store_failed(e);
         struct json *one = json_new_object();
         json_set_int(one, "shard", s);
         json_append(retired, one);

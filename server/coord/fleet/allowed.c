@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <stdio.h>
@@ -121,13 +122,13 @@ int coord_allowed_claim(const struct coord_fleet *f, const char *server, const s
 bool coord_allowed_note(struct coord_fleet *f, struct coord_shard *s, peer_t from, uint64_t version)
 {
     const struct env_who *who = env_who(f->env, from);
-    (void)snprintf(s->key, sizeof s->key, "%s", who->key); /* 2 */
+    text_copy(s->key, sizeof s->key, who->key); /* 2 */
     if (s->keys_version != version)
         s->keys_sent_ns = 0; /* another process: tell it at once */
     s->keys_version = version;
     if (who->name[0] == 0 || strcmp(who->name, s->holder) == 0)
         return false;
-    (void)snprintf(s->holder, sizeof s->holder, "%s", who->name);
+    text_copy(s->holder, sizeof s->holder, who->name);
     return true;
 }
 
@@ -145,5 +146,5 @@ int coord_allowed_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint
     if (!coord_allowed_note(f, &f->members.shard[shard], from, version) ||
         coord_allowed_keep(f, shard))
         return 0;
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_store_failed(e);
 }

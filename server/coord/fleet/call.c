@@ -228,8 +228,8 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
         if (call->waits_ns == 0)
             call->waits_ns = env_now_ns(c->env);
         c->waits.shard = shard;
-        (void)snprintf(c->waits.text, sizeof c->waits.text, "%s",
-                       text_unless_empty(reply->error, err_text(reply->status)));
+        text_copy(c->waits.text, sizeof c->waits.text,
+                  text_unless_empty(reply->error, err_text(reply->status)));
         log_debug("%s of shard %u: %s, asked again later", wire_type_name(reply->type), shard,
                   err_text(reply->status));
         return;

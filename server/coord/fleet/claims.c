@@ -109,7 +109,7 @@ static int disagree(const struct coord_claims *c, struct err *e)
             (void)snprintf(what, sizeof what, "shard %u of %u of cluster %016" PRIx64, b->number,
                            b->shards, b->cluster_high);
         else
-            (void)snprintf(what, sizeof what, "%s", b->holds ? "tables of no cluster" : "empty");
+            text_copy(what, sizeof what, b->holds ? "tables of no cluster" : "empty");
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s/%u: %s", text_if(i > 0, "; "),
                               b->server, b->shard_index, what);
     }
@@ -120,18 +120,13 @@ static int disagree(const struct coord_claims *c, struct err *e)
                    text);
 }
 
-static int store_failed(struct err *e)
-{
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-}
-
 /* ---- founding ---- */
 
 static int found(struct coord_fleet *f, struct err *e)
 {
     const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
     if (!coord_cluster_found(f, id, false))
-        return store_failed(e);
+        return coord_store_failed(e);
     log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
              f->cluster.claims.count);
     return 0;
@@ -273,7 +268,7 @@ static int take_over(struct coord_fleet *f, const struct numbers *n, struct err 
     const uint64_t id[2] = {b->cluster_high, b->cluster_low};
     numbers_take(f, n);
     if (!coord_cluster_found(f, id, true))
-        return store_failed(e);
+        return coord_store_failed(e);
     log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
              " is taken over from its %u shards, which all agree",
              id[0], id[1], f->cluster.claims.count);

@@ -249,7 +249,7 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
     if (!map_put(f, &r, shard_of))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return 0;
 }
 
@@ -317,7 +317,7 @@ static int map_beside(struct coord_fleet *f, uint64_t others, const struct table
     }
     free(dealt);
     if (!map_put(f, &r, shard_of))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return 0;
 }
 

@@ -32,11 +32,6 @@ struct coord_copies_of *coord_copies_shard(const struct coord_fleet *f, uint32_t
     return f->copies.of == NULL ? NULL : &f->copies.of[shard];
 }
 
-static uint32_t bit(uint32_t place)
-{
-    return UINT32_C(1) << place;
-}
-
 struct coord_shard *coord_copies_any(const struct coord_fleet *f, uint32_t shard, uint32_t place)
 {
     struct coord_copies_of *of = coord_copies_shard(f, shard);
@@ -63,7 +58,7 @@ uint32_t coord_copies_given(const struct coord_fleet *f, uint32_t shard)
 bool coord_copies_others(const struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
-    return of != NULL && (of->in_sync & ~bit(of->leader)) != 0;
+    return of != NULL && (of->in_sync & ~coord_copies_bit(of->leader)) != 0;
 }
 
 bool coord_copies_on(const struct coord_fleet *f, uint32_t shard, const char *server)
@@ -73,6 +68,14 @@ bool coord_copies_on(const struct coord_fleet *f, uint32_t shard, const char *se
         return true;
     for (uint32_t p = 0; of != NULL && p < of->count; p++)
         if (strcmp(coord_copies_any(f, shard, p)->server, server) == 0)
+            return true;
+    return false;
+}
+
+bool coord_copies_on_any(const struct coord_fleet *f, const char *server)
+{
+    COORD_EACH_SHARD (&f->members, s)
+        if (coord_copies_on(f, s, server))
             return true;
     return false;
 }
@@ -93,7 +96,8 @@ bool coord_copies_put(struct coord_fleet *f, uint32_t shard)
                               .in_sync = of->in_sync,
                               .suspect = of->suspect};
     char key[COORD_KEY_MAX];
-    SHOAL_ASSERT(of->leader < of->count && (of->in_sync & bit(of->leader)) != 0); /* 5 */
+    SHOAL_ASSERT(of->leader < of->count &&
+                 (of->in_sync & coord_copies_bit(of->leader)) != 0); /* 5 */
     for (uint32_t p = 0; p < of->count; p++) {
         const struct coord_shard *s = coord_copies_any(f, shard, p);
         memcpy(r.copy[p].server, s->server, LIMIT_NAME);
@@ -105,11 +109,6 @@ bool coord_copies_put(struct coord_fleet *f, uint32_t shard)
     }
     (void)snprintf(key, sizeof key, "copies/%u", shard);
     return coord_put(f, key, &r, sizeof r);
-}
-
-static int store_failed(struct err *e)
-{
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
 static void record_take(struct coord_copies_of *of, const struct copies_record *r)
@@ -196,7 +195,7 @@ static int of_load(struct coord_fleet *f, uint32_t shard, struct err *e)
     if (rc != 0)
         return coord_store_optional(rc);
     if (r.term == 0 || r.count < 2 || r.count > LIMIT_COPIES || r.leader >= r.count ||
-        (r.in_sync & bit(r.leader)) == 0 || r.in_sync >> r.count != 0)
+        (r.in_sync & coord_copies_bit(r.leader)) == 0 || r.in_sync >> r.count != 0)
         return err_set(e, SHOAL_E_CORRUPT, "the stored copies of shard %u are damaged%s", shard,
                        COORD_STORE_ADVICE);
     if (f->copies.of == NULL && make(f, e) != 0)
@@ -243,13 +242,14 @@ bool coord_copies_lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bo
     struct coord_copies_of *of = coord_copies_shard(f, shard);
     struct coord_shard *m = &f->members.shard[shard], old = *m;
     struct err e = {0};
-    SHOAL_ASSERT(place < of->count && (!whole || (of->in_sync & bit(place)) != 0)); /* 2 */
-    SHOAL_ASSERT(of->term < UINT64_MAX);                                            /* 4 */
+    SHOAL_ASSERT(place < of->count &&
+                 (!whole || (of->in_sync & coord_copies_bit(place)) != 0)); /* 2 */
+    SHOAL_ASSERT(of->term < UINT64_MAX);                                    /* 4 */
     if (place != of->leader) {
         int rc = coord_member_lead(&f->members, f->store, shard, &of->copy[place], whole, &e);
         if (!coord_fleet_stored(f, rc, &e))
             return false;
-        of->in_sync &= ~bit(of->leader);
+        of->in_sync &= ~coord_copies_bit(of->leader);
         of->copy[of->leader] = old;
         of->copy[of->leader].ready = false;
         of->leader = place;
@@ -260,7 +260,7 @@ bool coord_copies_lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bo
                   m->server, shard, m->figures.sequence, of->term + 1, old.server,
                   whole ? "" : "; records may be lost: no copy in sync has kept all");
     }
-    of->in_sync = whole ? of->in_sync & ~of->suspect : bit(place);
+    of->in_sync = whole ? of->in_sync & ~of->suspect : coord_copies_bit(place);
     of->suspect = 0;
     of->ended = of->order = 0;
     of->gone = 0;
@@ -283,17 +283,23 @@ uint32_t coord_copies_most(const struct coord_fleet *f, uint32_t shard, uint32_t
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
     uint32_t best = COORD_NOBODY;
     for (uint32_t p = 0; p < of->count; p++)
-        if ((set & bit(p)) != 0 && heard(f, &of->copy[p]) &&
+        if ((set & coord_copies_bit(p)) != 0 && heard(f, &of->copy[p]) &&
             (best == COORD_NOBODY ||
              coord_copies_more(&of->copy[p].figures, &of->copy[best].figures)))
             best = p;
     return best;
 }
 
-bool coord_copies_take_over(struct coord_fleet *f, uint32_t shard)
+uint32_t coord_copies_next(const struct coord_fleet *f, uint32_t shard)
 {
     const struct coord_copies_of *of = coord_copies_shard(f, shard);
-    uint32_t best = coord_copies_most(f, shard, of->in_sync & ~of->suspect & ~bit(of->leader));
+    uint32_t others = ~coord_copies_bit(of->leader);
+    return coord_copies_most(f, shard, of->in_sync & ~of->suspect & others);
+}
+
+bool coord_copies_take_over(struct coord_fleet *f, uint32_t shard)
+{
+    uint32_t best = coord_copies_next(f, shard);
     return best != COORD_NOBODY && coord_copies_lead(f, shard, best, true);
 }
 
@@ -327,7 +333,7 @@ static void suspects_judge(struct coord_fleet *f, uint32_t shard)
     if (of->suspect != of->in_sync)
         return;
     for (uint32_t p = 0; p < of->count; p++)
-        if ((of->in_sync & bit(p)) != 0 && !heard(f, &of->copy[p]))
+        if ((of->in_sync & coord_copies_bit(p)) != 0 && !heard(f, &of->copy[p]))
             return;
     (void)coord_copies_lead(f, shard, coord_copies_most(f, shard, of->in_sync), false);
 }
@@ -335,9 +341,9 @@ static void suspects_judge(struct coord_fleet *f, uint32_t shard)
 static bool suspect_set(struct coord_fleet *f, uint32_t shard, uint32_t place)
 {
     struct coord_copies_of *of = coord_copies_shard(f, shard);
-    if ((of->suspect & bit(place)) != 0)
+    if ((of->suspect & coord_copies_bit(place)) != 0)
         return true;
-    of->suspect |= bit(place);
+    of->suspect |= coord_copies_bit(place);
     return coord_copies_put(f, shard);
 }
 
@@ -377,14 +383,14 @@ static int leader_back(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, p
         return 0;
     if (others && lost) {
         if (!suspect_set(f, shard, was))
-            return store_failed(e);
+            return coord_store_failed(e);
         figures_take(f, &of->copy[was], b, from);
         if (!m->placed || coord_member_belongs(b) || b->in_memory)
             suspects_judge(f, shard);
-        return (of->suspect & bit(was)) != 0 ? waits(f, shard, e) : 0;
+        return (of->suspect & coord_copies_bit(was)) != 0 ? waits(f, shard, e) : 0;
     }
     of->boot[was] = b->boot;
-    return coord_copies_lead(f, shard, was, !lost) ? 0 : store_failed(e);
+    return coord_copies_lead(f, shard, was, !lost) ? 0 : coord_store_failed(e);
 }
 
 /* ---- beats ----------------------------------------------------------------------------------- */
@@ -394,7 +400,8 @@ static int follower_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
 {
     struct coord_copies_of *of = coord_copies_shard(f, shard);
     struct coord_shard *s = &of->copy[place];
-    bool anew = s->incarnation != b->incarnation, listed = (of->in_sync & bit(place)) != 0;
+    bool anew = s->incarnation != b->incarnation,
+         listed = (of->in_sync & coord_copies_bit(place)) != 0;
     bool lost = anew && s->incarnation != 0 && loses(s, of->boot[place], b);
     bool changed = anew || s->placed != coord_member_belongs(b);
     figures_take(f, s, b, from);
@@ -402,15 +409,15 @@ static int follower_beat(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
     if (coord_allowed_note(f, s, from, b->keylist))
         changed = true;
     if (lost && listed && of->suspect == 0) {
-        of->in_sync &= ~bit(place);
+        of->in_sync &= ~coord_copies_bit(place);
         changed = true;
         log_warn("server %s has started again without all of its records: it is not in sync with "
                  "shard %u",
                  s->server, shard);
     } else if (lost && listed && !suspect_set(f, shard, place)) {
-        return store_failed(e);
+        return coord_store_failed(e);
     }
-    return !changed || coord_copies_put(f, shard) ? 0 : store_failed(e);
+    return !changed || coord_copies_put(f, shard) ? 0 : coord_store_failed(e);
 }
 
 /* True when the copy gets a shard number that no server leads yet (member.c). */
@@ -484,14 +491,14 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
     if (q->order < of->order)
         return err_set(&a->e, SHOAL_E_AGAIN, "shard %u: its leader has asked anew since", q->shard);
     of->order = q->order;
-    if ((q->in_sync & bit(of->leader)) == 0 || q->in_sync >> of->count != 0)
+    if ((q->in_sync & coord_copies_bit(of->leader)) == 0 || q->in_sync >> of->count != 0)
         return err_set(&a->e, SHOAL_E_CONFIG,
                        "shard %u has copies 0 to %u, and its leader, copy %u, is always in sync",
                        q->shard, of->count - 1, of->leader);
     for (uint32_t p = 0; p < of->count; p++) {
         const struct coord_shard *s = coord_copies_any(f, q->shard, p);
         /* an older request of the leader must not add a copy that has lost its records since */
-        if ((q->in_sync & ~of->in_sync & bit(p)) != 0 &&
+        if ((q->in_sync & ~of->in_sync & coord_copies_bit(p)) != 0 &&
             (!s->seen || s->figures.last_term != of->term))
             return err_set(&a->e, SHOAL_E_AGAIN,
                            "copy %u of shard %u has not told that it has records of term %" PRIu64,
@@ -503,7 +510,7 @@ int coord_copies_in_sync(struct coord_fleet *f, struct coord_ask *a)
     log_info("shard %u: %d of %u copies are in sync", q->shard, __builtin_popcount(q->in_sync),
              of->count);
     of->in_sync = q->in_sync;
-    return coord_copies_put(f, q->shard) ? 0 : store_failed(&a->e);
+    return coord_copies_put(f, q->shard) ? 0 : coord_store_failed(&a->e);
 }
 
 static void probed(struct env_probe *p)
@@ -552,7 +559,7 @@ void coord_copies_gone(struct coord_fleet *f, peer_t peer)
 static void out_note(struct coord_fleet *f, struct coord_copies_of *of)
 {
     for (uint32_t p = 0; p < of->count; p++)
-        if ((of->in_sync & bit(p)) != 0)
+        if ((of->in_sync & coord_copies_bit(p)) != 0)
             of->out_ns[p] = 0;
         else if (of->out_ns[p] == 0)
             of->out_ns[p] = env_now_ns(f->env);

@@ -96,6 +96,11 @@ bool coord_copies_deal(struct coord_fleet *f, struct coord_claim *claim, uint32_
  * whose. fresh: all of them are empty; else they were taken over, and of each shard the copy with
  * most leads. False: the store failed, or out of memory. */
 bool coord_copies_found(struct coord_fleet *f, bool fresh);
+/* The bit of a place in a set of places, such as in_sync. */
+static inline uint32_t coord_copies_bit(uint32_t place)
+{
+    return UINT32_C(1) << place;
+}
 /* True when the shard has a copy in sync besides its leader. */
 bool coord_copies_others(const struct coord_fleet *f, uint32_t shard);
 /* Returns the follower that this beat is of, and its shard; NULL: there is none. */
@@ -103,6 +108,8 @@ const struct coord_shard *coord_copies_find(const struct coord_fleet *f,
                                             const struct wire_SHARD_BEAT *beat, uint32_t *shard);
 /* True when a copy of the shard is on this server. */
 bool coord_copies_on(const struct coord_fleet *f, uint32_t shard, const char *server);
+/* True when a copy of any shard is on this server. */
+bool coord_copies_on_any(const struct coord_fleet *f, const char *server);
 /* True when the shard has room for one more copy, and none on this server, and neither of the two
  * is being drained. */
 bool coord_copies_room(const struct coord_fleet *f, uint32_t shard, const char *server);
@@ -174,6 +181,8 @@ bool coord_copies_lead(struct coord_fleet *f, uint32_t shard, uint32_t place, bo
 bool coord_copies_lease_over(const struct coord_fleet *f, uint32_t shard);
 /* Returns the heard copy with most of a set of places; COORD_NOBODY: none is heard. */
 uint32_t coord_copies_most(const struct coord_fleet *f, uint32_t shard, uint32_t set);
+/* Returns the copy that takes over when the leader is gone: that one of the others in sync. */
+uint32_t coord_copies_next(const struct coord_fleet *f, uint32_t shard);
 /* The leader's process is gone: another copy takes over, if one in sync is heard. */
 bool coord_copies_take_over(struct coord_fleet *f, uint32_t shard);
 /* Returns the last term of the shard that had the number before; 0: none had. A folder of that

@@ -9,11 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t bit(uint32_t place)
-{
-    return UINT32_C(1) << place;
-}
-
 static uint64_t silent_ns(const struct coord_fleet *f, const struct coord_shard *s)
 {
     uint64_t since = MAX(s->beat_ns, f->copies.begun_ns);
@@ -27,7 +22,7 @@ static double seconds(uint64_t ns)
 
 static bool suspect(const struct coord_copies_of *of)
 {
-    return (of->suspect & bit(of->leader)) != 0;
+    return (of->suspect & coord_copies_bit(of->leader)) != 0;
 }
 
 /* ---- PROMOTE --------------------------------------------------------------------------------- */
@@ -42,7 +37,7 @@ static int needless(const struct coord_fleet *f, uint32_t shard, struct err *e)
                        "server %s leads shard %u, and was heard %.1f s ago: there is nothing to "
                        "promote",
                        m->server, shard, seconds(silent_ns(f, m)));
-    uint32_t next = coord_copies_most(f, shard, of->in_sync & ~of->suspect & ~bit(of->leader));
+    uint32_t next = coord_copies_next(f, shard);
     if (next != COORD_NOBODY)
         return err_set(e, SHOAL_E_EXISTS,
                        "server %s is in sync with shard %u and takes over by itself: see shoal "
@@ -94,7 +89,7 @@ int coord_copies_promote(struct coord_fleet *f, struct coord_ask *a)
         return rc;
     uint32_t set = UINT32_MAX;
     if (!suspect(of))
-        set &= ~bit(of->leader);
+        set &= ~coord_copies_bit(of->leader);
     uint32_t place = coord_copies_most(f, q->shard, set);
     if (place == COORD_NOBODY)
         return err_set(&a->e, SHOAL_E_UNAVAILABLE,
@@ -104,7 +99,7 @@ int coord_copies_promote(struct coord_fleet *f, struct coord_ask *a)
         return 0;
     log_warn("%s", told);
     if (!coord_copies_lead(f, q->shard, place, false))
-        return err_set(&a->e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(&a->e);
     return 0;
 }
 
@@ -145,8 +140,7 @@ static int leaders_check(const struct coord_fleet *f, const char *server, struct
         bool leads = strcmp(f->members.shard[s].server, server) == 0, holds = leads;
         for (uint32_t p = 0; p < of->count; p++)
             holds |= strcmp(coord_copies_any(f, s, p)->server, server) == 0;
-        bool next =
-            coord_copies_most(f, s, of->in_sync & ~of->suspect & ~bit(of->leader)) != COORD_NOBODY;
+        bool next = coord_copies_next(f, s) != COORD_NOBODY;
         if (leads && coord_copies_given(f, s) < 2)
             return err_set(e, SHOAL_E_UNAVAILABLE,
                            "server %s has the only copy of shard %u: bring its data_dir back",
@@ -165,8 +159,8 @@ static void place_free(struct coord_copies_of *of, uint32_t place)
 {
     of->copy[place] = (struct coord_shard){0};
     of->boot[place] = of->out_ns[place] = 0;
-    of->in_sync &= ~bit(place);
-    of->suspect &= ~bit(place);
+    of->in_sync &= ~coord_copies_bit(place);
+    of->suspect &= ~coord_copies_bit(place);
 }
 
 /* Gives the places of a server in a shard's list up. It leads the shard no more. The new term ends
@@ -220,7 +214,7 @@ static int server_replace(struct coord_fleet *f, const char *server, char told[W
         good = good && release(f, s, server);
     }
     if (!good)
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     lacking_text(f, more, sizeof more);
     (void)snprintf(told, WIRE_TOLD,
                    "server %s is replaced: %u places of copies are given up, %u of them led; %s",
@@ -253,13 +247,14 @@ static uint32_t surplus_of(const struct coord_fleet *f, uint32_t shard)
     uint32_t last = COORD_NOBODY, doubled = coord_copies_doubled(f, shard, &other);
     for (uint32_t p = 0; p < of->count; p++)
         if (coord_copies_at(f, shard, p) != NULL &&
-            (last == COORD_NOBODY || (of->in_sync & bit(p)) == 0 || (of->in_sync & bit(last)) != 0))
+            (last == COORD_NOBODY || (of->in_sync & coord_copies_bit(p)) == 0 ||
+             (of->in_sync & coord_copies_bit(last)) != 0))
             last = p;
     if (doubled == COORD_NOBODY || last == doubled)
         return last;
     const struct coord_shard *s = &of->copy[last];
     bool comes = s->incarnation == 0 || silent_ns(f, s) <= f->copies.lease_ns;
-    if ((of->in_sync & bit(last)) != 0)
+    if ((of->in_sync & coord_copies_bit(last)) != 0)
         return doubled;
     return comes ? COORD_NOBODY : last;
 }

@@ -398,6 +398,6 @@ int coord_copies_give(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
         to->boot[0] = f->members.shard[*shard].figures.boot;
     }
     if (!place_give(f, *shard, beat->server, beat->shard_index, place))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return 0;
 }

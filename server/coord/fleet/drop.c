@@ -20,7 +20,7 @@ static void answer_again(struct coord_fleet *f)
                      .id = d->answered.id,
                      .status = d->answered.status,
                      .u.DROP_reply.rows = d->answered.rows};
-    (void)snprintf(w.error, sizeof w.error, "%s", d->answered.text);
+    text_copy(w.error, sizeof w.error, d->answered.text);
     coord_send(f, d->answered.peer, wire_encode(&w));
 }
 
@@ -32,7 +32,7 @@ static void answer(struct coord_fleet *f, int status, const char *text)
     d->answered.id = d->asker_id;
     d->answered.rows = d->rows;
     d->answered.status = status;
-    (void)snprintf(d->answered.text, sizeof d->answered.text, "%s", text);
+    text_copy(d->answered.text, sizeof d->answered.text, text);
     d->asker = 0;
     if (status != 0)
         log_warn("%s is not dropped: %s", d->name, text);
@@ -99,25 +99,13 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
                    gone);
 }
 
-/* Returns the first server that is silent; NULL: all are there. */
-static const struct coord_shard *away(const struct coord_fleet *f)
-{
-    uint64_t now = env_now_ns(f->env);
-    COORD_EACH_SHARD (&f->members, s) {
-        const struct coord_shard *shard = &f->members.shard[s];
-        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_fleet_lease_ns(f))
-            return shard;
-    }
-    return NULL;
-}
-
 static int ready_check(const struct coord_fleet *f, struct err *e)
 {
     if (!coord_cluster_ready(&f->cluster) || !coord_names_ready(&f->names))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the servers know names of fields that this coordinator is still learning: "
                        "ask again in a moment");
-    const struct coord_shard *silent = away(f);
+    const struct coord_shard *silent = coord_fleet_silent(f);
     if (silent != NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
                        silent->seen ? silent->server : "that has not come yet");
@@ -189,7 +177,7 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
                                                           .on_done = rows_gone}))
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory to drop %s/%s", r->table, r->field);
     d->list = list;
-    (void)snprintf(d->name, sizeof d->name, "%s", x->name);
+    text_copy(d->name, sizeof d->name, x->name);
     d->rows = 0;
     d->asker = a->from;
     d->asker_id = a->request->id;
@@ -213,7 +201,7 @@ void coord_drop_step(struct coord_fleet *f)
 {
     if (f->drop.asker == 0)
         return;
-    const struct coord_shard *silent = away(f);
+    const struct coord_shard *silent = coord_fleet_silent(f);
     char why[ERR_TEXT_MAX];
     if (silent == NULL)
         return;

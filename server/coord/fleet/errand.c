@@ -280,7 +280,7 @@ void coord_errand_let_go(struct coord_fleet *f, const char *folder, int *hold)
     l->errand.free = letting_free;
     l->ops = f->options.folder;
     l->hold = *hold;
-    (void)snprintf(l->errand.folder, sizeof l->errand.folder, "%s", folder);
+    text_copy(l->errand.folder, sizeof l->errand.folder, folder);
     *hold = COORD_FOLDER_NONE;
     coord_errand_leave(f, &l->errand);
 }

@@ -184,6 +184,19 @@ uint64_t coord_fleet_lease_ns(const struct coord_fleet *f)
     return f->options.lease_ms * UINT64_C(1000000);
 }
 
+bool coord_fleet_heard(const struct coord_fleet *f, const struct coord_shard *s)
+{
+    return coord_shard_there(s, s->ready, env_now_ns(f->env), coord_fleet_lease_ns(f));
+}
+
+const struct coord_shard *coord_fleet_silent(const struct coord_fleet *f)
+{
+    COORD_EACH_SHARD (&f->members, s)
+        if (!coord_fleet_heard(f, &f->members.shard[s]))
+            return &f->members.shard[s];
+    return NULL;
+}
+
 int coord_drop_check(const struct coord_fleet *f, struct err *e)
 {
     if (f->drop.asker != 0)

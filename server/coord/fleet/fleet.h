@@ -141,5 +141,9 @@ bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, co
 int coord_drop_check(const struct coord_fleet *f, struct err *e);
 /* Returns the lease of shards, and of workers that have joined no job. */
 uint64_t coord_fleet_lease_ns(const struct coord_fleet *f);
+/* True when the shard is ready and was heard within the lease. */
+bool coord_fleet_heard(const struct coord_fleet *f, const struct coord_shard *s);
+/* Returns the first shard that is not; NULL: all are. */
+const struct coord_shard *coord_fleet_silent(const struct coord_fleet *f);
 
 #endif

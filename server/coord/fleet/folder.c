@@ -6,6 +6,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/process.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/job/manifest.h"
 #include "proto/job/reading.h"
@@ -268,7 +269,7 @@ static int some_remove(const char *path, uint64_t *left, struct err *e)
     bool whole = !unfinished(path);
     if (whole && has_manifest(path))
         rc = reading_shut(path, &readers, e);
-    (void)snprintf(gone, sizeof gone, "%s", path);
+    text_copy(gone, sizeof gone, path);
     if (rc == 0 && !marked(path) && !(whole && has_manifest(path)))
         rc = err_set(
             e, SHOAL_E_DENIED,
@@ -460,7 +461,7 @@ static int disk_publish(const char *tmp, const char *path, struct err *e)
     if (path_join(parent, path, COORD_FOLDER_MARK) && file_unlink(parent) == 0 &&
         (rc = folder_sync(path, e)) != 0)
         return rc;
-    (void)snprintf(parent, sizeof parent, "%s", path);
+    text_copy(parent, sizeof parent, path);
     char *slash = strrchr(parent, '/');
     if (slash != NULL && slash != parent)
         *slash = 0;

@@ -109,7 +109,7 @@ static void late_text(const struct coord_fleet *f, char *text, size_t bytes)
     (void)snprintf(text, bytes, "the shards do not tell their heat in time: ask again");
     COORD_EACH_SHARD (&f->members, s) {
         const struct coord_shard *m = &f->members.shard[s];
-        if (!m->seen || !m->ready || env_now_ns(f->env) - m->beat_ns > coord_fleet_lease_ns(f))
+        if (!coord_fleet_heard(f, m))
             (void)snprintf(text, bytes, "shard %u is away%s%s: ask again when it is back", s,
                            text_if(m->seen, ", server "), text_if(m->seen, m->server));
     }

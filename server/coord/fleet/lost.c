@@ -2,6 +2,7 @@
 #include "server/coord/fleet/lost.h"
 
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "server/coord/fleet/fleet.h"
 #include "server/coord/fleet/folder.h"
@@ -33,11 +34,11 @@ static void seen(void *context, const char *name)
     l->left--;
     if (l->folder->get(path, MANIFEST_FILE, MANIFEST_LOOK, &text, &bytes, NULL) == 0)
         (void)manifest_parse(text, bytes, &m, NULL);
-    const char *date = json_as_string(json_get(m, "date"), "");
+    const char *date = json_get_string(m, "date", "");
     if (m != NULL && !manifest_tables(m) && strcmp(date, l->date) > 0) {
-        (void)snprintf(l->newest, sizeof l->newest, "%s", path);
-        (void)snprintf(l->job, sizeof l->job, "%s", json_as_string(json_get(m, "job"), ""));
-        (void)snprintf(l->date, sizeof l->date, "%s", date);
+        text_copy(l->newest, sizeof l->newest, path);
+        text_copy(l->job, sizeof l->job, json_get_string(m, "job", ""));
+        text_copy(l->date, sizeof l->date, date);
     }
     json_free(m);
     free(text);

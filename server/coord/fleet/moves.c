@@ -130,7 +130,7 @@ static int plan_take(struct coord_fleet *f, const struct coord_moves *plan, cons
     if (plan_put(f))
         return 0;
     coord_moves_close(f);
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_store_failed(e);
 }
 
 int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const char *drained,
@@ -406,10 +406,11 @@ static void taken(void *context, const struct coord_call *call, int status, cons
         map_change(f, false);
 }
 
-static bool present(const struct coord_fleet *f, uint32_t shard)
+static bool both_heard(const struct coord_fleet *f)
 {
-    const struct coord_shard *s = &f->members.shard[shard];
-    return s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= coord_fleet_lease_ns(f);
+    const struct coord_shard *shard = f->members.shard;
+    return coord_fleet_heard(f, &shard[f->moves.group.giver]) &&
+           coord_fleet_heard(f, &shard[f->moves.group.taker]);
 }
 
 /* Returns the shard that is to lead a tablet now. */
@@ -523,8 +524,7 @@ static void group_begin(struct coord_fleet *f)
 static bool group_may_begin(const struct coord_fleet *f)
 {
     const struct coord_moves *m = &f->moves;
-    return env_now_ns(f->env) >= m->next_ns && coord_call_quiet(&f->calls) &&
-           present(f, m->group.giver) && present(f, m->group.taker);
+    return env_now_ns(f->env) >= m->next_ns && coord_call_quiet(&f->calls) && both_heard(f);
 }
 
 static void idle_step(struct coord_fleet *f, const struct coord_home *home, uint32_t homes)
@@ -569,7 +569,7 @@ void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint
         idle_step(f, home, homes);
         break;
     case MOVES_TAKING:
-        if (!same_processes(f) || !present(f, m->group.giver) || !present(f, m->group.taker))
+        if (!same_processes(f) || !both_heard(f))
             give_up(f, "a server is away, or has started again");
         else if (env_now_ns(f->env) - m->began_ns > TAKING_NS)
             give_up(f, "they were not taken for 10 s");

@@ -58,7 +58,7 @@ static int names_put(struct coord_fleet *f, uint64_t version, const char *line, 
     free(copy);
     if (!made)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_store_failed(e);
 }
 
 int coord_names_open(struct coord_fleet *f, struct err *e)

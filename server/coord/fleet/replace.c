@@ -2,6 +2,7 @@
 #include "server/coord/fleet/replace.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <stdio.h>
@@ -81,7 +82,7 @@ bool coord_replace_put(struct coord_fleet *f, const char *server, const char *fr
     struct err e = {0};
     int rc = 0;
     SHOAL_ASSERT(from[0] != 0);
-    (void)snprintf(order.from, sizeof order.from, "%s", from);
+    text_copy(order.from, sizeof order.from, from);
     if (!coord_put(f, KEY, &order, sizeof order))
         return false;
     for (uint32_t s = 0; s < f->members.shards && rc == 0; s++)

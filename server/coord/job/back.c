@@ -121,13 +121,6 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-static void run_dropped(void *context, const struct coord_call *call, int status, const char *text)
-{
-    (void)context;
-    if (status != 0)
-        log_warn("run %" PRIu64 " was not dropped: %s", call->owner, text);
-}
-
 /* Ends the run that the job had. The shards then refuse its pushes, and so do the shards that load
  * later. */
 static void run_end(struct coord_job *j)
@@ -137,11 +130,12 @@ static void run_end(struct coord_job *j)
     if (j->at.best_cut != 0)
         coord_cut_drop(j, j->at.best_cut);
     w.u.RUN_DROP.run = j->at.run;
-    (void)coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
-                                                                  .request = w,
-                                                                  .target = COORD_NOBODY,
-                                                                  .owner = j->at.run,
-                                                                  .on_done = run_dropped});
+    (void)coord_call_start(&j->fleet->calls,
+                           &(struct coord_call){.context = j,
+                                                .request = w,
+                                                .target = COORD_NOBODY,
+                                                .owner = j->at.run,
+                                                .on_done = coord_cut_run_dropped});
 }
 
 /* Opens the job again, as the store now describes it. Keeps the roll of its workers and the peer

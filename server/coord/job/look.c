@@ -54,7 +54,7 @@ static int dir_look(struct coord_look *l, struct err *e)
     const struct coord_folder_ops *ops = l->options.folder;
     const char *root = text_or(l->options.checkpoint_root, "");
     char dir[LIMIT_PATH];
-    (void)snprintf(dir, sizeof dir, "%s", l->spec.checkpoint.dir);
+    text_copy(dir, sizeof dir, l->spec.checkpoint.dir);
     int rc = coord_checkpoint_dir(ops, root, dir, e);
     if (rc == 0 && !l->spec.train.skip) /* otherwise the job makes no checkpoint */
         rc = ops->claim(dir, l->spec.name,
@@ -132,9 +132,8 @@ int coord_look_begin(struct coord *c, struct coord_job *former, struct coord_ask
     l->makes = l->spec.checkpoint.dir[0] != 0;
     l->reads = submit->from[0] != 0 && strcmp(submit->from, COORD_FROM_FLEET) != 0;
     l->start = submit->start;
-    (void)snprintf(l->path, sizeof l->path, "%s", submit->from);
-    (void)snprintf(l->errand.folder, LIMIT_PATH, "%s",
-                   l->makes ? l->spec.checkpoint.dir : submit->from);
+    text_copy(l->path, sizeof l->path, submit->from);
+    text_copy(l->errand.folder, LIMIT_PATH, l->makes ? l->spec.checkpoint.dir : submit->from);
     l->random = (uint32_t)(env_random(c->fleet.env) & 0xffffff);
     l->from.hold = COORD_FOLDER_NONE;
     l->asker = a->from;

@@ -85,23 +85,13 @@ static void load_take(struct coord_picture *p, const struct coord_fleet *f)
         p->load[i] = h->of[i].load;
 }
 
-static bool all_heard(const struct coord_fleet *f)
-{
-    COORD_EACH_SHARD (&f->members, s) {
-        const struct coord_shard *m = &f->members.shard[s];
-        if (!m->seen || !m->ready || env_now_ns(f->env) - m->beat_ns > coord_fleet_lease_ns(f))
-            return false;
-    }
-    return true;
-}
-
 static void load_ask(struct coord_picture *p, struct coord_fleet *f)
 {
     struct err e;
     uint64_t now = env_now_ns(f->env);
     if (f->heat.asked_ns != 0 || (p->asked_ns != 0 && now - p->asked_ns < PICTURE_HEAT_NS) ||
         f->moves.kind != MOVES_NONE || !coord_cluster_ready(&f->cluster) ||
-        f->cluster.tables == 0 || !all_heard(f))
+        f->cluster.tables == 0 || coord_fleet_silent(f) != NULL)
         return;
     p->asked_ns = now;
     (void)coord_heat_ask(f, NULL, NULL, &e); /* after a failure it asks again */

@@ -5,6 +5,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/folder.h"
@@ -113,8 +114,8 @@ static int begin(struct coord *c, struct coord_ask *a, coord_errand_done done)
     m->asker = a->from;
     m->who = a->who;
     m->request = *a->request;
-    (void)snprintf(m->path, sizeof m->path, "%s", a->request->u.REPLACE.from);
-    (void)snprintf(m->errand.folder, sizeof m->errand.folder, "%s", m->path);
+    text_copy(m->path, sizeof m->path, a->request->u.REPLACE.from);
+    text_copy(m->errand.folder, sizeof m->errand.folder, m->path);
     rc = coord_errand_start(&c->fleet, &m->errand, c, done, &a->e);
     if (rc == 0)
         c->replacing = m;

@@ -523,7 +523,7 @@ int coord_report_make(struct coord_job *j, struct err *e)
     free(j->report);
     j->report = text;
     if (!coord_job_put(j, "report", text, strlen(text)))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     coord_output_report(j);
     return 0;
 }

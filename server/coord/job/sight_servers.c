@@ -266,15 +266,6 @@ static void strangers_say(const struct coord_fleet *f, struct json *list)
             COORD_STRANGERS);
 }
 
-/* True when it leads or follows a shard that is not drained. */
-static bool has_shards(const struct coord_fleet *f, const char *server)
-{
-    COORD_EACH_SHARD (&f->members, s)
-        if (coord_copies_on(f, s, server))
-            return true;
-    return false;
-}
-
 void coord_sight_drained(const struct coord_job *j, struct json *notes)
 {
     const struct coord_fleet *f = j->fleet;
@@ -284,7 +275,7 @@ void coord_sight_drained(const struct coord_job *j, struct json *notes)
     for (uint32_t i = 0; i < all.count; i++) {
         const char *server = f->cluster.stranger[all.alike[i].first].server;
         const char *what = "it: switch it off";
-        if (has_shards(f, server))
+        if (coord_copies_on_any(f, server))
             what = "these: its other shards go on";
         (void)snprintf(text, sizeof text, "server %s is drained (shards: %u), and no job needs %s",
                        server, all.alike[i].count, what);

@@ -153,7 +153,7 @@ static int from_take(struct coord_job *j, const struct coord_from *f, struct err
         return rc;
     j->passed = (struct coord_passed){.number = at.number, .before_ns = f->saved.at.elapsed_ns};
     if (!coord_job_note(j, "passed", &j->passed, sizeof j->passed))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return coord_grow_load(j, e);
 }
 
@@ -165,7 +165,7 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
     bool resumes = from != NULL && !from->start;
     j->at.number = j->at.run = run;
     if (!coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     int rc = 0;
     if (from == NULL && fleet)
         rc = coord_taken_fleet(j, e);
@@ -180,7 +180,7 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
         !coord_report_job_begin(j))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     job->watch.left_ns = 0; /* the job before set it */
     job->watch.failed_rounds = 0;
     job->watch.failed[0] = 0;
@@ -631,7 +631,7 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
         return rc;
     j->at.workers_wanted = workers;
     if (!coord_phase_put(j))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return 0;
 }
 
@@ -710,6 +710,6 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
      * that is refused leaves that one. */
     if (!coord_course_enter(job, PHASE_WAITING) ||
         !coord_job_put(job, "job", job->yaml, job->yaml_bytes))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        return coord_store_failed(e);
     return 0;
 }

@@ -4,9 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/minmax.h"
 #include "proto/base/text.h"
-#include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/core/setup_state.h"
 #include "server/coord/fleet/add.h"
@@ -23,12 +21,8 @@
 
 /* the longest time that pushes wait; within it one HOLD or its reply may get lost */
 #define HOLD_MAX_NS UINT64_C(1000000000)
-/* the longest time that the answer for a made checkpoint waits until its cut is dropped */
-#define CUT_GONE_NS UINT64_C(2000000000)
 /* stored: the last job whose checkpoint of the end was made */
 #define END_KEY "end"
-/* attempts at the checkpoint of the job's end, RETRY_NS apart */
-#define END_TRIES 5u
 #define SWEEPS_MAX 64u                /* about 4,000 files */
 #define RETRY_NS UINT64_C(5000000000) /* delay before a failed automatic checkpoint begins again */
 
@@ -48,60 +42,6 @@ static const uint32_t moves[] = {
 const struct sm coord_checkpoint_moves = SM("a checkpoint", state_names, moves);
 
 static void cut_done(struct coord_job *j, int status, const char *text, uint64_t cut);
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-static void answer_again(struct coord_job *j)
-{
-    const struct coord_checkpoint *k = j->checkpoint;
-    struct wire w = {.type = WIRE_TYPE_CHECKPOINT,
-                     .reply = true,
-                     .id = k->answered.id,
-                     .status = k->answered.status,
-                     .u.CHECKPOINT_reply = k->answered.reply};
-    (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
-    coord_send(j->fleet, k->answered.peer, wire_encode(&w));
-}
-
-/* to 0: there is no asker. */
-static void answer(struct coord_job *j, peer_t to, uint64_t id, int status, const char *text,
-                   struct wire_CHECKPOINT_reply reply)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    if (to == 0)
-        return;
-    k->answered.peer = to;
-    k->answered.id = id;
-    k->answered.status = status;
-    (void)snprintf(k->answered.text, sizeof k->answered.text, "%s", text);
-    k->answered.reply = reply;
-    answer_again(j);
-}
-
-/* Answers the asker of the checkpoint that has ended. The next checkpoint may begin before the
- * answer arrives. */
-static void asker_answer(struct coord_job *j, int status, const char *text,
-                         struct wire_CHECKPOINT_reply reply)
-{
-    peer_t asker = j->checkpoint->asker;
-    SHOAL_ASSERT(j->checkpoint->state == CHECKPOINT_IDLE);
-    j->checkpoint->asker = 0;
-    answer(j, asker, j->checkpoint->asker_id, status, text, reply);
-}
-
-/* The answer for a checkpoint that was made waits until the servers have dropped its cut. A peer
- * that stops the servers as soon as it has the answer then leaves no files of the cut. The wait
- * lasts CUT_GONE_NS at most. */
-static void made_answer(struct coord_job *j, bool now)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    if (k->asker == 0 || k->state != CHECKPOINT_IDLE)
-        return;
-    bool dropping = coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_CUT_DROP) &&
-                    env_now_ns(j->fleet->env) - k->made_ns < CUT_GONE_NS;
-    if (now || !dropping)
-        asker_answer(j, 0, "", k->made);
-}
 
 /* ---- the end of one -------------------------------------------------------------------------- */
 
@@ -136,15 +76,14 @@ static void refused(struct coord_job *j, int status, const char *why)
     if (reason == CHECKPOINT_OF_END) {
         k->end_failed++;
         k->end_why.status = status;
-        (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
+        text_copy(k->end_why.text, sizeof k->end_why.text, why);
     }
-    asker_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+    coord_checkpoint_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
     if (reason == CHECKPOINT_OF_DAY)
         coord_replay_made(j, false);
 }
 
-/* The checkpoint failed before its folder was made: an automatic one is tried again. */
-static void begin_failed(struct coord_job *j, int status, const char *why)
+void coord_checkpoint_begin_failed(struct coord_job *j, int status, const char *why)
 {
     struct coord_checkpoint *k = j->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && status != 0);
@@ -164,7 +103,7 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
         return;
     if (k->state == CHECKPOINT_MAKING) {
         forget(j);
-        begin_failed(j, status, why);
+        coord_checkpoint_begin_failed(j, status, why);
         return;
     }
     SHOAL_ASSERT(status != 0);
@@ -224,7 +163,7 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
         return;
     }
     k->making->stays = true;
-    (void)snprintf(record.name, sizeof record.name, "%s", k->name);
+    text_copy(record.name, sizeof record.name, k->name);
     log_event(CHECKPOINT_MADE, k->path,
               "checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
               k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
@@ -237,9 +176,9 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
     prune_step(j);
     k->made = (struct wire_CHECKPOINT_reply){.rows = record.rows, .bytes = record.bytes};
     memcpy(k->made.lacks, k->lacks, sizeof k->made.lacks);
-    (void)snprintf(k->made.path, sizeof k->made.path, "%s", k->path);
+    text_copy(k->made.path, sizeof k->made.path, k->path);
     k->made_ns = env_now_ns(j->fleet->env);
-    made_answer(j, false);
+    coord_checkpoint_answer_made(j, false);
 }
 
 static void finish(struct coord_job *j)
@@ -308,7 +247,7 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
             continue;
         w.u.CUT_EXPORT =
             (struct wire_CUT_EXPORT){.cut = cut, .part = k->part[s].number, .parts = k->parts};
-        (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
+        text_copy(w.u.CUT_EXPORT.path, LIMIT_PATH, k->tmp);
         if (!coord_call_start(
                 &j->fleet->calls,
                 &(struct coord_call){.context = j,
@@ -417,15 +356,14 @@ static void made(void *context, struct coord_errand *r, int rc, const struct err
         run_open(j);
 }
 
-/* name "": the checkpoint gets the next number. without: as CHECKPOINT has it. */
-static int begin(struct coord_job *j, const char *name, const char *without,
-                 enum coord_checkpoint_reason reason, struct err *e)
+int coord_checkpoint_begin(struct coord_job *j, const char *name, const char *without,
+                           enum coord_checkpoint_reason reason, struct err *e)
 {
     struct coord_checkpoint *k = j->checkpoint;
     bool tables;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
-    made_answer(j, true);
-    (void)snprintf(k->without, sizeof k->without, "%s", without);
+    coord_checkpoint_answer_made(j, true);
+    text_copy(k->without, sizeof k->without, without);
     int rc = coord_checkpoint_ready(j, &tables, e);
     k->reason = reason;
     if (rc == 0 && tables)
@@ -442,145 +380,14 @@ static int begin(struct coord_job *j, const char *name, const char *without,
         rc = coord_checkpoint_make(j, name, made, e);
     if (rc != 0)
         return rc;
-    (void)snprintf(k->name, sizeof k->name, "%s", text_unless_empty(name, "of the next number"));
+    text_copy(k->name, sizeof k->name, text_unless_empty(name, "of the next number"));
     k->begun_ns = env_now_ns(j->fleet->env);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_MAKING);
     return 0;
 }
 
-int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    const char *name = a->request->u.CHECKPOINT.name;
-    int rc = 0;
-    a->silent = true; /* answered when the checkpoint is made, or has failed */
-    /* a repeated request */
-    if (k->asker == a->from && k->asker_id == a->request->id)
-        return 0;
-    if (k->answered.peer == a->from && k->answered.id == a->request->id) {
-        answer_again(j);
-        return 0;
-    }
-    if (name[0] != 0 && !manifest_name_ok(name))
-        rc = err_set(&a->e, SHOAL_E_USAGE,
-                     "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
-                     "first a '.', not last .tmp",
-                     name);
-    else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
-        rc = err_set(&a->e, SHOAL_E_USAGE,
-                     "'%s' is a number, as checkpoints without a name have: put a letter into it",
-                     name);
-    else if (name[0] == 0 && a->request->u.CHECKPOINT.without[0] != 0)
-        rc = err_set(&a->e, SHOAL_E_USAGE,
-                     "a checkpoint that lacks a server's rows gets no number, because it would be "
-                     "taken for a whole one: give it a name");
-    else if (k->state != CHECKPOINT_IDLE)
-        rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
-                     k->name);
-    if (rc == 0)
-        rc = begin(j, name, a->request->u.CHECKPOINT.without, CHECKPOINT_ANY, &a->e);
-    if (rc != 0) {
-        answer(j, a->from, a->request->id, rc, a->e.text,
-               (struct wire_CHECKPOINT_reply){.rows = 0});
-    } else if (k->state != CHECKPOINT_IDLE) {
-        k->asker = a->from;
-        k->asker_id = a->request->id;
-    }
-    return 0;
-}
-
 /* ---- time ------------------------------------------------------------------------------------ */
-
-static bool due(struct coord_job *j)
-{
-    const struct coord_checkpoint *k = j->checkpoint;
-    const struct job *spec = &j->spec;
-    uint64_t now = env_now_ns(j->fleet->env);
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->last_ns <= now);
-    if (now < k->retry_ns)
-        return false;
-    if (spec->checkpoint.every_minutes > 0 &&
-        (double)(now - k->last_ns) >= spec->checkpoint.every_minutes * 60e9)
-        return true;
-    return spec->checkpoint.every_batches > 0 &&
-           coord_checkpoint_batches(j) - k->last_batches >= spec->checkpoint.every_batches;
-}
-
-bool coord_checkpoint_end_due(const struct coord_job *j)
-{
-    const struct coord_checkpoint *k = j->checkpoint;
-    const struct job *spec = &j->spec;
-    bool asked = spec->checkpoint.at_end || (j->stop.asked && spec->checkpoint.dir[0] != 0);
-    return asked && !spec->train.skip && !k->end_made && k->end_failed < END_TRIES;
-}
-
-void coord_checkpoint_missed(struct coord_job *j)
-{
-    const struct coord_checkpoint *k = j->checkpoint;
-    const char *kept = "; `shoal checkpoint create` makes one of the tables that are kept";
-    if (j->spec.durability == DURABLE_MEMORY)
-        kept = ", and its tables were in memory alone (durability: memory)";
-    if (j->spec.checkpoint.at_end && !j->spec.train.skip && !k->end_made)
-        coord_missed(
-            j, k->end_why.status != 0 ? k->end_why.status : SHOAL_E_IO,
-            "the job is done, but its checkpoint of the end (checkpoint.at_end) could not be "
-            "made%s: %s",
-            kept, k->end_why.text);
-    coord_checkpoint_publish_missed(j);
-}
-
-/* Begins an automatic checkpoint. One that cannot be begun is a warning like the others (4). While
- * a server is away it waits without a message: the status names the server. */
-static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason reason)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    struct err e = {0};
-    if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
-        coord_server_away(j) != NULL)
-        return;
-    int rc = begin(j, "", "", reason, &e);
-    if (rc != 0)
-        begin_failed(j, rc, e.text);
-}
-
-/* True when a job that is to stop can be saved as it stands (stop.h); for a growing log grow.ending
- * says so. */
-static bool stop_saves(const struct coord_job *j)
-{
-    return j->stop.asked && !coord_grow_on(j) && coord_saved_phase(j->at.phase);
-}
-
-static void automatic_step(struct coord_job *j)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    bool ends = j->at.phase == PHASE_DIGEST || j->grow->ending || stop_saves(j);
-    if (ends && coord_checkpoint_end_due(j)) {
-        begin_by_itself(j, CHECKPOINT_OF_END);
-        return;
-    }
-    if (coord_replay_due(j)) {
-        begin_by_itself(j, CHECKPOINT_OF_DAY);
-        return;
-    }
-    /* all that is learnt is published before the job goes on */
-    bool waits = j->at.phase == PHASE_GROW;
-    if ((j->at.phase != PHASE_TRAIN && !waits) ||
-        (j->spec.checkpoint.every_batches == 0 && j->spec.checkpoint.every_minutes <= 0))
-        return;
-    /* a restarted coordinator keeps to the schedule: it goes by the age of the newest one */
-    if (k->last_ns == 0) {
-        uint64_t now = env_now_ns(j->fleet->env), age_ns;
-        if (!coord_checkpoint_age(j, &age_ns))
-            age_ns = 0;
-        k->last_ns = MAX(SAT_SUB(now, age_ns), 1);
-        k->last_batches = coord_checkpoint_batches(j);
-    }
-    if (waits && k->last_batches == coord_checkpoint_batches(j))
-        return;
-    if (k->state == CHECKPOINT_IDLE && due(j))
-        begin_by_itself(j, CHECKPOINT_ANY);
-}
 
 /* True while the shards work on the checkpoint. */
 static bool of_shards(const struct coord_job *j)
@@ -610,14 +417,14 @@ static void silence_look(struct coord_job *j)
 void coord_checkpoint_step(struct coord_job *j)
 {
     struct coord_checkpoint *k = j->checkpoint;
-    made_answer(j, false);
+    coord_checkpoint_answer_made(j, false);
     coord_checkpoint_sweep_step(j);
     coord_checkpoint_publish_step(j);
     silence_look(j);
     if (k->state == CHECKPOINT_OPENING && coord_setup_all(j))
         cut_begin(j);
     if (coord_phase_running(j))
-        automatic_step(j);
+        coord_checkpoint_automatic_step(j);
     prune_step(j);
     if (!coord_phase_running(j) && k->state == CHECKPOINT_IDLE)
         (void)coord_checkpoint_disclaim(j);

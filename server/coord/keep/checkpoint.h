@@ -41,7 +41,8 @@
  *     [test: checkpoint_goes_on_at_the_very_batch] [assert: held]
  *  3. One checkpoint is made at a time. Cuts of best epochs wait for HOLD and GO of a checkpoint,
  *     and the other way round; export disturbs neither.
- *     [test: checkpoint_and_best_epochs_do_not_disturb_each_other] [assert: begin, held]
+ *     [test: checkpoint_and_best_epochs_do_not_disturb_each_other]
+ *     [assert: coord_checkpoint_begin, held]
  *  4. A failed checkpoint does not end the job: it is a warning, and the next one is tried.
  *     [test: checkpoint_that_a_shard_cannot_write_is_given_up]
  *

@@ -159,7 +159,7 @@ static void order_read(const struct keeping *p, const char *name, struct kept *k
     if (p->ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
         return;
     if (manifest_parse(text, bytes, &m, NULL) == 0 &&
-        strcmp(json_as_string(json_get(m, "job"), ""), p->job) == 0) {
+        strcmp(json_get_string(m, "job", ""), p->job) == 0) {
         k->order = json_new_object();
         k->lacking = json_count(json_get(m, "missing")) > 0;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -335,13 +335,13 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
         return; /* the next checkpoint prunes again */
     p->open = open;
     p->root = text_or(j->fleet->options.checkpoint_root, "");
-    (void)snprintf(p->dir, sizeof p->dir, "%s", dir);
+    text_copy(p->dir, sizeof p->dir, dir);
     memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);
-    (void)snprintf(p->job, sizeof p->job, "%s", spec->name);
+    text_copy(p->job, sizeof p->job, spec->name);
     p->keep = spec->checkpoint.keep;
     p->keep_named = spec->checkpoint.keep_named;
-    (void)snprintf(p->published[0], LIMIT_PATH, "%s", k->hook.path);
-    (void)snprintf(p->published[1], LIMIT_PATH, "%s", k->hook.next);
+    text_copy(p->published[0], LIMIT_PATH, k->hook.path);
+    text_copy(p->published[1], LIMIT_PATH, k->hook.next);
     p->claim = k->claim;
     k->claim.path[0] = 0;
     k->keeper = &p->errand;
@@ -460,7 +460,7 @@ static void hook_begin(struct coord_job *j, const char *path, uint32_t record)
     k->hook.since_ns = env_now_ns(j->fleet->env);
     k->hook.limit_ns = j->spec.checkpoint.publish_limit_ms * UINT64_C(1000000);
     k->hook.stop = HOOK_FREE;
-    (void)snprintf(k->hook.path, sizeof k->hook.path, "%s", path);
+    text_copy(k->hook.path, sizeof k->hook.path, path);
     k->list->record[record].published = PUBLISH_RUNS;
 }
 
@@ -482,7 +482,7 @@ void coord_checkpoint_publish(struct coord_job *j, uint32_t record)
         /* a newer one takes its place */
         k->list->record[k->hook.next_record].published = PUBLISH_PASSED;
     k->hook.next_record = record;
-    (void)snprintf(k->hook.next, sizeof k->hook.next, "%s", k->path);
+    text_copy(k->hook.next, sizeof k->hook.next, k->path);
 }
 
 /* Ends a publish command that hangs, which would keep later checkpoints from being published. */

@@ -1,5 +1,6 @@
-/* checkpoint_keep.h: the facts of a manifest, and names, pruning and publishing of checkpoints; how
- * report and status describe them. */
+/* checkpoint_keep.h: functions that the files of checkpoint.h share: the beginning of a checkpoint
+ * and its answer, the facts of a manifest, names, pruning and publishing; how report and status
+ * describe checkpoints. */
 #ifndef SERVER_COORD_KEEP_CHECKPOINT_KEEP_H
 #define SERVER_COORD_KEEP_CHECKPOINT_KEEP_H
 
@@ -43,6 +44,22 @@ struct coord_making {
     size_t saved_bytes, yaml_bytes;
 };
 
+/* Begins a checkpoint. name "": it gets the next number. without: as CHECKPOINT has it. CONFIG; and
+ * what coord_checkpoint_ready and coord_checkpoint_make return. */
+int coord_checkpoint_begin(struct coord_job *j, const char *name, const char *without,
+                           enum coord_checkpoint_reason reason, struct err *e);
+/* The checkpoint failed before its folder was made: an automatic one is tried again. */
+void coord_checkpoint_begin_failed(struct coord_job *j, int status, const char *why);
+/* Begins the automatic checkpoint that is due, in a job that runs. */
+void coord_checkpoint_automatic_step(struct coord_job *j);
+/* Answers the operator of the checkpoint that has ended; does nothing where none has asked. The
+ * next checkpoint may begin before the answer arrives. */
+void coord_checkpoint_answer(struct coord_job *j, int status, const char *text,
+                             struct wire_CHECKPOINT_reply reply);
+/* Answers the operator of the checkpoint that was made. The answer waits until the servers have
+ * dropped its cut: a peer that stops the servers as soon as it has the answer then leaves no files
+ * of the cut. `now` ends the wait. */
+void coord_checkpoint_answer_made(struct coord_job *j, bool now);
 /* Returns the manifest without parts and files; its date comes from options.folder. */
 struct json *coord_checkpoint_facts(struct coord_job *j);
 /* Starts an errand that makes the checkpoint's folder in checkpoint.dir; `made` is called at its

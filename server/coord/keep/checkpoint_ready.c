@@ -36,12 +36,11 @@ static int is_away(const struct coord_fleet *f, const char *server, struct err *
 static int kept_check(const struct coord_job *j, struct err *e)
 {
     const struct coord_fleet *f = j->fleet;
-    uint64_t now = env_now_ns(f->env);
     COORD_EACH_SHARD (&f->members, s) {
         const struct coord_shard *shard = &f->members.shard[s];
         if (coord_checkpoint_leaves_out(j, s))
             continue;
-        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_fleet_lease_ns(f))
+        if (!coord_fleet_heard(f, shard))
             return is_away(f, shard->server, e);
         if (shard->figures.in_memory && shard->made != shard->incarnation)
             return err_set(e, SHOAL_E_NOT_FOUND,

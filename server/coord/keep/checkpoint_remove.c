@@ -96,7 +96,7 @@ static int job_of(const void *manifest, size_t bytes, char job[LIMIT_NAME], stru
     int rc = manifest_parse(manifest, bytes, &m, e);
     job[0] = 0;
     if (rc == 0)
-        (void)snprintf(job, LIMIT_NAME, "%s", json_as_string(json_get(m, "job"), ""));
+        text_copy(job, LIMIT_NAME, json_get_string(m, "job", ""));
     json_free(m);
     if (rc == SHOAL_E_CHECKSUM || rc == SHOAL_E_CORRUPT)
         return 0;
@@ -208,7 +208,7 @@ static void from_note(const struct coord_job *j, struct coord_removing *m)
     bool alone = coord_from_resumes(at) && coord_checkpoint_record(j, 0) == NULL;
     m->loads = coord_from_loading(at) && !alone;
     if (m->loads || alone)
-        (void)snprintf(m->from, sizeof m->from, "%s", at->from_path);
+        text_copy(m->from, sizeof m->from, at->from_path);
 }
 
 static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
@@ -232,16 +232,16 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     m->errand.run = remove_run;
     m->errand.undo = remove_undo;
     m->errand.free = remove_free;
-    (void)snprintf(m->errand.folder, sizeof m->errand.folder, "%s", dir);
+    text_copy(m->errand.folder, sizeof m->errand.folder, dir);
     m->ops = j->fleet->options.folder;
     m->root = text_or(j->fleet->options.checkpoint_root, "");
-    (void)snprintf(m->name, sizeof m->name, "%s", name);
-    (void)snprintf(m->dir, sizeof m->dir, "%s", dir);
+    text_copy(m->name, sizeof m->name, name);
+    text_copy(m->dir, sizeof m->dir, dir);
     if (strcmp(dir, tables_dir) != 0)
-        (void)snprintf(m->tables_dir, sizeof m->tables_dir, "%s", tables_dir);
+        text_copy(m->tables_dir, sizeof m->tables_dir, tables_dir);
     memcpy(m->published[0], k->hook.path, LIMIT_PATH);
     memcpy(m->published[1], k->hook.next, LIMIT_PATH);
-    (void)snprintf(m->job, sizeof m->job, "%s", j->spec.name);
+    text_copy(m->job, sizeof m->job, j->spec.name);
     if (coord_phase_running(j) && k->claim.path[0] != 0)
         memcpy(m->claimed, m->job, sizeof m->claimed);
     from_note(j, m);
@@ -335,7 +335,7 @@ static int busy(struct coord_job *j, struct coord_ask *a)
     const char *name = a->request->u.CHECKPOINT_REMOVE.name;
     if (k->remove_waits.peer != a->from || strcmp(k->remove_waits.name, name) != 0) {
         k->remove_waits.peer = a->from;
-        (void)snprintf(k->remove_waits.name, LIMIT_NAME, "%s", name);
+        text_copy(k->remove_waits.name, LIMIT_NAME, name);
         return SHOAL_E_BUSY;
     }
     a->later = true;

@@ -1,6 +1,7 @@
 /* checkpoint_told.c: how the report and the status describe checkpoints. */
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/core/core.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_keep.h"
@@ -64,7 +65,7 @@ void coord_checkpoint_failed(struct coord_job *j, const char *why)
 {
     struct coord_checkpoint *k = j->checkpoint;
     k->list->failed++;
-    (void)snprintf(k->told.failure, sizeof k->told.failure, "%s", why);
+    text_copy(k->told.failure, sizeof k->told.failure, why);
     (void)coord_checkpoint_list_note(j);
     told_note(j);
 }

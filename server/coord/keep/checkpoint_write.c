@@ -205,14 +205,13 @@ static void tables_count(const struct json *tables, const struct json *part)
     const struct json *of_part = json_get(part, "tables");
     for (size_t i = 0; i < json_count(of_part); i++) {
         const struct json *from = json_array_at(of_part, i);
-        int64_t number = json_as_int(json_get(from, "table"), -1);
+        int64_t number = json_get_int(from, "table", -1);
         if (number < 0)
             continue;
         struct json *to = json_array_at(tables, (size_t)number);
         for (size_t k = 0; to != NULL && k < sizeof keys / sizeof *keys; k++)
             json_set_int(to, keys[k],
-                         json_as_int(json_get(to, keys[k]), 0) +
-                             json_as_int(json_get(from, keys[k]), 0));
+                         json_get_int(to, keys[k], 0) + json_get_int(from, keys[k], 0));
     }
 }
 
@@ -227,8 +226,7 @@ static int parts_seal(const struct coord_making *m, struct err *e)
         char path[LIMIT_PATH];
         void *text = NULL;
         size_t count = 0;
-        (void)snprintf(path, sizeof path, "%.900s/%s", m->tmp,
-                       json_as_string(json_get(part, "folder"), ""));
+        (void)snprintf(path, sizeof path, "%.900s/%s", m->tmp, json_get_string(part, "folder", ""));
         rc = m->ops->get(path, PART_MANIFEST, PART_MANIFEST_MAX, &text, &count, e);
         json_set_hex(part, "manifest", rc == 0 ? hash_bytes(text, count, 0) : 0);
         struct json *own = NULL;
@@ -298,11 +296,11 @@ int coord_checkpoint_make(struct coord_job *j, const char *name, coord_errand_do
     m->errand.run = make_run;
     m->errand.undo = making_undo;
     m->errand.free = making_free;
-    (void)snprintf(m->errand.folder, LIMIT_PATH, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
+    text_copy(m->errand.folder, LIMIT_PATH, coord_checkpoint_spec(j)->checkpoint.dir);
     m->ops = j->fleet->options.folder;
     m->root = text_or(j->fleet->options.checkpoint_root, "");
-    (void)snprintf(m->dir, sizeof m->dir, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
-    (void)snprintf(m->name, sizeof m->name, "%s", name);
+    text_copy(m->dir, sizeof m->dir, coord_checkpoint_spec(j)->checkpoint.dir);
+    text_copy(m->name, sizeof m->name, name);
     m->number = coord_checkpoint_last(j);
     m->random = (uint32_t)(env_random(j->fleet->env) & 0xffffff);
     m->hold = COORD_FOLDER_NONE;

@@ -414,7 +414,8 @@ int coord_cut_open(struct coord_job *j, uint64_t kept, struct err *e)
     return 0;
 }
 
-static void run_dropped(void *context, const struct coord_call *call, int status, const char *text)
+void coord_cut_run_dropped(void *context, const struct coord_call *call, int status,
+                           const char *text)
 {
     (void)context;
     if (status != 0)
@@ -437,7 +438,7 @@ void coord_cut_run_drop(struct coord_job *j)
                                                 .target = COORD_NOBODY,
                                                 .set_up = loading ? NULL : &j->setup,
                                                 .owner = j->at.run,
-                                                .on_done = run_dropped});
+                                                .on_done = coord_cut_run_dropped});
     for (uint32_t i = 0; i < LIMIT_SHARDS; i++)
         if (!j->setup.shard[i].done)
             j->setup.shard[i].greeted = false; /* the greeting drops the run (setup.c) */

@@ -44,6 +44,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct coord_call;
 struct coord_job;
 
 enum coord_cut_state {
@@ -109,5 +110,8 @@ int coord_cut_open(struct coord_job *j, uint64_t kept, struct err *e);
  * checkpoint that not all servers could load: they go before another job begins (flow.c), so that
  * the same restore can be tried again. */
 void coord_cut_run_drop(struct coord_job *j);
+/* The end of a call of RUN_DROP, whose owner is the run: a failure is logged. */
+void coord_cut_run_dropped(void *context, const struct coord_call *call, int status,
+                           const char *text);
 
 #endif

@@ -462,7 +462,7 @@ int coord_from_begin(struct coord_job *j, const struct coord_from *f,
     if (!f->start) {
         progress_make(f, job, state, out);
         if (!coord_saved_put(j, &f->saved, job->run))
-            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+            return coord_store_failed(e);
         return 0;
     }
     *out = *job;

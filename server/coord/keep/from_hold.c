@@ -2,6 +2,7 @@
  * restart of the coordinator, and released. */
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/core/core.h"
 #include "server/coord/fleet/folder.h"
 #include "server/coord/keep/from.h"
@@ -68,7 +69,7 @@ void coord_from_hold(struct coord_job *j)
     h->ops = j->fleet->options.folder;
     h->run = j->at.run;
     h->hold = COORD_FOLDER_NONE;
-    (void)snprintf(h->errand.folder, LIMIT_PATH, "%s", j->at.from_path);
+    text_copy(h->errand.folder, LIMIT_PATH, j->at.from_path);
     if (coord_errand_start(j->fleet, &h->errand, j, held, &e) != 0)
         log_warn("the checkpoint that the job loads is not kept from being removed: %s", e.text);
 }

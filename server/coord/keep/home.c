@@ -55,7 +55,7 @@ int coord_home_keep(struct coord_job *j, uint64_t cut, struct err *e)
     take(j, cut, owner, r.tablets);
     if (good)
         return 0;
-    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_store_failed(e);
 }
 
 static bool fits(const struct coord_job *j, const struct home_record *r, const uint16_t *owner,

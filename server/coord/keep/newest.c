@@ -21,12 +21,12 @@ bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH])
 {
     const char *ordered = j->fleet->replace.from;
     if (ordered[0] != 0) {
-        (void)snprintf(path, LIMIT_PATH, "%s", ordered);
+        text_copy(path, LIMIT_PATH, ordered);
         return true;
     }
     if (coord_checkpoint_newest(j, 0, path))
         return true;
-    (void)snprintf(path, LIMIT_PATH, "%s", j->at.from_path);
+    text_copy(path, LIMIT_PATH, j->at.from_path);
     return coord_from_resumes(&j->at);
 }
 
@@ -122,14 +122,14 @@ int coord_newest_begin(struct coord_job *j, coord_errand_done read, struct coord
     n->number = j->at.number;
     n->from.hold = COORD_FOLDER_NONE;
     const char *ordered = j->fleet->replace.from;
-    (void)snprintf(n->dir, sizeof n->dir, "%s", j->spec.checkpoint.dir);
+    text_copy(n->dir, sizeof n->dir, j->spec.checkpoint.dir);
     if (ordered[0] != 0)
-        (void)snprintf(n->last, sizeof n->last, "%s", ordered);
+        text_copy(n->last, sizeof n->last, ordered);
     else
         key_names_take(j, n);
     if (ordered[0] == 0 && coord_from_resumes(&j->at))
-        (void)snprintf(n->last, sizeof n->last, "%s", j->at.from_path);
-    (void)snprintf(n->errand.folder, LIMIT_PATH, "%s", n->count > 0 ? n->dir : n->last);
+        text_copy(n->last, sizeof n->last, j->at.from_path);
+    text_copy(n->errand.folder, LIMIT_PATH, n->count > 0 ? n->dir : n->last);
     rc = coord_errand_start(j->fleet, &n->errand, j, read, e);
     *out = rc == 0 ? n : NULL;
     return rc;

@@ -44,7 +44,7 @@ void html_text(FILE *out, const char *text)
 
 void html_string(FILE *out, const struct json *of, const char *path)
 {
-    html_text(out, json_as_string(json_get(of, path), ""));
+    html_text(out, json_get_string(of, path, ""));
 }
 
 void html_name(FILE *out, const struct json *of, const char *path)
@@ -56,5 +56,5 @@ void html_name(FILE *out, const struct json *of, const char *path)
 
 double html_at(const struct json *of, const char *path)
 {
-    return json_as_number(json_get(of, path), (double)NAN);
+    return json_get_number(of, path, (double)NAN);
 }

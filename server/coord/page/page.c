@@ -34,7 +34,7 @@ static void said(FILE *out, const char *kind, const char *head, const char *text
 static void member_said(const struct json *s, const char *name, const char *kind, const char *head,
                         FILE *out)
 {
-    const char *text = json_as_string(json_get(s, name), "");
+    const char *text = json_get_string(s, name, "");
     if (text[0] != 0)
         said(out, kind, head, text, NAN);
 }
@@ -76,7 +76,7 @@ static void moves_said(const struct json *m, FILE *out)
 
 static bool job_failed(const struct json *s)
 {
-    return strcmp(json_as_string(json_get(s, "state"), ""), "failed") == 0;
+    return strcmp(json_get_string(s, "state", ""), "failed") == 0;
 }
 
 static size_t shards_away(const struct json *s)
@@ -161,7 +161,7 @@ static void troubles_write(const struct page_figures *f, const struct json *s, F
         said(out, "bad", "The coordinator", old, NAN);
     }
     if (!json_absent(json_get(s, "waiting")))
-        said(out, "bad", "The job", json_as_string(json_get(s, "waiting"), "?"),
+        said(out, "bad", "The job", json_get_string(s, "waiting", "?"),
              html_at(s, "waiting_seconds"));
     away_said(s, out);
     problems_said(s, out);
@@ -182,7 +182,7 @@ static void troubles_write(const struct page_figures *f, const struct json *s, F
 
 static void date_write(const struct json *figures, FILE *out)
 {
-    time_t now = (time_t)json_as_int(json_get(figures, "now"), 0);
+    time_t now = (time_t)json_get_int(figures, "now", 0);
     struct tm tm;
     char text[32];
     if (now > 0 && gmtime_r(&now, &tm) != NULL &&
@@ -194,7 +194,7 @@ static void date_write(const struct json *figures, FILE *out)
 static void store_said(const struct json *store, FILE *out)
 {
     char bytes[NUMBER_TEXT], writes[NUMBER_TEXT];
-    if (json_as_string(json_get(store, "place"), "")[0] == 0)
+    if (json_get_string(store, "place", "")[0] == 0)
         return;
     fputs("store ", out);
     html_string(out, store, "place");
@@ -217,7 +217,7 @@ static void main_write(const struct page_figures *f, const struct json *figures,
     page_workers(figures, out);
     page_jobs(figures, out);
     fputs("<footer>", out);
-    if (json_as_string(json_get(s, "cluster.id"), "")[0] != 0) {
+    if (json_get_string(s, "cluster.id", "")[0] != 0) {
         fputs("Cluster ", out);
         html_string(out, s, "cluster.id");
         fputs(", ", out);
@@ -232,8 +232,8 @@ static void main_write(const struct page_figures *f, const struct json *figures,
 /* Why there are no figures. */
 static void none_write(const struct json *figures, FILE *out)
 {
-    const char *leader = json_as_string(json_get(figures, "stands_by"), ""),
-               *why = json_as_string(json_get(figures, "why"), "");
+    const char *leader = json_get_string(figures, "stands_by", ""),
+               *why = json_get_string(figures, "why", "");
     char text[ERR_TEXT_MAX + 128];
     (void)snprintf(text, sizeof text,
                    "and does not know which one leads%s%s%s: see whether another one runs, and the "
@@ -253,7 +253,7 @@ static void title_write(const struct page_figures *f, const struct json *figures
 {
     const struct json *s = json_get(figures, "status");
     size_t faults = faults_of(f, s);
-    const char *job = json_as_string(json_get(s, "job"), "");
+    const char *job = json_get_string(s, "job", "");
     if (faults > 0)
         fprintf(out, "(%zu) ", faults);
     html_text(out, job);

@@ -7,13 +7,13 @@
 
 static bool silent(const struct json *copy)
 {
-    double ms = json_as_number(json_get(copy, "silent_ms"), -1);
+    double ms = json_get_number(copy, "silent_ms", -1);
     return ms < 0 || ms >= PAGE_SILENT_MS;
 }
 
 static bool in_sync(const struct json *copy)
 {
-    return json_as_bool(json_get(copy, "in_sync"), false);
+    return json_get_bool(copy, "in_sync", false);
 }
 
 static bool copy_bad(const struct json *copy)
@@ -50,7 +50,7 @@ static void copy_write(const struct json *shard, const struct json *copy, FILE *
     char text[NUMBER_TEXT];
     fprintf(out, "<th scope=\"row\">%.0f ", html_at(shard, "shard"));
     html_name(out, copy, "name");
-    if (json_as_string(json_get(copy, "zone"), "")[0] != 0) {
+    if (json_get_string(copy, "zone", "")[0] != 0) {
         fputs(" <small>zone ", out);
         html_name(out, copy, "zone");
         fputs("</small>", out);
@@ -71,7 +71,7 @@ static void copies_write(struct page_table *t, const struct json *shards, bool b
         const struct json *shard = json_array_at(shards, i), *copies = json_get(shard, "copies");
         for (size_t k = 0; k < json_count(copies); k++) {
             const struct json *copy = json_array_at(copies, k);
-            if (json_as_bool(json_get(copy, "leads"), false) || copy_bad(copy) != bad)
+            if (json_get_bool(copy, "leads", false) || copy_bad(copy) != bad)
                 continue;
             page_row(t, bad);
             copy_write(shard, copy, t->out);
@@ -96,7 +96,7 @@ void page_copies(const struct json *figures, FILE *out)
         const struct json *copies = json_get(json_array_at(shards, i), "copies");
         for (size_t k = 0; k < json_count(copies); k++) {
             const struct json *copy = json_array_at(copies, k);
-            if (json_as_bool(json_get(copy, "leads"), false))
+            if (json_get_bool(copy, "leads", false))
                 continue;
             t.rows++;
             synced += !copy_bad(copy);

@@ -17,7 +17,7 @@ enum {
 
 bool page_server_ready(const struct json *server)
 {
-    return server == NULL || json_as_bool(json_get(server, "ready"), false);
+    return server == NULL || json_get_bool(server, "ready", false);
 }
 
 /* How many cells stand in one row. */
@@ -54,8 +54,8 @@ static void cells_write(const char *cells, FILE *out)
 
 static void shard_write(const struct json *shard, const struct json *server, bool named, FILE *out)
 {
-    double number = json_as_number(json_get(shard, "shard"), 0),
-           load = json_as_number(json_get(shard, "load"), 0) * 100;
+    double number = json_get_number(shard, "shard", 0),
+           load = json_get_number(shard, "load", 0) * 100;
     bool ready = page_server_ready(server);
     fprintf(out, "<div class=\"shard%s\" title=\"shard %.0f, ", ready ? "" : " bad", number);
     html_string(out, server, "name");
@@ -67,16 +67,16 @@ static void shard_write(const struct json *shard, const struct json *server, boo
             fprintf(out, " <small>%.1f %%</small>", load);
         fputs("</p>", out);
     }
-    cells_write(json_as_string(json_get(shard, "cells"), ""), out);
+    cells_write(json_get_string(shard, "cells", ""), out);
     fputs("</div>", out);
 }
 
 /* The meaning of the colours, and the loads that they show, in words. */
 static void scale_write(const struct json *map, FILE *out)
 {
-    double cell = json_as_number(json_get(map, "cell"), 1), hottest = html_at(map, "hottest.share");
+    double cell = json_get_number(map, "cell", 1), hottest = html_at(map, "hottest.share");
     fprintf(out, "<p class=\"note scale\">%.0f tablets on %zu shards; a cell is ",
-            json_as_number(json_get(map, "tablets"), 0), json_count(json_get(map, "shards")));
+            json_get_number(map, "tablets", 0), json_count(json_get(map, "shards")));
     if (cell > 1)
         fprintf(out, "the hottest of %.0f tablets", cell);
     else
@@ -100,7 +100,7 @@ void page_map(const struct json *figures, FILE *out)
     const struct json *map = json_get(figures, "map"), *shards = json_get(map, "shards"),
                       *servers = json_get(figures, "status.servers");
     size_t count = json_count(shards);
-    if (count == 0 || json_as_number(json_get(map, "tablets"), 0) == 0)
+    if (count == 0 || json_get_number(map, "tablets", 0) == 0)
         return;
     fputs("<section><h2>Map</h2><div class=\"card\"><div class=\"map\">", out);
     for (size_t i = 0; i < count; i++)
@@ -147,7 +147,7 @@ static void count(FILE *out, double x, const struct row *row)
 static void ready_write(const struct json *v, FILE *out)
 {
     char text[NUMBER_TEXT];
-    double silent_ms = json_as_number(json_get(v, "silent_ms"), -1);
+    double silent_ms = json_get_number(v, "silent_ms", -1);
     fputs("<td class=\"t\">", out);
     if (silent_ms < 0)
         fputs("not seen yet", out);
@@ -155,7 +155,7 @@ static void ready_write(const struct json *v, FILE *out)
         fprintf(out, "not heard for %s", number_seconds(silent_ms / 1000, text));
     else if (!page_server_ready(v))
         fputs("not ready", out);
-    else if (json_as_bool(json_get(v, "disk_short"), false))
+    else if (json_get_bool(v, "disk_short", false))
         fputs("disk is full", out);
     else
         fputs("ready", out);
@@ -164,18 +164,17 @@ static void ready_write(const struct json *v, FILE *out)
 
 static bool server_bad(const struct json *v)
 {
-    return !page_server_ready(v) ||
-           json_as_number(json_get(v, "silent_ms"), -1) >= PAGE_SILENT_MS ||
-           json_as_bool(json_get(v, "disk_short"), false);
+    return !page_server_ready(v) || json_get_number(v, "silent_ms", -1) >= PAGE_SILENT_MS ||
+           json_get_bool(v, "disk_short", false);
 }
 
 static void server_write(const struct json *v, const struct row *row, FILE *out)
 {
     char text[NUMBER_TEXT];
-    double load = json_as_number(json_get(row->shard, "load"), 0);
+    double load = json_get_number(row->shard, "load", 0);
     fputs("<th scope=\"row\" title=\"", out);
     html_string(out, v, "endpoint");
-    fprintf(out, "\">%.0f ", json_as_number(json_get(v, "shard"), 0));
+    fprintf(out, "\">%.0f ", json_get_number(v, "shard", 0));
     html_name(out, v, "name");
     fputs("</th>", out);
     ready_write(v, out);
@@ -224,8 +223,7 @@ void page_servers(const struct json *figures, FILE *out)
     size_t bads = 0;
     char about[64];
     for (size_t i = 0; i < json_count(shards); i++)
-        row.load_most =
-            fmax(row.load_most, json_as_number(json_get(json_array_at(shards, i), "load"), 0));
+        row.load_most = fmax(row.load_most, json_get_number(json_array_at(shards, i), "load", 0));
     for (size_t i = 0; i < t.rows; i++)
         bads += server_bad(json_array_at(servers, i));
     (void)snprintf(about, sizeof about, "%zu of %zu shard%s ready", t.rows - bads, t.rows,
@@ -238,7 +236,7 @@ void page_servers(const struct json *figures, FILE *out)
                 continue;
             page_row(&t, bad == 1);
             row.bars = !page_folded(&t);
-            row.known = json_as_number(json_get(v, "silent_ms"), 0) >= 0;
+            row.known = json_get_number(v, "silent_ms", 0) >= 0;
             row.shard = json_array_at(shards, i);
             server_write(v, &row, out);
         }

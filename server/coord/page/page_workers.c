@@ -32,7 +32,7 @@ static bool worker_silent(const struct json *v)
 
 static bool worker_bad(const struct json *v)
 {
-    return worker_silent(v) || json_as_number(json_get(v, "stalls"), 0) > 0;
+    return worker_silent(v) || json_get_number(v, "stalls", 0) > 0;
 }
 
 static void state_write(const struct json *v, FILE *out)
@@ -65,7 +65,7 @@ static void worker_write(const struct json *v, const struct json *lanes, FILE *o
 
 static bool refused(const struct json *v)
 {
-    return json_as_string(json_get(v, "why"), "")[0] != 0;
+    return json_get_string(v, "why", "")[0] != 0;
 }
 
 static void idle_write(const struct json *v, FILE *out)

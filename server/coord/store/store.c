@@ -201,6 +201,11 @@ int coord_store_remove(struct coord_store *part, const char *key, struct err *e)
     return rc;
 }
 
+int coord_store_failed(struct err *e)
+{
+    return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
 int coord_store_visit(struct coord_store *part, coord_store_visitor visit, void *context)
 {
     const struct entries *s = &(part->whole == NULL ? part : part->whole)->values;

@@ -94,6 +94,8 @@ static inline int coord_store_optional(int rc)
 int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
                           struct err *e);
 int coord_store_remove(struct coord_store *s, const char *key, struct err *e);
+/* Sets and returns IO: a change could not be stored. */
+int coord_store_failed(struct err *e);
 /* Visits every pair, in order of key. */
 int coord_store_visit(struct coord_store *s, coord_store_visitor visit, void *context);
 /* Begins a transaction with all changes since the last one, if there are any. Errors of the keep:

@@ -25,6 +25,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -468,7 +469,7 @@ static int node_make(const struct coord_zookeeper *o, const char *path, const st
 {
     struct zoo_step s = {.kind = ZOO_MAKE, .data = h, .bytes = h == NULL ? 0 : sizeof *h};
     int rc;
-    (void)snprintf(s.path, sizeof s.path, "%s", path);
+    text_copy(s.path, sizeof s.path, path);
     do
         rc = o->ops->multi(o->zoo, &s, 1, e);
     while (rc == SHOAL_E_UNAVAILABLE);

@@ -10,6 +10,7 @@
 #include "proto/base/key.h"
 #include "proto/job/manifest.h"
 #include "proto/job/signature.h"
+#include "tests/lib/embedding_digest.h"
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/embedding_pull.h"
 #include "tests/lib/file_fault.h"

@@ -5,6 +5,7 @@
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "tests/lib/embedding_digest.h"
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/kill_step.h"
 

@@ -4,6 +4,7 @@
 #include "embedding/engine.h"
 #include "embedding/engine/engine_state.h"
 #include "proto/base/hash.h"
+#include "tests/lib/embedding_digest.h"
 #include "tests/lib/embedding_thin.h"
 #include "tests/lib/kill_step.h"
 

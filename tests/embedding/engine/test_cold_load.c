@@ -8,6 +8,7 @@
 #include "embedding/rows/cold.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "tests/lib/embedding_digest.h"
 #include "tests/lib/embedding_thin.h"
 #include "tests/lib/kill_step.h"
 #include "tests/lib/suite.h"

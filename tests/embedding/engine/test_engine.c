@@ -50,12 +50,6 @@ START_TEST(push_is_taken_once)
 }
 END_TEST
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Pushes the largest possible number of keys. */
 static int push_most(struct push_plan *plan, struct err *e)
 {
@@ -63,7 +57,7 @@ static int push_most(struct push_plan *plan, struct err *e)
     static float gradients[LIMIT_KEYS * (SHARD_WIDTH + 2)];
     for (uint32_t i = 0; i < LIMIT_KEYS; i++)
         keys[i] = key_make(1, i);
-    qsort(keys, LIMIT_KEYS, sizeof keys[0], by_mix);
+    qsort(keys, LIMIT_KEYS, sizeof keys[0], key_by_mixed);
     rig_push_make(&p, 1, 0, 0, 0, 0, 1);
     p.record.key_count = LIMIT_KEYS;
     p.record.keys = keys;

@@ -101,18 +101,12 @@ static void teardown(void)
     rig_remove_dir(tail_dir);
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static uint32_t keys_make(uint64_t *keys, uint32_t count)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < count; i++)
         keys[i] = key_make(1, rng_below(&chance, SPAN));
-    qsort(keys, count, sizeof keys[0], by_mix);
+    qsort(keys, count, sizeof keys[0], key_by_mixed);
     for (uint32_t i = 0; i < count; i++)
         if (n == 0 || keys[n - 1] != keys[i])
             keys[n++] = keys[i];

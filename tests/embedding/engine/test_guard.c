@@ -23,12 +23,6 @@ static char dir[LIMIT_PATH];
 static uint64_t keys[KEYS];
 static float gradients[KEYS * WIDTHS];
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Table `number` has width number + 1. */
 static struct table_schema schema_of(uint32_t number)
 {
@@ -44,7 +38,7 @@ static void begin(void)
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, &e), 0);
     for (uint32_t i = 0; i < KEYS; i++)
         keys[i] = key_make(10 + i, 1000 + i);
-    qsort(keys, KEYS, sizeof keys[0], by_mix);
+    qsort(keys, KEYS, sizeof keys[0], key_by_mixed);
 }
 
 static void end(void)

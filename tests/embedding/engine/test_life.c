@@ -77,12 +77,6 @@ struct life_push {
     float values[KEYS * FLOATS];
 };
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Makes batch `to` of a lane, the part in tablets [first, first + count): a function of lane, batch
  * and key. A day has five batches; a few have a future time or none. */
 static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t first,
@@ -95,7 +89,7 @@ static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t 
         if (key_tablet(key_mix(key), SHARD_TABLET_BITS) - first < count)
             p->keys[n++] = key;
     }
-    qsort(p->keys, n, sizeof p->keys[0], by_mix);
+    qsort(p->keys, n, sizeof p->keys[0], key_by_mixed);
     for (uint32_t i = 0; i < n; i++) {
         struct rng own = rng_of(p->keys[i], lane, to);
         float *v = p->values + i * FLOATS;

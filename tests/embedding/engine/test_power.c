@@ -35,6 +35,7 @@
 #include "proto/base/time.h"
 #include "proto/job/packed.h"
 #include "tests/lib/disk.h"
+#include "tests/lib/embedding_digest.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -149,19 +150,13 @@ static uint64_t key_of(uint64_t number)
     return key_make(number % 8 == 0 ? 2 : 1, number);
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static uint32_t keys_make(const struct entry *o, uint32_t most, uint64_t *keys)
 {
     struct rng r = rng_of(o->dice, 9, 0);
     uint32_t n = 0, kept = 0, want = 1 + (uint32_t)rng_below(&r, most);
     for (uint32_t i = 0; i < want; i++)
         keys[i] = key_of(rng_below(&r, o->span));
-    qsort(keys, want, sizeof keys[0], by_mix);
+    qsort(keys, want, sizeof keys[0], key_by_mixed);
     for (uint32_t i = 0; i < want; i++)
         if (n == 0 || keys[n - 1] != keys[i])
             keys[n++] = keys[i];

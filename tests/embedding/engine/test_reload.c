@@ -33,12 +33,6 @@ static void teardown(void)
     rig_remove_dir(dir);
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Pushes batches (from, to] of table `table`, each with its own keys. */
 static void fill(uint32_t table, uint64_t from, uint64_t to)
 {
@@ -47,7 +41,7 @@ static void fill(uint32_t table, uint64_t from, uint64_t to)
         rig_push_make(&p, 1, table, 0, 0, batch, batch + 1);
         for (uint32_t i = 0; i < SHARD_KEYS; i++)
             p.keys[i] = key_make(2, batch * SHARD_KEYS + i);
-        qsort(p.keys, SHARD_KEYS, sizeof p.keys[0], by_mix);
+        qsort(p.keys, SHARD_KEYS, sizeof p.keys[0], key_by_mixed);
         int rc = rig_push(&s, &p, &plan);
         while (rc == SHOAL_E_BUSY) {
             embedding_env_run(&s.env);

@@ -19,12 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Returns the digest of all rows, after fetching those in the store. */
 static uint64_t digest_whole(struct rig *s)
 {
@@ -318,7 +312,7 @@ START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
     thin_batch_make(b, 1, 1, false);
     for (uint64_t i = 0; i < KEYS; i++)
         b->keys[i] = crafted_key(i) ^ key_mix(1); /* keys in table 0 */
-    qsort(b->keys, KEYS, sizeof b->keys[0], by_mix);
+    qsort(b->keys, KEYS, sizeof b->keys[0], key_by_mixed);
     b->record.key_count = KEYS;
     ck_assert_msg(engine_admit_push(s.g, &b->record, &plan, &e) == 0, "%s", e.text);
     ck_assert_int_eq(engine_commit(s.g), 0);

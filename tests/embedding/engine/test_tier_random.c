@@ -218,12 +218,6 @@ static void plan_make(struct plan *p, uint64_t seed)
     }
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Makes the keys of operation i: most from a moving window, some from all keys. */
 static uint32_t keys_make(const struct plan *p, uint32_t i, uint64_t *keys)
 {
@@ -236,7 +230,7 @@ static uint32_t keys_make(const struct plan *p, uint32_t i, uint64_t *keys)
                              : (i / 60 * p->window + rng_below(&r, p->window)) % span;
         keys[k] = key_make(1, value);
     }
-    qsort(keys, KEYS, sizeof keys[0], by_mix);
+    qsort(keys, KEYS, sizeof keys[0], key_by_mixed);
     for (uint32_t k = 0; k < KEYS; k++)
         if (n == 0 || keys[n - 1] != keys[k])
             keys[n++] = keys[k];

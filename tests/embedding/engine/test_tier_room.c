@@ -79,17 +79,11 @@ static void teardown(void)
     rig_remove_dir(dir);
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static void keys_from(uint64_t first, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         p.keys[i] = key_make(1, first + i);
-    qsort(p.keys, count, sizeof p.keys[0], by_mix);
+    qsort(p.keys, count, sizeof p.keys[0], key_by_mixed);
 }
 
 /* Pushes `count` keys from `first` on. Returns the status of the admission. No flush step

@@ -345,12 +345,6 @@ START_TEST(the_least_go_when_a_tablet_is_full)
 }
 END_TEST
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 START_TEST(ties_go_by_mixed_key)
 {
     struct table_schema s = stats_schema(OPT_SGD, 3, 0);
@@ -361,7 +355,7 @@ START_TEST(ties_go_by_mixed_key)
         keys[i] = key_make((uint32_t)(i % 5) + 1, i);
         push_at(&r, keys[i], 1, NOON);
     }
-    qsort(keys, 65, sizeof keys[0], by_mix);
+    qsort(keys, 65, sizeof keys[0], key_by_mixed);
     for (int i = 0; i < 65; i++)
         ck_assert(stats_has(&r, keys[i]) == (i >= 5));
     rows_close(&r);

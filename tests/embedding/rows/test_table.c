@@ -11,12 +11,6 @@
 
 #include <math.h>
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static void batch(uint64_t *keys, size_t count, uint64_t space, uint64_t seed)
 {
     struct rng r = rng_of(seed, 0, 0);
@@ -356,7 +350,7 @@ START_TEST(push_leaves_tablets_that_do_not_take_it)
     uint8_t take[8] = {0, 1, 0, 0, 1, 0, 0, 1};
     struct push_args args = {.lr_scale = 1, .undo_clock = 0, .take = take};
     batch(keys, 1000, 100000, 3);
-    qsort(keys, 1000, sizeof *keys, by_mix);
+    qsort(keys, 1000, sizeof *keys, key_by_mixed);
     rows_gradients(g, 16000, 2);
     ck_assert_int_eq(table_push(r.table, keys, g, 1000, &args), 0);
     for (uint32_t t = 0; t < 8; t++)
@@ -381,7 +375,7 @@ START_TEST(table_has_the_same_bits_at_every_level)
         static float g[3000 * 16];
         for (uint64_t round = 0; round < 20; round++) {
             batch(keys, 3000, 20000, round);
-            qsort(keys, 3000, sizeof *keys, by_mix);
+            qsort(keys, 3000, sizeof *keys, key_by_mixed);
             rows_gradients(g, 3000 * s.width, round);
             rows_push(&r, keys, g, 3000, 0);
         }

@@ -31,12 +31,6 @@ static struct push_args args_of(const struct table_schema *s, uint32_t lane, uin
     return stats_args(s, (struct stats_batch){.lane = lane, .batch = batch});
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 START_TEST(row_has_half_the_bytes_of_weights)
 {
     struct table_schema s = values_schema(kinds[_i], OPT_ADAGRAD, 16, 5);
@@ -175,7 +169,7 @@ static void ruled_push(struct rows *r, uint64_t batch, uint64_t undo_clock)
                                            .time = FIRST_DAY + (uint32_t)batch * (DAY / 4)});
     for (size_t i = 0; i < COUNT; i++)
         keys[i] = rows_key(rng_below(&random, 2000));
-    qsort(keys, COUNT, sizeof *keys, by_mix);
+    qsort(keys, COUNT, sizeof *keys, key_by_mixed);
     rows_gradients(g, COUNT * floats, batch);
     for (size_t i = 0; i < COUNT; i++) {
         g[i * floats + s->width] = (float)(1 + i % 4);
@@ -202,7 +196,7 @@ START_TEST(table_has_the_same_bits_at_every_level)
             struct push_args args = args_of(&p, 0, batch);
             for (size_t i = 0; i < 3000; i++)
                 keys[i] = rows_key(rng_below(&random, 20000));
-            qsort(keys, 3000, sizeof *keys, by_mix);
+            qsort(keys, 3000, sizeof *keys, key_by_mixed);
             rows_gradients(g, 3000 * p.width, batch);
             ck_assert_int_eq(table_push(plain.table, keys, g, 3000, &args), 0);
         }

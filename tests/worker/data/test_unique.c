@@ -14,12 +14,6 @@ static struct unique u;
 static uint64_t value[VALUES_MAX], work[VALUES_MAX];
 static uint32_t index_[VALUES_MAX];
 
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Checks that the result for value[0..values) equals a plain sort's. */
 static void check(uint32_t values)
 {
@@ -31,7 +25,7 @@ static void check(uint32_t values)
         ck_assert_uint_eq(u.keys[index_[i]], value[i]);
         work[i] = key_mix(value[i]);
     }
-    qsort(work, values, sizeof work[0], compare);
+    qsort(work, values, sizeof work[0], key_by_value);
     for (uint32_t i = 0; i < values; i++)
         if (i == 0 || work[i] != work[i - 1])
             ck_assert_uint_eq(key_mix(u.keys[count++]), work[i]);

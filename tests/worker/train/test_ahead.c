@@ -22,12 +22,6 @@ struct batch {
 static struct batch batch[WINDOW];
 static struct rng rng;
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 static struct batch *batch_of(uint64_t number)
 {
     return &batch[number % WINDOW];
@@ -51,7 +45,7 @@ static struct batch *draw(uint64_t number)
         for (uint64_t key = 0; key < world; key++)
             if (rng_below(&rng, 100) < chance[t])
                 b->key[t][b->count[t]++] = key << 7 | t;
-        qsort(b->key[t], b->count[t], sizeof b->key[t][0], by_mix);
+        qsort(b->key[t], b->count[t], sizeof b->key[t][0], key_by_mixed);
     }
     return b;
 }

@@ -980,12 +980,6 @@ static void split_check(struct rows *r, const struct map *map, uint32_t keys_mos
     ck_assert_uint_eq(key, r->table[0].key_count);
 }
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 /* Parts cover every tablet once, follow any map, and never exceed the size of a message. */
 START_TEST(rows_split_covers_every_tablet)
 {
@@ -999,7 +993,7 @@ START_TEST(rows_split_covers_every_tablet)
     uint64_t *keys = malloc(count * sizeof *keys);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = i;
-    qsort(keys, count, sizeof *keys, by_mix);
+    qsort(keys, count, sizeof *keys, key_by_mixed);
     uint64_t *own = r->batch.keys;
     map.shard = calloc(64, sizeof *map.shard);
     for (int kind = 0; kind < 3; kind++) {
@@ -1080,7 +1074,7 @@ START_TEST(transfer_of_a_bad_batch_pushes_nothing_good)
     ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
     for (uint32_t i = 0; i < COUNT; i++)
         keys[i] = i;
-    qsort(keys, COUNT, sizeof *keys, by_mix);
+    qsort(keys, COUNT, sizeof *keys, key_by_mixed);
     uint64_t of_last = 0;
     const uint16_t *shard = client_map(base.client)->shard;
     for (uint32_t i = 0; i < COUNT; i++)

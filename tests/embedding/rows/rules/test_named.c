@@ -3,12 +3,6 @@
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
-static int by_mix(const void *a, const void *b)
-{
-    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
-    return (x > y) - (x < y);
-}
-
 START_TEST(names_equal_a_plain_array)
 {
     enum { SPACE = 500 };
@@ -26,7 +20,7 @@ START_TEST(names_equal_a_plain_array)
             expected += plain[at] != kind;
             plain[at] = kind;
         }
-        qsort(keys, count, sizeof keys[0], by_mix);
+        qsort(keys, count, sizeof keys[0], key_by_mixed);
         ck_assert_int_eq(named_set(&n, keys, count, kind, &changed), 0);
         ck_assert_uint_eq(changed, expected);
         uint32_t named = 0;
