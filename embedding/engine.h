@@ -341,7 +341,8 @@ struct engine_image {
     size_t bytes;
     uint64_t rows;
     uint64_t mark;     /* of the lane in the run; 0: it has none, or the run is not open */
-    uint64_t sequence; /* the newest record that changed the tablet; 0 without a journal */
+    /* the newest record that changed the tablet; without a journal, the newest one of all */
+    uint64_t sequence;
 };
 /* Tells how a tablet of a dense table can be read. *out is valid until the engine changes. No
  * admitted push is unapplied, and all tablets are back. NO_TABLE; MALFORMED: the table is not

@@ -78,6 +78,8 @@ int engine_image(const struct engine *g, const struct engine_image_of *of, struc
                                  .bytes = table_image_bytes(t->table, of->tablet),
                                  .rows = table_tablet_rows(t->table, of->tablet),
                                  .sequence = t->changed[of->tablet]};
+    if (g->journal == NULL) /* what no image needs is not noted */
+        out->sequence = g->sequence;
     if (run != NULL)
         out->mark = marks_get(run->marks, of->lane, of->table, of->tablet);
     if (out->bytes > IMAGE_MOST)

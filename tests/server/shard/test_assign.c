@@ -435,7 +435,8 @@ static uint64_t copies_digest(struct fleet *f, uint32_t i)
 START_TEST(an_image_waits_for_the_copies)
 {
     char dir[LIMIT_PATH];
-    struct fleet f = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL};
+    struct fleet f = {.dir = rig_dir(dir),
+                      .durability = _i == 0 ? DURABLE_JOURNAL : DURABLE_MEMORY};
     uint64_t net_digest;
     teardown();
     dense = 2;
@@ -504,6 +505,6 @@ int main(void)
     tcase_add_test(c, an_image_waits_for_the_sync);
     tcase_add_test(c, an_assignment_waits_for_the_fences_of_a_start);
     tcase_add_test(c, many_assignments_of_a_drain_are_all_taken);
-    tcase_add_test(c, an_image_waits_for_the_copies);
+    tcase_add_loop_test(c, an_image_waits_for_the_copies, 0, 2);
     return suite_main(s);
 }

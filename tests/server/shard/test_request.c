@@ -94,6 +94,40 @@ START_TEST(reply_counts_in_place_of_the_message)
 }
 END_TEST
 
+/* An assignment goes the way of a push: it has a place among them, is not traced, and asks for no
+ * rows, whatever the place had before. */
+START_TEST(assignment_is_a_push_of_one_tablet)
+{
+    const struct request_from from = {.peer = 1};
+    struct wire w = {.type = WIRE_TYPE_ASSIGN,
+                     .u.ASSIGN = {.run = 7,
+                                  .table = 2,
+                                  .lane = 3,
+                                  .generation = 4,
+                                  .from = 5,
+                                  .to = 6,
+                                  .tablet = 9,
+                                  .worker = 11}};
+    ck_assert(take(WIRE_TYPE_PUSH, false));
+    taken[--count]->push.echo = 5;
+    request_give(&pool, taken[count]);
+    struct msg *m = wire_encode(&w);
+    memset(msg_add(m, 100), 1, 100);
+    struct request *q = request_take(&pool, &from, &w, m, false, 0);
+    ck_assert_ptr_nonnull(q);
+    const struct push_record *r = &q->push.r;
+    ck_assert(request_pushes(q) && q->type == WIRE_TYPE_ASSIGN && !q->span.traced);
+    ck_assert(r->run == 7 && r->table == 2 && r->lane == 3 && r->generation == 4);
+    ck_assert(r->from == 5 && r->to == 6 && r->tablet_first == 9 && r->tablet_count == 1);
+    ck_assert(r->key_count == 0 && r->worker == 11 && r->clock == 0 && q->push.echo == 0);
+    ck_assert_ptr_eq(r->image, m->frame[1].data);
+    ck_assert_uint_eq(r->image_bytes, 100);
+    ck_assert_uint_eq(pool.share[REQUEST_PUSH].used, 1);
+    ck_assert_uint_eq(pool.share[REQUEST_PULL].used, 0);
+    request_give(&pool, q);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("request");
@@ -101,6 +135,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, push_that_will_not_wait_has_a_place_when_those_that_wait_have_all);
     tcase_add_test(t, reply_counts_in_place_of_the_message);
+    tcase_add_test(t, assignment_is_a_push_of_one_tablet);
     suite_add_tcase(s, t);
     return suite_main(s);
 }
