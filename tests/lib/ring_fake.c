@@ -156,6 +156,17 @@ static void ring_obey(struct fake_side *s)
         ring_enter(s);
 }
 
+/* In another run nothing of before counts. */
+static void run_look(struct fake_side *s)
+{
+    if (s->worker->run == s->run)
+        return;
+    s->run = s->worker->run;
+    s->has = false;
+    s->step = s->begun = s->of = s->published = s->marks_low = s->marks_high = 0;
+    memset(s->mine, 0, sizeof s->mine);
+}
+
 void fake_side_reply(struct fake_side *s, const struct wire *r, const struct msg *m)
 {
     const struct wire_RING_reply *q = &r->u.RING_reply;
@@ -163,12 +174,8 @@ void fake_side_reply(struct fake_side *s, const struct wire *r, const struct msg
     if (r->id <= s->answered || r->status != 0)
         return;
     s->answered = r->id;
-    if (q->run != s->worker->run) { /* another run: nothing of before counts */
-        s->worker->run = q->run;
-        s->has = false;
-        s->step = s->begun = s->of = s->published = 0;
-        memset(s->mine, 0, sizeof s->mine);
-    }
+    s->worker->run = q->run;
+    run_look(s);
     bool ring = q->ring != s->told.ring || q->state != s->told.state || q->step != s->told.step;
     s->told = *q;
     memcpy(s->member, m->frame[1].data, m->frame[1].bytes);
@@ -222,6 +229,8 @@ static void ask(struct fake_side *s)
                                   .begun = s->begun,
                                   .settled = settled(s),
                                   .published = s->published,
+                                  .digest = s->digest,
+                                  .digest_step = s->digest != 0,
                                   .unreached = s->unreached,
                                   .of = s->of,
                                   .lanes = lanes_run(w)};
@@ -261,6 +270,7 @@ static void side_tick(struct env_timer *t)
 
 void fake_side_joined(struct fake_side *s)
 {
+    run_look(s);
     s->told = (struct wire_RING_reply){0};
     s->first = s->lanes = 0;
     s->rest = 0;

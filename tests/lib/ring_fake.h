@@ -18,6 +18,7 @@ struct fake_network {
     uint64_t low, high;         /* marks of the dense tables */
     uint64_t publish_every;     /* steps; 0: only when told */
     uint32_t lanes, rings, rests, publishes, tables_read, refused;
+    bool bsp;              /* a lane pushes a batch when its step is complete */
     bool torn;             /* the next publish stops half way */
     bool no_settle;        /* no worker says that it has settled */
     bool no_answer;        /* the coordinator gets no RING */
@@ -33,6 +34,8 @@ struct fake_side {
     struct env_timer timer;
     bool endpoint_late; /* it joins without an endpoint */
     bool has, settled, silent;
+    uint64_t digest; /* of its step 1; 0: not told */
+    uint64_t run;    /* of all below */
     uint64_t ring, of, step, begun, marks_low, marks_high, published, rest, unreached;
     uint64_t mine[FAKE_LANES]; /* by lane: the newest step to which this worker has contributed */
     struct wire_RING last;     /* the request that was sent last */

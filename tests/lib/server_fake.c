@@ -766,6 +766,12 @@ static void seat_work(struct fake_seat *seat)
         seat->at < seat->task.first_batch + seat->task.batch_count) {
         if (!seat_may(seat))
             return;
+        if (w->side != NULL && w->side->network->bsp && seat->at > w->side->step) {
+            if (w->side->mine[seat->lane] < seat->at)
+                fake_side_given(w->side, seat->lane, seat->at);
+            env_timer_start(w->env, &seat->timer, MS);
+            return;
+        }
         int rc = batch_push(seat);
         if (rc == SHOAL_E_BUSY) {
             env_timer_start(w->env, &seat->timer, MS);

@@ -280,6 +280,8 @@ static void fence_done(void *context, const struct coord_call *call, int status,
     }
     if (pushes_lost(j, l, lane) || clocks_apart(j, l, lane))
         return;
+    if (l->state == LANE_GRANTING && coord_ring_behind(j, lane, l->fence_mark))
+        return;
     if (l->state == LANE_GRANTING && !l->placed && j->tasks->mode != WIRE_BSP)
         lane_place(j, lane);
     else if (l->state == LANE_GRANTING)

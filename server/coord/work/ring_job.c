@@ -252,6 +252,19 @@ uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker)
     return COORD_NO_LANE;
 }
 
+bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
+{
+    uint64_t step = coord_ring_at(&j->ring->ring);
+    if (!coord_ring_on(j) || j->tasks->mode != WIRE_BSP || mark <= step)
+        return false;
+    coord_back_want(j,
+                    "all workers ended at once, the network is in the tables as of step %" PRIu64
+                    " alone, and the rows of lane %u are as of batch %" PRIu64
+                    ": under consistency: bsp the batches between cannot be computed again",
+                    step, lane, mark);
+    return true;
+}
+
 uint64_t coord_ring_mark(const struct coord_job *j, uint64_t mark)
 {
     SHOAL_ASSERT(j->ring->ring.state == RING_STANDS); /* 2 */

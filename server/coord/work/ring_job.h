@@ -20,7 +20,8 @@
  * Where no member has the network, all read it from the tables. They report the marks that they
  * found. If all marks are equal, that step is the published one: so a job that resumes learns its
  * step. If they differ, the last publish was cut off half way, and the job goes back to its newest
- * checkpoint (back.h).
+ * checkpoint (back.h). Under bsp it goes back, too, where the rows are ahead of the tables'
+ * network: batches since then would be computed with newer rows than before.
  *
  *  1. A gathering is stored before a worker is told of it. [test: ring_is_stored_before_it_is_told]
  *     [assert: coord_ring_step]
@@ -101,6 +102,9 @@ void coord_ring_saved(const struct coord_job *j, bool marks, struct coord_ring_r
 void coord_ring_lane_lost(struct coord_job *j);
 /* Returns a free lane of the worker's stretch that has work, or COORD_NO_LANE. */
 uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker);
+/* True when the lane cannot be granted: under bsp its rows are ahead of the network (mark), and
+ * rows of an earlier clock cannot be had. The job goes back then. */
+bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark);
 /* The mark behind which a lane goes on that is granted now; mark: of its rows. */
 uint64_t coord_ring_mark(const struct coord_job *j, uint64_t mark);
 

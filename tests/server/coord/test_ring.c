@@ -91,6 +91,31 @@ START_TEST(ring_has_a_lane_for_each_member)
 }
 END_TEST
 
+/* A worker that was left out may not have heard of it: what it had is of another past. One that was
+ * a member all the time has what the run has. */
+START_TEST(ring_counts_what_a_member_had)
+{
+    coord_ring_open(&ring, 8);
+    ck_assert(!coord_ring_counts(&ring, 1, 0));
+    ck_assert(GATHER(1, 2));
+    all_report(0);
+    ck_assert(coord_ring_counts(&ring, 1, 1) && coord_ring_counts(&ring, 9, 1));
+    ck_assert(GATHER(1));
+    ck_assert(coord_ring_counts(&ring, 1, 1));
+    all_report(5);
+    ck_assert(GATHER(1, 2));
+    ck_assert(coord_ring_counts(&ring, 1, 2));
+    ck_assert(coord_ring_counts(&ring, 1, 1)); /* it has not heard that ring 2 stood */
+    ck_assert(!coord_ring_counts(&ring, 2, 1));
+    ck_assert(!coord_ring_counts(&ring, 1, 0) && !coord_ring_counts(&ring, 1, 4));
+    coord_ring_again(&ring);
+    ck_assert_uint_eq(ring.number, 4);
+    ck_assert(coord_ring_counts(&ring, 1, 1) && !coord_ring_counts(&ring, 2, 1));
+    all_report(6);
+    ck_assert(coord_ring_counts(&ring, 2, 4));
+}
+END_TEST
+
 START_TEST(ring_numbers_rise_with_each_gathering)
 {
     struct coord_ring_record record;
@@ -250,6 +275,7 @@ int main(void)
     tcase_add_test(t, ring_members_hold_all_lanes);
     tcase_add_test(t, ring_members_stay_in_their_places);
     tcase_add_test(t, ring_has_a_lane_for_each_member);
+    tcase_add_test(t, ring_counts_what_a_member_had);
     tcase_add_test(t, ring_numbers_rise_with_each_gathering);
     tcase_add_test(t, ring_goes_on_from_the_newest_whole_step);
     tcase_add_test(t, ring_without_a_member_of_before_goes_back_to_the_tables);
