@@ -5,7 +5,6 @@
  *
  * FENCED: another worker is at the head of the ring, and this publish is forgotten. */
 #include "proto/base/container_of.h"
-#include "proto/base/minmax.h"
 #include "worker/train/step_inner.h"
 
 #include <inttypes.h>
@@ -98,14 +97,17 @@ static struct msg *assign_build(struct request *r)
     const struct step_publish *p = &s->publish;
     struct step_tablet at;
     struct wire w;
+    uint64_t from = s->told.published;
     if (!step_tablet_find(s, f->index, &at))
         return NULL;
+    if (from >= p->step) /* a former member 0 has brought it: the tablets skip it */
+        from = 0;
     client_head(r, &w);
     w.u.ASSIGN = (struct wire_ASSIGN){.run = s->run,
                                       .table = at.table,
                                       .lane = 0,
                                       .generation = p->generation,
-                                      .from = MIN(s->told.published, p->step),
+                                      .from = from,
                                       .to = p->step,
                                       .tablet = at.tablet,
                                       .map_epoch = client_map(s->options.client)->epoch,

@@ -271,6 +271,7 @@ static void assign_answer(peer_t from, const struct wire *in, const struct msg *
     enum network_part part = q->table - model_tables(model);
     uint64_t *mark = &world.mark[mark_of(part, q->tablet)];
     struct wire reply;
+    ck_assert_uint_lt(q->from, q->to); /* a shard refuses it */
     wire_reply_to(in, world.refuse, &reply);
     world.assigns++;
     for (uint32_t i = 0; i < world.workers; i++)

@@ -370,6 +370,26 @@ START_TEST(step_publishes_what_a_later_step_follows)
 }
 END_TEST
 
+/* A former first worker has published the step that this one has copied. */
+START_TEST(step_published_by_another_is_skipped)
+{
+    world_open(", dense_publish: 1s", 0);
+    world_ring(1);
+    world_grant(0);
+    world.refuse = SHOAL_E_BUSY;
+    for (uint32_t i = 0; i < 50 && world.assigns == 0; i++)
+        world_run(50);
+    ck_assert_uint_gt(world.assigns, 0);
+    world.told.published = world.worker[0].step->publish.step;
+    world_tell();
+    world_run(100);
+    world.refuse = 0;
+    world_run(2000);
+    ck_assert_uint_ge(world.worker[0].asked.published, world.told.published);
+    world_close();
+}
+END_TEST
+
 START_TEST(step_forgets_a_publish_that_is_fenced)
 {
     world_open(", dense_publish: 1s", 0);
@@ -455,6 +475,7 @@ int main(void)
     tcase_add_test(t, step_rests_where_it_is_told);
     tcase_add_test(t, step_settles_when_pushes_are_acknowledged);
     tcase_add_test(t, step_publishes_what_a_later_step_follows);
+    tcase_add_test(t, step_published_by_another_is_skipped);
     tcase_add_test(t, step_forgets_a_publish_that_is_fenced);
     tcase_add_test(t, step_learns_the_tables_step_from_their_marks);
     tcase_add_test(t, step_of_a_torn_publish_is_not_taken);
