@@ -263,8 +263,9 @@ static int keys_open(const struct worker_arguments *a, struct keyfile **out, str
                        "network that you trust, --insecure-plaintext",
                        a->coordinator);
     if (*out == NULL)
-        log_warn("insecure_plaintext: %s is reached without encryption, whoever answers there is "
-                 "believed",
+        log_warn("insecure_plaintext: %s is reached without encryption, and whoever answers there "
+                 "is believed; so is whoever sends to this worker where it listens, for jobs with "
+                 "train.dense: allreduce",
                  a->coordinator);
     return 0;
 }

@@ -96,10 +96,13 @@ static void rows_check(void)
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
+static uint32_t looked; /* calls of where */
+
 /* trainer_options.where. */
 static int where(void *context, char endpoint[256], char host[256], struct err *e)
 {
     (void)e;
+    looked++;
     (void)snprintf(endpoint, 256, "sim://worker-%u", (unsigned)(uintptr_t)context);
     host[0] = 0;
     return 0;
@@ -470,6 +473,36 @@ START_TEST(trainer_tells_its_endpoint_with_a_second_join)
     trainer_leave(worker[0]);
     run_to_the_end();
     ends_well(worker[0]);
+}
+END_TEST
+
+static bool joined_once(void *context)
+{
+    (void)context;
+    return fake.workers == 1;
+}
+
+/* The thread that finds the address is waited for. */
+START_TEST(trainer_leaves_while_its_door_opens)
+{
+    struct sim_options slow = calm;
+    listens = true;
+    looked = 0;
+    slow.work_min_ns = SECOND;
+    slow.work_max_ns = SECOND;
+    job_make(100, "{kind: deepfm, hidden: [4]}", "async, dense: allreduce");
+    fake_open(&fake, &slow, text, 1, 1);
+    worker_add(1);
+    ck_assert(sim_run(fake.sim, SECOND, joined_once, NULL));
+    sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND / 100, NULL, NULL);
+    trainer_leave(worker[0]);
+    ck_assert(!trainer_settled(worker[0]));
+    ck_assert_uint_eq(looked, 0);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_eq(looked, 1);
+    ck_assert_uint_eq(fake.workers, 1); /* it has not joined again */
+    ck_assert_uint_eq(fake.left, 1);
 }
 END_TEST
 
@@ -1037,6 +1070,7 @@ int main(void)
     tcase_add_loop_test(c, trainer_sends_traces_when_it_is_asked, 0, 3);
     tcase_add_test(c, trainer_listens_for_a_job_that_needs_it);
     tcase_add_loop_test(c, trainer_tells_its_endpoint_with_a_second_join, 0, 2);
+    tcase_add_test(c, trainer_leaves_while_its_door_opens);
     tcase_add_test(c, trainer_leaves_though_nobody_listens);
     tcase_add_test(c, trainer_asks_for_one_lane_at_a_time);
     tcase_add_test(c, trainer_sends_again_as_the_job_says);
