@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_kill: kill -9 of servers and workers, lost replies, frozen workers: the job ends and every row is as if nothing had happened.
 
-SHOAL_KILLS sets how many kills the server cases do (default 3; the long run takes 20 and 200)."""
+SHOAL_KILLS sets how many kills the server cases do (default 3; the long run takes 20 and 200); SHOAL_SEED draws other moments for pushes of every kind."""
 from lib import *
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "3"))
@@ -114,7 +114,7 @@ NETWORKS = [
 def pushes_of_every_kind_survive_kills(space):
     """Jobs with these pushes take turns, and lose servers and workers: counts are those of a job with none of them, and what networks learn under bsp is
     what they learn undisturbed."""
-    rng, died, jobs = random.Random(17), 0, []
+    rng, died, jobs = random.Random(int(os.environ.get("SHOAL_SEED", "17"))), 0, []
     train = synth(space / "counted.tsv", longer(100000), 6)
     expected = digests(run_job(job_file(space / "plain.yaml", train, **{**PROBE, "train.consistency": "bsp"}), space / "plain", 2, 2))
     for over in COUNTS:
