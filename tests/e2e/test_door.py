@@ -54,12 +54,100 @@ def workers_with_keys_listen_for_each_other(space):
         for endpoint in at:
             assert re.fullmatch(r"tcp://127\.0\.0\.1:\d+", endpoint), at
         assert at[0] != at[1], at
+        for name in ("w1", "w2"):
+            within(60, "the ring", lambda: [line for line in f.audit(name) if re.fullmatch(
+                r'role=worker name=worker-[12] peer=127.0.0.1 op=CONNECT object="" result=ok', line)])
         got = f.asks("eve", at[0], "w1")  # a worker's key that the fleet lists, but no member's
         assert got.returncode == 69, got
-        assert [line for line in f.audit("w1") if re.search(r"op=CONNECT .*result=(not-listed|no-list-yet)", line)], f.said("w1")
+        assert [line for line in f.audit("w1") if re.search(r'role=- .*op=CONNECT object="" result=not-listed', line)], f.said("w1")
+        got = f.asks("w2", at[0], "w1")  # a member's key, and a message that is none of a ring's
+        assert got.returncode == 77 and "a worker takes no STATUS" in got.stderr, got
+        assert [line for line in f.audit("w1") if "role=worker" in line and "op=STATUS" in line and "result=denied" in line], f.said("w1")
         assert f.ask("ann", "stop").returncode == 0
         for worker in workers:
             worker.wait(60)
+
+
+def a_job_over_keys_ends_well(space):
+    """Each of two workers has a lane, and every step is summed over both."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK)
+    with Ring(space).up() as f:
+        f.submits(job, "--workers", "2")
+        workers = [f.works(job, "w1"), f.works(job, "w2")]
+        assert [worker.wait(120) for worker in workers] == [0, 0], f.said("w1") + f.said("w2")
+        assert f.daemons["submit"].wait(30) == 0, f.said("submit")
+        for name in ("w1", "w2"):
+            assert re.search(r"role=worker name=worker-\d+ peer=127.0.0.1 op=CONNECT .*result=ok", f.said(name)), f.said(name)
+
+
+def a_ring_that_changes_has_another_list(space):
+    """One of two dies, another one with a third key comes: it reads the network from the survivor, and the dead one's key is out."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 200})
+    with Ring(space).up() as f:
+        f.submits(job, "--workers", "2")
+        f.works(job, "w1")
+        dead = f.works(job, "w2")
+        at = f.reached("w1")
+        within(60, "the ring", lambda: re.search(r"name=worker-[12] .*op=CONNECT .*result=ok", f.said("w1")))
+        dead.kill()
+        dead.wait()
+        f.works(job, "eve")  # a worker like any other, now that it is a member
+        within(60, "the new ring", lambda: re.search(r"name=worker-3 peer=127.0.0.1 op=CONNECT .*result=ok", f.said("w1")))
+        within(60, "the other half of it", lambda: re.search(r"name=worker-[12] .*op=CONNECT .*result=ok", f.said("eve")))
+        got = f.asks("w2", at, "w1")
+        assert got.returncode == 69, got  # no member any more
+        assert f.ask("ann", "stop").returncode == 0
+
+
+def in_a_network_that_is_trusted_no_keys_are_shown(space):
+    """insecure_plaintext on all sides: the ring stands over tcp."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 4000, 1), **NETWORK)
+    endpoint, running = f"tcp://127.0.0.1:{free_port()}", []
+
+    def start(name, program, *words):
+        with open(space / f"{name}.log", "w", encoding="utf-8") as log:
+            running.append(subprocess.Popen([BIN / program, *map(str, words)], stdout=log, stderr=log))
+        return running[-1]
+
+    try:
+        start("c", "shoal-coordinator", "--set", f"listen={endpoint}", "--set", f"data_dir={space / 'c'}", "--set", "insecure_plaintext=true")
+        start("s", "shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"coordinator={endpoint}", "--set", f"data_dir={space / 's'}",
+              "--set", "insecure_plaintext=true")
+        submit = start("submit", "shoal", "submit", job, "--coordinator", endpoint, "--workers", "2")
+        workers = [start(f"w{i}", "shoal-worker", "train", "--config", job, "--coordinator", endpoint, "--insecure-plaintext", "--name", f"w{i}", "--lanes", "1")
+                   for i in range(2)]
+        assert [worker.wait(120) for worker in workers] == [0, 0], (space / "w0.log").read_text()
+        assert submit.wait(30) == 0
+        for i in range(2):
+            assert re.search(r"reach this one at tcp://127\.0\.0\.1:\d+", (space / f"w{i}.log").read_text())
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def strangers_that_say_nothing_are_cut(space):
+    """Four hundred connections without a handshake: 256 at most are held, none for long, and the ring that stands goes on."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 200})
+    with Ring(space).up() as f:
+        f.submits(job, "--workers", "2")
+        f.works(job, "w1")
+        f.works(job, "w2")
+        host, port = f.reached("w1").removeprefix("tcp://").split(":")
+        within(60, "the ring", lambda: re.search(r"op=CONNECT .*result=ok", f.said("w1")))
+        silent = [socket.create_connection((host, int(port)), 10) for _ in range(400)]
+        time.sleep(0.5)
+        held = len([line for line in pathlib.Path(f"/proc/{f.daemons['w1'].pid}/net/tcp").read_text().split("\n")
+                    if f":{int(port):04X} " in line[:25] and " 01 " in line[:40]])
+        before = f.said("coordinator").count("epoch ")
+        for s in silent:
+            s.settimeout(15)
+            with contextlib.suppress(ConnectionResetError):
+                while s.recv(4096):
+                    pass
+        within(30, "the job to go on", lambda: f.said("coordinator").count("epoch ") > before)
+        assert 200 < held <= 260, held
+        assert f.ask("ann", "stop").returncode == 0
 
 
 def a_worker_whose_port_is_taken_leaves_alone(space):
@@ -175,5 +263,6 @@ def settings_that_cannot_work_are_refused(space):
 
 
 if __name__ == "__main__":
-    main([workers_with_keys_listen_for_each_other, a_worker_whose_port_is_taken_leaves_alone, no_other_job_makes_a_worker_listen,
+    main([workers_with_keys_listen_for_each_other, a_job_over_keys_ends_well, a_ring_that_changes_has_another_list,
+          in_a_network_that_is_trusted_no_keys_are_shown, strangers_that_say_nothing_are_cut, a_worker_whose_port_is_taken_leaves_alone, no_other_job_makes_a_worker_listen,
           over_a_socket_the_user_decides, a_run_on_this_machine_has_a_socket_for_each_worker, settings_that_cannot_work_are_refused])
