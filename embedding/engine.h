@@ -320,6 +320,8 @@ uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t l
  * admitted, or a pull answered, in the same turn of the loop in which this returned true. Cheap if
  * the table has no row in the store. The keys may include ones of tablets that are not led. */
 bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
+/* The same for assertions: it asks for no rows, and looks at each key. */
+bool engine_here(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
 /* A table in which `tablet` has all its rows, aged up to now. It is the table itself, or, if some
  * rows are in the store, a copy of that tablet, valid until the next such call or any change of the
  * engine. Reads the store on this thread, a few ms a tablet. NULL: e says why. */

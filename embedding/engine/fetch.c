@@ -431,3 +431,12 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     fetch_start(g);
     return false;
 }
+
+bool engine_here(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
+{
+    const struct table *t = engine_table(g, table);
+    bool here = true;
+    for (uint32_t i = 0; here && i < count; i++)
+        here = t == NULL || !table_cold_has(t, keys[i]);
+    return here;
+}

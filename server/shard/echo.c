@@ -38,7 +38,7 @@ static void rows_copy(struct shard *s, const struct request *q, enum value_kind 
         count += q->push.wanted[i / 8] >> i % 8 & 1;
         if (count < AT_ONCE && i + 1 < r->key_count)
             continue;
-        SHOAL_VERIFY_ASSERT(engine_warm(s->engine, r->table, keys, count)); /* echo.h */
+        SHOAL_VERIFY_ASSERT(engine_here(s->engine, r->table, keys, count)); /* echo.h */
         table_pull_as(t, &args, keys, count, out);
         out += count * row_bytes;
         count = 0;
