@@ -65,6 +65,7 @@ void fake_side_granted(struct fake_side *s, uint32_t lane, uint64_t mark)
     ck_assert_msg(!in_step(s) || fake_side_holds(s, lane), "lane %u is not of worker %s", lane,
                   s->worker->name);
     n->slowest_mark = MIN(n->slowest_mark, mark);
+    s->mine[lane] = MIN(s->mine[lane], mark); /* of a time before it lost the lane */
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -109,6 +110,8 @@ static void tables_read(struct fake_side *s)
 static void ring_enter(struct fake_side *s)
 {
     struct fake_network *n = s->network;
+    if (s->told.ring < n->ring)
+        return; /* a late answer: others are in a newer ring */
     if (n->ring != s->told.ring) {
         n->ring = s->told.ring;
         n->complete = s->told.step;

@@ -417,7 +417,7 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
 bool coord_task_again(struct coord_tasks *t, uint32_t lane, uint64_t batch)
 {
     struct coord_lane *l = &t->lane[lane];
-    uint32_t first = COORD_NO_TASK;
+    uint32_t first = COORD_NO_TASK, next = l->task;
     SHOAL_ASSERT(lane < t->lanes && t->dealt && l->state != LANE_HELD);
     for (uint32_t i = lane; i < t->tasks && t->task[i].first_batch != 0; i += t->lanes) {
         SHOAL_ASSERT(t->task[i].lane == lane);
@@ -430,8 +430,9 @@ bool coord_task_again(struct coord_tasks *t, uint32_t lane, uint64_t batch)
     }
     if (first == COORD_NO_TASK)
         return batch >= l->next_batch;
-    if (l->task == COORD_NO_TASK || first < l->task)
-        l->task = first;
+    if (next == COORD_NO_TASK) /* some may be left of an earlier time */
+        next = task_again(t, lane);
+    l->task = MIN(first, next);
     l->again = l->task + t->lanes;
     return t->task[first].first_batch <= batch;
 }

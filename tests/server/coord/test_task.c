@@ -49,6 +49,54 @@ START_TEST(coord_task_batches_is_an_eighth_of_a_lane_within_bounds)
 }
 END_TEST
 
+/* Appends the lane's next task, and pushes it. */
+static void task_do(uint32_t lane, uint32_t index, uint64_t first)
+{
+    t.lane[lane].worker = 1;
+    t.lane[lane].state = LANE_HELD;
+    ck_assert_uint_eq(coord_task_append(&t, lane), index);
+    ck_assert_uint_eq(t.task[index].first_batch, first);
+    coord_task_pushed(&t, lane, 0);
+    t.lane[lane].worker = 0;
+    t.lane[lane].state = LANE_FREE;
+}
+
+/* Tasks of a lane come again from any batch on, whole, in their order, under their numbers; then
+ * the lane goes on with new ones. Another ring may open them at another batch before they are
+ * done. */
+START_TEST(coord_task_done_tasks_come_again)
+{
+    const struct coord_losses sum = {.examples = 40};
+    plan(2, WIRE_BSP, 400, 10, 4); /* 5 tasks of 4 batches for each lane */
+    for (uint32_t i = 0; i < 3; i++)
+        task_do(1, 1 + 2 * i, 1 + 4 * i);
+    ck_assert(coord_task_report(&t, 3, &sum));
+    ck_assert(coord_task_again(&t, 1, 13)); /* the next batch: nothing to do again */
+    ck_assert_uint_eq(t.pushed, 3);
+    ck_assert_uint_eq(t.lane[1].task, COORD_NO_TASK);
+    ck_assert(coord_task_again(&t, 1, 8));
+    ck_assert_uint_eq(t.pushed, 1);
+    ck_assert_uint_eq(t.lane[1].task, 3); /* its current one: batches 5 to 8 */
+    ck_assert_uint_eq(t.lane[1].next_batch, 13);
+    coord_task_pushed(&t, 1, 0);
+    ck_assert(!coord_task_report(&t, 3, &sum)); /* its figures count once */
+    ck_assert_uint_eq(coord_task_next(&t, 1, 1), 5);
+    ck_assert(coord_task_again(&t, 1, 1)); /* from the first batch on */
+    ck_assert_uint_eq(t.pushed, 0);
+    ck_assert_uint_eq(t.lane[1].task, 1);
+    coord_task_pushed(&t, 1, 0);
+    ck_assert(coord_task_again(&t, 1, 11)); /* task 3 is not done again yet */
+    ck_assert_uint_eq(t.lane[1].task, 3);
+    coord_task_pushed(&t, 1, 0);
+    task_do(1, 5, 9);
+    task_do(1, 7, 13);
+    task_do(1, 9, 17);
+    ck_assert_uint_eq(t.pushed, 5);
+    ck_assert(!coord_task_again(&t, 1, 0)); /* of an epoch before */
+    coord_task_close(&t);
+}
+END_TEST
+
 START_TEST(coord_task_plan_covers_every_position_once)
 {
     for (uint32_t mode = WIRE_ASYNC; mode <= WIRE_BSP; mode++)
@@ -543,6 +591,7 @@ int main(void)
     tcase_add_test(c, coord_lane_of_objects_goes_to_its_owner);
     tcase_add_test(c, coord_lane_that_is_granted_is_as_new);
     tcase_add_test(c, coord_task_report_counts_once);
+    tcase_add_test(c, coord_task_done_tasks_come_again);
     tcase_add_test(c, coord_losses_are_added_whole);
     tcase_add_loop_test(c, coord_task_behind_the_gate_is_not_given_out, 0, 2);
     tcase_add_test(c, coord_task_records_bring_an_epoch_back);

@@ -236,7 +236,7 @@ START_TEST(coord_windows_count_as_many_as_there_are)
 }
 END_TEST
 
-/* With objects under bsp the number of an epoch's tasks depends on its drawn order. */
+/* With objects that are dealt the number of an epoch's tasks depends on its drawn order. */
 START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
 {
     struct coord_store *store = coord_store_memory();
@@ -245,7 +245,7 @@ START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
     begin(store, JOB, 1);
     c.slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
     c.slot[0].source = coord_source_of(&c.slot[0].spec);
-    c.slot[0].tasks->mode = WIRE_BSP;
+    c.slot[0].tasks->dealt = true;
     for (uint32_t t = 0; t < TASKS; t++)
         count(t);
     c.slot[0].tasks->epoch = 2;
