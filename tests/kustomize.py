@@ -84,7 +84,7 @@ def named(all_, kind, name):
 
 def options():
     """Program -> its options, of the table that parses them."""
-    text = (ROOT / "proto/job/option_commands.c").read_text(encoding="utf-8")
+    text = (ROOT / "proto/job/options.c").read_text(encoding="utf-8")
     common = {"config", "set", "help", "version", "tensorboard", "log-format", "in", "out", "format", "column", "workers"}
     tables = {"shoal-server": "server", "shoal-coordinator": "coordinator", "shoal-worker": "worker", "shoal": "submit"}
     return {program: common | {"coordinator"} | set(re.findall(r'\{"([\w-]+)", CONFIG', re.search(rf"options_{p}\[\] = \{{(.*?)\n\}};", text, re.S)[1]))

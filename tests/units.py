@@ -26,7 +26,7 @@ def lines(text):
 
 def default_share():
     """The rows' part of what is allowed, as the server has it."""
-    below, above = re.search(r'machine_memory\(""\) / (\d+) \* (\d+)', (ROOT / "server/server_main.c").read_text(encoding="utf-8")).groups()
+    below, above = re.search(r'machine_memory\(""\) / (\d+) \* (\d+)', (ROOT / "server/server_memory.c").read_text(encoding="utf-8")).groups()
     return int(above) / int(below)
 
 

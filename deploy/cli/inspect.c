@@ -23,30 +23,30 @@ static void floats_print(const char *name, const struct json *list)
 
 static void stats_print(const struct json *s)
 {
-    time_t at = (time_t)json_as_int(json_get(s, "time"), 0);
+    time_t at = (time_t)json_get_int(s, "time", 0);
     char when[32] = "never told";
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", gmtime(&at));
     printf("  stats     shows %g, clicks %g, score %g, last event %s, vector %s\n",
-           json_as_number(json_get(s, "show"), 0), json_as_number(json_get(s, "click"), 0),
-           json_as_number(json_get(s, "score"), 0), when,
-           json_as_bool(json_get(s, "has_vector"), true) ? "begun" : "not yet");
+           json_get_number(s, "show", 0), json_get_number(s, "click", 0),
+           json_get_number(s, "score", 0), when,
+           json_get_bool(s, "has_vector", true) ? "begun" : "not yet");
 }
 
 static void row_print(const struct json *found, const struct json *named)
 {
     struct json *row = json_printable(found), *fields = json_printable(named);
-    int64_t field = json_as_int(json_get(row, "field"), 0);
+    int64_t field = json_get_int(row, "field", 0);
     const char *name = key_field_name(fields, (uint64_t)field),
-               *key = json_as_string(json_get(row, "key"), "?");
+               *key = json_get_string(row, "key", "?");
     uint64_t value = strtoull(key, NULL, 16) & KEY_ID_MAX;
     char id[32] = "";
     if (key_field_is_id(fields, (uint64_t)field))
         (void)snprintf(id, sizeof id, ", id %" PRIu64, value);
     printf("%s %s: field %" PRId64 "%s%s%s%s, tablet %" PRId64 ", shard %s, in %s\n",
-           json_as_string(json_get(row, "table"), "?"), key, field, text_if(name[0] != 0, " ("),
-           name, text_if(name[0] != 0, ")"), id, json_as_int(json_get(row, "tablet"), 0),
-           json_as_string(json_get(row, "shard"), "?"), json_as_string(json_get(row, "tier"), "?"));
+           json_get_string(row, "table", "?"), key, field, text_if(name[0] != 0, " ("), name,
+           text_if(name[0] != 0, ")"), id, json_get_int(row, "tablet", 0),
+           json_get_string(row, "shard", "?"), json_get_string(row, "tier", "?"));
     floats_print("weights", json_get(row, "weights"));
     floats_print("state", json_get(row, "state"));
     if (json_get(row, "stats") != NULL)
@@ -63,7 +63,7 @@ static int none(const struct json *row, const char *table, uint64_t key, struct 
     if (!json_absent(json_get(row, "named")))
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "table %s has no row with key 0x%016" PRIx64 ": the key is %s by name",
-                       table, key, json_as_string(json_get(row, "named"), "?"));
+                       table, key, json_get_string(row, "named", "?"));
     if (!json_absent(waiting) && json_as_number(waiting, 0) > 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "table %s has no row with key 0x%016" PRIx64
@@ -124,26 +124,24 @@ int cli_inspect(struct option_line *o, struct err *e)
 static void push_print(const struct json *p)
 {
     const struct json *who = json_get(p, "who");
-    time_t at = (time_t)json_as_int(json_get(p, "event_time"), 0);
-    int64_t first = json_as_int(json_get(who, "position"), 0),
-            rows = json_as_int(json_get(who, "rows"), 0);
+    time_t at = (time_t)json_get_int(p, "event_time", 0);
+    int64_t first = json_get_int(who, "position", 0), rows = json_get_int(who, "rows", 0);
     char when[32] = "-", worker[48] = "-", input[64] = "-", norm[32];
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", gmtime(&at));
     if (!json_absent(who)) {
-        (void)snprintf(worker, sizeof worker, "%" PRId64 " %.30s",
-                       json_as_int(json_get(who, "worker"), 0),
-                       json_as_string(json_get(who, "name"), "?"));
+        (void)snprintf(worker, sizeof worker, "%" PRId64 " %.30s", json_get_int(who, "worker", 0),
+                       json_get_string(who, "name", "?"));
         (void)snprintf(input, sizeof input, "epoch %" PRId64 ", %" PRId64 " to %" PRId64,
-                       json_as_int(json_get(who, "epoch"), 0), first, (first + rows - (rows > 0)));
+                       json_get_int(who, "epoch", 0), first, (first + rows - (rows > 0)));
     }
-    if (json_as_bool(json_get(p, "assigned"), false))
+    if (json_get_bool(p, "assigned", false))
         (void)snprintf(norm, sizeof norm, "assigned");
     else
-        (void)snprintf(norm, sizeof norm, "%.6g", json_as_number(json_get(p, "norm"), 0));
+        (void)snprintf(norm, sizeof norm, "%.6g", json_get_number(p, "norm", 0));
     printf("%-19s %6" PRId64 " %10" PRId64 " %6" PRId64 "  %-24s %-34s %12s\n", when,
-           json_as_int(json_get(p, "lane"), 0), json_as_int(json_get(p, "batch"), 0),
-           json_as_int(json_get(p, "run"), 0), worker, input, norm);
+           json_get_int(p, "lane", 0), json_get_int(p, "batch", 0), json_get_int(p, "run", 0),
+           worker, input, norm);
 }
 
 static void away_print(const struct json *away)
@@ -152,7 +150,7 @@ static void away_print(const struct json *away)
         const struct json *one = json_array_at(away, i);
         printf("not searched: shard %" PRId64
                ", which may have led the tablet before it moved: %s\n",
-               json_as_int(json_get(one, "shard"), 0), json_as_string(json_get(one, "why"), "?"));
+               json_get_int(one, "shard", 0), json_get_string(one, "why", "?"));
     }
 }
 
@@ -160,7 +158,7 @@ static void blame_print(const struct json *blame)
 {
     struct json *found = json_printable(blame);
     const struct json *pushes = json_get(found, "pushes");
-    bool complete = json_as_bool(json_get(found, "complete"), false);
+    bool complete = json_get_bool(found, "complete", false);
     if (json_count(pushes) > 0)
         printf("%-19s %6s %10s %6s  %-24s %-34s %12s\n", "event time (UTC)", "lane", "batch", "run",
                "worker", "input: positions of the order", "gradient");

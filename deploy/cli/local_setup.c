@@ -71,7 +71,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
 {
     char path[LIMIT_PATH], absolute[4096];
     if (wish != NULL)
-        (void)snprintf(path, sizeof path, "%s", wish);
+        text_copy(path, sizeof path, wish);
     int rc;
     if (wish != NULL)
         rc = folder_make(path, e);
@@ -164,7 +164,7 @@ struct child *local_child(struct local *l, const char *program, const char *name
 {
     SHOAL_ASSERT(l->children < (int)(sizeof l->child / sizeof l->child[0]));
     struct child *c = &l->child[l->children++];
-    (void)snprintf(c->name, sizeof c->name, "%s", name);
+    text_copy(c->name, sizeof c->name, name);
     (void)snprintf(c->log, sizeof c->log, "%s/log/%s.log", l->dir, name);
     (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s/%s", l->programs, program);
     return c;
@@ -172,9 +172,9 @@ struct child *local_child(struct local *l, const char *program, const char *name
 
 void local_child_arg(struct child *c, const char *option, const char *value)
 {
-    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", option);
+    text_copy(c->arg[c->args++], sizeof c->arg[0], option);
     if (value != NULL)
-        (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", value);
+        text_copy(c->arg[c->args++], sizeof c->arg[0], value);
 }
 
 static int coordinator_prepare(struct local *l, struct err *e)

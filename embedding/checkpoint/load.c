@@ -40,6 +40,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -482,9 +483,9 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
             release(l);
         return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", o->path);
     }
-    snprintf(l->path, sizeof l->path, "%s", o->path);
+    text_copy(l->path, sizeof l->path, o->path);
     if (g->options.checkpoint_signers != NULL)
-        snprintf(l->signers, sizeof l->signers, "%s", g->options.checkpoint_signers);
+        text_copy(l->signers, sizeof l->signers, g->options.checkpoint_signers);
     l->run = o->run;
     l->began_ns = env_now_ns(g->env);
     l->without = without;

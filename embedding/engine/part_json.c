@@ -212,7 +212,7 @@ static int tablets_take(struct part *p, uint32_t table, const struct json *table
 static int table_take(struct part *p, const struct json *table, struct err *e)
 {
     struct cut_facts *f = &p->facts;
-    const char *schema = json_as_string(json_get(table, "schema"), NULL);
+    const char *schema = json_get_string(table, "schema", NULL);
     uint32_t number;
 
     if (!small_of(table, "table", LIMIT_TABLES, &number) || f->existing >> number != 0)
@@ -246,7 +246,7 @@ static int files_take(struct part *p, const struct json *files)
 
     for (size_t i = 0; i < json_count(files) && rc == 0; i++) {
         const struct json *f = json_array_at(files, i), *sum = json_get(f, "xxh3");
-        const char *name = json_as_string(json_get(f, "file"), "");
+        const char *name = json_get_string(f, "file", "");
         uint64_t bytes, checksum;
         bool summed = p->parts > 0 || strncmp(name, "rows/", 5) != 0 || sum != NULL;
         if (!number_of(f, "bytes", &bytes) || (summed && !manifest_hex(sum, &checksum)))

@@ -4,6 +4,7 @@
 #include "proto/job/job_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,8 +81,7 @@ static int gate_fields_take(const struct config *c, struct job *j, struct err *e
         if (list.item[i][0] == '\0' || strlen(list.item[i]) >= LIMIT_NAME)
             rc = job_refuse(c, path, e, ": a column's name has 1 to %u characters", LIMIT_NAME - 1);
         else
-            (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s",
-                           list.item[i]);
+            text_copy(j->model.gate_field[i], sizeof j->model.gate_field[i], list.item[i]);
     config_list_free(&list);
     return rc;
 }

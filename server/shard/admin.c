@@ -6,6 +6,7 @@
 #include "proto/base/crash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/shard/clock.h"
 #include "server/shard/park.h"
 #include "server/shard/place.h"
@@ -29,8 +30,8 @@ void admin_hello(struct shard *s, peer_t from)
     struct wire_HELLO_reply *r = &shard_reply(s, WIRE_TYPE_HELLO, id)->u.HELLO_reply;
     *r = (struct wire_HELLO_reply){
         .version = WIRE_VERSION, .map_epoch = s->lead.epoch, .wall_s = env_wall_s(s->env)};
-    snprintf(r->name, sizeof r->name, "%s", s->name);
-    snprintf(r->build, sizeof r->build, "%s", crash_build());
+    text_copy(r->name, sizeof r->name, s->name);
+    text_copy(r->build, sizeof r->build, crash_build());
     shard_send_reply(s, from);
 }
 

@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/shard/admin.h"
 #include "server/shard/shard.h"
 
@@ -484,8 +485,8 @@ void follow_start(struct shard *s, const struct wire_SHARD_BEAT_reply *r)
     map_take(s);
     f->state = FOLLOW_RECORDS;
     f->term = r->term;
-    snprintf(f->leader, sizeof f->leader, "%s", r->leader);
-    snprintf(f->key, sizeof f->key, "%s", r->leader_key);
+    text_copy(f->leader, sizeof f->leader, r->leader);
+    text_copy(f->key, sizeof f->key, r->leader_key);
     tail_set(s);
     if (f->even_ns == 0)
         f->even_ns = env_now_ns(s->env);

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/wire/allow.h"
 #include "server/shard/admin.h"
 #include "server/shard/assign.h"
@@ -383,7 +384,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
 
 int shard_start(struct shard *s, const char *endpoint, struct err *e)
 {
-    snprintf(s->endpoint, sizeof s->endpoint, "%s", endpoint);
+    text_copy(s->endpoint, sizeof s->endpoint, endpoint);
     return beat_start(s, e);
 }
 

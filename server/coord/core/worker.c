@@ -76,8 +76,8 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
     w->lanes_max = join->lanes_max;
     w->pass = caller->pass;
     w->peer = caller->peer;
-    (void)snprintf(w->key, sizeof w->key, "%s", key);
-    (void)snprintf(w->holder, sizeof w->holder, "%s", holder);
+    text_copy(w->key, sizeof w->key, key);
+    text_copy(w->holder, sizeof w->holder, holder);
     w->joined_ns = w->beat_ns = w->moved_ns = caller->now_ns;
     *out = w;
     return 0;

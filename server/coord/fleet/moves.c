@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <inttypes.h>
@@ -145,7 +146,7 @@ int coord_moves_begin(struct coord_fleet *f, enum coord_moves_kind kind, const c
                        "tablets are being moved already (%u are left): wait for the end of that "
                        "plan (shoal status), or stop it first (shoal rebalance --stop)",
                        left(f));
-    (void)snprintf(plan.drained, sizeof plan.drained, "%s", drained);
+    text_copy(plan.drained, sizeof plan.drained, drained);
     for (uint32_t i = 0; i < cl->tablets; i++)
         plan.total += goal[i] != cl->shard_of[i];
     if (plan.total == 0 && kind != MOVES_DRAIN) /* an empty server is retired at once */
@@ -367,7 +368,7 @@ static void give_up(struct coord_fleet *f, const char *why)
     struct coord_moves *m = &f->moves;
     m->tries++;
     log_warn("%u tablets stay with shard %u for now: %s", m->group.count, m->group.giver, why);
-    (void)snprintf(m->text, sizeof m->text, "%s", why);
+    text_copy(m->text, sizeof m->text, why);
     m->fails = true;
     coord_call_cancel(&f->calls, f, WIRE_TYPE_MOVE_TAKE, UINT64_MAX);
     map_change(f, true);
@@ -561,7 +562,7 @@ void coord_moves_step(struct coord_fleet *f, const struct coord_home *home, uint
     m->trains = trains;
     m->job[0] = 0;
     if (homes > 0) {
-        (void)snprintf(m->job, sizeof m->job, "%s", home->job);
+        text_copy(m->job, sizeof m->job, home->job);
         m->at = 0;
     }
     switch (m->state) {

@@ -1,0 +1,436 @@
+/* options.c: the options of each command, in the order of its --help. Rules beyond the range of one
+ * option are checked where the line is used. */
+#include "proto/job/options.h"
+
+#include "proto/job/options_shared.h"
+
+/* ---- a job ----------------------------------------------------------------------------------- */
+
+const struct config_key options_local[] = {
+    OPTIONS_LOCAL,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_replay[] = {
+    {"since", CONFIG_STRING, .values = "TIME", .otherwise = "the log's begin",
+     .text = "event time: 2026-03-04, 2026-03-04T05 or seconds since 1970"},
+    {"until", CONFIG_STRING, .values = "TIME", .otherwise = "the log's end",
+     .text = "up to this, not with it"},
+    {"window", CONFIG_STRING, .values = "TIME", .otherwise = "the job's, 1h",
+     .text = "no batch is of two windows"},
+    {"every", CONFIG_STRING, .values = "TIME", .otherwise = "the job's, 1d",
+     .text = "event time from one day's end to the next"},
+    {"leave-out", CONFIG_LIST, .values = "SPAN",
+     .text = "a day, an hour, or FROM..TO that is not trained"},
+    {"rewind", CONFIG_STRING, .values = "TIME",
+     .text = "from the newest checkpoint of --of in which nothing from then on is learnt"},
+    {"of", CONFIG_STRING, .values = "RUN", .text = "folder of the replay that is rewound"},
+    OPTIONS_LOCAL,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_sweep[] = {
+    {"set", CONFIG_LIST, .values = "KEY=VALUE[,VALUE...]",
+     .text = "of the job file; with several values, which commas part, a variant has each. A comma "
+             "within brackets or quotes parts nothing: model.hidden=[64,32],[128]"},
+    {"dir", CONFIG_STRING, .values = "DIR", .otherwise = "sweeps/JOB-DATE-TIME",
+     .text = "where everything is kept; one that is there is gone on with"},
+    {"at-once", CONFIG_INT, 1, 64, .otherwise = "half the cores", .text = "variants that run"},
+    {"metric", CONFIG_ENUM, .choices = "auc|logloss", .fallback = "auc",
+     .text = "by which they are ordered"},
+    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "of each"},
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "of each"},
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_submit[] = {
+    OPTION_COORDINATOR, OPTION_KEYS,    OPTION_WORKERS_JOINED, OPTION_SET, OPTION_RESUME,
+    OPTION_START_FROM,  OPTION_NO_WAIT, OPTION_HELP,           {0},
+};
+
+const struct config_key options_cluster_json[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_JSON, OPTION_HELP, {0}};
+const struct config_key options_cluster[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+const struct config_key options_predict[] = {
+    OPTIONS_WHERE,
+    OPTION_IN,
+    OPTION_OUT,
+    OPTION_FORMAT,
+    OPTION_COLUMN,
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1",
+     .text = "that score a part each; the file is the same"},
+    OPTION_SERVERS_OF_OWN,
+    OPTION_SET,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_eval[] = {
+    OPTIONS_WHERE,
+    OPTION_IN,
+    {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
+     .text = "what is measured, without --in"},
+    OPTION_SERVERS_OF_OWN,
+    OPTION_SET,
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+const struct config_key options_create[] = {
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
+    {"without", CONFIG_STRING, .values = "SERVER[,SERVER]",
+     .text = "do without these servers, which are gone for good (replicas: 1): the checkpoint has "
+             "the rows of the others alone, and says everywhere what it lacks; it needs a NAME, "
+             "and no job goes on from it"},
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_remove[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR, OPTION_HELP, {0}};
+const struct config_key options_json[] = {OPTION_JSON, OPTION_HELP, {0}};
+const struct config_key options_none[] = {OPTION_HELP, {0}};
+
+const struct config_key options_restore[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_WORKERS_JOINED, OPTION_SET, OPTION_NO_WAIT,
+    OPTION_HELP,        {0}};
+
+const struct config_key options_export[] = {
+    {"out", CONFIG_STRING, .values = "FILE", .text = "where to; must not exist"},
+    {"format", CONFIG_ENUM, .choices = "tsv|csv|binary", .fallback = "tsv",
+     .text = "what is written"},
+    {"missing-ok", CONFIG_BOOL,
+     .text = "write the rows that are there, where FOLDER lacks those of a server: of a checkpoint "
+             "made with --without, or a run whose server-* folder is lost"},
+    {"state", CONFIG_BOOL,
+     .text = "the optimizer's state too: s0, s1, ... behind the weights; and where rows have "
+             "statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its "
+             "vector); binary: 4 bytes each, the last two u32"},
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+const struct config_key options_look[] = {OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0}};
+
+const struct config_key options_trace[] = {
+    {"every", CONFIG_INT, 0, 1000000000, .values = "N",
+     .text = "instead: has workers trace one batch in N of each lane, of all jobs, from now on; 0: "
+             "none, as at the coordinator's start"},
+    OPTIONS_WHERE,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_top[] = {
+    {"batch", CONFIG_BOOL, .letter = 'b',
+     .text = "prints, without a screen: for scripts, and where output is no terminal"},
+    {"count", CONFIG_INT, 1, 1000000000, .letter = 'n',
+     .text = "ends after so many looks, one a second", .otherwise = "1 with --batch, else no end"},
+    {"sort", CONFIG_ENUM, .choices = "load|name|memory|rows", .fallback = "load",
+     .text = "the order of servers and workers; those with a fault come first"},
+    OPTIONS_WHERE,
+    OPTION_HELP,
+    {0}};
+
+const struct config_key options_doctor[] = {
+    {"config", CONFIG_STRING, .values = "FILE",
+     .text = "the file of a daemon or a job, by its name: server*, coordinator*, worker*, else a "
+             "job's; what it asks for is checked against the machine"},
+    {"set", CONFIG_LIST, .values = "KEY=VALUE", .text = "over a key of that file"},
+    {"bundle", CONFIG_STRING, .values = "FILE.tar.zst",
+     .text = "pack findings, logs (journal, those of --run-dir), status, settings without commands "
+             "and tokens, the last report and crash reports; .tar.gz without the program zstd"},
+    {"cluster", CONFIG_BOOL,
+     .text = "instead: the shards of a cluster, what each owns, and who was refused"},
+    OPTIONS_WHERE,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0}};
+
+const struct config_key options_tables[] = {
+    {"what-if", CONFIG_LIST, .values = "RULE=VALUE",
+     .text = "what would be left if rows went, a dry run, nothing changes: shows=N: with fewer "
+             "shows; score=S: with a lower score; ttl=DAYS: without an event for longer; "
+             "memory=SIZE: all but as many rows as fit SIZE (over all shards): the newest stay, or "
+             "those of the highest score where the table's evict.by says so"},
+    {"heat", CONFIG_BOOL,
+     .text = "instead: the load of each table and shard, and the hottest tablets: seconds of pulls "
+             "and pushes, as sums that halve every five minutes; of servers that run"},
+    {"sample", CONFIG_STRING, .values = "JOB.yaml",
+     .text = "instead: reads the job's training input and tells how many rows it makes, by field, "
+             "with admission by count 1, 2, 3, 5 and 10; no cluster is needed"},
+    {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
+     .text = "of --sample: share of the input that is read; the whole log is reckoned from it"},
+    OPTION_JOB,
+    OPTIONS_WHERE,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_inspect[] = {
+    OPTION_FIELD, OPTION_VALUE, OPTION_JOB, OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0},
+};
+
+const struct config_key options_blame[] = {
+    {"limit", CONFIG_INT, 1, 65536, .fallback = "20", .text = "at most so many"},
+    OPTION_FIELD,
+    OPTION_VALUE,
+    OPTION_JOB,
+    {"from", CONFIG_STRING, .values = "WHERE",
+     .text = "where the tables are: the folder of a run of `shoal local`, running or ended (an "
+             "ended one does not know workers any more), or `fleet`"},
+    OPTION_FROM_RUN,
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_rebalance[] = {
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
+    {"stop", CONFIG_BOOL, .text = "no further tablets move; those that have moved stay there"},
+    OPTION_JSON,
+    OPTION_HELP,
+    {0}};
+const struct config_key options_drain[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, {"dry-run", CONFIG_BOOL, .text = "only say what would move"},
+    OPTION_JSON,        OPTION_HELP, {0}};
+const struct config_key options_promote[] = {
+    {"accept-loss", CONFIG_BOOL, .text = "do it, and lose what the copy lacks"},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_HELP,
+    {0}};
+const struct config_key options_replace[] = {
+    {"from", CONFIG_STRING, .values = "CHECKPOINT",
+     .text = "without replicas: its folder; or the folder of a run, whose newest counts"},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_HELP,
+    {0}};
+const struct config_key options_erase[] = {
+    {"keys", CONFIG_STRING, .values = "FILE",
+     .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
+    {"field", CONFIG_STRING, .values = "NAME", .text = "with --value: values of a field instead"},
+    {"value", CONFIG_LIST, .values = "TEXT", .text = "of the field, as it stands in the input"},
+    {"receipt", CONFIG_STRING, .values = "FILE", .otherwise = "standard output",
+     .text = "where the receipt goes, JSON"},
+    {"checkpoints", CONFIG_STRING, .values = "DIR",
+     .text = "folder of checkpoints: those that still hold any of the keys are listed in the "
+             "receipt"},
+    OPTION_JOB,
+    OPTION_COORDINATOR,
+    {"from", CONFIG_STRING, .values = "WHERE",
+     .text = "where the tables are: the folder of a running `shoal local`, or `fleet`"},
+    OPTION_FROM_RUN,
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_verify[] = {
+    {"signers", CONFIG_STRING, .values = "FILE", .otherwise = "no signature is asked for",
+     .text = "the keys that are good, a line each: one of them must have signed all of it"},
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_sign[] = {
+    {"key", CONFIG_STRING, .values = "FILE", .text = "of `shoal keygen FILE --role sign`"},
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_keygen[] = {
+    {"coordinator", CONFIG_STRING, .values = "KEY",
+     .text =
+         "the public key, or the file of it (FILE.pub), of the coordinator that the holder is to "
+         "trust; all but the coordinator itself need it. Two with a comma between while the "
+         "coordinator's key is changed"},
+    {"rotate", CONFIG_BOOL,
+     .text = "keep the key in FILE, which is there, and change which keys of the coordinator it "
+             "pins to those of --coordinator"},
+    {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin|sign",
+     .otherwise = "no line: the coordinator's own",
+     .text = "in the line for the list; sign: a key for `shoal checkpoint sign`"},
+    {"name", CONFIG_STRING, .values = "NAME", .otherwise = "FILE's, without its ending",
+     .text = "likewise"},
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_report[] = {
+    {"html", CONFIG_STRING, .values = "FILE",
+     .otherwise = "beside REPORT.json, with .html at the end; of a job by its number, none",
+     .text = "where to write the page"},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"json", CONFIG_BOOL, .text = "print the report as JSON"},
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- logs and measurements ------------------------------------------------------------------- */
+
+const struct config_key options_convert[] = {
+    {"out", CONFIG_STRING, .values = "FILE", .text = "the event file to write"},
+    {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "train",
+     .text = "whose files are converted"},
+    OPTION_CHECK,
+    OPTION_SET,
+    {"json", CONFIG_BOOL, .text = "one JSON object"},
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_synth[] = {
+    {"out", CONFIG_STRING, .values = "FILE", .text = "the log to write"},
+    {"kind", CONFIG_ENUM, .choices = "criteo|sequence|tasks", .fallback = "criteo",
+     .text = "what a line is"},
+    {"rows", CONFIG_INT, 1, 9.3e18, .fallback = "1000000", .text = "rows of it"},
+    {"seed", CONFIG_INT, 0, 9.3e18, .fallback = "2026",
+     .text = "the same seed gives the same files"},
+    {"part", CONFIG_INT, 0, 9.3e18, .fallback = "0",
+     .text = "other rows of the same teacher (1 is what --valid-out has): a log in several files, "
+             "each by a process of its own"},
+    {"valid-out", CONFIG_STRING, .values = "FILE",
+     .text = "another log of the same teacher, with other rows"},
+    {"valid-rows", CONFIG_INT, 1, 9.3e18, .otherwise = "a tenth of --rows", .text = "rows of that"},
+    OPTION_HELP,
+    {0},
+};
+
+const struct config_key options_bench[] = {
+    {"rows", CONFIG_INT, 8192, 1e8, .fallback = "10000000", .text = "rows of the table"},
+    {"seconds", CONFIG_INT, 1, 3600, .fallback = "3", .text = "length of each in-memory phase"},
+    {"journal-seconds", CONFIG_INT, 1, 3600, .fallback = "60",
+     .text = "length of the journal phase after 10 s of warm-up"},
+    {"only", CONFIG_STRING, .values = "LIST", .fallback = "checkpoint,memory,journal,train",
+     .text = "parts: checkpoint (recovery after kill -9, restoring a checkpoint), memory, journal "
+             "(pull and push with that durability), train"},
+    {"checkpoint-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
+     .text = "rows of the table that is recovered and restored"},
+    {"train-rows", CONFIG_INT, 1, 1e9, .fallback = "1000000",
+     .text = "examples of the log that is trained on"},
+    {"dir", CONFIG_STRING, .values = "DIR", .fallback = "shoal-bench",
+     .text = "where server and log keep their files; on the disk to be measured"},
+    {"json", CONFIG_BOOL,
+     .text = "one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm "
+             "in examples/s"},
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+const struct config_key options_shoal[] = {OPTION_HELP, OPTION_VERSION, {0}};
+
+const struct config_key options_server[] = {
+    OPTION_CONFIG("server.yaml"),
+    OPTION_INSTANCE("server"),
+    OPTION_SET_FILE("journal.max=4GiB"),
+    OPTION_CHECK_START,
+    OPTION_LOG_FORMAT,
+    OPTION_HELP,
+    OPTION_VERSION,
+    {0},
+};
+
+const struct config_key options_coordinator[] = {
+    OPTION_CONFIG("coordinator.yaml"),
+    OPTION_SET_FILE("shards=4"),
+    OPTION_CHECK_START,
+    OPTION_TENSORBOARD,
+    OPTION_LOG_FORMAT,
+    OPTION_HELP,
+    OPTION_VERSION,
+    {0},
+};
+
+const struct config_key options_worker[] = {
+    {"coordinator", CONFIG_STRING, .values = "EP",
+     .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,
+     .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH, or several with commas"},
+    OPTION_KEYS,
+    {"config", CONFIG_STRING, .values = "FILE",
+     .text =
+         "job file: train, replay take train.lanes and train.backend from it, the job itself comes "
+         "from the coordinator; run: the worker's file"},
+    {"set", CONFIG_LIST, .values = "KEY=VALUE",
+     .text = "over a key of the job on this machine; run: of the worker's file"},
+    OPTION_INSTANCE("worker"),
+    {"lanes", CONFIG_INT, 1, LIMIT_LANES, .otherwise = "the job file's, or 2",
+     .text = "lanes to work on at the same time"},
+    {"name", CONFIG_STRING, .values = "NAME", .otherwise = "HOST-PID", .text = "of this worker"},
+    {"listen", CONFIG_STRING, .values = "EP",
+     .otherwise = "by tcp the address that reaches the coordinator, any port; else beside its "
+                  "socket",
+     .text = "train, replay: where other workers reach this one, in jobs with train.dense: "
+             "allreduce alone; run has it in its file"},
+    {"advertise", CONFIG_STRING, .values = "HOST", .otherwise = "the address of --listen",
+     .text = "train, replay: what other workers are told in its place"},
+    {"backend", CONFIG_ENUM, .choices = "auto|cpu|cuda", .otherwise = "the job file's, or auto",
+     .text = "what computes"},
+    {"devices", CONFIG_STRING, .values = "N[,N...]", .otherwise = "SHOAL_DEVICE, or 0",
+     .text =
+         "which GPUs: each N modulo the number of GPUs of this machine; lanes, and the parts of "
+         "a network, are dealt over them"},
+    {"device", CONFIG_STRING, .values = "N[,N...]", .text = "the same as --devices"},
+    {"cores", CONFIG_INT, 1, 65535, .otherwise = "those that this process may run on",
+     .text = "cores that parsing may keep busy"},
+    {"io-threads", CONFIG_INT, 1, 64, .fallback = "1",
+     .text = "threads that carry messages; more for one worker with many lanes on a fast device"},
+    {"wait", CONFIG_INT, 1, 86400, .fallback = "30",
+     .text = "seconds to wait for the coordinator's first answer"},
+    {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
+     .text = "eval: what is scored"},
+    OPTION_IN,
+    OPTION_OUT,
+    OPTION_FORMAT,
+    OPTION_COLUMN,
+    {"part", CONFIG_STRING, .values = "I/N",
+     .text = "predict: only the I-th of N parts, from 0; all of them one behind another are the "
+             "whole file"},
+    {"report", CONFIG_STRING, .values = "FILE",
+     .text =
+         "predict: JSON: rows, bad_lines and where the first of these is; values: what is read"},
+    {"field", CONFIG_STRING, .values = "NAME",
+     .text = "fields: a column's name, or a field's number"},
+    {"value", CONFIG_STRING, .values = "TEXT",
+     .text = "fields: a value of it as it stands in the input"},
+    {"made-by", CONFIG_STRING, .values = "FILE",
+     .text = "fields: text of the job that made the tables, with the names that they know"},
+    {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
+     .text = "count: share of the input"},
+    {"check", CONFIG_BOOL,
+     .text = "read files and keys, say the first fault or ok, and start nothing; convert: read an "
+             "event file through and say what is in it"},
+    {"json", CONFIG_BOOL, .text = "convert: one JSON object"},
+    {"metrics", CONFIG_STRING, .values = "127.0.0.1:PORT|unix:PATH",
+     .text = "train, replay: where /metrics, /healthz and /readyz are served; run has it in its "
+             "file"},
+    {"insecure-plaintext", CONFIG_BOOL, .text = "talk over tcp without keys"},
+    {"allow-commands", CONFIG_BOOL,
+     .text = "train: run the commands of a job's input ({cmd: ...}), whoever submitted it"},
+    OPTION_LOG_FORMAT,
+    OPTION_HELP,
+    OPTION_VERSION,
+    {0},
+};
