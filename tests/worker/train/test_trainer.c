@@ -772,9 +772,9 @@ int __wrap_legend_put(const char *job, size_t bytes, const struct legend *n, cha
 int __wrap_legend_put(const char *job, size_t bytes, const struct legend *n, char **out,
                       size_t *out_bytes, struct err *e)
 {
-    struct legend wide = *n;
-    if (columns_take == 0)
+    if (columns_take == 0 || n == NULL)
         return __real_legend_put(job, bytes, n, out, out_bytes, e);
+    struct legend wide = *n;
     wide.input = malloc(columns_take + 1);
     ck_assert_ptr_nonnull(wide.input);
     memset(wide.input, 'x', columns_take);
