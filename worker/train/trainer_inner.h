@@ -46,7 +46,7 @@ struct trainer {
     struct client *client;
     struct door door; /* where other workers reach this one */
     /* The job, from joining on; made anew when its text or its number changes. */
-    uint64_t job_hash, job_number;
+    uint64_t job_hash, job_bare, job_number; /* bare: without the line of names */
     bool have_job, have_model;
     struct job job;
     struct model_shape shape;

@@ -54,18 +54,42 @@ void trainer_job_forget(struct trainer *t)
     source_streams_forget();
 }
 
+/* The hash of a job's text without its line of names. */
+static uint64_t bare_hash(const char *text, size_t bytes)
+{
+    struct err e;
+    char *bare;
+    size_t left;
+    if (legend_put(text, bytes, NULL, &bare, &left, &e) != 0)
+        return 0;
+    uint64_t hash = hash_bytes(bare, left, 1);
+    free(bare);
+    return hash;
+}
+
+/* True where the worker goes on with what it has made of the job. Names come into the text when the
+ * first worker has declared the tables: a model that was made before has the same, or this worker
+ * would have been refused. */
+static bool job_known(struct trainer *t, const char *text, size_t bytes)
+{
+    uint64_t hash = hash_bytes(text, bytes, 1), bare = bare_hash(text, bytes);
+    bool same =
+        t->have_job && (hash == t->job_hash || (t->have_model && bare != 0 && bare == t->job_bare));
+    t->job_hash = hash;
+    t->job_bare = bare;
+    return same;
+}
+
 int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_t bytes,
                      struct err *e)
 {
-    uint64_t hash = hash_bytes(text, bytes, 1);
     /* the text may equal that of yesterday's job, but the input does not */
     if (number != t->job_number && t->job_number != 0)
         trainer_job_forget(t);
     t->job_number = number;
-    if (t->have_job && hash == t->job_hash)
+    if (job_known(t, text, bytes))
         return 0;
     trainer_job_drop(t);
-    t->job_hash = hash;
     int rc = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
     if (rc != 0)
         return rc;
