@@ -1,0 +1,470 @@
+/* test_allreduce.c: whole jobs whose workers keep the network in step (train.dense: allreduce), on
+ * virtual time. Workers, servers and the coordinator die, freeze and come again, lines are cut,
+ * messages are lost, doubled and late.
+ *
+ * A job must end with the rows of an undisturbed one, bit for bit: each contribution to the network
+ * is counted once, at its step, and each push once.
+ *
+ *  - Under bsp all rows are compared, those of the network and the others.
+ *  - Under ssp and async a batch is computed from rows of any age, within the bound. So the sparse
+ *    rows of these jobs do not move: their learning rate is below the last bit of a weight. What a
+ *    lane gives to the network then depends on its batches alone, and the rows' shows count every
+ *    example of every push.
+ *
+ * The order in which a network is added up depends on the number of workers in the run's first ring
+ * (worker/ring/README.md), so an undisturbed run is made for each number of them.
+ *
+ * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
+ * SHOAL_SIM_STRIKE: one of the list `strikes`, from 0. */
+#include "proto/base/log.h"
+#include "proto/job/manifest.h"
+#include "proto/wire/wire.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/work/ring_job.h"
+#include "tests/lib/dense_case.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/sim_oracle.h"
+#include "tests/lib/sim_play.h"
+#include "tests/lib/worker_files.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { ROWS = 480, EPOCHS = 2, LANES = 4, WORKERS_MOST = LANES };
+#define LEASE SECOND
+
+static struct cluster cluster;
+static const char *folder;
+static char yaml[4096], checkpoints[512], who[96];
+
+struct kind {
+    const char *name, *model, *mode, *table, *train;
+};
+
+#define MOVES "init: {kind: uniform}, optimizer: {kind: adagrad, lr: 0.3}"
+#define STILL                                                                                      \
+    "init: {kind: uniform, scale: 1}, optimizer: {kind: sgd, lr: 1.0e-12}, stats: true, "          \
+    "score: {show: 1, click: 1}"
+static const struct kind kinds[] = {
+    {"bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", MOVES, ""},
+    {"ssp", "{kind: dcnv2, hidden: [4], cross_layers: 1, norm: batch}", "ssp", STILL, ""},
+    {"async", "{kind: dcnv2, hidden: [4], cross_layers: 1, dropout: 0.2}", "async", STILL, ""},
+    {"window", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", MOVES, "window: 2, "},
+};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+/* every: batches between two checkpoints; 0: none. */
+static void job_make(const struct kind *k, uint32_t every)
+{
+    char more[700] = "";
+    if (every > 0)
+        snprintf(more, sizeof more, "checkpoint: {dir: %s, every_batches: %u, keep: 4}\n",
+                 checkpoints, every);
+    snprintf(yaml, sizeof yaml,
+             "job: sim\n"
+             "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+             "tables:\n"
+             "  - {name: emb, dim: 2, tablets: 64, %s}\n"
+             "model: %s\n"
+             "train: {dense: allreduce, dense_publish: 1s, batch: 8, epochs: %d, consistency: %s, "
+             "staleness: 2, prefetch: 2, lanes: %d, %sbackend: cpu, task_batches: 4}\n"
+             "durability: journal\n"
+             "coordinator: {lease: 1s}\n"
+             "net: {resend: 100ms}\n%s",
+             worker_path("train.csv"), worker_path("train.csv"), worker_path("cache"), k->table,
+             k->model, EPOCHS, k->mode, LANES, k->train, more);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static uint64_t in(uint64_t ns)
+{
+    return sim_now_ns(cluster.sim) + ns;
+}
+
+static struct cluster_options calm_options(uint32_t workers, uint64_t seed)
+{
+    return (struct cluster_options){.sim = sim_play_net(seed),
+                                    .yaml = yaml,
+                                    .servers = 1,
+                                    .workers = workers,
+                                    .durability = DURABLE_JOURNAL};
+}
+
+/* Starts a cluster, whose servers have folders below the test's. */
+static void begin(const struct kind *k, struct cluster_options *o, const char *what, uint64_t seed)
+{
+    static char dir[512];
+    snprintf(who, sizeof who, "%s, %s, seed %" PRIu64, k->name, what, seed);
+    snprintf(dir, sizeof dir, "%.400s/run", folder);
+    o->dir = dir;
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    cluster_start(&cluster, o, dense_backend());
+    oracle_watch(&cluster, who);
+}
+
+static void end(void)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf %.400s/run", folder);
+    cluster_free(&cluster);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Runs that lost all their workers while the network went to the tables, or under bsp in the middle
+ * of an epoch: without a checkpoint such a job ends, with a sentence. */
+static uint32_t torn;
+
+static bool network_lost(const char *text)
+{
+    return strstr(text, "the network half as of step") != NULL ||
+           strstr(text, "all workers ended at once, the network is in the tables as of") != NULL;
+}
+
+/* Lets the job go on to its end, which must be a good one, or `torn`: false. Processes that are
+ * dead stay dead, unless `mends`. */
+static bool job_ends(bool over, bool mends)
+{
+    struct cluster_result got;
+    for (uint64_t until = in(BOUND); !over && sim_now_ns(cluster.sim) < until;) {
+        over = cluster_run(&cluster, in(10 * SECOND));
+        if (mends)
+            cluster_mend(&cluster);
+    }
+    cluster_result(&cluster, &got);
+    ck_assert_msg(over, "%s: not over after %" PRIu64 " s", who, sim_now_ns(cluster.sim) / SECOND);
+    if (got.state == WIRE_JOB_FAILED && network_lost(got.text)) {
+        torn++;
+        return false;
+    }
+    ck_assert_msg(got.state == WIRE_JOB_DONE, "%s: state %u: %s", who, got.state, got.text);
+    ck_assert_msg(got.examples == (uint64_t)ROWS * EPOCHS, "%s: %" PRIu64 " examples", who,
+                  got.examples);
+    return true;
+}
+
+/* The members of the run's first ring. */
+static uint32_t starts(void)
+{
+    return cluster.coord->slot[0].ring->ring.starts;
+}
+
+static void rows_take(struct oracle_rows *out)
+{
+    cluster_mend(&cluster);
+    ck_assert_msg(cluster_settle(&cluster, in(BOUND)), "%s: the shards do not come back", who);
+    oracle_marks();
+    oracle_rows_take(out);
+}
+
+/* Undisturbed runs, by kind and the number of workers. */
+static struct calm {
+    struct oracle_rows rows; /* count 0: not run yet */
+    uint64_t ns;             /* how long it took */
+} calms[KINDS][WORKERS_MOST + 1];
+
+static const struct calm *calm_of(const struct kind *k, uint32_t workers)
+{
+    ck_assert_uint_ge(workers, 1);
+    ck_assert_uint_le(workers, WORKERS_MOST);
+    struct calm *c = &calms[k - kinds][workers];
+    if (c->rows.count > 0)
+        return c;
+    struct cluster_options o = calm_options(workers, 1);
+    job_make(k, 0);
+    begin(k, &o, "calm", workers);
+    ck_assert(job_ends(false, false));
+    ck_assert_uint_eq(starts(), workers);
+    rows_take(&c->rows);
+    end();
+    return c;
+}
+
+/* The job has ended: compares all rows, those of the network too, with those of the undisturbed run
+ * of as many starts, and removes the cluster. */
+static void check(const struct kind *k)
+{
+    struct oracle_rows rows;
+    uint32_t p = starts();
+    char of[sizeof who];
+    memcpy(of, who, sizeof of);
+    rows_take(&rows);
+    end();
+    const struct calm *must = calm_of(k, p);
+    memcpy(who, of, sizeof who);
+    oracle_watch(&cluster, who); /* names the run in the oracle's messages */
+    oracle_rows_same(&rows, &must->rows);
+    oracle_rows_free(&rows);
+}
+
+static bool acknowledged(void *context)
+{
+    return oracle_acknowledged() >= *(const uint64_t *)context;
+}
+
+/* Runs until so many pushes are acknowledged. Returns true if the job is over. */
+static bool run_pushes(uint64_t pushes)
+{
+    (void)sim_run(cluster.sim, in(BOUND), acknowledged, &pushes);
+    return cluster_run(&cluster, sim_now_ns(cluster.sim));
+}
+
+/* ---- what happens to it ---------------------------------------------------------------------- */
+
+static void worker_dies(uint32_t n)
+{
+    cluster_worker_kill(&cluster, n % cluster.options.workers);
+}
+
+static void worker_dies_and_comes(uint32_t n)
+{
+    worker_dies(n);
+    (void)cluster_run(&cluster, in((uint64_t)n * 37 % 1500 * MS));
+    cluster_mend(&cluster);
+}
+
+static void two_workers_die(uint32_t n)
+{
+    worker_dies(n);
+    (void)cluster_run(&cluster, in((uint64_t)n * 53 % 1300 * MS));
+    worker_dies(n + 1);
+}
+
+/* The tables alone have the network then. */
+static void all_workers_die(uint32_t n)
+{
+    for (uint32_t i = 0; i < cluster.options.workers; i++)
+        cluster_worker_kill(&cluster, i);
+    (void)cluster_run(&cluster, in((uint64_t)n * 37 % 1500 * MS));
+    cluster_mend(&cluster);
+}
+
+static void worker_freezes(uint32_t n)
+{
+    struct cluster_worker *w = &cluster.worker[n % cluster.options.workers];
+    if (w->node != NULL)
+        sim_pause(w->node, in((200 + (uint64_t)n * 331 % 4000) * MS));
+}
+
+static void worker_comes(uint32_t n)
+{
+    (void)n;
+    (void)cluster_worker_start(&cluster);
+}
+
+/* Neighbours that do not reach each other, and beat both. */
+static void line_is_cut(uint32_t n)
+{
+    struct sim_node *a = cluster.worker[n % 3].node, *b = cluster.worker[(n + 1) % 3].node;
+    if (a == NULL || b == NULL)
+        return;
+    sim_cut(a, b, in((100 + (uint64_t)n * 211 % 6000) * MS));
+    if (n % 2 == 0)
+        sim_cut(b, a, in((100 + (uint64_t)n * 211 % 6000) * MS));
+}
+
+static void coordinator_dies(uint32_t n)
+{
+    cluster_coord_kill(&cluster);
+    (void)cluster_run(&cluster, in((uint64_t)n * 37 % 1500 * MS));
+    cluster_mend(&cluster);
+}
+
+static void coordinator_and_worker_die(uint32_t n)
+{
+    worker_dies(n);
+    coordinator_dies(n);
+}
+
+static void server_dies(uint32_t n)
+{
+    cluster_server_kill(&cluster, n % cluster.options.servers);
+    (void)cluster_run(&cluster, in((uint64_t)n * 37 % 500 * MS));
+    cluster_mend(&cluster);
+}
+
+static const struct {
+    const char *name;
+    void (*strike)(uint32_t n);
+    bool quick; /* the job then goes on within a lease and a second */
+} strikes[] = {{"worker_dies", worker_dies, true},
+               {"worker_dies_and_comes", worker_dies_and_comes, true},
+               {"two_workers_die", two_workers_die, false},
+               {"all_workers_die", all_workers_die, false},
+               {"worker_freezes", worker_freezes, true},
+               {"worker_comes", worker_comes, true},
+               {"line_is_cut", line_is_cut, false},
+               {"coordinator_dies", coordinator_dies, false},
+               {"coordinator_and_worker_die", coordinator_and_worker_die, false},
+               {"server_dies", server_dies, true}};
+#define STRIKES (sizeof strikes / sizeof strikes[0])
+
+static uint64_t number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : fallback;
+}
+
+/* False where the environment chooses another kind, or another of the strikes; STRIKES: none. */
+static bool chosen(size_t kind, size_t strike)
+{
+    return number("SHOAL_SIM_KIND", kind) == kind && number("SHOAL_SIM_STRIKE", strike) == strike;
+}
+
+/* Some steps must be made within a lease and a second, or all of the epoch. Returns true when the
+ * job is over. */
+static bool goes_on(void)
+{
+    uint64_t pushes = oracle_acknowledged() + 6 * LANES, began = sim_now_ns(cluster.sim);
+    bool over = false;
+    while (!over && oracle_acknowledged() < pushes &&
+           cluster.coord->slot[0].at.phase == PHASE_TRAIN) {
+        over = cluster_run(&cluster, in(10 * MS));
+        ck_assert_msg(sim_now_ns(cluster.sim) - began <= LEASE + SECOND,
+                      "%s: it stands for %" PRIu64 " ms", who,
+                      (sim_now_ns(cluster.sim) - began) / MS);
+    }
+    return over;
+}
+
+/* Three workers; what happens, at another moment in each run, until the job is over before it. */
+START_TEST(allreduce_goes_on_at_each_step)
+{
+    const struct kind *k = &kinds[_i / (int)STRIKES];
+    size_t what = (size_t)_i % STRIKES;
+    uint64_t first = number("SHOAL_SIM_FIRST", 0);
+    if (!chosen((size_t)(k - kinds), what))
+        return;
+    bool over = false;
+    uint32_t runs = 0;
+    for (uint32_t n = (uint32_t)first; !over && n < number("SHOAL_SIM_SEEDS", 400); n++) {
+        struct cluster_options o = calm_options(3, 100 + n);
+        bool ended = false;
+        o.servers = 2;
+        job_make(k, 0);
+        begin(k, &o, strikes[what].name, n);
+        over = run_pushes(1 + (uint64_t)n * 23);
+        if (!over)
+            strikes[what].strike(n);
+        if (!over && strikes[what].quick)
+            ended = goes_on();
+        if (!job_ends(over || ended, true)) {
+            end();
+            continue;
+        }
+        check(k);
+        runs++;
+    }
+    ck_assert_uint_gt(runs, strikes[what].strike == all_workers_die ? 0 : 4 * torn);
+}
+END_TEST
+
+/* As test_cluster: what strikes follows from the seed, and so does what the net does. */
+START_TEST(allreduce_keeps_the_bits_under_faults)
+{
+    const struct kind *k = &kinds[_i];
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 12);
+    if (!chosen((size_t)_i, STRIKES))
+        return;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        struct rng r = rng_of(seed, 17, 17);
+        struct cluster_options o = calm_options(1 + (uint32_t)rng_below(&r, WORKERS_MOST), seed);
+        o.servers = 1 + (uint32_t)rng_below(&r, 3);
+        o.sim.drop = (double)rng_below(&r, 3) * 0.05;
+        o.sim.duplicate = (double)rng_below(&r, 3) * 0.1;
+        o.sim.reorder = rng_below(&r, 2) == 1;
+        o.sim.delay_max_ns = MS + rng_below(&r, 10) * MS;
+        bool over = false;
+        job_make(k, 0);
+        begin(k, &o, "faults", seed);
+        for (uint64_t i = 0, count = rng_below(&r, 7); i < count && !over; i++) {
+            uint64_t back;
+            over = cluster_run(&cluster, in((1 + rng_below(&r, 300)) * MS));
+            if (!over)
+                cluster_strike(&cluster, &r, &back);
+            over = over || cluster_run(&cluster, back);
+            cluster_mend(&cluster);
+        }
+        if (job_ends(over, true))
+            check(k);
+        else
+            end();
+    }
+    ck_assert_uint_ge(seeds, 4 * torn);
+}
+END_TEST
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static bool two_made(void *context)
+{
+    (void)context;
+    return cluster.coord->slot[0].checkpoint->list->made >= 2;
+}
+
+/* A job of two workers goes on from a checkpoint with one, two, three and four: the order of the sum
+ * is the checkpoint's. */
+START_TEST(allreduce_resumes_with_any_number_of_workers)
+{
+    const struct kind *k = &kinds[_i];
+    char from[LIMIT_PATH];
+    struct cluster_options o = calm_options(2, 5);
+    if (!chosen((size_t)_i, STRIKES))
+        return;
+    const struct calm *calm = calm_of(k, 2);
+    job_make(k, 12);
+    begin(k, &o, "first", 0);
+    ck_assert_msg(sim_run(cluster.sim, in(BOUND), two_made, NULL), "%s: no checkpoint", who);
+    snprintf(from, sizeof from, "%.500s/%s", checkpoints,
+             coord_checkpoint_record(&cluster.coord->slot[0], 0)->name);
+    end();
+    for (uint32_t workers = 1; workers <= WORKERS_MOST; workers++) {
+        struct oracle_rows rows;
+        o = calm_options(workers, 6);
+        o.servers = 1 + workers % 2;
+        o.from = from;
+        job_make(k, 0);
+        begin(k, &o, "resumes", workers);
+        ck_assert(job_ends(false, false));
+        ck_assert_uint_eq(starts(), 2);
+        rows_take(&rows);
+        end();
+        oracle_rows_same(&rows, &calm->rows);
+        oracle_rows_free(&rows);
+    }
+}
+END_TEST
+
+static void setup(void)
+{
+    static const struct sim_column columns[] = {{"a", 40}, {"b", 7}};
+    folder = sim_play_input(columns, 2, ROWS, 3);
+    snprintf(checkpoints, sizeof checkpoints, "%.400s/checkpoints", folder);
+    ck_assert_int_eq(mkdir(checkpoints, 0700), 0);
+}
+
+static void teardown(void)
+{
+    worker_folder_remove();
+}
+
+int main(void)
+{
+    Suite *s = suite_create("allreduce");
+    TCase *c = tcase_create("allreduce");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 1200);
+    tcase_add_loop_test(c, allreduce_goes_on_at_each_step, 0, 2 * STRIKES);
+    tcase_add_loop_test(c, allreduce_keeps_the_bits_under_faults, 0, KINDS);
+    tcase_add_loop_test(c, allreduce_resumes_with_any_number_of_workers, 0, KINDS);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
