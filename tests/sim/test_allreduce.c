@@ -406,8 +406,8 @@ static bool two_made(void *context)
     return cluster.coord->slot[0].checkpoint->list->made >= 2;
 }
 
-/* A job of two workers goes on from a checkpoint with one, two, three and four: the order of the sum
- * is the checkpoint's. */
+/* A job of two workers goes on from a checkpoint with one, two, three and four: the order of the
+ * sum is the checkpoint's. */
 START_TEST(allreduce_resumes_with_any_number_of_workers)
 {
     const struct kind *k = &kinds[_i];

@@ -75,7 +75,7 @@ int trainer_step_make(struct trainer *t, struct trainer_made *m)
                                    .lost = step_lost,
                                    .lanes_held = step_lanes_held,
                                    .context = t};
-    if (!t->job.train.allreduce)
+    if (!t->job.train.allreduce || t->job.train.skip) /* skip: it trains nothing */
         return 0;
     return step_new(&o, &m->step, &m->error);
 }
