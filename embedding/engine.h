@@ -342,7 +342,7 @@ struct engine_image {
     const struct table *from; /* table_image_write(from, tablet, ..) writes the image */
     size_t bytes;
     uint64_t rows;
-    uint64_t mark;     /* of the lane in the run; 0: it has none, or the run is not open */
+    uint64_t mark; /* of the lane in the run; 0: it has none, or the run is not open */
     /* the newest record that changed the tablet; without a journal, the newest one of all */
     uint64_t sequence;
 };

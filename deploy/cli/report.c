@@ -151,12 +151,9 @@ static void time_print(const struct json *r)
 {
     enum { PARTS = 6 };
     static const char *const part[PARTS] = {"read", "pull", "compute", "ring", "push", "wait"};
-    static const char *const text[PARTS] = {"read, parse and hash",
-                                            "pull rows",
-                                            "forward and backward",
-                                            "wait for a step",
-                                            "push gradients",
-                                            "wait"};
+    static const char *const text[PARTS] = {"read, parse and hash", "pull rows",
+                                            "forward and backward", "wait for a step",
+                                            "push gradients",       "wait"};
     double sum = 0, x[PARTS];
     for (int i = 0; i < PARTS; i++) {
         char path[32];

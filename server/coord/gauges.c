@@ -243,12 +243,8 @@ static void workers_put(const struct coord_job *j, struct meter_sheet *out)
     const struct {
         const char *stage;
         double seconds;
-    } time[] = {{"read", w.read_s},
-                {"pull", w.pull_s},
-                {"compute", w.compute_s},
-                {"ring", w.ring_wait_s},
-                {"push", w.push_s},
-                {"wait", w.wait_s}};
+    } time[] = {{"read", w.read_s},      {"pull", w.pull_s}, {"compute", w.compute_s},
+                {"ring", w.ring_wait_s}, {"push", w.push_s}, {"wait", w.wait_s}};
     for (size_t i = 0; i < sizeof time / sizeof time[0]; i++)
         meter_put(out, JOB_LANE_SECONDS, time[i].seconds, space, name, time[i].stage, NULL);
     uint64_t now_ns = env_now_ns(j->fleet->env), beat_ns = now_ns;

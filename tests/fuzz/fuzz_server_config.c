@@ -1,4 +1,5 @@
 /* fuzz_server_config.c: any text as server.yaml. */
+#include "proto/net/name.h"
 #include "server/server_config.h"
 
 #include <stdint.h>
