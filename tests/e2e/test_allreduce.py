@@ -27,7 +27,7 @@ def status(run):
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
-def killed(space, train, over, names, kills, expected, seed):
+def killed(space, train, over, names, kills, expected, seed, pause=(0.3, 2.5)):
     """Jobs of two workers and two servers, whose daemons are killed until `kills` have died; each run ends with the expected tables."""
     rng, died, number = random.Random(seed), 0, 0
     while died < kills:
@@ -38,7 +38,7 @@ def killed(space, train, over, names, kills, expected, seed):
         started(run)
         while run.running() and died < kills:
             died += run.signal(rng.choice(names))
-            time.sleep(rng.uniform(0.3, 2.5))
+            time.sleep(rng.uniform(*pause))
         assert run.wait(600) == 0, run.output()[-3000:]
         report = run.report()
         assert digests(report) == expected, f"run {number}: {digests(report)}, undisturbed {expected}"
@@ -54,18 +54,19 @@ def calm(space, train, over):
 
 
 def bsp_is_bit_for_bit_whoever_dies(space):
-    train, over = synth(space / "train.tsv", 6000, 5), ring(**{"train.epochs": longer(20)})
+    train, over = synth(space / "train.tsv", 6000, 5), ring(**{"train.epochs": longer(60)})
     expected = calm(space, train, over)
-    killed(space, train, over, ["worker-0", "worker-1"], max(2, KILLS), expected, 21)
+    # not both within a lease: then no worker would have the network
+    killed(space, train, over, ["worker-0", "worker-1"], max(2, KILLS), expected, 21, (LEASE + 1.5, LEASE + 3))
     space2 = space / "servers"
     space2.mkdir()
     killed(space2, train, over, ["server-0", "server-1"], max(2, KILLS), expected, 22)
 
 
 def async_counts_each_example_once(space):
-    train, over = synth(space / "train.tsv", 6000, 6), still(**{"train.epochs": longer(20)})
+    train, over = synth(space / "train.tsv", 6000, 6), still(**{"train.epochs": longer(60)})
     expected = calm(space, train, over)
-    killed(space, train, over, ["worker-0", "worker-1", "server-0", "server-1"], max(3, KILLS), expected, 23)
+    killed(space, train, over, ["worker-0", "worker-1", "server-0", "server-1"], max(3, KILLS), expected, 23, (LEASE + 1.5, LEASE + 3))
 
 
 def all_workers_die_at_once(space):
