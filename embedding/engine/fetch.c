@@ -434,9 +434,9 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 
 bool engine_here(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
 {
-    const struct table *t = engine_table(g, table);
+    const struct engine_table *t = engine_slot(g, table);
     bool here = true;
-    for (uint32_t i = 0; here && i < count; i++)
-        here = t == NULL || !table_cold_has(t, keys[i]);
+    for (uint32_t i = 0; here && t != NULL && i < count; i++)
+        here = !table_cold_has(t->table, keys[i]);
     return here;
 }

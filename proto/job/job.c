@@ -15,20 +15,9 @@
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int job_refuse(const struct config *c, const char *path, struct err *e, const char *format, ...)
-{
-    char text[ERR_TEXT_MAX], where[CONFIG_WHERE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return err_set(e, SHOAL_E_CONFIG, "%s%s%s", config_where(c, path, where), path, text);
-}
 
 int job_name_take(const struct config *c, const char *path, const char *fallback,
                   char out[LIMIT_NAME], struct err *e)
