@@ -353,7 +353,7 @@ static void ring_print(const struct json *r)
         return;
     printf(
         "  network        kept by %.0f workers, ring %.0f; a step of a worker sends %s bytes and "
-        "waits %.2f ms; %s steps of all workers\n",
+        "waits %.2f ms; %s steps\n",
         cli_number(ring, "members"), cli_number(ring, "rings"),
         cli_number_text(cli_number(ring, "bytes_a_step"), bytes),
         json_as_number(json_get(ring, "wait_ms_a_step"), 0),

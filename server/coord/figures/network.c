@@ -29,7 +29,7 @@ struct json *coord_network_json(const struct coord_job *j, const struct wire_WOR
     json_set_int(of, "rings", (int64_t)r->number);
     json_set_int(of, "members", r->count);
     json_set_int(of, "starts", r->starts);
-    json_set_int(of, "steps", (int64_t)sum->ring_steps);
+    json_set_int(of, "steps", (int64_t)coord_ring_at(r));
     json_set_number(of, "bytes_a_step", a_step((double)sum->ring_bytes, sum));
     json_set_number(of, "wait_ms_a_step", a_step(sum->ring_wait_s * 1e3, sum));
     json_set_int(of, "published", (int64_t)r->published);
@@ -56,7 +56,6 @@ struct json *coord_network_status(struct coord_job *j, const struct wire_WORKER_
     if (of == NULL)
         return NULL;
     json_set_string(of, "state", states[j->ring->ring.state]);
-    json_set_int(of, "step", (int64_t)coord_ring_at(&j->ring->ring));
     if (j->ring->rest.at != 0)
         json_set_int(of, "rest", (int64_t)j->ring->rest.at);
     json_set_number(of, "published_seconds", coord_network_age_s(j));

@@ -11,11 +11,11 @@
 double coord_network_age_s(const struct coord_job *j);
 /* {"rings", "members", "starts", "steps", "bytes_a_step", "wait_ms_a_step", "published"}, the
  * caller's; NULL: the servers keep this job's network. sum: of all workers (coord_worker_sums).
- * Figures of a step are means of one worker; null: none was made. */
+ * steps: the newest that the coordinator knows to be whole. Figures of a step are means of one
+ * worker; null: none was made. */
 struct json *coord_network_json(const struct coord_job *j, const struct wire_WORKER_BEAT *sum);
-/* The same, with "state", "step", the newest that is known to be whole, "rest", the step after
- * which the ring rests (absent: it does not), "workers", its members by name, and
- * "published_seconds", the age. */
+/* The same, with "state", "rest", the step after which the ring rests (absent: it does not),
+ * "workers", its members by name, and "published_seconds", the age. */
 struct json *coord_network_status(struct coord_job *j, const struct wire_WORKER_BEAT *sum);
 
 #endif
