@@ -17,7 +17,7 @@ static int beside_check(const struct config *c, const char *path, struct err *e)
         return 0;
     return job_refuse(c, path, e,
                       " is of train.dense: allreduce, and here the servers keep the network: take "
-                      "it away, or add that key");
+                      "it away, or set train.dense: allreduce");
 }
 
 int job_dense_take(const struct config *c, struct job *j, struct err *e)
@@ -30,6 +30,11 @@ int job_dense_take(const struct config *c, struct job *j, struct err *e)
                           ": allreduce needs a network, and model.kind %s has none: take the key "
                           "away, and the servers keep what there is",
                           job_model_name(j->model.kind));
+    if (j->train.allreduce && config_has_value(c, "replay.pace"))
+        return job_refuse(
+            c, "replay.pace", e,
+            " gives out tasks by the clock, and with train.dense: allreduce all lanes "
+            "take each step together: take one of the two keys away");
     if (j->train.allreduce)
         return 0;
     int rc = beside_check(c, "train.dense_publish", e);

@@ -1275,6 +1275,7 @@ START_TEST(job_network_is_kept_by_servers_or_workers)
             "line 3: train.dense_publish is of train.dense: allreduce");
     refused("data: {train: a}\n", "net.dense=bf16", "net.dense is of train.dense: allreduce");
     refused(ring, "train.dense_publish=10ms", "not between");
+    refused(ring, "replay.pace=60", "replay.pace gives out tasks by the clock");
     refused(ring, "train.dense=here", "servers|allreduce");
     refused(ring, "net.dense=int8", "fp32|bf16");
 }

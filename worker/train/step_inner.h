@@ -38,7 +38,6 @@ struct step_flight {
     struct request request;
     struct steps *step;
     uint32_t index; /* of the tablet (step_tablet_find) */
-    uint32_t gaps;  /* answers GAP in a row */
 };
 
 /* Reading the network from the tables. */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-enum { LOST_AFTER = 10 }; /* as in transfer.c */
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
@@ -97,17 +96,14 @@ static struct msg *assign_build(struct request *r)
     const struct step_publish *p = &s->publish;
     struct step_tablet at;
     struct wire w;
-    uint64_t from = s->told.published;
     if (!step_tablet_find(s, f->index, &at))
         return NULL;
-    if (from >= p->step) /* a former member 0 has brought it: the tablets skip it */
-        from = 0;
     client_head(r, &w);
     w.u.ASSIGN = (struct wire_ASSIGN){.run = s->run,
                                       .table = at.table,
                                       .lane = 0,
                                       .generation = p->generation,
-                                      .from = from,
+                                      .from = 0, /* a whole image needs none before it */
                                       .to = p->step,
                                       .tablet = at.tablet,
                                       .map_epoch = client_map(s->options.client)->epoch,
@@ -128,7 +124,6 @@ static void flight_next(struct steps *s, struct step_flight *f)
     if (s->publish.next == step_tablets(s) || !step_tablet_find(s, s->publish.next, &at))
         return;
     f->index = s->publish.next++;
-    f->gaps = 0;
     f->request.target = at.shard;
     client_start(s->options.client, &f->request);
 }
@@ -140,12 +135,7 @@ static enum request_verdict assign_refused(struct step_flight *f, const struct w
     char text[ERR_TEXT_MAX + 64];
     if (step_tablet_find(s, f->index, &at))
         f->request.target = at.shard;
-    bool gap = w->status == SHOAL_E_GAP;
-    if (gap && ++f->gaps >= LOST_AFTER) {
-        s->options.lost(s->options.context, "the tables have lost the network");
-        return REQUEST_DONE;
-    }
-    if (gap || client_passing(w->status) || w->status == SHOAL_E_NOT_LEADER)
+    if (client_passing(w->status) || w->status == SHOAL_E_NOT_LEADER)
         return REQUEST_LATER;
     if (w->status == SHOAL_E_FENCED || w->status == SHOAL_E_OLD_RUN) {
         step_publish_stop(s);

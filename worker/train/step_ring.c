@@ -42,7 +42,7 @@ static uint64_t unreached(const struct steps *s)
     uint64_t limit_ns = s->as.lease_ms * MS;
     if (s->handover != NULL && handover_waits_ns(s->handover) > limit_ns)
         return s->member[t->source].worker;
-    if (s->ring != NULL && ring_waits_ns(s->ring) > limit_ns)
+    if (s->ring != NULL && t->members > 0 && ring_waits_ns(s->ring) > limit_ns)
         return s->member[(t->member + 1) % t->members].worker;
     return 0;
 }
@@ -182,6 +182,8 @@ static int read_turn(struct steps *s, struct err *e)
     if (s->state == STEP_GATHERS)
         sm_move(&step_moves, &s->state, STEP_READS);
     s->has = false;
+    s->digest = s->digest_step = 0; /* of the network that is given up here, as the copy is */
+    step_publish_stop(s);
     if (s->busy > 0 || s->handover != NULL)
         return 0;
     if (s->told.source != WIRE_RING_TABLES)

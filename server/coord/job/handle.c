@@ -290,6 +290,7 @@ void coord_handle_anew(struct coord_job *j, const char *server)
         return;
     log_warn("the machine of server %s has started again: lanes go on after what all servers have",
              server);
+    coord_ring_anew(j);
     while (trains && j->workers.count > 0)
         worker_gone(j, j->workers.worker[j->workers.count - 1].number, NULL);
     coord_grant_fence_all(j);

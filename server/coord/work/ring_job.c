@@ -77,9 +77,16 @@ int coord_ring_load(struct coord_job *j, struct err *e)
         return 0;
     if (rc == 0 && coord_ring_from_record(&r->ring, j->at.run, &record))
         r->stored = r->ring.number;
+    r->former = r->ring.count;
     /* this coordinator knows no worker yet, and they come under other numbers */
     (void)coord_ring_gather(&r->ring, NULL, 0);
     return rc;
+}
+
+void coord_ring_anew(struct coord_job *j)
+{
+    if (coord_ring_on(j))
+        j->ring->former = j->ring->ring.count;
 }
 
 void coord_ring_saved(const struct coord_job *j, bool marks, struct coord_ring_record *out)
@@ -134,8 +141,9 @@ static void changed(struct coord_job *j, const uint64_t *holder)
             coord_grant_lane_moved(j, l);
 }
 
-/* True when a first ring may begin: all workers that the job expects are there, or it has waited
- * for a lease. */
+/* True when a ring may begin: all workers that the job expects are there, and as many as the former
+ * ring had, because one of those may be the only one that has the network; or it has waited for a
+ * lease. */
 static bool begins(struct coord_job *j, uint32_t count)
 {
     struct coord_ring_job *r = j->ring;
@@ -146,7 +154,8 @@ static bool begins(struct coord_job *j, uint32_t count)
     }
     if (r->waits_ns == 0)
         r->waits_ns = now;
-    return count >= coord_live_workers(j) || now - r->waits_ns >= coord_lease_ns(j);
+    uint32_t wanted = MAX(coord_live_workers(j), r->former);
+    return count >= wanted || now - r->waits_ns >= coord_lease_ns(j);
 }
 
 static void gather(struct coord_job *j)
@@ -170,6 +179,7 @@ static void gather(struct coord_job *j)
         coord_ring_again(&r->ring);
     }
     r->again = false;
+    r->former = 0;
     log_info("ring %" PRIu64 " gathers: %u workers", r->ring.number, r->ring.count);
     r->waits_ns = 0;
     changed(j, holder);
@@ -254,14 +264,26 @@ uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker)
 
 bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
 {
-    uint64_t step = coord_ring_at(&j->ring->ring);
-    if (!coord_ring_on(j) || j->tasks->mode != WIRE_BSP || mark <= step)
+    const struct coord_ring *r = &j->ring->ring;
+    uint64_t step = coord_ring_at(r);
+    /* the weights of the step before are at members that have made the step, not in the tables */
+    bool before = r->source != COORD_RING_TABLES;
+    if (!coord_ring_on(j))
         return false;
-    coord_back_want(j,
-                    "all workers ended at once, the network is in the tables as of step %" PRIu64
-                    " alone, and the rows of lane %u are as of batch %" PRIu64
-                    ": under consistency: bsp the batches between cannot be computed again",
-                    step, lane, mark);
+    if (step > 0 && mark < step - before)
+        coord_back_want(j,
+                        "the servers have lost batches of lane %u after batch %" PRIu64
+                        ", and the network is as of step %" PRIu64
+                        ", so its weights for these batches are gone",
+                        lane, mark, step);
+    else if (j->tasks->mode == WIRE_BSP && mark > step)
+        coord_back_want(j,
+                        "all workers ended at once, the network is in the tables as of step "
+                        "%" PRIu64 " alone, and the rows of lane %u are as of batch %" PRIu64
+                        ": under consistency: bsp the batches between cannot be computed again",
+                        step, lane, mark);
+    else
+        return false;
     return true;
 }
 
@@ -387,6 +409,17 @@ bool coord_ring_member(const struct coord_job *j, uint64_t worker)
     return coord_ring_on(j) && coord_ring_find(&j->ring->ring, worker) != NULL;
 }
 
+bool coord_ring_works(const struct coord_job *j, uint64_t worker)
+{
+    const struct coord_ring_job *r = j->ring;
+    if (coord_ring_find(&r->ring, worker) == NULL)
+        return false;
+    if (r->ring.state != RING_STANDS || !ready(j, worker))
+        return true;
+    bool rests = r->rest.state == REST_SETTLED || r->rest.state == REST_STANDS;
+    return !rests && coord_lane_held(j->tasks, worker) > 0;
+}
+
 static uint64_t begun_of(const struct coord_job *j, uint64_t worker)
 {
     const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
@@ -439,7 +472,8 @@ bool coord_ring_late(const struct coord_job *j, char *text, size_t bytes)
     const struct coord_ring_job *r = j->ring;
     uint64_t now = coord_now_ns(j);
     uint32_t missing = 0;
-    if (!coord_ring_on(j) || r->gathers_ns == 0 || now - r->gathers_ns <= coord_lease_ns(j))
+    if (!coord_ring_on(j) || j->workers.count == 0 || r->gathers_ns == 0 ||
+        now - r->gathers_ns <= coord_lease_ns(j))
         return false;
     const struct coord_worker *w = NULL;
     for (uint32_t i = 0; i < j->workers.count; i++) {
@@ -451,8 +485,9 @@ bool coord_ring_late(const struct coord_job *j, char *text, size_t bytes)
     }
     if (w == NULL)
         (void)snprintf(text, bytes,
-                       "the network waits for workers that can reach each other: none has told "
-                       "where it listens; see `listen` in worker.yaml and the workers' logs");
+                       "no worker can take part in the ring that keeps the network: none has told "
+                       "where it listens, or those that have get no work now; see `listen` in "
+                       "worker.yaml, and the workers' logs");
     else
         (void)snprintf(text, bytes,
                        "the ring gathers its %u workers for %" PRIu64

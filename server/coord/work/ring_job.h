@@ -76,6 +76,7 @@ struct coord_ring_job {
     uint64_t told;         /* the newest ring that was told to stand */
     uint64_t generation;   /* of lane 0, on all shards; 0: a fence is under way */
     uint64_t waits_ns;     /* since when workers wait for a first ring; 0: none does */
+    uint32_t former;       /* members of the ring before all joined again; 0: none */
     bool again;            /* a member has lost a lane: the ring gathers with the same members */
     uint64_t published_ns; /* when the published step rose; at first: when it was read */
     uint64_t gathers_ns;   /* since when the ring has not stood; 0: it stands, or none is due */
@@ -98,12 +99,15 @@ int coord_ring_load(struct coord_job *j, struct err *e);
  * tables of the checkpoint keep their marks. */
 void coord_ring_saved(const struct coord_job *j, bool marks, struct coord_ring_record *out);
 
+/* All workers are to join again, and keep their networks. */
+void coord_ring_anew(struct coord_job *j);
 /* A member has lost a lane: others may not know how far the network is. */
 void coord_ring_lane_lost(struct coord_job *j);
 /* Returns a free lane of the worker's stretch that has work, or COORD_NO_LANE. */
 uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker);
-/* True when the lane cannot be granted: under bsp its rows are ahead of the network (mark), and
- * rows of an earlier clock cannot be had. The job goes back then. */
+/* True when the lane cannot be granted, because its rows (mark) do not fit the network: servers that
+ * lost power have lost pushes, and the weights for those batches are gone; or under bsp the rows
+ * are ahead of the network, and rows of an earlier clock cannot be had. The job goes back then. */
 bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark);
 /* The mark behind which a lane goes on that is granted now; mark: of its rows. */
 uint64_t coord_ring_mark(const struct coord_job *j, uint64_t mark);
@@ -115,6 +119,9 @@ void coord_ring_go(struct coord_job *j, enum coord_ring_for what);
 
 /* True when the worker is a member, or is to be one. */
 bool coord_ring_member(const struct coord_job *j, uint64_t worker);
+/* True when a member is to get on: it is to report, to take the network, or to make steps with its
+ * lanes. One that the coordinator itself holds still (a rest, no task) is not. */
+bool coord_ring_works(const struct coord_job *j, uint64_t worker);
 /* True when the ring waits for another member, and not for this one. */
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker);
 /* Returns the later one of two members of which one does not reach the other, 0: there are none;

@@ -64,8 +64,10 @@ static bool has_work(const struct coord_job *j, uint64_t worker)
     case PHASE_INDEX:
     case PHASE_GROW:
         return coord_objects_asked(j, worker);
-    case PHASE_TRAIN: /* a member of a ring has work also before it has its lanes */
-        return coord_lane_held(j->tasks, worker) > 0 || coord_ring_member(j, worker);
+    case PHASE_TRAIN:
+        if (coord_ring_on(j))
+            return coord_ring_works(j, worker);
+        return coord_lane_held(j->tasks, worker) > 0;
     case PHASE_EVAL:
     case PHASE_TEST:
         return has_eval(j->eval, worker);
