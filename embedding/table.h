@@ -180,6 +180,7 @@ int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);
 
 /* Image: a tablet as one value: header (magic, version, schema digest, counts, clock), rows, undo,
  * waiting keys, names, and the XXH3 of all these. */
+#define TABLE_IMAGE_MOST (LIMIT_FRAME_BYTES - 4096u) /* that a message carries, with its header */
 size_t table_image_bytes(const struct table *t, uint32_t tablet);
 /* out: table_image_bytes; a plain copy, under 1 ms for 4 MiB */
 void table_image_write(const struct table *t, uint32_t tablet, void *out);

@@ -14,9 +14,6 @@
 
 #include <inttypes.h>
 
-/* a message has some bytes beside it */
-#define IMAGE_MOST (LIMIT_FRAME_BYTES - 4096u)
-
 static int check_dense(const struct table_schema *s, struct err *e)
 {
     if (s->dense)
@@ -82,10 +79,10 @@ int engine_image(const struct engine *g, const struct engine_image_of *of, struc
         out->sequence = g->sequence;
     if (run != NULL)
         out->mark = marks_get(run->marks, of->lane, of->table, of->tablet);
-    if (out->bytes > IMAGE_MOST)
+    if (out->bytes > TABLE_IMAGE_MOST)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "tablet %u of table %s has %zu bytes, a message takes %u: give the table "
                        "more tablets",
-                       of->tablet, s->name, out->bytes, IMAGE_MOST);
+                       of->tablet, s->name, out->bytes, TABLE_IMAGE_MOST);
     return 0;
 }

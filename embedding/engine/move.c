@@ -33,7 +33,6 @@
 
 #define GIVES_MOST 4u
 /* a message, or a follower's record, has some bytes beside it */
-#define IMAGE_MOST (LIMIT_FRAME_BYTES - 4096u)
 #define DROP_MOST 4096u /* tablets of one record */
 
 /* ---- numbers ---- */
@@ -242,11 +241,11 @@ static int check_give(const struct engine *g, const struct engine_table *t, uint
     uint64_t bytes = sizeof(struct record_tablet_in) + runs_column_bytes(&g->runs, table, tablet) +
                      table_image_bytes(t->table, tablet) +
                      table_cold_tablet(t->table, tablet) * table_row_bytes(t->table);
-    if (bytes > IMAGE_MOST)
+    if (bytes > TABLE_IMAGE_MOST)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "tablet %u of table %s has %" PRIu64
                        " bytes, a message takes %u: it cannot move; give the table more tablets",
-                       tablet, name, bytes, IMAGE_MOST);
+                       tablet, name, bytes, TABLE_IMAGE_MOST);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* handover.c: pieces of the network are asked for, and given. */
 #include "worker/ring/handover.h"
 
+#include "embedding/table.h"
 #include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
 #include "proto/wire/allow.h"
@@ -262,7 +263,7 @@ static int piece_add(const struct network *n, const struct wire_RING_READ *q, st
     uint64_t bytes = MIN(network_floats(n, q->part) - q->at, WIRE_RING_FLOATS) * sizeof(float);
     if (q->what == WIRE_RING_IMAGE)
         bytes = network_image_bytes(n, q->part, (uint32_t)q->at);
-    if (bytes > LIMIT_FRAME_BYTES)
+    if (bytes > TABLE_IMAGE_MOST)
         return SHOAL_E_TOO_BIG;
     void *to = msg_add(m, bytes);
     if (to == NULL)

@@ -4,6 +4,8 @@
 #include "embedding/table.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/job/gradient.h"
 #include "proto/job/packed.h"
 
@@ -47,6 +49,26 @@ static void *copied(const void *from, size_t bytes)
     return to;
 }
 
+/* Tablets travel whole, with the state of the optimizer. */
+static int part_fits(const struct part *p, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(p->table);
+    uint64_t row = sizeof(uint64_t) + table_row_bytes(p->table), most = 0;
+    for (size_t i = 0, first = 0; i < p->count; i++) {
+        uint32_t tablet = key_tablet(key_mix(p->keys[i]), s->tablet_bits);
+        if (tablet != key_tablet(key_mix(p->keys[first]), s->tablet_bits))
+            first = i;
+        most = MAX(most, table_image_bytes(p->table, tablet) + (i - first + 1) * row);
+    }
+    if (most > TABLE_IMAGE_MOST)
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "a tablet of table %s will have %" PRIu64 " bytes, and a message carries "
+                       "%u: the network is too large for train.dense: allreduce, use train.dense: "
+                       "servers",
+                       s->name, most, TABLE_IMAGE_MOST);
+    return 0;
+}
+
 static int part_make(struct network *n, struct part *p, const struct network_options *o,
                      enum network_part which, struct err *e)
 {
@@ -67,7 +89,7 @@ static int part_make(struct network *n, struct part *p, const struct network_opt
         return err_set(e, SHOAL_E_NOMEM, "no memory for a network of %zu floats", floats);
     weights_read(p);
     memcpy(p->before, p->now, floats * sizeof *p->before);
-    return 0;
+    return part_fits(p, e);
 }
 
 int network_new(const struct network_options *options, struct network **out, struct err *e)

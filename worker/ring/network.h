@@ -39,7 +39,8 @@ struct network_options {
     } part[NETWORK_PARTS];
 };
 
-/* The network before its first step: initial values. NOMEM. */
+/* The network before its first step: initial values. NOMEM. TOO_BIG: a tablet will not fit in a
+ * message. */
 int network_new(const struct network_options *options, struct network **out, struct err *e);
 void network_free(struct network *n);
 uint64_t network_floats(const struct network *n, enum network_part part);

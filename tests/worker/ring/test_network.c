@@ -71,6 +71,33 @@ START_TEST(network_steps_as_the_servers_tables_do)
 }
 END_TEST
 
+/* 8,200 rows of 2 KiB in one tablet. */
+START_TEST(network_whose_tablet_is_too_large_is_refused_at_once)
+{
+    enum { WIDTH = 512, COUNT = 8200 };
+    static uint64_t keys[COUNT];
+    static uint32_t block[COUNT];
+    struct network *n;
+    struct err e;
+    case_blocks_make(&dense, "dense", OPT_SGD, CASE_DENSE);
+    struct table_schema schema = dense.schema;
+    schema.width = WIDTH;
+    schema.tablet_bits = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        keys[i] = i + 1;
+        block[i] = i;
+    }
+    qsort(keys, COUNT, sizeof keys[0], key_by_mixed);
+    struct network_options o = {
+        .part[NETWORK_DENSE] = {.schema = &schema, .keys = keys, .block = block, .count = COUNT}};
+    ck_assert_int_eq(network_new(&o, &n, &e), SHOAL_E_TOO_BIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "use train.dense: servers"));
+    o.part[NETWORK_DENSE].count = 100;
+    ck_assert_int_eq(network_new(&o, &n, &e), 0);
+    network_free(n);
+}
+END_TEST
+
 START_TEST(network_begins_with_initial_values_and_keeps_the_step_before)
 {
     static float was[CASE_DENSE * CASE_WIDTH];
@@ -170,6 +197,7 @@ int main(void)
     TCase *t = suite_case(s, "network", 60, NULL, NULL);
     tcase_add_test(t, network_steps_as_the_servers_tables_do);
     tcase_add_test(t, network_begins_with_initial_values_and_keeps_the_step_before);
+    tcase_add_test(t, network_whose_tablet_is_too_large_is_refused_at_once);
     tcase_add_test(t, network_refuses_what_a_server_would);
     tcase_add_test(t, network_goes_to_a_newcomer);
     return suite_main(s);
