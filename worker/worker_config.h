@@ -5,7 +5,7 @@
  *
  *     coordinator: tcp://10.0.0.1:7000
  *     keys: FILE                # over tcp; by default what the unit hands over
- *     listen: tcp://0.0.0.0:7080  # where other workers reach it (worker_listen.h)
+ *     listen: tcp://0.0.0.0:7090  # where other workers reach it (worker_listen.h)
  *     advertise: 10.0.0.3
  *     name: gpu-3               # by default HOST-INSTANCE of a unit, else HOST-PID
  *     lanes: 2                  # at a time, a computing thread each

@@ -52,7 +52,8 @@ static int socket_find(const struct worker_listen *l, char endpoint[256], struct
     if (n - 6 <= SOCKET_PATH)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
-                   "%.200s: the path of a socket has at most %d bytes: name a shorter one",
+                   "%.200s: the path of a socket has at most %d bytes: name a shorter one, "
+                   "listen: ipc://PATH",
                    endpoint, SOCKET_PATH);
 }
 

@@ -218,9 +218,13 @@ static void ring_print(const struct json *ring)
     double age = json_as_number(json_get(ring, "published_seconds"), (double)NAN);
     if (json_absent(ring))
         return;
-    printf("  ring %.0f of %.0f workers %s", json_as_number(json_get(ring, "rings"), 0),
-           json_as_number(json_get(ring, "members"), 0),
-           json_as_string(json_get(ring, "state"), "?"));
+    const char *state = json_as_string(json_get(ring, "state"), "?");
+    if (strcmp(state, "none") == 0)
+        printf("  no ring");
+    else
+        printf("  ring number %.0f, of %.0f workers, %s",
+               json_as_number(json_get(ring, "rings"), 0),
+               json_as_number(json_get(ring, "members"), 0), state);
     if (isfinite(age))
         printf("; the tables have the network of step %.0f, %.0f s old",
                json_as_number(json_get(ring, "published"), 0), age);

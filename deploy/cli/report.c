@@ -351,13 +351,12 @@ static void ring_print(const struct json *r)
     const struct json *ring = json_get(r, "ring");
     if (json_absent(ring))
         return;
-    printf(
-        "  network        kept by %.0f workers, ring %.0f; a step of a worker sends %s bytes and "
-        "waits %.2f ms; %s steps\n",
-        cli_number(ring, "members"), cli_number(ring, "rings"),
-        cli_number_text(cli_number(ring, "bytes_a_step"), bytes),
-        json_as_number(json_get(ring, "wait_ms_a_step"), 0),
-        cli_number_text(cli_number(ring, "steps"), n));
+    printf("  network        kept by %.0f workers, in ring number %.0f; at each step a worker "
+           "sends %s bytes and waits %.2f ms; %s steps\n",
+           cli_number(ring, "members"), cli_number(ring, "rings"),
+           cli_number_text(cli_number(ring, "bytes_a_step"), bytes),
+           json_as_number(json_get(ring, "wait_ms_a_step"), 0),
+           cli_number_text(cli_number(ring, "steps"), n));
 }
 
 static void report_print(const struct json *r, const char *run_dir, const char *again)

@@ -160,8 +160,10 @@ const struct config_key keys_worker[] = {
     {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
      .values = "file", .text = "this worker's, of `shoal keygen`: [Security](#security)"},
     {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "",
-     .otherwise = "with a coordinator on tcp the address by which it is reached, any port; else "
-                  "`ipc://$RUNTIME_DIRECTORY/socket` of a unit, or beside the coordinator's socket",
+     .otherwise =
+         "with a coordinator on tcp this machine's address on the way to it, any port; else "
+         "`ipc://$RUNTIME_DIRECTORY/socket` of a unit, or a socket beside the "
+         "coordinator's",
      .values = "`tcp://HOST:PORT`, `ipc://PATH`",
      .text = "where other workers reach this one, in jobs with `train.dense: allreduce` alone: "
              "[Workers that listen](#workers-that-listen)"},
@@ -180,7 +182,8 @@ const struct config_key keys_worker[] = {
     {"devices", CONFIG_LIST, 0, 0, NULL, .otherwise = "`device`, else `SHOAL_DEVICE`, else 0",
      .values = "up to 16 numbers",
      .text = "its GPUs, counted round: lanes, and the parts of a network, are dealt over them"},
-    {"device", CONFIG_INT, 0, 65535, NULL, .otherwise = "none", .text = "as `devices` of one"},
+    {"device", CONFIG_INT, 0, 65535, NULL, .otherwise = "none",
+     .text = "one GPU, in the place of `devices`; a file has one of the two keys"},
     {"io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
     {"cache", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "a unit's `$CACHE_DIRECTORY/data`, else that of the job", .values = "folder",

@@ -287,12 +287,13 @@ const struct config_key keys_job[] = {
          "mmoe, ple, with `top_k` from 2 on: factor of a loss that grows where gates prefer a few "
          "experts, as 0.01; 0: none"},
     {"model.stages", CONFIG_INT, 1, LIMIT_SITES, NULL, .fallback = "1",
-     .text = "groups of layers on devices of their own, one after the other: "
+     .text = "groups into which the layers are dealt, each on devices of its own: "
              "[Several devices](#several-devices)"},
     {"model.split", CONFIG_INT, 1, LIMIT_SITES, NULL, .fallback = "1",
-     .text = "devices that each stage's wide layers are cut over"},
+     .text = "devices over which the wide linear layers of each stage are cut: "
+             "[Several devices](#several-devices)"},
     {"model.split_above", CONFIG_INT, 1, 16384, NULL, .fallback = "1024",
-     .text = "outputs; linear layers with more are cut"},
+     .text = "of `split`: linear layers with more outputs than this are cut"},
     {"model.task_weights", CONFIG_LIST, 0, 0, NULL, .otherwise = "1 each",
      .values = "a number from 0 a label, not all 0", .text = "mmoe, ple: of the tasks' losses"},
     {"model.dropout", CONFIG_FLOAT, 0, 0.95, NULL, .fallback = "0",
@@ -329,7 +330,9 @@ const struct config_key keys_job[] = {
      .text = "batches of `train.batch` rows that a lane pulls at once, computes side by side and "
              "pushes as one, their gradients added; other keys count them as one batch"},
     {"train.micro_batches", CONFIG_INT, 1, LIMIT_MICRO_BATCHES, NULL, .fallback = "1",
-     .text = "parts of a batch that are under way in the stages at once"},
+     .text =
+         "micro-batches into which a batch is cut, so that the stages of `model.stages` work at "
+         "the same time: [Several devices](#several-devices)"},
     {"train.epochs", CONFIG_INT, 1, 100000, NULL, .fallback = "1", .text = "at most"},
     {"train.skip", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "train nothing: tables come from a checkpoint (`resume`, `start_from`), `data.test` "

@@ -380,8 +380,8 @@ const struct config_key options_worker[] = {
      .text = "lanes to work on at the same time"},
     {"name", CONFIG_STRING, .values = "NAME", .otherwise = "HOST-PID", .text = "of this worker"},
     {"listen", CONFIG_STRING, .values = "EP",
-     .otherwise = "by tcp the address that reaches the coordinator, any port; else beside its "
-                  "socket",
+     .otherwise = "over tcp this machine's address on the way to the coordinator, any port; else a "
+                  "socket beside the coordinator's",
      .text = "train, replay: where other workers reach this one, in jobs with train.dense: "
              "allreduce alone; run has it in its file"},
     {"advertise", CONFIG_STRING, .values = "HOST", .otherwise = "the address of --listen",

@@ -224,7 +224,7 @@
     X(JOB_BAD_LINES, COUNTER, "shoal_job_bad_lines", "", "space,job", "c", \
       "Malformed lines that workers have read, those of dead workers too") \
     X(JOB_LANE_SECONDS, COUNTER, "shoal_job_lane_seconds", "seconds", "space,job,stage", "c", \
-      "Time of all lanes by what they waited for: read, pull, compute, ring, push, wait") \
+      "Time of all lanes by what they waited for: read, pull, compute, push, ring, wait") \
     X(RING, GAUGE, "shoal_ring_number", "", "space,job", "c", \
       "Number of the ring of workers that keep the network (train.dense: allreduce)") \
     X(RING_MEMBERS, GAUGE, "shoal_ring_members", "", "space,job", "c", \

@@ -527,10 +527,9 @@ static int ring_fits(const struct job *spec, uint32_t workers, struct err *e)
     if (!spec->train.allreduce || workers <= most)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
-                   "train.dense: allreduce has a ring of %u workers at most, one lane each at "
-                   "least, and train.lanes is %u: %u workers are too many; ask for %u, or for more "
-                   "lanes",
-                   WIRE_RING_MEMBERS, job_lanes(spec), workers, most);
+                   "train.dense: allreduce: %u workers are too many for a ring, which has at most "
+                   "%u, each with a lane at least, and train.lanes is %u: use --workers %u",
+                   workers, WIRE_RING_MEMBERS, job_lanes(spec), most);
 }
 
 /* Makes the new job in `j`, and stores all of it but the progress. */

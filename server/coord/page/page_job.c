@@ -64,8 +64,12 @@ static void ring_tile(const struct json *s, FILE *out)
     const struct json *ring = json_get(s, "ring");
     if (json_absent(ring))
         return;
-    (void)snprintf(more, sizeof more, "ring %.0f of %.0f workers %s", html_at(ring, "rings"),
-                   html_at(ring, "members"), json_as_string(json_get(ring, "state"), "?"));
+    const char *state = json_as_string(json_get(ring, "state"), "?");
+    if (strcmp(state, "none") == 0)
+        (void)snprintf(more, sizeof more, "no ring");
+    else
+        (void)snprintf(more, sizeof more, "ring number %.0f, of %.0f workers, %.20s",
+                       html_at(ring, "rings"), html_at(ring, "members"), state);
     tile(out, "Network age", html_at(ring, "published_seconds"), number_seconds, more);
 }
 

@@ -2859,8 +2859,8 @@ START_TEST(coord_ring_of_too_many_workers_is_refused)
         const char *train, *told;
         uint32_t workers;
     } row[] = {
-        {"epochs: 1, dense: allreduce, lanes: 2", "3 workers are too many; ask for 2", 3},
-        {"epochs: 1, dense: allreduce, lanes: 100", "65 workers are too many; ask for 64", 65}};
+        {"epochs: 1, dense: allreduce, lanes: 2", "3 workers are too many for a ring", 3},
+        {"epochs: 1, dense: allreduce, lanes: 100", "train.lanes is 100: use --workers 64", 65}};
     rig_start(row[_i].train, 1, 1, NULL);
     memcpy(strstr(r.yaml, "probe"), "dcnv2", 5); /* a model that has a network */
     r.client.workers = row[_i].workers;
