@@ -156,7 +156,7 @@ int step_publish_new(struct steps *s, struct err *e);
 void step_publish_free(struct steps *s);
 /* The step that is being made is to be copied: it is time. */
 bool step_publish_due(const struct steps *s);
-/* Copies the tablets of the network, on a thread. NOMEM, TOO_BIG. */
+/* Copies the tablets of the network, on a thread. NOMEM. */
 int step_publish_copy(struct steps *s, struct err *e);
 void step_publish_copied(struct steps *s);
 /* Begins what the coordinator asks for, and sends what may be sent now. */

@@ -4,7 +4,6 @@
  *   PUBLISH_SENDS --every tablet is acknowledged--> PUBLISH_NONE
  *
  * FENCED: another worker is at the head of the ring, and this publish is forgotten. */
-#include "embedding/table.h"
 #include "proto/base/container_of.h"
 #include "worker/train/step_inner.h"
 
@@ -58,11 +57,7 @@ int step_publish_copy(struct steps *s, struct err *e)
     p->at[0] = 0;
     for (uint32_t i = 0; i < tablets; i++) {
         size_t bytes = image_bytes(s, i, &part, &tablet);
-        if (bytes > TABLE_IMAGE_MOST)
-            return err_set(e, SHOAL_E_TOO_BIG,
-                           "a tablet of the network has %zu bytes, a message carries %u: the "
-                           "tables of the servers cannot take it; use train.dense: servers",
-                           bytes, TABLE_IMAGE_MOST);
+        SHOAL_ASSERT(bytes <= LIMIT_FRAME_BYTES); /* network_new has refused larger ones */
         p->bytes[i] = bytes;
         p->at[i + 1] = image_end(p->at[i], bytes);
     }

@@ -105,9 +105,10 @@ void coord_ring_anew(struct coord_job *j);
 void coord_ring_lane_lost(struct coord_job *j);
 /* Returns a free lane of the worker's stretch that has work, or COORD_NO_LANE. */
 uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker);
-/* True when the lane cannot be granted, because its rows (mark) do not fit the network: servers that
- * lost power have lost pushes, and the weights for those batches are gone; or under bsp the rows
- * are ahead of the network, and rows of an earlier clock cannot be had. The job goes back then. */
+/* True when the lane cannot be granted, because its rows (mark) do not fit the network: servers
+ * that lost power have lost pushes, and the weights for those batches are gone; or under bsp the
+ * rows are ahead of the network, and rows of an earlier clock cannot be had. The job goes back
+ * then. */
 bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark);
 /* The mark behind which a lane goes on that is granted now; mark: of its rows. */
 uint64_t coord_ring_mark(const struct coord_job *j, uint64_t mark);
