@@ -217,6 +217,12 @@ def still_going(run):
         raise TooShort(run.output()[-1000:])
 
 
+def stopped_early(run):
+    """Waits for a run that was told to stop before the end of its job."""
+    if run.wait() == 0:
+        raise TooShort(run.output()[-1000:])
+
+
 def started(run, seconds=60):
     """Waits until the job trains."""
     end = time.monotonic() + seconds
