@@ -10,7 +10,7 @@
 
 #include "tests/lib/server_fake.h"
 
-/* What all workers of the job share. */
+/* The part of the fake network that all workers of the job share. */
 struct fake_network {
     uint64_t ring, number_told; /* the newest ring that a worker was told */
     uint64_t complete;          /* the newest step of that ring */

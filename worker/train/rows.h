@@ -126,7 +126,7 @@ bool rows_quiet(const struct rows *r);
  * of the same tables; both must be quiet. */
 bool rows_has_floats(const struct rows *r);
 void rows_floats_swap(struct rows *r, struct rows *other);
-/* Whether the next batch pulls and pushes the dense tables, too. Quiet; before rows_reserve. */
+/* Sets whether the next batch pulls and pushes the dense tables. Quiet; before rows_reserve. */
 void rows_use(struct rows *r, bool dense);
 /* After batch_read, or for an empty batch with examples 0: counts the keys and makes room for rows
  * and gradients. NOMEM. */

@@ -110,7 +110,7 @@ enum step_turn {
     STEP_ROWS,  /* it is computed with T(batch - 1), for its rows alone: T(batch) has it */
     STEP_LATE   /* T(batch - 1) is gone */
 };
-/* What the model takes and fills for a batch. */
+/* The arrays that the model reads and fills for a batch. */
 struct step_arrays {
     const float *dense, *stats; /* weights */
     float *dense_gradients, *stats_gradients;

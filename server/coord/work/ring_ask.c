@@ -116,7 +116,7 @@ static void published_take(struct coord_job *j, const struct wire_RING *q)
         (void)coord_rest_published(&r->rest, r->ring.published);
 }
 
-/* What a member says of the ring as it is. */
+/* The ring takes what a member reports: while it gathers, and while it stands. */
 static void member_take(struct coord_job *j, uint64_t worker, const struct wire_RING *q)
 {
     struct coord_ring_job *r = j->ring;

@@ -64,7 +64,7 @@ struct coord_ring_asker {
     uint64_t digest, digest_step;
 };
 
-/* What wants a rest. */
+/* The reasons for a rest: a cut, or a pause of training. */
 enum coord_ring_for { RING_FOR_CUT = 1, RING_FOR_PAUSE = 2 };
 
 struct coord_ring_job {

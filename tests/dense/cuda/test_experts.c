@@ -35,7 +35,7 @@ static uint64_t multiplications(uint32_t top_k)
     return of_step;
 }
 
-/* Of 8 experts a gate chooses 2. */
+/* Each gate chooses 2 of 8 experts. */
 START_TEST(chosen_experts_save_products)
 {
     uint64_t all = multiplications(0), chosen = multiplications(2);

@@ -101,7 +101,7 @@ struct image {
     char bytes[1u << 19];
 };
 
-/* What the worker sends of a tablet as of its step. */
+/* Makes the image of a tablet that a worker sends. */
 static void image_make(struct image *i, const struct table *from, uint32_t tablet)
 {
     const size_t bytes = table_image_bytes(from, tablet);

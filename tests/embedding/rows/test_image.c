@@ -238,7 +238,7 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
 }
 END_TEST
 
-/* What a check says of an image beside that it can be read. */
+/* A check of an image tells more than that the image can be read. */
 START_TEST(image_tells_what_it_has)
 {
     struct table_schema s = rows_schema(OPT_SGD, 2, 0);

@@ -143,7 +143,7 @@ static uint64_t stored_number(void)
     return record.number;
 }
 
-/* What holds after each event. */
+/* Checks the invariants of the ring; called after each event. */
 static void check(void)
 {
     const struct coord_tasks *t = job()->tasks;

@@ -27,7 +27,7 @@ START_TEST(rest_is_at_the_newest_step_begun)
 }
 END_TEST
 
-/* What all lanes have done already, all members are to have. */
+/* All members go on to a step that all lanes have done already. */
 START_TEST(rest_is_not_below_what_is_done)
 {
     coord_rest_begin(&rest, 1, 2, 12);

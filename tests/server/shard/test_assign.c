@@ -277,7 +277,7 @@ START_TEST(an_assignment_is_of_no_clock)
 }
 END_TEST
 
-/* Of the run's tables the shard leads the dense one alone: it knows no mark of its lanes. */
+/* A shard that leads only the dense one of the run's tables knows no mark of its lanes. */
 START_TEST(a_shard_of_the_network_alone_knows_no_mark)
 {
     uint16_t shard_of[2u << RIG_BITS] = {0};

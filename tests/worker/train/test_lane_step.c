@@ -114,7 +114,7 @@ static void map_changed(void *context)
     step_remap(base.step);
 }
 
-/* Of T(t), the lane's pushes up to batch t-1 are acknowledged. */
+/* Counts steps that are made before the lane's pushes before them are acknowledged. */
 static void moved(void *context)
 {
     (void)context;
