@@ -57,7 +57,7 @@ static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason re
     struct coord_checkpoint *k = j->checkpoint;
     struct err e = {0};
     if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
-        coord_server_away(j) != NULL)
+        coord_checkpoint_comes(j) || coord_server_away(j) != NULL)
         return;
     int rc = coord_checkpoint_begin(j, "", "", reason, &e);
     if (rc != 0)

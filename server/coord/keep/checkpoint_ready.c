@@ -66,6 +66,11 @@ static int phase_check(const struct coord_job *j, bool tables, struct err *e)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "job %s goes back to its newest checkpoint: ask again when it trains",
                        j->spec.name);
+    if (coord_checkpoint_comes(j) && j->checkpoint->state == CHECKPOINT_IDLE)
+        return err_set(e, SHOAL_E_BUSY,
+                       "this coordinator has just started, and sees if checkpoint %s was made "
+                       "before: ask again in a moment",
+                       j->checkpoint->coming.record.name);
     if (coord_phase_running(j) && (in_the_making(j) || (!tables && !coord_saved_phase(phase))))
         return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", j->spec.name,
                        coord_phase_name(j));
