@@ -2,7 +2,7 @@
  *
  *   delay_link NAME NAME MICROSECONDS
  *
- * makes two tun devices and prints a line. What goes out by one comes in by the other after half of
+ * makes two tap devices and prints a line. What goes out by one comes in by the other after half of
  * the round trip MICROSECONDS, in order. The caller moves the devices to the network namespaces
  * that they join. They end with the process. A kernel with the queueing discipline netem needs no
  * such program; many have none. Loss: packets beyond 32 MiB on their way, as a router drops
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PACKET_MAX = 65536, PACKETS = 512 };
+enum { PACKET_MAX = 65536, PACKETS = 512 }; /* a frame: the header, and an MTU of 65,000 */
 
 struct packet {
     uint64_t due_ns;
@@ -48,7 +48,7 @@ static uint64_t now_ns(void)
 /* A new device of this name; -1: the error is told. */
 static int device_open(const char *name)
 {
-    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+    struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
     int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (fd < 0 || ioctl(fd, TUNSETIFF, &request) != 0) {

@@ -1,4 +1,4 @@
-"""seeded: what tests/accuracy and tests/pairs share: one run of a job with one seed, its figures, a file that keeps them, and the interval of a mean."""
+"""seeded: what tests/accuracy, pairs, forms and older share: one run of a job with one seed, its figures, a file that keeps them, the interval of a mean."""
 import math
 import statistics
 import threading
@@ -132,11 +132,20 @@ def train(job, seed, sets, servers, workers, straggler=0.0):
 
 # ---- what is kept ----------------------------------------------------------------------------------------------------
 
-def programs():
+def built(folder, *names):
+    """Ends this program, with words, where a folder lacks one of these."""
+    lacks = [name for name in names if not (folder / name).is_file()]
+    if lacks:
+        print(f"{folder} has no {', '.join(lacks)}: it must be the folder of built programs (SHOAL_BIN, --old)", file=sys.stderr)
+        sys.exit(66)
+
+
+def programs(folder=BIN):
     """A name for the programs: figures of others are not taken for theirs."""
+    built(folder, *PROGRAMS)
     h = hashlib.sha256()
     for name in PROGRAMS:
-        h.update((BIN / name).read_bytes())
+        h.update((folder / name).read_bytes())
     return h.hexdigest()[:12]
 
 
