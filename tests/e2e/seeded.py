@@ -187,9 +187,9 @@ class Runs:
 
     def __init__(self, job, options, kept, keep, trainer=train):
         self.job, self.options, self.kept, self.trainer = job, options, kept, trainer
-        self.data = data_sets(job, keep)
         self.base = {"job": job.stem, "text": hashlib.sha256(job.read_bytes()).hexdigest()[:12], "programs": programs(), "servers": options.servers,
                      "workers": options.workers, "straggler": getattr(options, "straggler", 0.0)}
+        self.data = data_sets(job, keep)
 
     def of(self, seed, sets):
         return {**self.base, "seed": seed, "set": sorted(sets)}

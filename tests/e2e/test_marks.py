@@ -57,9 +57,10 @@ def forms_are_measured_and_kept(space):
     assert again.returncode == 0 and len(lines(space / "kept")) == 4, again
 
 
-def forms_say_why_they_cannot(space):
-    wrong = tool("forms", program=space.path)
-    assert wrong.returncode == 66 and f"{space} has no " in wrong.stderr and not wrong.stdout, wrong
+def forms_and_pairs_say_why_they_cannot(space):
+    for words in (["forms"], ["pairs", "--job", "criteo-deepfm", "--a", ""]):
+        wrong = tool(*words, program=space.path)
+        assert wrong.returncode == 66 and f"{space} has no " in wrong.stderr and not wrong.stdout, wrong
     unknown = tool("forms", "--forms", "servers-async")
     assert unknown.returncode == 2 and "allreduce-ssp" in unknown.stderr, unknown
     if os.geteuid() != 0:
@@ -225,6 +226,6 @@ def commands_of_the_shipped_list_are_taken(space):
 
 
 if __name__ == "__main__":
-    main([machines_on_a_bridge_are_as_far_as_they_are_told, forms_are_measured_and_kept, forms_say_why_they_cannot, a_slower_figure_is_found,
+    main([machines_on_a_bridge_are_as_far_as_they_are_told, forms_are_measured_and_kept, forms_and_pairs_say_why_they_cannot, a_slower_figure_is_found,
           pairs_of_builds_are_kept_and_get_the_words, older_says_why_it_cannot, real_benches_are_paired, marks_are_played_in_turn_until_they_are_whole,
           a_mark_that_fails_is_told, a_command_ends_with_its_player, a_wrong_list_is_refused_by_its_line, commands_of_the_shipped_list_are_taken])
