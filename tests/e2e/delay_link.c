@@ -4,14 +4,15 @@
  *
  * makes two tap devices and prints a line. What goes out by one comes in by the other after half of
  * the round trip MICROSECONDS, in order. The caller moves the devices to the network namespaces
- * that they join. They end with the process. A kernel with the queueing discipline netem needs no
- * such program; many have none. Loss: packets beyond 32 MiB on their way, as a router drops
- * them. */
+ * that they join. They end with the process, which ends with its parent. A kernel with the queueing
+ * discipline netem needs no such program; many have none. Loss: packets beyond 32 MiB on their way,
+ * as a router drops them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
     way[0].from = way[1].to = first;
     way[1].from = way[0].to = second;
     (void)prctl(PR_SET_TIMERSLACK, 1);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     puts("ready");
     (void)fflush(stdout);
     for (;;) {
