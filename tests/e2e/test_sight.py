@@ -282,7 +282,8 @@ class Nets:
         return self
 
     def __exit__(self, *_):
-        for name in self.at:
+        for i, name in enumerate(self.at):
+            self.ip("link", "del", f"{self.tag}v{i}", check=False)  # the kernel takes its time for those of a namespace that goes
             self.ip("netns", "del", f"{self.tag}{name}", check=False)
         self.ip("link", "del", f"{self.tag}b", check=False)
 
