@@ -59,6 +59,8 @@ CANNOT = {
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
         "tests/scrape [--pairs N] [--seconds S] [--trace N]": LONG, "tests/pairs --job JOB --a SETTINGS [--b SETTINGS]...": LONG,
         "tests/overlap [--prefetch N,N] [--lanes N]": LONG, "tests/link [--rounds N] [--seconds S] [CASE...]": LONG,
+        "tests/forms [--workers N,N] [--delay MS,MS]": LONG, "tests/older --old DIR [--pairs N] [-- WORD...]": LONG,
+        "tests/marks LIST --folder DIR [--minutes M] [NAME...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
                             "tests/sim/seeds --of moves": LONG},
