@@ -233,7 +233,8 @@ static void ask(struct fake_side *s)
                                   .settled = settled(s),
                                   .published = s->published,
                                   .digest = s->digest,
-                                  .digest_step = s->digest != 0,
+                                  .digest_step =
+                                      s->digest_step + (s->digest != 0 && s->digest_step == 0),
                                   .unreached = s->unreached,
                                   .of = s->of,
                                   .lanes = lanes_run(w)};

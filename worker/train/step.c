@@ -293,6 +293,8 @@ static void work_done(struct env_work *w)
     k->sum = k->copies = false;
     if (s->state == STEP_OUT)
         ring_shut(s);
+    else if (k->status == SHOAL_E_NOMEM)
+        s->options.unable(s->options.context, k->status, k->error.text);
     else if (k->status != 0)
         s->options.failed(s->options.context, k->status, k->error.text);
     step_turn(s);

@@ -154,7 +154,7 @@ static void handed_over(void *owner, int status, const char *text)
     handover_stop(s->handover);
     s->handover = NULL;
     if (status != 0) {
-        s->options.lost(s->options.context, text);
+        s->options.unable(s->options.context, status, text);
         return;
     }
     step_whole(s, s->told.step, true);
@@ -214,10 +214,8 @@ static void stands_turn(struct steps *s)
         rc = step_open(s, &e);
         s->again = true; /* a lane may have contributed already */
     }
-    if (rc == SHOAL_E_NOMEM || rc == SHOAL_E_TOO_BIG)
-        s->options.lost(s->options.context, e.text);
-    else if (rc != 0)
-        log_warn("ring %" PRIu64 ": %s; this worker tries again", s->known, e.text);
+    if (rc != 0)
+        s->options.unable(s->options.context, rc, e.text);
     if (s->state == STEP_OPEN)
         step_soon(s);
 }

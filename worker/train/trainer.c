@@ -140,9 +140,12 @@ static void wait_fire(struct env_timer *timer)
 {
     struct trainer *t = container_of(timer, struct trainer, wait_timer);
     struct err e = {0};
-    if (t->options.stay)
+    if (t->paused) {
+        t->paused = false;
         client_start(t->client, &t->join);
-    if (t->options.stay || client_heard_ns(t->client) != 0)
+        return;
+    }
+    if (client_heard_ns(t->client) != 0)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
             "no answer from the coordinator at %s within %u s: is shoal-coordinator running, is "
@@ -259,8 +262,9 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
 static void trainer_join(struct trainer *t, uint32_t pause_ms)
 {
     SHOAL_ASSERT(t->state == JOINING && !t->preparing && !t->replacing);
-    t->again = false;
-    if (pause_ms > 0)
+    t->again = t->broken = false;
+    t->paused = pause_ms > 0;
+    if (t->paused)
         env_timer_start(t->env, &t->wait_timer, pause_ms * MS); /* wait_fire */
     else
         client_start(t->client, &t->join);
@@ -475,15 +479,19 @@ static void trainer_left(struct trainer *t)
     client_cancel(t->client, &t->trace);
     env_timer_stop(t->env, &t->leave_timer);
     bool over = t->over;
-    if (t->again && over)
+    uint32_t pause_ms = t->pause_ms;
+    t->pause_ms = 0;
+    if (t->again && over) {
         job_over(t);
+        pause_ms = t->failed_ms;
+    }
     if (!t->again) {
         trainer_stop(t);
     } else if (t->lost.code != 0) {
         trainer_replace(t);
     } else {
         sm_move(&trainer_moves, &t->state, JOINING);
-        trainer_join(t, over ? t->failed_ms : 0);
+        trainer_join(t, pause_ms);
     }
 }
 
@@ -743,7 +751,7 @@ uint64_t trainer_absence_ns(const struct trainer *t)
 
 static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
 {
-    if (t->refused)
+    if (t->refused || t->end.code != 0)
         snprintf(text, bytes, "%s", t->end.text);
     else if (client_heard_ns(t->client) == 0)
         snprintf(text, bytes, "waiting for the coordinator at %s%s", client_coordinator(t->client),

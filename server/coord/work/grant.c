@@ -133,7 +133,7 @@ static bool lane_task_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
             l->mark = mark;
             return true;
         }
-        coord_task_pushed(t, lane, coord_now_ns(j));
+        coord_task_pushed(t, lane);
     }
     return false;
 }
@@ -589,7 +589,7 @@ static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
         return false;
     l->used = true;
     if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
-        coord_task_pushed(t, q->lane, coord_now_ns(j));
+        coord_task_pushed(t, q->lane);
     bool leaves = l->task == COORD_NO_TASK && coord_pace_leaves(j, q->lane);
     if (!leaves && lane_task(j, q->lane)) {
         answer_task(j, a->from, a->request->id, q->lane);

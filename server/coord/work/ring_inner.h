@@ -15,6 +15,9 @@ void coord_ring_stood(struct coord_job *j);
 void coord_ring_marks(struct coord_job *j, uint64_t low, uint64_t high);
 /* True when a lane that no worker holds has batches up to this step that may not be done. */
 bool coord_ring_owes(const struct coord_job *j, uint64_t step);
+/* What the digests of the members' networks say: marks the asker of each member that is wrong, or
+ * lets the job go back. */
+void coord_ring_verdict(struct coord_job *j, const struct coord_digest_verdict *v);
 /* Answers the requests whose workers do not know the news, or that have waited for long enough. */
 void coord_ring_answer_all(struct coord_job *j);
 
