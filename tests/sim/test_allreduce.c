@@ -562,8 +562,12 @@ int main(void)
     tcase_add_loop_test(c, allreduce_goes_on_whatever_happens, 0, 2 * STRIKES);
     tcase_add_loop_test(c, allreduce_keeps_the_bits_under_faults, 0, KINDS);
     tcase_add_loop_test(c, allreduce_has_the_same_bits_with_any_number_of_workers, 0, KINDS);
-    tcase_add_test(c, allreduce_waits_between_the_tries_of_a_worker_that_cannot);
     tcase_add_loop_test(c, allreduce_resumes_with_any_number_of_workers, 0, KINDS);
+    suite_add_tcase(s, c);
+    c = tcase_create("cannot");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 300);
+    tcase_add_test(c, allreduce_waits_between_the_tries_of_a_worker_that_cannot);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
