@@ -126,7 +126,7 @@ def without_a_worker_checkpoint_and_stop_end_at_once(space):
         started(run)
         for last in (False, True):
             strike(run, "worker-0", signal.SIGSTOP)
-            time.sleep(2 * LEASE + 1)
+            time.sleep(2 * LEASE + 2)
             done, took = asked("checkpoint", "create", f"with-{last}")
             assert done.returncode == 69 and "has no worker" in done.stderr and "Start a worker" in done.stderr, done
             assert took < 3, took

@@ -151,10 +151,14 @@ static void ring_stands(struct steps *s)
 static void handed_over(void *owner, int status, const char *text)
 {
     struct steps *s = owner;
+    char why[ERR_TEXT_MAX];
     handover_stop(s->handover);
     s->handover = NULL;
     if (status != 0) {
-        s->options.unable(s->options.context, status, text);
+        (void)snprintf(why, sizeof why,
+                       "the worker at %.150s, which has the network, does not hand it over: %.300s",
+                       s->member[s->told.source].endpoint, text);
+        s->options.unable(s->options.context, status, why);
         return;
     }
     step_whole(s, s->told.step, true);

@@ -64,7 +64,7 @@ static void step_unable(void *context, int status, const char *text)
     t->pause_ms = t->unable_ms;
     if (status == SHOAL_E_NOMEM)
         advice = "free memory on its machine, or stop this worker";
-    (void)snprintf(why, sizeof why, "no place in the ring that keeps the network: %.300s; %s", text,
+    (void)snprintf(why, sizeof why, "no place in the ring that keeps the network: %.380s; %s", text,
                    advice);
     log_warn("%s; this worker gives up its lanes and joins again in %u s", why,
              t->pause_ms / 1000);

@@ -48,7 +48,8 @@ static int steps_check(const struct coord_job *j, struct coord_ask *a)
 static void digest_take(struct coord_job *j, uint32_t member, const struct wire_RING *q)
 {
     struct coord_ring_job *r = j->ring;
-    if (r->ring.state != RING_STANDS || q->ring != r->ring.number || q->digest_step == 0)
+    if (r->ring.state != RING_STANDS || q->ring != r->ring.number || q->digest_step == 0 ||
+        q->digest_step > q->step)
         return;
     const struct coord_digest_verdict v =
         coord_digests_note(&r->digests, member, q->digest_step, q->digest);
