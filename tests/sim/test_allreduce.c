@@ -488,6 +488,71 @@ START_TEST(allreduce_resumes_with_any_number_of_workers)
 }
 END_TEST
 
+/* ---- power ----------------------------------------------------------------------------------- */
+
+static bool one_made(void *context)
+{
+    (void)context;
+    return cluster.coord->slot[0].checkpoint->list->made > 0;
+}
+
+static void checkpoints_remove(void)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf %.400s/*", checkpoints);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Servers lose power again and again. Returns true when the job is over. */
+static bool outages(struct rng *r)
+{
+    bool over = false;
+    for (uint64_t i = 0, count = 2 + rng_below(r, 5); i < count && !over; i++) {
+        uint64_t pushes = oracle_acknowledged() + rng_below(r, 60);
+        (void)sim_run(cluster.sim, in(SECOND), acknowledged, &pushes);
+        over = cluster_run(&cluster, in((1 + rng_below(r, 30)) * MS));
+        if (over)
+            break;
+        cluster_server_power(&cluster, (uint32_t)rng_below(r, cluster.options.servers),
+                             rng_next(r));
+        oracle_power_lost();
+        over = cluster_run(&cluster, in((1 + rng_below(r, 200)) * MS));
+        cluster_mend(&cluster);
+    }
+    return over;
+}
+
+/* Power takes acknowledged pushes. The job goes back to a checkpoint by itself and ends with the
+ * bits of an undisturbed one; before the first checkpoint it may end with a sentence. */
+START_TEST(allreduce_goes_back_when_power_takes_its_rows)
+{
+    const struct kind *k = &kinds[_i];
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 8);
+    uint32_t back = 0;
+    if (!chosen((size_t)_i, STRIKES))
+        return;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        struct rng r = rng_of(seed, 23, 1);
+        struct cluster_options o = calm_options(1 + (uint32_t)rng_below(&r, 3), seed);
+        o.servers = 1 + (uint32_t)rng_below(&r, 3);
+        o.power = true;
+        job_make(k, 8 + (uint32_t)rng_below(&r, 24));
+        begin(k, &o, "power", seed);
+        if (rng_below(&r, 8) > 0)
+            (void)sim_run(cluster.sim, in(20 * SECOND), one_made, NULL);
+        bool over = outages(&r), good = job_ends(over, true);
+        back += cluster.coord->slot[0].went_back;
+        if (good)
+            check(k);
+        else
+            end();
+        checkpoints_remove();
+    }
+    ck_assert_uint_ge(seeds, 4 * torn);
+    ck_assert(seeds < 8 || back > 0);
+}
+END_TEST
+
 /* ---- a worker that cannot -------------------------------------------------------------------- */
 
 static struct env *poor; /* the worker that has no memory for a ring */
@@ -562,6 +627,7 @@ int main(void)
     tcase_add_loop_test(c, allreduce_goes_on_whatever_happens, 0, 2 * STRIKES);
     tcase_add_loop_test(c, allreduce_keeps_the_bits_under_faults, 0, KINDS);
     tcase_add_loop_test(c, allreduce_has_the_same_bits_with_any_number_of_workers, 0, KINDS);
+    tcase_add_loop_test(c, allreduce_goes_back_when_power_takes_its_rows, 0, KINDS);
     tcase_add_loop_test(c, allreduce_resumes_with_any_number_of_workers, 0, KINDS);
     suite_add_tcase(s, c);
     c = tcase_create("cannot");

@@ -66,8 +66,7 @@ static void step_unable(void *context, int status, const char *text)
         advice = "free memory on its machine, or stop this worker";
     (void)snprintf(why, sizeof why, "no place in the ring that keeps the network: %.380s; %s", text,
                    advice);
-    log_warn("%s; this worker gives up its lanes and joins again in %u s", why,
-             t->pause_ms / 1000);
+    log_warn("%s; this worker gives up its lanes and joins again in %u s", why, t->pause_ms / 1000);
     t->broken = true; /* the job goes on without it */
     trainer_clear(t, true, status, why);
 }

@@ -68,10 +68,9 @@ static void end(struct coord_job *j, const char *why)
     if (k->end_made && kept)
         coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request; --resume %.400s goes on", path);
     else
-        coord_end_fail(j, SHOAL_E_STOPPED,
-                       "stopped by request; it has no last checkpoint: %.250s%s%.180s%s", why,
-                       text_if(kept, "; --resume "), path,
-                       text_if(kept, " goes on from an earlier one"));
+        coord_end_fail(
+            j, SHOAL_E_STOPPED, "stopped by request; it has no last checkpoint: %.250s%s%.180s%s",
+            why, text_if(kept, "; --resume "), path, text_if(kept, " goes on from an earlier one"));
 }
 
 bool coord_stop_order(struct coord_job *j, uint64_t id)

@@ -16,9 +16,8 @@ static const struct sm ring_moves = SM("a ring", names, moves);
 
 void coord_ring_open(struct coord_ring *r, uint32_t lanes)
 {
-    *r = (struct coord_ring){.lanes = lanes,
-                             .starts = MIN(lanes, WIRE_RING_MEMBERS),
-                             .source = COORD_RING_TABLES};
+    *r = (struct coord_ring){
+        .lanes = lanes, .starts = MIN(lanes, WIRE_RING_MEMBERS), .source = COORD_RING_TABLES};
 }
 
 static uint32_t index_of(const struct coord_ring *r, uint64_t worker)

@@ -653,7 +653,8 @@ START_TEST(ring_names_a_worker_that_cannot_take_part)
     until_step(3);
     const struct coord_worker *w = coord_worker_find(&job()->workers, r.worker[1].number);
     for (uint32_t i = 0; i < COORD_UNABLE_TRIES; i++) {
-        ck_assert(!coord_unable_text(&job()->ring->unable, 0, sim_now_ns(r.sim), text, sizeof text));
+        ck_assert(
+            !coord_unable_text(&job()->ring->unable, 0, sim_now_ns(r.sim), text, sizeof text));
         coord_ring_unable(job(), w, "no memory for a ring");
     }
     ck_assert(coord_unable_text(&job()->ring->unable, 0, sim_now_ns(r.sim), text, sizeof text));

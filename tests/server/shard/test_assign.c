@@ -340,10 +340,9 @@ START_TEST(an_assignment_is_on_disk_when_it_is_answered)
     begin(&r, WIRE_ASYNC);
     rig_run(&r, 2000);
     learn(3, 5);
-    uint64_t id = assign(&r, 1, 3), push = rig_push(&r, (struct rig_push_args){.from = 0,
-                                                                                .to = 1,
-                                                                                .key = rig_key(3, 0),
-                                                                                .gradient = 2});
+    uint64_t id = assign(&r, 1, 3),
+             push = rig_push(&r, (struct rig_push_args){
+                                     .from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
     rig_run(&r, 200);
     ck_assert_int_eq(rig_status(&r, push), 0);
     ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
