@@ -12,7 +12,6 @@
  *
  * 1. An image is given only of what is acknowledged: a worker that goes on from it would have what
  *    the servers may lose. [test: an_image_waits_for_the_copies, an_image_waits_for_the_sync]
- *
  * 2. An assignment that was answered is on disk, except with `memory`. [test:
  *    an_assignment_is_on_disk_when_it_is_answered]
  *

@@ -102,10 +102,9 @@ struct shard {
     struct request_list group;    /* pushes admitted since the group was last settled, in order */
     uint64_t group_keys;          /* keys of the group's pushes */
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
-    struct request_list
-        assigned;        /* assignments, which wait for it under `journal`, too (assign.h) */
-    uint64_t sequence;   /* that of the newest push admitted */
-    uint64_t newest_cut; /* the newest cut ever held or kept here; 0: none */
+    struct request_list assigned; /* the same of assignments, under `journal`, too (assign.h) */
+    uint64_t sequence;            /* that of the newest push admitted */
+    uint64_t newest_cut;          /* the newest cut ever held or kept here; 0: none */
     /* the newest run at the start: pushes for the runs up to it wait until their fences are
      * sent again */
     uint64_t run_found;
