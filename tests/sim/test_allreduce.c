@@ -314,18 +314,18 @@ static const struct {
     void (*strike)(uint32_t n);
     bool quick; /* the job then goes on within a lease and a second */
     bool power; /* power may take acknowledged pushes, and with them the job */
-} strikes[] = {{"worker_dies", worker_dies, true},
-               {"worker_dies_and_comes", worker_dies_and_comes, true},
-               {"two_workers_die", two_workers_die, false},
-               {"all_workers_die", all_workers_die, false},
-               {"worker_freezes", worker_freezes, true},
-               {"worker_comes", worker_comes, true},
-               {"line_is_cut", line_is_cut, false},
-               {"coordinator_dies", coordinator_dies, false},
-               {"coordinator_and_worker_die", coordinator_and_worker_die, false},
-               {"server_dies", server_dies, true},
-               {"server_loses_power", server_loses_power, .power = true},
-               {"all_servers_lose_power", all_servers_lose_power, .power = true}};
+} strikes[] = {{.name = "worker_dies", .strike = worker_dies, .quick = true},
+               {.name = "worker_dies_and_comes", .strike = worker_dies_and_comes, .quick = true},
+               {.name = "two_workers_die", .strike = two_workers_die},
+               {.name = "all_workers_die", .strike = all_workers_die},
+               {.name = "worker_freezes", .strike = worker_freezes, .quick = true},
+               {.name = "worker_comes", .strike = worker_comes, .quick = true},
+               {.name = "line_is_cut", .strike = line_is_cut},
+               {.name = "coordinator_dies", .strike = coordinator_dies},
+               {.name = "coordinator_and_worker_die", .strike = coordinator_and_worker_die},
+               {.name = "server_dies", .strike = server_dies, .quick = true},
+               {.name = "server_loses_power", .strike = server_loses_power, .power = true},
+               {.name = "all_servers_lose_power", .strike = all_servers_lose_power, .power = true}};
 #define STRIKES (sizeof strikes / sizeof strikes[0])
 
 static uint64_t number(const char *name, uint64_t fallback)

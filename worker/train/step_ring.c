@@ -156,7 +156,7 @@ static void handed_over(void *owner, int status, const char *text)
     s->handover = NULL;
     if (status != 0) {
         (void)snprintf(why, sizeof why,
-                       "the worker at %.150s, which has the network, does not hand it over: %.300s",
+                       "the worker at %.150s, which has the network, does not hand it over: %.280s",
                        s->member[s->told.source].endpoint, text);
         s->options.unable(s->options.context, status, why);
         return;
