@@ -5,7 +5,10 @@
  *     [assert: answer_task]
  *  2. In bsp every lane is always live; in async and ssp a lane is live while a worker holds it.
  *     [assert: lane_fence]
- *  3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards] */
+ *  3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards]
+ *  4. Where the workers keep the network, a lane's clock is its mark: all lanes make the same steps,
+ *     so one that had a smaller clock would hold back the pulls of others, whose contributions it
+ *     waits for itself. [test: ring_lanes_have_the_clocks_of_their_steps] */
 #include "server/coord/work/grant.h"
 
 #include "proto/base/assert.h"
@@ -254,9 +257,9 @@ static void lane_place(struct coord_job *j, uint32_t lane)
     }
     l->at = l->fence_mark;
     l->clock = l->fence_mark;
-    if (l->fence_low != 0)
+    if (!coord_ring_on(j) && l->fence_low != 0) /* 4 */
         l->clock = l->fence_low;
-    else if (low != UINT64_MAX)
+    else if (!coord_ring_on(j) && low != UINT64_MAX)
         l->clock = low;
     l->placed = true;
     lane_fence(j, lane, true);

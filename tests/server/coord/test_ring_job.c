@@ -153,6 +153,10 @@ static void check(void)
     for (uint32_t l = 0; l < t->lanes && ring()->lanes > 0; l++)
         if (t->lane[l].state == LANE_HELD && job()->at.phase == PHASE_TRAIN)
             ck_assert_uint_eq(t->lane[l].worker, coord_ring_holder(ring(), l));
+    /* lanes are in step, so are their clocks: none may wait for another one's */
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state == LANE_HELD && t->lane[l].placed)
+            ck_assert_uint_eq(t->lane[l].clock, t->lane[l].at);
 }
 
 static void step(void)
@@ -290,6 +294,21 @@ START_TEST(ring_grants_each_lane_to_its_member)
     until_step(r.network.complete + 3);
     ck_assert_uint_eq(coord_lane_held(job()->tasks, r.worker[spare].number), 1);
     job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* Lanes come and go many times, and their clocks stay those of the ring's steps: a lane with a
+ * smaller one would hold others back, and wait for them itself. */
+START_TEST(ring_lanes_have_the_clocks_of_their_steps)
+{
+    rig_start("epochs: 3, consistency: ssp, staleness: 1", "", 2, NULL, NULL);
+    for (uint32_t i = 0; i < 8; i++) {
+        until_step(r.network.complete + 3);
+        worker_add();
+        worker_kill(i); /* check() has the assertion */
+    }
+    job_done(3);
     rig_stop();
 }
 END_TEST
@@ -845,6 +864,7 @@ int main(void)
     tcase_add_test(t, ring_is_stored_before_it_is_told);
     tcase_add_loop_test(t, ring_goes_on_after_a_death, 0, 9);
     tcase_add_test(t, ring_grants_each_lane_to_its_member);
+    tcase_add_test(t, ring_lanes_have_the_clocks_of_their_steps);
     tcase_add_loop_test(t, ring_goes_on_from_the_tables_after_all_have_died, 0, 3);
     tcase_add_test(t, ring_keeps_tasks_until_a_publish_covers_them);
     tcase_add_test(t, ring_rests_before_an_evaluation);
