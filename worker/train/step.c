@@ -331,8 +331,7 @@ void step_stop(struct steps *s)
     (void)step_stopped(s);
 }
 
-/* No lane has contributed to a step after this one. */
-static void step_from(struct steps *s, uint64_t step)
+void step_from(struct steps *s, uint64_t step)
 {
     s->at = s->begun = step;
     for (uint32_t i = 0; i < s->options.lanes; i++)

@@ -391,6 +391,7 @@ void step_begin(struct steps *s, const struct step_begin *as)
     s->as = *as;
     if (s->run != as->run)
         step_forget(s);
+    step_from(s, s->at); /* the lanes may go back to a batch before their contributions */
     s->run = as->run;
     s->told = (struct wire_RING_reply){0};
     s->said = (struct wire_RING){0};
