@@ -20,7 +20,8 @@ bool coord_ring_works(const struct coord_job *j, uint64_t worker)
     if (r->ring.state != RING_STANDS || !coord_ring_ready(j, worker))
         return true;
     bool rests = r->rest.state == REST_SETTLED || r->rest.state == REST_STANDS;
-    return !rests && coord_lane_held(j->tasks, worker) > 0;
+    return !rests &&
+           (coord_lane_held(j->tasks, worker) > 0 || coord_ring_pick(j, worker) != COORD_NO_LANE);
 }
 
 static uint64_t begun_of(const struct coord_job *j, uint64_t worker)

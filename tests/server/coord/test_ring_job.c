@@ -782,6 +782,20 @@ START_TEST(ring_member_without_progress_loses_its_place)
 }
 END_TEST
 
+/* A member beats, and asks for none of its lanes: its seats wait for a server that it does not
+ * reach. */
+START_TEST(ring_member_that_asks_for_no_lane_loses_its_place)
+{
+    rig_start("epochs: 2", "", 2, NULL, NULL);
+    r.worker[1].seats = 0;
+    until_step(5);
+    ck_assert_uint_eq(ring()->count, 1);
+    ck_assert_uint_eq(ring()->member[0].worker, r.worker[0].number);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
 /* A coordinator that dies at any moment: the workers keep their network, and go on. */
 START_TEST(ring_goes_on_after_the_coordinator_has_died)
 {
@@ -885,6 +899,7 @@ int main(void)
     tcase_add_test(t, ring_lost_under_bsp_ends_the_job_in_words);
     tcase_add_test(t, ring_job_whose_rows_were_lost_goes_back);
     tcase_add_loop_test(t, ring_member_without_progress_loses_its_place, 0, 3);
+    tcase_add_test(t, ring_member_that_asks_for_no_lane_loses_its_place);
     tcase_add_loop_test(t, ring_goes_on_after_the_coordinator_has_died, 0, 8);
     tcase_add_loop_test(t, ring_goes_on_after_many_changes, 0, 6);
     return suite_main(s);
