@@ -76,7 +76,7 @@ struct engine_options {
     uint64_t memory;
     /* time since 1970, used only in lines of the quarantine; NULL: the lines have no time */
     uint64_t (*wall_ns)(void);
-    /* fsync mode: engine_acknowledged() has increased; on the loop */
+    /* engine_synced() has increased, and in fsync mode engine_acknowledged(); on the loop */
     void (*on_synced)(void *context);
     /* rows have come from the store, or there is room again: the caller may repeat an engine_warm
      * that returned false. On the loop. NULL: no call */

@@ -107,7 +107,8 @@
  * push's: journalled once, skipped if the tablet's mark of the lane is at or above `to`, GAP if it
  * is below `from`; FENCED, OLD_RUN, NOT_LEADER, NO_SPACE and NOT_FINITE: nothing was done. SCHEMA,
  * MALFORMED: the image is none of this tablet, has more than rows, or the table is not dense.
- * Reply: whether it was applied, and the tablet's mark. */
+ * Reply, once it is on disk, with durability `journal`, too: whether it was applied, and the
+ * tablet's mark. */
 #define WIRE_ASSIGN(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet) U64(map_epoch) \
     U64(worker)
@@ -664,7 +665,8 @@ struct wire_window {
  * worker is to assign the network as of rest_at to the tables now. generation: of lane 0 on all
  * shards, with which the first member assigns; 0: to another member, or a fence is under way.
  * there: what the worker has reported in this gathering is the network as of `step`; else it takes
- * it from `source`, whatever it has. Frame 1: struct wire_ring_member (members), in the order of
+ * it from `source`, whatever it has. CORRUPT: its network differs from that of most members, and it
+ * leaves. Frame 1: struct wire_ring_member (members), in the order of
  * the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u

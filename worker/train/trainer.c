@@ -257,7 +257,7 @@ uint64_t trainer_absence_ns(const struct trainer *t)
 
 static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
 {
-    if (t->refused)
+    if (t->refused || t->end.code != 0)
         snprintf(text, bytes, "%s", t->end.text);
     else if (client_heard_ns(t->client) == 0)
         snprintf(text, bytes, "waiting for the coordinator at %s%s", client_coordinator(t->client),

@@ -49,6 +49,11 @@ struct trainer {
      * waits failed_ms, 0 the first time. */
     uint64_t failed_hash, failed_said;
     uint32_t failed_ms;
+    /* It could not take part in a ring: the last pause for that, and the steps that it had made by
+     * then. pause_ms: the pause before it joins again; 0: none. */
+    uint32_t unable_ms, pause_ms;
+    uint64_t unable_steps;
+    bool paused; /* JOINING: wait_timer ends the pause */
     /* CLEARING and LEAVING with `again`: the device is lost and another backend will replace it;
      * code 0: no. */
     struct err lost;

@@ -60,9 +60,12 @@ static void wait_fire(struct env_timer *timer)
 {
     struct trainer *t = container_of(timer, struct trainer, wait_timer);
     struct err e = {0};
-    if (t->options.stay)
+    if (t->paused) {
+        t->paused = false;
         client_start(t->client, &t->join);
-    if (t->options.stay || client_heard_ns(t->client) != 0)
+        return;
+    }
+    if (client_heard_ns(t->client) != 0)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
             "no answer from the coordinator at %s within %u s: is shoal-coordinator running, is "
@@ -178,8 +181,9 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
 void trainer_join(struct trainer *t, uint32_t pause_ms)
 {
     SHOAL_ASSERT(t->state == JOINING && !t->preparing && !t->replacing);
-    t->again = false;
-    if (pause_ms > 0)
+    t->again = t->broken = false;
+    t->paused = pause_ms > 0;
+    if (t->paused)
         env_timer_start(t->env, &t->wait_timer, pause_ms * MS); /* wait_fire */
     else
         client_start(t->client, &t->join);

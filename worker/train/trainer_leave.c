@@ -132,15 +132,19 @@ static void trainer_left(struct trainer *t)
     client_cancel(t->client, &t->trace);
     env_timer_stop(t->env, &t->leave_timer);
     bool over = t->over;
-    if (t->again && over)
+    uint32_t pause_ms = t->pause_ms;
+    t->pause_ms = 0;
+    if (t->again && over) {
         job_over(t);
+        pause_ms = t->failed_ms;
+    }
     if (!t->again) {
         trainer_stop(t);
     } else if (t->lost.code != 0) {
         trainer_replace(t);
     } else {
         sm_move(&trainer_moves, &t->state, JOINING);
-        trainer_join(t, over ? t->failed_ms : 0);
+        trainer_join(t, pause_ms);
     }
 }
 

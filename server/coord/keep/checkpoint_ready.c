@@ -5,6 +5,7 @@
 #include "server/coord/fleet/add.h"
 #include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/keep/saved.h"
+#include "server/coord/work/ring_job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,7 +159,10 @@ int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
     if (*tables || j->at.phase == PHASE_DONE)
         return kept_check(j, e);
     const struct coord_shard *away = coord_server_away(j);
+    char why[ERR_TEXT_MAX];
     if (away != NULL)
         return is_away(j->fleet, away->server, e);
+    if (coord_ring_alone(j, why, sizeof why))
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s", why);
     return 0;
 }
