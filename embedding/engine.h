@@ -256,9 +256,9 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
                  const int64_t *offset, uint64_t *mark, struct err *e);
 /* Applies an action to keys (table_keys, table.h). The change is journalled, so a replay or a cut
  * repeats it. Keys of tablets that are not led are ignored. *changed: keys that had another name
- * before. AGAIN while an admitted push is not applied yet; TOO_BIG when a tablet would have more
- * than a million names. Erased rows leave the store with the next image of their tablets, and the
- * journal when it is trimmed. */
+ * before. AGAIN while an admitted push is not applied yet; TOO_BIG when a tablet might have more
+ * than NAMED_MAX names (524,288). Erased rows leave the store with the next image of their tablets,
+ * and the journal when it is trimmed. */
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
                 uint32_t count, uint64_t *changed, struct err *e);
 /* Sets of fields, by table. */

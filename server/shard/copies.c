@@ -439,6 +439,8 @@ static bool counts_tablets(enum wire_type type)
     case WIRE_TYPE_FENCES:
     case WIRE_TYPE_HOLD:
     case WIRE_TYPE_DIGEST:
+    case WIRE_TYPE_KEYS:
+    case WIRE_TYPE_NAMED:
     case WIRE_TYPE_MOVE_TAKE:
     case WIRE_TYPE_MOVE_READ:
         return true;

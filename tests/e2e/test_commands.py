@@ -150,6 +150,14 @@ AS = {
         "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
         "shoal erase ... TABLE --keys FILE":
             f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
+        "shoal keys allow ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys allow --coordinator tcp://GOING emb --keys keys --job job.yaml",
+        "shoal keys block ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys block --coordinator tcp://GOING emb --keys keys --json",
+        "shoal keys reset ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys reset --coordinator tcp://GOING emb --keys keys",
+        "shoal keys list ... TABLE": f"shoal keys list {RUN} emb && shoal keys list --from {KEPT}/LAST emb --json",
+        "shoal keys allow emb --field C1 --values users.txt --coordinator EP":
+            "echo VALUE > users.txt && shoal keys allow emb --field C1 --values users.txt --coordinator tcp://GOING | grep '1 newly allowed'",
+        "shoal keys list emb --coordinator EP": "shoal keys list emb --coordinator tcp://GOING | grep 'C1.allowed'",
+        "shoal keys block emb --field C1 --value VALUE --coordinator EP": "shoal keys block emb --field C1 --value VALUE --coordinator tcp://GOING",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
         "shoal promote SHARD --coordinator EP":  # e2e/test_replicas has copies; here there are none
