@@ -200,7 +200,7 @@ def row_told(text):
 
 
 def rows_exported(text):
-    """The lines of an export in their order, without the column that is not shown any more."""
+    """The lines of an export in their order, without the column that 0.2.0 does not have."""
     lines = [line.split("\t") for line in text.splitlines()]
     kept = [i for i, name in enumerate(lines[0]) if name != NOT_SHOWN]
     return sorted("\t".join(line[i] for i in kept) for line in lines)
