@@ -34,6 +34,7 @@ int cli_keys_allow(struct option_line *o, struct err *e);
 int cli_keys_block(struct option_line *o, struct err *e);
 int cli_keys_reset(struct option_line *o, struct err *e);
 int cli_keys_list(struct option_line *o, struct err *e);
+int cli_export(struct option_line *o, struct err *e);
 int cli_drop(struct option_line *o, struct err *e);
 int cli_promote(struct option_line *o, struct err *e);
 int cli_replace(struct option_line *o, struct err *e);
