@@ -138,10 +138,11 @@ def without_a_worker_checkpoint_and_stop_end_at_once(space):
             while (done := asked("checkpoint", "create", "there")[0]).returncode != 0 and time.monotonic() < end:
                 time.sleep(0.3)  # it joins again
             assert done.returncode == 0, done
-        done, took = asked("stop")
-        print(f"      shoal stop took {took:.1f} s", flush=True)
+        at = next(word for word in (run.dir / "coordinator.yaml").read_text().split('"') if word.startswith("ipc://"))
+        done = subprocess.run([SHOAL, "stop", "--coordinator", at], capture_output=True, text=True, timeout=10, check=False)
+        assert done.returncode == 0, done
         run.signal("worker-0", signal.SIGCONT)
-        assert took < 10 and run.wait(60) != 0, (done, took)
+        assert run.wait(60) != 0
         assert "no last checkpoint: job e2e has no worker" in run.output() and "goes on from an earlier one" in run.output(), run.output()[-2000:]
     finally:
         run.signal("worker-0", signal.SIGCONT)

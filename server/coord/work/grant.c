@@ -6,9 +6,9 @@
  *  2. In bsp every lane is always live; in async and ssp a lane is live while a worker holds it.
  *     [assert: lane_fence]
  *  3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards]
- *  4. Where the workers keep the network, a lane's clock is its mark: all lanes make the same steps,
- *     so one that had a smaller clock would hold back the pulls of others, whose contributions it
- *     waits for itself. [test: ring_lanes_have_the_clocks_of_their_steps] */
+ *  4. Where the workers keep the network, a lane's clock is its mark: all lanes make the same
+ *     steps, so one that had a smaller clock would hold back the pulls of others, whose
+ *     contributions it waits for itself. [test: ring_lanes_have_the_clocks_of_their_steps] */
 #include "server/coord/work/grant.h"
 
 #include "proto/base/assert.h"

@@ -4,7 +4,7 @@
  *
  *   each member tells a digest --coord_digests_note--> DIGESTS_ALIKE: so far, none differs
  *                                                      DIGESTS_OPEN: some differ, not all have told
- *                                                      DIGESTS_WRONG: most are alike, `wrong` are not
+ *                                                      DIGESTS_WRONG: most are alike, some not
  *                                                      DIGESTS_LOST: no digest is that of most
  *
  * A digest that more than half of the members have is the right one. The members that have another

@@ -14,7 +14,7 @@
 
 #define COORD_UNABLE_MOST 8u
 #define COORD_UNABLE_TRIES 3u
-/* An entry that is older than three of the longest pauses is over: the worker has not come again. */
+/* An entry older than three of the longest pauses is over: the worker has not come again. */
 #define COORD_UNABLE_NS UINT64_C(90000000000)
 
 struct coord_unable {

@@ -1367,8 +1367,8 @@ START_TEST(coord_evaluations_take_no_time_of_training)
 }
 END_TEST
 
-/* A worker asks on only when its report was answered, and a report of a lane that is free is refused.
- * So one that is missing when all lanes are free is that of a worker that died, and never comes. */
+/* A worker asks on only when its report was answered, and a report of a lane that is free is
+ * refused. So one that is missing when all lanes are free is that of a worker that died. */
 START_TEST(coord_report_that_is_missing_holds_up_no_epoch)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 1", 1, 1, NULL);

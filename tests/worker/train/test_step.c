@@ -262,8 +262,8 @@ START_TEST(step_names_the_worker_that_it_does_not_reach)
 }
 END_TEST
 
-/* Servers that lose power lose pushes that were acknowledged, and all workers join again. A lane that
- * had contributed to the next step then goes back to a batch of the newest one, for its rows. */
+/* Servers that lose power lose pushes that were acknowledged, and all workers join again. A lane
+ * that had contributed to the next step goes back to a batch of the newest one, for its rows. */
 START_TEST(step_of_a_worker_that_joins_again_has_no_contributions)
 {
     static const uint32_t first[] = {0};
