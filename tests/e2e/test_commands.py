@@ -12,7 +12,7 @@ from fleet import Fleet, shoal, within
 from lib import *
 
 TREE = pathlib.Path(__file__).parents[2]
-VERB = r"shoal(?: checkpoint)? [a-z]+|shoal-(?:server|coordinator|worker)"
+VERB = r"shoal(?: checkpoint| keys)? [a-z]+|shoal-(?:server|coordinator|worker)"
 
 # Blocks of code and files, by their first line.
 NO_COMMANDS = {
