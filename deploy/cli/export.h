@@ -120,7 +120,10 @@ struct export_format {
     int (*end)(struct export_list *l, struct err *e);
     int (*finish)(struct export *x, struct err *e); /* after the last list; NULL: nothing to do */
 };
-extern const struct export_format export_npy, export_safetensors, export_tsv, export_csv;
+extern const struct export_format export_npy;
+extern const struct export_format export_safetensors;
+extern const struct export_format export_tsv;
+extern const struct export_format export_csv;
 
 struct export_shards; /* export_safetensors.c */
 struct export
