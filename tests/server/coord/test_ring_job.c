@@ -559,6 +559,7 @@ START_TEST(ring_does_not_go_on_with_networks_that_differ)
     ck_assert(!coord_goes_back(job()));
     worker_kill(2);
     run_job();
+    ck_assert_uint_eq(ring()->number, 1);
     ck_assert_uint_eq(r.client.state, WIRE_JOB_FAILED);
     ck_assert_msg(strstr(r.client.text, "differ after step 2") != NULL, "%s", r.client.text);
     rig_stop();
