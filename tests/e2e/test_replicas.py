@@ -3,7 +3,7 @@
 
 SHOAL_KILLS sets how many servers die (default 3)."""
 from fleet import Fleet as AnyFleet
-from fleet import bsp_job, ended, shoal, submit, within
+from fleet import bsp_job, ended, shoal, submit, under_way, within
 from lib import *
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "3"))

@@ -1,11 +1,9 @@
-/* checkpoint_coming.c: a checkpoint that is to get its name. The folder gets it on another thread, and
- * the list of checkpoints knows it only afterwards. A coordinator that ends in between leaves a whole
- * checkpoint to which its job must go back when rows are lost. So its record is stored before, and
- * the next coordinator looks for the folder. */
+/* checkpoint_coming.c: a checkpoint that is to get its name. The folder gets it on another thread,
+ * and the list of checkpoints knows it only afterwards. A coordinator that ends in between leaves a
+ * whole checkpoint, to which its job must go back when rows are lost. So its record is stored
+ * before, and the next coordinator looks for the folder (checkpoint_keep.c). */
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
-#include "proto/base/log.h"
-#include "proto/base/minmax.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/keep/checkpoint.h"
@@ -32,7 +30,7 @@ bool coord_checkpoint_coming_put(struct coord_job *j)
     uint64_t age_ns = env_now_ns(j->fleet->env) - k->begun_ns;
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && m->saved_bytes > 0);
     SHOAL_ASSERT(!coord_checkpoint_comes(j)); /* none begins while one is looked for */
-    if (coord_checkpoint_of_tables(j) || !coord_phase_running(j))
+    if (k->reason == CHECKPOINT_OF_TABLES || !coord_phase_running(j))
         return true; /* no job goes back to it */
     k->coming = (struct coord_checkpoint_coming){.number = j->at.number,
                                                  .state = hash_bytes(m->saved, m->saved_bytes, 0),
@@ -89,30 +87,4 @@ bool coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const cha
     json_free(m);
     free(text);
     return there;
-}
-
-void coord_checkpoint_coming_seen(struct coord_job *j, bool there)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    const struct coord_checkpoint_coming c = k->coming;
-    k->coming.number = 0;
-    if (!there || !coord_phase_running(j))
-        return;
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && c.number == j->at.number);
-    (void)snprintf(k->path, sizeof k->path, "%.900s/%s", k->dir, c.record.name);
-    log_info("checkpoint %s was made when the coordinator ended", k->path);
-    uint64_t age_s = SAT_SUB(j->fleet->options.folder->wall_s(), c.begun_s);
-    k->last_ns = 0; /* the next one is due by the age of this one */
-    k->prune = true;
-    coord_checkpoint_made_note(j, &c.record, (enum coord_checkpoint_reason)c.reason,
-                               age_s * SECOND_NS);
-}
-
-void coord_checkpoint_coming_step(struct coord_job *j)
-{
-    struct coord_checkpoint *k = j->checkpoint;
-    if (!coord_checkpoint_comes(j) || k->state == CHECKPOINT_NAMING || k->keeper != NULL ||
-        coord_errand_check(j->fleet, j->spec.checkpoint.dir, NULL) != 0)
-        return;
-    coord_checkpoint_keeper(j, true);
 }

@@ -297,6 +297,24 @@ static struct keeping *keeping_new(const struct coord_fleet *f)
     return p;
 }
 
+/* The folder was looked at: there: the checkpoint that was to come joins the job's list. */
+static void coming_seen(struct coord_job *j, bool there)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    const struct coord_checkpoint_coming c = k->coming;
+    k->coming.number = 0;
+    if (!there || !coord_phase_running(j))
+        return;
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && c.number == j->at.number);
+    (void)snprintf(k->path, sizeof k->path, "%.900s/%s", k->dir, c.record.name);
+    log_info("checkpoint %s was made when the coordinator ended", k->path);
+    uint64_t age_s = SAT_SUB(j->fleet->options.folder->wall_s(), c.begun_s);
+    k->last_ns = 0; /* the next one is due by the age of this one */
+    k->prune = true;
+    coord_checkpoint_made_note(j, &c.record, (enum coord_checkpoint_reason)c.reason,
+                               age_s * UINT64_C(1000000000));
+}
+
 static void keeper_done(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord_job *j = context;
@@ -308,14 +326,14 @@ static void keeper_done(void *context, struct coord_errand *r, int rc, const str
     if (rc != 0) {
         log_warn("%s; %s", e->text, p->open ? "no checkpoint can be made" : "old ones stay");
         if (looked && rc != SHOAL_E_UNAVAILABLE) /* else it is looked for again */
-            coord_checkpoint_coming_seen(j, false);
+            coming_seen(j, false);
         return;
     }
     k->claim = p->claim;
     p->claim.path[0] = 0;
     memcpy(k->dir, p->dir, sizeof k->dir);
     if (looked)
-        coord_checkpoint_coming_seen(j, p->there);
+        coming_seen(j, p->there);
     if (p->open || p->more)
         coord_checkpoint_sweep(j);
     coord_errand_leave(j->fleet, r);
@@ -359,6 +377,15 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
     k->keeper = &p->errand;
     rc = coord_errand_start(j->fleet, &p->errand, j, keeper_done, NULL);
     SHOAL_ASSERT(rc == 0);
+}
+
+void coord_checkpoint_coming_step(struct coord_job *j)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    if (!coord_checkpoint_comes(j) || k->state == CHECKPOINT_NAMING || k->keeper != NULL ||
+        coord_errand_check(j->fleet, j->spec.checkpoint.dir, NULL) != 0)
+        return;
+    coord_checkpoint_keeper(j, true);
 }
 
 bool coord_checkpoint_disclaim(struct coord_job *j)

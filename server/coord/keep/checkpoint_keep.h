@@ -115,8 +115,6 @@ int coord_checkpoint_coming_open(struct coord_job *j, struct err *e);
 /* On the errand's thread: true when the checkpoint has its name in dir. */
 bool coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
                                    const struct coord_checkpoint_coming *coming);
-/* The folder was looked at: there: the checkpoint joins the job's list. */
-void coord_checkpoint_coming_seen(struct coord_job *j, bool there);
 /* Reads the stored facts about the newest checkpoint and the last failure; the newest one's age
  * continues from there. */
 int coord_checkpoint_told_open(struct coord_job *j, struct err *e);

@@ -1982,8 +1982,8 @@ static struct coord_making *naming_wait(void)
     return k->making;
 }
 
-/* The thread gives the name, and the loop, which ends, does not hear of it. killed: the process dies
- * with no chance to undo anything. */
+/* The thread gives the name, and the loop, which ends, does not hear of it. killed: the process
+ * dies with no chance to undo anything. */
 static void coord_end_after_naming(bool killed)
 {
     struct coord_making *m = naming_wait();
@@ -1993,8 +1993,8 @@ static void coord_end_after_naming(bool killed)
     coord_kill();
 }
 
-/* The name was there, the list did not have it: the job began anew, and in the first case the folder
- * was removed. _i / 2: the folder hangs at the next start. */
+/* The name was there, the list did not have it: the job began anew, and in the first case the
+ * folder was removed. _i / 2: the folder hangs at the next start. */
 START_TEST(checkpoint_that_has_its_name_belongs_to_the_job)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
