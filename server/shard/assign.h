@@ -1,10 +1,12 @@
-/* assign.h: tablets of the network, whole: a worker assigns one (ASSIGN), or reads one (IMAGE).
+/* assign.h: tablets of the network, whole: a worker assigns one (ASSIGN), or reads one (IMAGE); and
+ * rows by key, which another program assigns (ASSIGN with keys).
  *
  *   ASSIGN -> checked --as a push from here on (push.h)--> group: admitted, committed, applied
  *          -> answered once it is as durable as a push, and in every copy in sync
  *   IMAGE  -> the group is settled -> answered at once
  *
- * Under bsp an assignment is not held for its clock: no other lane assigns the tablet.
+ * Under bsp an assignment is not held for its clock: no other lane assigns the tablet. Rows by key
+ * are of no run, so the engine refuses them while a run that pushes to the table is open.
  *
  * 1. An image is given only of what is acknowledged: a worker that goes on from it would have what
  *    the servers may lose. [test: an_image_waits_for_the_copies, an_image_waits_for_the_sync]
