@@ -32,6 +32,7 @@ static const struct {
     {"shoal blame", cli_blame},
     {"shoal erase", cli_erase},
     {"shoal drop", cli_drop},
+    {"shoal import", cli_import},
     {"shoal promote", cli_promote},
     {"shoal replace", cli_replace},
     {"shoal rebalance", cli_rebalance},
