@@ -196,6 +196,12 @@ static int tensors_add(struct dense_source *d, const struct import_line *l, stru
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static bool is_text(const struct json *about)
+{
+    const char *format = json_get_string(about, "format", "");
+    return strcmp(format, "tsv") == 0 || strcmp(format, "csv") == 0;
+}
+
 int import_dense_open(struct import_line *l, struct import_source **out, struct err *e)
 {
     const uint32_t state = table_assign_floats(l->schema, ASSIGN_STATE) - l->schema->width;
@@ -220,6 +226,10 @@ int import_dense_open(struct import_line *l, struct import_source **out, struct 
         rc = import_files_open(&d->files, l, e);
     if (rc == 0 && d->files.about == NULL)
         rc = err_set(e, SHOAL_E_USAGE, "%s: name the folder of `shoal export`", l->path);
+    if (rc == 0 && is_text(d->files.about))
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "%s: tensors come back from the formats npy and safetensors, not from text",
+                     l->path);
     if (rc == 0)
         rc = tensors_add(d, l, e);
     if (rc != 0) {
