@@ -170,6 +170,7 @@ struct push_plan {             /* decided by engine_admit_push, for engine_apply
      * (scratch, too) has it by tablet */
     uint64_t step;
     uint32_t *steps;
+    struct assign_counts assigned; /* rows by key: set by engine_apply_push */
 };
 
 /* The part of engine_admit_push that checks size and values (guard.h), for a push that is held
@@ -180,7 +181,9 @@ int engine_check_body(struct engine *g, const struct push_record *r, struct err 
 struct json *engine_refused_json(const struct engine *g);
 /* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. With
  * an image: that it is a tablet of a dense table, whole, of the table's schema and with finite
- * values (else also SCHEMA); engine_apply_push puts it in the place of the tablet's rows.
+ * values (else also SCHEMA); engine_apply_push puts it in the place of the tablet's rows. With
+ * rows: that they are a table's, of keys in these tablets, and can be stored (table_assign_ok);
+ * OLD_RUN while a run is open that pushes to the table; every tablet takes them, no mark moves.
  * After 0 with plan->applied > 0 the marks have moved and the record is queued for the next
  * engine_commit; the bytes that it points to must stay until engine_apply_push. Refusals: OLD_RUN,
  * FENCED, NO_TABLE, GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), and BUSY, after which the caller

@@ -133,6 +133,37 @@ int table_push(struct table *t, const uint64_t *keys, const void *gradients, siz
 bool table_stats_ok(const struct table_schema *schema, uint32_t width, const void *gradients,
                     size_t count);
 
+/* Rows that are assigned by key: each takes the place of the key's row as if it had just been made
+ * with these numbers, whatever the table's admission says. As given (table_assign_floats), fp32:
+ * the weights (width); with ASSIGN_STATE the state without statistics, else the optimizer's begins
+ * anew; with ASSIGN_STATS struct row_stats, else shows and clicks are 0, the time is the tablet's
+ * clock and the row has its vector. Weights of fp16 and bf16 are rounded to the nearest, ties to
+ * even, which loses nothing of weights that such a table has exported. */
+#define ASSIGN_STATE 2u
+#define ASSIGN_STATS 4u
+#define ASSIGN_KEEP 8u /* a key that has a row keeps it */
+struct assign_args {
+    uint32_t parts;                      /* ASSIGN_* */
+    uint32_t tablet_first, tablet_count; /* tablets of the keys */
+    const uint8_t *take;                 /* NULL; or as in push_args */
+};
+struct assign_counts { /* keys */
+    uint64_t made, replaced, kept;
+    uint64_t blocked; /* by name: they have no row, or the row that they had */
+};
+uint32_t table_assign_floats(const struct table_schema *s, uint32_t parts);
+/* True when the rows (count, table_assign_floats) can be stored as they are: all numbers finite,
+ * weights within LIMIT_GRADIENT, weight_max and the largest number of schema.values, 0 <= clicks <=
+ * shows. Otherwise *bad is the index of the first that cannot, and *why says what it is.
+ * ASSIGN_STATS of a table without statistics: false, *bad 0. */
+bool table_assign_ok(const struct table_schema *s, uint32_t parts, const float *rows, size_t count,
+                     size_t *bad, const char **why);
+/* Assigns the rows of keys (count), in order; they are in memory or new. A tablet that is then too
+ * full drops rows as after a push. *counts is added to. The effect on a tablet depends on it and
+ * the arguments alone, bit for bit. 0, or SHOAL_E_NOMEM as table_push. */
+int table_assign(struct table *t, const uint64_t *keys, const float *rows, size_t count,
+                 const struct assign_args *args, struct assign_counts *counts);
+
 /* Actions on keys. By name, ERASE removes the row and blocks the key; BLOCK: no row is made for the
  * key; ALLOW: the key gets a row whatever the admission rule says; RESET: neither any more. FRESH
  * and DROP take one key for all keys of its field in its tablet. FRESH removes their rows and the

@@ -23,6 +23,11 @@ void cli_keys_set(const struct keyfile *keys)
     the_keys = keys;
 }
 
+const struct keyfile *cli_keys(void)
+{
+    return the_keys;
+}
+
 bool cli_plain(const char *endpoint)
 {
     return the_keys == NULL && coordinators_tcp(endpoint);

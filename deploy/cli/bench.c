@@ -145,7 +145,7 @@ static int train_measure(struct bench_out *out, int64_t rows, struct err *e)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-static const char *const parts[] = {"checkpoint", "memory", "journal", "train"};
+static const char *const parts[] = {"checkpoint", "import", "memory", "journal", "train"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
 static int only_check(const char *list, struct err *e)
@@ -157,7 +157,8 @@ static int only_check(const char *list, struct err *e)
     if (known == strlen(list) + 1)
         return 0;
     return err_set(e, SHOAL_E_USAGE,
-                   "--only %s: expected some of checkpoint,memory,journal,train, each once", list);
+                   "--only %s: expected some of checkpoint,import,memory,journal,train, each once",
+                   list);
 }
 
 static int part_run(const char *part, const struct option_line *o, struct bench_out *out,
@@ -166,6 +167,8 @@ static int part_run(const char *part, const struct option_line *o, struct bench_
     double seconds = (double)option_int(o, "seconds");
     if (strcmp(part, "checkpoint") == 0)
         return bench_checkpoint(out, (uint64_t)option_int(o, "checkpoint-rows"), seconds, e);
+    if (strcmp(part, "import") == 0)
+        return bench_import(out, (uint64_t)option_int(o, "import-rows"), e);
     if (strcmp(part, "train") == 0)
         return train_measure(out, option_int(o, "train-rows"), e);
     return bench_rate(out, part, (uint64_t)option_int(o, "rows"), seconds,

@@ -99,5 +99,8 @@ int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, dou
 /* bench_checkpoint.c: measures recovery after kill -9, and the restoring of a checkpoint, with
  * `rows` rows. */
 int bench_checkpoint(struct bench_out *out, uint64_t rows, double seconds, struct err *e);
+/* bench_import.c: measures `shoal import` of `rows` rows into an empty table, and again over its
+ * rows. */
+int bench_import(struct bench_out *out, uint64_t rows, struct err *e);
 
 #endif

@@ -36,6 +36,7 @@ int cli_keys_reset(struct option_line *o, struct err *e);
 int cli_keys_list(struct option_line *o, struct err *e);
 int cli_export(struct option_line *o, struct err *e);
 int cli_drop(struct option_line *o, struct err *e);
+int cli_import(struct option_line *o, struct err *e);
 int cli_promote(struct option_line *o, struct err *e);
 int cli_replace(struct option_line *o, struct err *e);
 int cli_rebalance(struct option_line *o, struct err *e);
@@ -75,6 +76,7 @@ int cli_coordinator(const struct option_line *l, const char **out, struct err *e
 /* Replaces the keys that cli_run has read (--keys, SHOAL_KEYS); NULL: no keys. */
 struct keyfile;
 void cli_keys_set(const struct keyfile *keys);
+const struct keyfile *cli_keys(void); /* NULL: none */
 /* True for a tcp endpoint when there are no keys. Every verb then talks to it without keys, and so
  * may a worker that a verb starts. */
 bool cli_plain(const char *endpoint);

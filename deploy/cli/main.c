@@ -38,6 +38,7 @@ static const struct {
     {"shoal keys list", cli_keys_list},
     {"shoal export", cli_export},
     {"shoal drop", cli_drop},
+    {"shoal import", cli_import},
     {"shoal promote", cli_promote},
     {"shoal replace", cli_replace},
     {"shoal rebalance", cli_rebalance},

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int no_memory(const struct record_header *h, struct err *e)
 {
@@ -31,14 +32,26 @@ static bool is_stored(const uint64_t *base, uint32_t tablet, uint64_t sequence) 
     return base != NULL && base[tablet] >= sequence;
 }
 
+/* Rows by key: every tablet that lacks the record takes them. */
+static void plan_rows(const struct push_record *r, uint32_t stored, uint64_t sequence,
+                      struct push_plan *plan)
+{
+    *plan = (struct push_plan){
+        .applied = r->tablet_count - stored, .sequence = sequence, .all = stored == 0};
+}
+
 int apply_plan(const struct run *run, const struct push_record *r, const uint64_t *base,
                uint64_t sequence, struct push_plan *plan, uint32_t *gap)
 {
     struct mark_plan m;
     uint32_t end = r->tablet_first + r->tablet_count, stored = 0;
-    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
     for (uint32_t i = r->tablet_first; base != NULL && i < end; i++)
         stored += is_stored(base, i, sequence);
+    if (r->rows != NULL) {
+        plan_rows(r, stored, sequence, plan);
+        return 0;
+    }
+    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
     *plan = (struct push_plan){.applied = m.applied,
                                .skipped = m.skipped,
                                .mark = m.lowest,
@@ -80,15 +93,20 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
                 const uint64_t *base, uint64_t sequence, struct push_plan *plan)
 {
     SHOAL_ASSERT(r->tablet_first + r->tablet_count <= t->scope.tablets);
-    int rc = marks_reserve(run->marks, r->lane, r->table, t->scope.tablets);
+    int rc = 0;
+    if (r->rows == NULL)
+        rc = marks_reserve(run->marks, r->lane, r->table, t->scope.tablets);
     if (rc == 0 && !plan->all) {
         plan->take = calloc(t->scope.tablets, 1);
         if (plan->take == NULL)
             rc = SHOAL_E_NOMEM;
     }
     if (rc == 0 && plan->take != NULL) {
-        marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
-                   plan->take);
+        if (r->rows != NULL)
+            memset(plan->take + r->tablet_first, 1, r->tablet_count);
+        else
+            marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from,
+                       r->to, plan->take);
         uint32_t taken = 0;
         for (uint32_t i = r->tablet_first; i < r->tablet_first + r->tablet_count; i++)
             taken += plan->take[i] &= !is_stored(base, i, sequence);
@@ -108,6 +126,8 @@ void apply_marks(struct run *run, const struct engine_table *t, const struct pus
                  const struct push_plan *plan)
 {
     SHOAL_ASSERT(plan->applied > 0 && plan->all == (plan->take == NULL));
+    if (r->rows != NULL)
+        return;
     marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take,
                &t->scope);
     run_lane_moved(run, r->lane);
@@ -135,6 +155,8 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
     int rc;
     if (r->image != NULL)
         rc = assign_rows(t, r, e);
+    else if (r->rows != NULL)
+        rc = assign_keys(t, r, plan, e);
     else if ((rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args)) != 0)
         (void)err_set(e, rc, "no memory for rows of table %s; the shard restarts and recovers",
                       table_schema_of(t->table)->name);
@@ -150,7 +172,22 @@ void apply_plan_free(struct push_plan *plan)
     plan->steps = NULL;
 }
 
-/* A push with keys, or one with an image. */
+/* Finds the open run of a push; rows by key are of none (NULL). */
+static int run_of(const struct apply *a, const struct record_header *h, const struct push_record *p,
+                  struct run **out, struct err *e)
+{
+    *out = NULL;
+    if (p->rows != NULL)
+        return 0;
+    *out = runs_find(a->runs, p->run);
+    if (*out != NULL && p->lane < (*out)->lanes)
+        return 0;
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "record %" PRIu64 " is a push of run %" PRIu64 " lane %u, which was not open",
+                   h->sequence, p->run, p->lane);
+}
+
+/* A push with gradients, one with an image, or one with rows. */
 static int apply_push(struct apply *a, const struct record_header *h, const void *payload,
                       struct err *e)
 {
@@ -162,7 +199,8 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
     if (t == NULL || a->base[h->table] == NULL ||
         record_to_push(h, payload, packed_bytes(table_schema_of(t->table), h->width), &p) != 0 ||
         p.key_count > LIMIT_KEYS || p.tablet_first >= t->scope.tablets ||
-        p.tablet_count > t->scope.tablets - p.tablet_first)
+        p.tablet_count > t->scope.tablets - p.tablet_first ||
+        (p.rows != NULL && assign_keys_fit(&p, t, NULL) != 0))
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table",
                        h->sequence);
     if (h->sequence <= a->floor)
@@ -177,12 +215,10 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
         news += !is_stored(base, p.tablet_first + i, h->sequence);
     if (rc != 0 || news == 0)
         return rc;
-    struct run *run = runs_find(a->runs, p.run);
-    if (run == NULL || p.lane >= run->lanes)
-        return err_set(e, SHOAL_E_CORRUPT,
-                       "record %" PRIu64 " is a push of run %" PRIu64
-                       " lane %u, which was not open",
-                       h->sequence, p.run, p.lane);
+    struct run *run;
+    rc = run_of(a, h, &p, &run, e);
+    if (rc != 0)
+        return rc;
     if (apply_plan(run, &p, base, h->sequence, &plan, &gap) != 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "record %" PRIu64
@@ -477,6 +513,7 @@ static const struct kind kinds[] = {
     [RECORD_TABLET_IN] = {"tablet in", sizeof(struct record_tablet_in), true, false, moved_in},
     [RECORD_TABLET_OUT] = {"tablet out", sizeof(struct record_tablet_out), true, false, moved_out},
     [RECORD_ASSIGN] = {"assign", 1, true, false, apply_push},
+    [RECORD_ROWS] = {"rows", sizeof(uint64_t) + sizeof(float), true, false, apply_push},
 };
 
 bool apply_fits(const struct record_header *h)

@@ -1,4 +1,5 @@
-/* assign.c: tablets of dense tables, whole: assigned (assign.h), and read (engine_image).
+/* assign.c: tablets of dense tables, whole: assigned (assign.h), and read (engine_image); rows by
+ * key.
  *
  * 1. An image comes from another process: it is checked as a whole before its record is written,
  *    for a record that cannot be applied would end every start. [test: a_wrong_image_is_refused]
@@ -6,7 +7,10 @@
  *    them, and nothing of the tablet is left in the store. [test: a_sparse_table_is_not_assigned]
  * 3. The effect depends on the image alone, not on the rows before, so that a replay, which may
  *    meet an older image of the tablet, ends in the same state.
- *    [test: a_killed_engine_has_the_rows, any_history_ends_alike] */
+ *    [test: a_killed_engine_has_the_rows, any_history_ends_alike]
+ * 4. Rows by key change a tablet that no job trains: a row that was assigned between a worker's
+ *    pull and its push would get the gradient of another row.
+ *    [test: rows_are_refused_while_a_run_is_open] */
 #include "embedding/engine/assign.h"
 
 #include "proto/base/assert.h"
@@ -53,6 +57,72 @@ int assign_rows(struct engine_table *t, const struct push_record *r, struct err 
 {
     return table_image_assign(t->table, r->tablet_first, r->image, r->image_bytes, e);
 }
+
+/* ---- rows by key ---- */
+
+_Static_assert(RECORD_FLAGS_ROWS == (ASSIGN_STATE | ASSIGN_STATS | ASSIGN_KEEP),
+               "parts of rows are flags of their record");
+
+int assign_keys_fit(const struct push_record *r, const struct engine_table *t, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t->table);
+    const uint32_t floats = table_assign_floats(s, r->parts);
+    SHOAL_ASSERT(r->rows != NULL);
+    if ((r->parts & ~RECORD_FLAGS_ROWS) == 0 && r->row_floats == floats)
+        return 0;
+    return err_set(e, SHOAL_E_MALFORMED,
+                   "rows of %u floats are assigned to table %s, which has %u (parts %x)",
+                   r->row_floats, s->name, floats, r->parts);
+}
+
+static int check_trains(const struct engine *g, const struct table_schema *s, struct err *e)
+{
+    for (uint32_t i = 0; i < g->runs.count; i++) { /* 4 */
+        const struct run *run = g->runs.run[i];
+        if (!run->ghost && (run->tables >> s->table & 1) != 0)
+            return err_set(e, SHOAL_E_OLD_RUN,
+                           "run %" PRIu64
+                           " trains in table %s: rows are assigned when its job is over",
+                           run->id, s->name);
+    }
+    return 0;
+}
+
+int assign_keys_check(const struct engine *g, const struct push_record *r,
+                      const struct engine_table *t, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t->table);
+    const char *why;
+    size_t bad;
+    int rc = check_trains(g, s, e);
+    if (rc == 0)
+        rc = assign_keys_fit(r, t, e);
+    if (rc != 0)
+        return rc;
+    if (!table_assign_ok(s, r->parts, r->rows, r->key_count, &bad, &why))
+        return err_set(e, SHOAL_E_NOT_FINITE,
+                       "table %s: the row of key %016" PRIx64 " cannot be assigned: %s", s->name,
+                       r->keys[bad], why);
+    return 0;
+}
+
+int assign_keys(struct engine_table *t, const struct push_record *r, struct push_plan *plan,
+                struct err *e)
+{
+    const struct assign_args args = {.parts = r->parts,
+                                     .tablet_first = r->tablet_first,
+                                     .tablet_count = r->tablet_count,
+                                     .take = plan->take};
+    plan->assigned = (struct assign_counts){0};
+    if (table_assign(t->table, r->keys, r->rows, r->key_count, &args, &plan->assigned) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_NOMEM,
+                   "no memory for rows of table %s; the shard restarts and "
+                   "recovers",
+                   table_schema_of(t->table)->name);
+}
+
+/* ---- reading ---- */
 
 int engine_image(const struct engine *g, const struct engine_image_of *of, struct engine_image *out,
                  struct err *e)

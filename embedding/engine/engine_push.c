@@ -18,12 +18,11 @@
 
 /* ---- admission ---- */
 
-/* Checks everything that does not depend on marks. */
-static int check_push(struct engine *g, const struct push_record *r, struct run **run,
-                      struct engine_table **table, struct err *e)
+/* Rows by key are of no run. */
+static int check_run(struct engine *g, const struct push_record *r, struct run **run, struct err *e)
 {
-    if (g->broken)
-        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (r->rows != NULL)
+        return 0;
     if ((*run = runs_find(&g->runs, r->run)) == NULL)
         return err_set(e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r->run);
     if (r->lane >= (*run)->lanes)
@@ -33,6 +32,18 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
     if (r->generation != generation)
         return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64,
                        r->lane, generation, r->generation);
+    return 0;
+}
+
+/* Checks everything that does not depend on marks. */
+static int check_push(struct engine *g, const struct push_record *r, struct run **run,
+                      struct engine_table **table, struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    int rc = check_run(g, r, run, e);
+    if (rc != 0)
+        return rc;
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
     if (g->loading >> r->table & 1)
@@ -47,7 +58,8 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         r->tablet_count)
         return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here",
                        r->tablet_first, r->tablet_count, r->table);
-    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+    if ((r->rows == NULL && r->from >= r->to) || r->key_count > LIMIT_KEYS ||
+        !isfinite(r->lr_scale) || r->lr_scale < 0)
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g",
                        r->from, r->to, r->key_count, (double)r->lr_scale);
@@ -58,6 +70,8 @@ static uint64_t body_bytes(const struct table_schema *s, const struct push_recor
 {
     if (r->image != NULL)
         return r->image_bytes;
+    if (r->rows != NULL)
+        return (uint64_t)r->key_count * (sizeof(uint64_t) + sizeof(float) * r->row_floats);
     return (uint64_t)r->key_count * (sizeof(uint64_t) + packed_bytes(s, r->width));
 }
 
@@ -86,8 +100,8 @@ static int check_body(const struct engine *g, const struct push_record *r,
                        " bytes does not fit a journal segment of %u: raise %s, and restart the "
                        "server",
                        body_bytes(s, r), g->segment_bytes, segment_bound(g));
-    if (r->image != NULL)
-        return 0; /* assign_check */
+    if (r->image != NULL || r->rows != NULL)
+        return 0; /* assign.h */
     int rc = guard_check(g->guard, s, r, e);
     if (rc == 0 && !table_stats_ok(s, r->width, r->gradients, r->key_count))
         rc = err_set(e, SHOAL_E_MALFORMED,
@@ -152,7 +166,7 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
         return 0;
     }
     record_of_push(r, packed_bytes(table_schema_of(t->table), r->width),
-                   run_is_bsp(run) ? RECORD_FLAG_BSP : 0, &h, &payload);
+                   run != NULL && run_is_bsp(run) ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
     int rc = 0;
     h.sequence = g->sequence + 1;
@@ -206,14 +220,16 @@ static void take_marks(struct engine *g, const struct push_record *r, struct run
                        const struct engine_table *t, struct push_plan *plan)
 {
     apply_marks(run, t, r, plan);
-    plan->bsp = run_is_bsp(run);
     plan->sequence = g->sequence;
+    g->pending++;
+    if (r->rows != NULL)
+        return;
+    plan->bsp = run_is_bsp(run);
     if (plan->all)
         plan->mark = r->to;
     else
         plan->mark = lowest_mark(run, r);
     SHOAL_ASSERT(plan->mark >= r->to); /* every covered tablet has the push now */
-    g->pending++;
 }
 
 /* Journals a push that may be taken, and moves its marks. */
@@ -252,13 +268,17 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     rc = check_content(g, r, t, e);
     if (rc == 0)
         rc = check_room(g, r, t, e);
-    if (rc == 0 && r->image != NULL) /* it takes long: not before there is room */
+    /* it takes long: not before there is room */
+    if (rc == 0 && r->image != NULL)
         rc = assign_check(r, t, e);
+    if (rc == 0 && r->rows != NULL)
+        rc = assign_keys_check(g, r, t, e);
     if (rc == 0)
         rc = take_push(g, r, run, t, plan, e);
     if (rc != 0)
         return rc;
-    guard_count_clipped(g->guard, table_schema_of(t->table), r);
+    if (r->rows == NULL)
+        guard_count_clipped(g->guard, table_schema_of(t->table), r);
     return 0;
 }
 
@@ -278,9 +298,10 @@ static int check_followed(struct engine *g, const struct push_record *r, bool bs
 {
     *run = runs_find(&g->runs, r->run);
     *table = engine_slot(g, r->table);
-    if (*run == NULL || r->lane >= (*run)->lanes)
+    const bool rows = r->rows != NULL; /* of no run */
+    if (!rows && (*run == NULL || r->lane >= (*run)->lanes))
         return differs(r, "there is no such lane", e);
-    if (r->generation != (*run)->lane[r->lane].generation || bsp != run_is_bsp(*run))
+    if (!rows && (r->generation != (*run)->lane[r->lane].generation || bsp != run_is_bsp(*run)))
         return differs(r, "the lane has another generation or mode", e);
     if (*table == NULL)
         return differs(r, "there is no such table", e);
@@ -288,7 +309,8 @@ static int check_followed(struct engine *g, const struct push_record *r, bool bs
     if (r->tablet_count == 0 || r->tablet_first >= tablets ||
         r->tablet_count > tablets - r->tablet_first)
         return differs(r, "there are no such tablets", e);
-    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+    if ((!rows && r->from >= r->to) || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) ||
+        r->lr_scale < 0)
         return differs(r, "it is malformed", e);
     return 0;
 }

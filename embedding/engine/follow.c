@@ -11,6 +11,7 @@
 #include "embedding/follow.h"
 
 #include "embedding/engine/apply.h"
+#include "embedding/engine/assign.h"
 #include "embedding/engine/change.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/cut_copy.h"
@@ -79,7 +80,8 @@ static int read_push(const struct engine *g, const struct record_header *h, cons
     if (h->table < LIMIT_TABLES)
         t = g->table[h->table].table;
     if (t == NULL ||
-        record_to_push(h, payload, packed_bytes(table_schema_of(t), h->width), out) != 0)
+        record_to_push(h, payload, packed_bytes(table_schema_of(t), h->width), out) != 0 ||
+        (out->rows != NULL && assign_keys_fit(out, &g->table[h->table], NULL) != 0))
         return err_set(e, SHOAL_E_CORRUPT,
                        "record %" PRIu64 " of the leader is a push that fits no table here",
                        h->sequence);

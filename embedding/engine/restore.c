@@ -277,7 +277,7 @@ static int source_end(struct restore *s, struct err *e)
 /* About how many rows a record changes. */
 static uint64_t rows_of(const struct record_header *h)
 {
-    if (h->kind == RECORD_PUSH)
+    if (record_has_keys(h->kind))
         return 1 + h->key_count;
     return 1 + h->payload_bytes / ROW_BYTES;
 }

@@ -174,6 +174,7 @@ void archive_clear(struct archive *a)
 
 struct found {
     const struct record_header *h;
+    size_t bytes;   /* of a key's data behind the keys: its gradient, or its row */
     char *payload;  /* the whole payload, in the cursor's window */
     uint32_t *hits; /* (hit_count): positions of wanted keys among the record's */
     uint32_t hit_count;
@@ -220,21 +221,35 @@ static bool wished(const struct archive_wish *wish, uint64_t key)
     return low < wish->count && wish->keys[low] == key;
 }
 
-/* Finds the wanted keys in a push of the table; w->hits has their positions. END: it cannot be
- * read. */
-static int push_hits(struct walk *w, struct journal_cursor *c, const struct record_header *h,
-                     uint32_t *count, struct err *e)
+/* Bytes of a key's data in the record; 0: it has none of the table's keys. Rows have one length
+ * each, gradients that of the table. */
+static size_t data_bytes(const struct archive_wish *wish, const struct record_header *h)
+{
+    const uint64_t keys = h->key_count, all = h->payload_bytes;
+    const size_t gradient = wish->floats * sizeof(float);
+    if (!record_has_keys(h->kind) || h->sequence <= wish->above || h->table != wish->table ||
+        keys == 0 || keys > LIMIT_KEYS)
+        return 0;
+    if (h->kind == RECORD_ROWS && all > keys * sizeof(uint64_t) && all % keys == 0)
+        return all / keys - sizeof(uint64_t);
+    if (h->kind == RECORD_PUSH && all == keys * (sizeof(uint64_t) + gradient))
+        return gradient;
+    return 0;
+}
+
+/* Finds the wanted keys in a push, or in rows, of the table; w->hits has their positions. END: the
+ * record cannot be read. */
+static int push_hits(struct walk *w, struct journal_cursor *c, struct found *f, struct err *e)
 {
     const uint64_t *keys;
-    uint64_t key_bytes = sizeof(uint64_t) + w->wish->floats * sizeof(float);
-    *count = 0;
-    if (h->kind != RECORD_PUSH || h->sequence <= w->wish->above || h->table != w->wish->table ||
-        h->key_count > LIMIT_KEYS || h->payload_bytes != h->key_count * key_bytes)
+    f->bytes = data_bytes(w->wish, f->h);
+    f->hit_count = 0;
+    if (f->bytes == 0)
         return 0;
     int rc = cursor_keys(c, &keys, e);
-    for (uint32_t i = 0; rc == 0 && i < h->key_count; i++)
+    for (uint32_t i = 0; rc == 0 && i < f->h->key_count; i++)
         if (wished(w->wish, keys[i]))
-            w->hits[(*count)++] = i;
+            w->hits[f->hit_count++] = i;
     return rc;
 }
 
@@ -271,7 +286,7 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             (rc = cursor_whole(&c, &payload, e)) == 0) /* it is checked */
             w->assigned(w->context, r.head);
         if (rc == 0)
-            rc = push_hits(w, &c, r.head, &found.hit_count, e);
+            rc = push_hits(w, &c, &found, e);
         if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
             found.payload = payload;
             rc = w->visit(w->context, &c, &found, e);
@@ -334,9 +349,12 @@ static int blame_visit(void *context, struct journal_cursor *c, const struct fou
                        struct err *e)
 {
     struct blame *b = context;
+    struct blame_entry *out = blame_add(b, r->h);
     (void)c;
     (void)e;
-    gradient_of(b->wish, r, blame_add(b, r->h));
+    out->assigned = r->h->kind == RECORD_ROWS;
+    if (!out->assigned)
+        gradient_of(b->wish, r, out);
     return 0;
 }
 
@@ -345,14 +363,19 @@ static void blame_assigned(void *context, const struct record_header *h)
     blame_add(context, h)->assigned = true;
 }
 
+/* True when both are the same batch, sent twice. Rows of no run are no batch. */
+static bool same_batch(const struct blame_entry *a, const struct blame_entry *b)
+{
+    return a->run != 0 && a->run == b->run && a->lane == b->lane && a->batch == b->batch;
+}
+
 /* Copies newest first into `out`. A batch that was sent again counts at its first occurrence. */
 static void blame_take(struct blame *b, struct blame_entry *out, uint32_t limit, uint32_t *count)
 {
     for (uint32_t i = 0; i < b->held; i++) {
         const struct blame_entry *in = &b->ring[(b->next + b->limit - 1 - i) % b->limit];
         uint32_t at = 0;
-        while (at < *count &&
-               (out[at].run != in->run || out[at].lane != in->lane || out[at].batch != in->batch))
+        while (at < *count && !same_batch(&out[at], in))
             at++;
         if (at < *count)
             memmove(&out[at], &out[at + 1], (--*count - at) * sizeof *out);
@@ -412,12 +435,11 @@ static int blank_visit(void *context, struct journal_cursor *c, const struct fou
                        struct err *e)
 {
     struct blank *b = context;
-    size_t floats_bytes = b->wish->floats * sizeof(float);
     char *values = r->payload + r->h->key_count * sizeof(uint64_t);
     SHOAL_ASSERT(r->hit_count > 0 && r->hit_count <= r->h->key_count);
     for (uint32_t i = 0; i < r->hit_count; i++) {
         memset(r->payload + r->hits[i] * sizeof(uint64_t), 0, sizeof(uint64_t));
-        memset(values + r->hits[i] * floats_bytes, 0, floats_bytes);
+        memset(values + r->hits[i] * r->bytes, 0, r->bytes);
     }
     int rc = cursor_rewrite(c, e);
     b->records += rc == 0;

@@ -37,7 +37,8 @@ void archive_clear(struct archive *a);
 
 /* ---- searching ---- */
 
-struct blame_entry { /* a push that changed a row, or (assigned) brought its tablet whole */
+struct blame_entry { /* a push that changed a row, or (assigned) brought the row, alone or with its
+                      * tablet */
     uint64_t sequence, run, generation, batch;
     uint32_t lane, event_time;
     double norm; /* 2-norm of the row's gradient as pushed; 0: it was assigned */

@@ -418,7 +418,7 @@ int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e)
     char *at;
     size_t bytes = (size_t)c->head.key_count * sizeof **keys;
     SHOAL_ASSERT(!c->ended && c->at >= SEGMENT_HEADER_BYTES);
-    if (c->head.kind != RECORD_PUSH || bytes > c->head.payload_bytes)
+    if (!record_has_keys(c->head.kind) || bytes > c->head.payload_bytes)
         return SHOAL_E_END;
     int rc = window(c, c->at + record_head_bytes(&c->head), bytes, &at, e);
     *keys = NULL;

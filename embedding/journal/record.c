@@ -134,14 +134,24 @@ void record_reseal(void *at)
     memcpy(at, &h, record_head_bytes(&h));
 }
 
+static uint16_t kind_of_push(const struct push_record *r)
+{
+    if (r->image != NULL)
+        return RECORD_ASSIGN;
+    if (r->rows != NULL)
+        return RECORD_ROWS;
+    return RECORD_PUSH;
+}
+
 void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t flags,
                     struct record_header *h, struct record_payload *payload)
 {
     SHOAL_ASSERT(flags <= UINT16_MAX && key_bytes > 0);
     SHOAL_ASSERT(r->image == NULL || (r->key_count == 0 && r->tablet_count == 1 && r->age == 0));
+    SHOAL_ASSERT(r->rows == NULL || (r->key_count > 0 && r->run == 0 && r->image == NULL));
     *h = (struct record_header){
-        .kind = r->image != NULL ? RECORD_ASSIGN : RECORD_PUSH,
-        .flags = (uint16_t)flags,
+        .kind = kind_of_push(r),
+        .flags = (uint16_t)(flags | r->parts),
         .run = r->run,
         .generation = r->generation,
         .from = r->from,
@@ -161,6 +171,12 @@ void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t fl
         *payload = (struct record_payload){{r->image, NULL}, {r->image_bytes, 0}};
         return;
     }
+    if (r->rows != NULL) {
+        SHOAL_ASSERT((const char *)r->rows == (const char *)(r->keys + r->key_count));
+        size_t bytes = (sizeof(uint64_t) + sizeof(float) * (size_t)r->row_floats) * r->key_count;
+        *payload = (struct record_payload){{r->keys, NULL}, {bytes, 0}};
+        return;
+    }
     payload->piece[0] = r->keys;
     payload->bytes[0] = (size_t)r->key_count * sizeof(uint64_t);
     payload->piece[1] = r->gradients;
@@ -172,6 +188,12 @@ static bool payload_fits(const struct record_header *h, uint64_t per_key)
 {
     if (h->kind == RECORD_ASSIGN)
         return h->key_count == 0 && h->tablet_count == 1 && h->payload_bytes > 0;
+    if (h->kind == RECORD_ROWS)
+        return h->key_count > 0 && (h->flags & ~RECORD_FLAGS_ROWS) == 0 && h->run == 0 &&
+               h->payload_bytes > h->key_count * sizeof(uint64_t) &&
+               (h->payload_bytes - h->key_count * sizeof(uint64_t)) %
+                       (sizeof(float) * h->key_count) ==
+                   0;
     return h->kind == RECORD_PUSH && h->payload_bytes == h->key_count * per_key;
 }
 
@@ -203,6 +225,12 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
         return 0;
     }
     r->keys = payload;
+    if (h->kind == RECORD_ROWS) {
+        r->rows = (const float *)(const void *)(r->keys + h->key_count);
+        r->row_floats = (uint32_t)(h->payload_bytes / h->key_count / sizeof(float)) - 2;
+        r->parts = h->flags;
+        return 0;
+    }
     r->gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t);
     return 0;
 }

@@ -37,12 +37,15 @@ enum record_kind {
     RECORD_TABLET_IN = 12,
     RECORD_TABLET_OUT = 13,
     RECORD_ASSIGN = 14, /* a push that brings a tablet whole (push_record.image) */
+    RECORD_ROWS = 15,   /* rows by key, of no run (push_record.rows) */
     RECORD_KINDS
 };
 
 /* A push. Its fixed part is on disk as struct record_header; keys and gradients follow. With an
  * image it is RECORD_ASSIGN: it has no keys, covers one tablet, and the image (table.h) takes the
- * place of the tablet's rows. Points into the message. */
+ * place of the tablet's rows. With rows it is RECORD_ROWS: each key's row (table_assign) follows
+ * the keys in the place of the gradients; run, lane, generation and batches are 0, and no mark
+ * moves. Points into the message. */
 struct push_record {
     uint64_t run, generation, from, to;
     uint32_t lane, table, tablet_first, tablet_count; /* numbers within the table */
@@ -57,18 +60,27 @@ struct push_record {
     const void *gradients; /* (key_count) of packed_bytes */
     const void *image;     /* (image_bytes); NULL: none */
     uint32_t image_bytes;
+    const float *rows;   /* (key_count, row_floats), directly behind the keys; NULL: none */
+    uint32_t row_floats; /* table_assign_floats */
+    uint32_t parts;      /* of rows: ASSIGN_* (table.h), which are flags of the record */
 };
 
 /* True for a record with the head of a push. */
 static inline bool record_pushes(uint32_t kind)
 {
-    return kind == RECORD_PUSH || kind == RECORD_ASSIGN;
+    return kind == RECORD_PUSH || kind == RECORD_ASSIGN || kind == RECORD_ROWS;
+}
+/* True for a record whose payload begins with its keys (key_count), the data of each behind. */
+static inline bool record_has_keys(uint32_t kind)
+{
+    return kind == RECORD_PUSH || kind == RECORD_ROWS;
 }
 
 #define RECORD_MAGIC 0x324f4853u       /* "SHO2" */
 #define RECORD_MAGIC_0_2_0 0x4c4f4853u /* "SHOL": the head ends before `clock` */
 #define RECORD_ALIGN 8u
-#define RECORD_FLAG_BSP 1u /* the push keeps undo for its clock */
+#define RECORD_FLAG_BSP 1u    /* the push keeps undo for its clock */
+#define RECORD_FLAGS_ROWS 14u /* RECORD_ROWS: ASSIGN_* (table.h) */
 
 struct record_header {
     uint32_t magic;
@@ -78,7 +90,7 @@ struct record_header {
     uint64_t sequence;
     uint64_t segment; /* generation of its segment */
     uint64_t synced;
-    uint64_t run, generation, from, to; /* push and assign only, as the members below */
+    uint64_t run, generation, from, to; /* push and assign only; 0 in RECORD_ROWS */
     uint32_t lane, table, tablet_first, tablet_count;
     float lr_scale;
     uint32_t key_count;
@@ -212,9 +224,9 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
 /* Seals the record at `at` again after its payload was changed in place. */
 void record_reseal(void *at);
 
-/* Converts a push, with keys or with an image, to a header and back. key_bytes: of a key's gradient
- * (packed_bytes). MALFORMED: the payload's size does not match the key count; an image is empty, or
- * not of one tablet. */
+/* Converts a push, with gradients, with an image or with rows, to a header and back. key_bytes: of
+ * a key's gradient (packed_bytes). MALFORMED: the payload's size does not match the key count; an
+ * image is empty, or not of one tablet; rows have other flags than those of their parts. */
 void record_of_push(const struct push_record *r, uint32_t key_bytes, uint32_t flags,
                     struct record_header *h, struct record_payload *payload);
 int record_to_push(const struct record_header *h, const void *payload, uint32_t key_bytes,

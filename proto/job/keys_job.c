@@ -336,7 +336,8 @@ const struct config_key keys_job[] = {
     {"train.epochs", CONFIG_INT, 1, 100000, NULL, .fallback = "1", .text = "at most"},
     {"train.skip", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "train nothing: tables come from a checkpoint (`resume`, `start_from`), `data.test` "
-             "is measured"},
+             "is measured; with neither and without `data.test`: make the tables, without rows "
+             "(`shoal import`)"},
     {"train.max_minutes", CONFIG_FLOAT, 0.001, 1e6, NULL, .fallback = "0", .otherwise = "no limit",
      .text = "of training (evaluations not counted): then it ends as after its last epoch"},
     {"train.early_stop.metric", CONFIG_ENUM, 0, 0, "auc|logloss|gauc", .fallback = "auc",

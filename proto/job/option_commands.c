@@ -221,6 +221,16 @@ const struct option_command option_commands[] = {
      "erased, blocked or allowed. --json has the same, an object a line, and the sums. Lines begin "
      "with the key, so `cut -f1` of them is a file for --keys. A job may be running.",
      NULL, options_keys_list, 1},
+    {"shoal import", "rows of files into a table: pretrained vectors, another system's table",
+     "TABLE FOLDER|FILE [options]\n"
+     "TABLE [FILE.safetensors] --ids ARRAY --weights ARRAY [options]",
+     "Puts rows of files into a table of a running cluster: a folder of `shoal export`, tsv, csv, "
+     "npy or safetensors. All of it is read and checked before the first row is sent. Rows are "
+     "admitted whatever the table's rule says, and count as pushed now; blocked and erased keys "
+     "get none. Refused while a job trains in the table. Ended half way, it is typed again.",
+     "Exit status: 65 bad files, 66 no such file, table or field, 69 a job trains in the table or "
+     "the cluster does not answer, 78 fields of the export that differ.",
+     options_import, 2},
     {"shoal drop", "a field that no job has any more gone from a fleet", "TABLE/FIELD [options]",
      "Drops all rows of a field that the last job does not have any more, from all servers, and "
      "gives its number back. TABLE is `dense` or `dense_stats` for the network's tensors, "

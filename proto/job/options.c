@@ -232,6 +232,35 @@ const struct config_key options_replace[] = {
     OPTION_KEYS,
     OPTION_HELP,
     {0}};
+const struct config_key options_import[] = {
+    {"field", CONFIG_STRING, .values = "NAME",
+     .text = "the files have values of this field: integers, or a column `value`"},
+    {"raw", CONFIG_BOOL,
+     .text = "the files have the table's own keys, though no `shoal export` says so"},
+    {"ids", CONFIG_STRING, .values = "ARRAY",
+     .text = "keys or values: an npy file (integers, one dimension), or an array of the "
+             "safetensors file"},
+    {"weights", CONFIG_STRING, .values = "ARRAY",
+     .text = "as many rows: all weights, or vectors alone; first-order weights then begin at 0"},
+    {"state", CONFIG_STRING, .values = "ARRAY", .text = "the optimizer's state of each row",
+     .otherwise = "it begins anew"},
+    {"keep", CONFIG_BOOL, .text = "a key that has a row keeps it; else it is replaced"},
+    {"map", CONFIG_STRING, .values = "FILE",
+     .text = "where each row's key and value are written, tab-separated"},
+    {"job", CONFIG_STRING, .values = "JOB.yaml",
+     .text = "a cluster that lacks the table first gets the tables of this job, without rows "
+             "(train.skip); a worker must be there"},
+    {"check", CONFIG_BOOL, .text = "read and check everything, and send nothing"},
+    OPTION_JSON,
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"from", CONFIG_STRING, .values = "WHERE",
+     .text = "where the table is: the folder of a running `shoal local`, or `fleet`"},
+    OPTION_FROM_RUN,
+    OPTION_HELP,
+    {0},
+};
+
 const struct config_key options_erase[] = {
     OPTIONS_KEY_LIST("at most 65,536"),
     {"receipt", CONFIG_STRING, .values = "FILE", .otherwise = "standard output",
@@ -338,11 +367,12 @@ const struct config_key options_bench[] = {
     {"seconds", CONFIG_INT, 1, 3600, .fallback = "3", .text = "length of each in-memory phase"},
     {"journal-seconds", CONFIG_INT, 1, 3600, .fallback = "60",
      .text = "length of the journal phase after 10 s of warm-up"},
-    {"only", CONFIG_STRING, .values = "LIST", .fallback = "checkpoint,memory,journal,train",
-     .text = "parts: checkpoint (recovery after kill -9, restoring a checkpoint), memory, journal "
-             "(pull and push with that durability), train"},
+    {"only", CONFIG_STRING, .values = "LIST", .fallback = "checkpoint,import,memory,journal,train",
+     .text = "parts: checkpoint (recovery after kill -9, restoring a checkpoint), import (rows of "
+             "files), memory, journal (pull and push with that durability), train"},
     {"checkpoint-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
      .text = "rows of the table that is recovered and restored"},
+    {"import-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000", .text = "rows of the files"},
     {"train-rows", CONFIG_INT, 1, 1e9, .fallback = "1000000",
      .text = "examples of the log that is trained on"},
     {"dir", CONFIG_STRING, .values = "DIR", .fallback = "shoal-bench",

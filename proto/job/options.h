@@ -30,6 +30,7 @@ extern const struct config_key options_rebalance[];
 extern const struct config_key options_drain[];
 extern const struct config_key options_promote[];
 extern const struct config_key options_replace[];
+extern const struct config_key options_import[];
 extern const struct config_key options_erase[];
 extern const struct config_key options_keys[];
 extern const struct config_key options_keys_list[];

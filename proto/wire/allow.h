@@ -1,8 +1,9 @@
 /* allow.h: the rights of peers: the one table of which role may send which message to a
  * coordinator, a shard or a worker. Checks, tests and the manual's page are generated from it.
  *
- * A row is a right: a message, or (PULL_LANE) a kind of one. X(RIGHT, its text where that is not
- * the name, roles at a coordinator, at a shard, at a worker, true when it goes into the audit log).
+ * A row is a right: a message, or (PULL_LANE, ASSIGN_ROWS) a kind of one. X(RIGHT, its text where
+ * that is not the name, roles at a coordinator, at a shard, at a worker, true when it goes into
+ * the audit log).
  * Roles are bits (proto/base/role.h). BOSS is the coordinator, on the connection that the shard
  * itself has opened: it has every right at the shard. LOCAL peers have every right except those
  * that only BOSS has. */
@@ -64,7 +65,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(SHARD_BEAT, "", C, 0, 0, false) \
     X(SERVER_DISK, "", C, 0, 0, false) \
     X(IN_SYNC, "", C, 0, 0, false) \
-    X(ASSIGN, "", 0, W, 0, false) \
+    X(ASSIGN, "ASSIGN of a tablet", 0, W, 0, false) \
     X(IMAGE, "", 0, W, 0, false) \
     X(RING_CHUNK, "", 0, 0, W, false) \
     X(RING_READ, "", 0, 0, W, false) \
@@ -79,6 +80,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(CHECKPOINT_REMOVE, "", A, 0, 0, true) \
     X(TRACE_EVERY, "", A, 0, 0, true) \
     X(DROP, "", A, 0, 0, true) \
+    X(IMPORT, "", A, 0, 0, true) \
     X(PROMOTE, "", A, 0, 0, true) \
     X(REPLACE, "", A, 0, 0, true) \
     X(MOVES, "", A, 0, 0, true) \
@@ -88,6 +90,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(BLAME, "", 0, A, 0, false) \
     X(KEYS, "", 0, A, 0, true) \
     X(NAMED, "", 0, A, 0, false) \
+    X(ASSIGN_ROWS, "ASSIGN of rows", 0, A, 0, false) \
     X(KEYLIST, "", 0, BOSS, 0, false) \
     X(TABLE_CREATE, "", 0, BOSS, 0, true) \
     X(RUN_OPEN, "", 0, BOSS, 0, false) \

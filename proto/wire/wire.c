@@ -160,6 +160,29 @@ static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, str
     return echo_frame_check(m, q, e);
 }
 
+/* Keys, then the same number of floats for each. An image is checked by the shard. */
+static int assign_frame_check(const struct msg *m, const struct wire_ASSIGN *q, struct err *e)
+{
+    const size_t bytes = m->frame[1].bytes, keys = sizeof(uint64_t) * (size_t)q->key_count;
+    if (q->key_count == 0 && q->parts == 0 && q->tablet_count == 0)
+        return 0;
+    if (q->key_count > LIMIT_KEYS)
+        return err_set(e, SHOAL_E_TOO_BIG, "rows of %u keys are assigned, at most %u", q->key_count,
+                       LIMIT_KEYS);
+    if ((q->parts & ~WIRE_ASSIGN_PARTS) != 0)
+        return err_set(e, SHOAL_E_VERSION,
+                       "rows with parts %x are assigned, which this release does not know",
+                       q->parts);
+    if (q->key_count == 0 || bytes <= keys || (bytes - keys) % (4ull * q->key_count) != 0)
+        return err_set(e, SHOAL_E_MALFORMED, "%zu bytes do not fit %u keys and a row of each",
+                       bytes, q->key_count);
+    if (q->run != 0 || q->lane != 0 || q->generation != 0 || q->from != 0 || q->to != 0)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "rows are assigned by key as of run %" PRIu64 ": they are of no run",
+                       q->run);
+    return 0;
+}
+
 static int ring_frames_check(const struct msg *m, const struct wire_RING_CHUNK *q, struct err *e)
 {
     if (q->values != VALUES_FP32 && q->values != VALUES_BF16)
@@ -231,6 +254,8 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     switch (w->type) {
     case WIRE_TYPE_PUSH:
         return push_frames_check(m, &w->u.PUSH, e);
+    case WIRE_TYPE_ASSIGN:
+        return assign_frame_check(m, &w->u.ASSIGN, e);
     case WIRE_TYPE_RING_CHUNK:
         return ring_frames_check(m, &w->u.RING_CHUNK, e);
     case WIRE_TYPE_MOVE_MAP:

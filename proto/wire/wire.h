@@ -101,18 +101,28 @@
     U32(applied) U32(skipped) U64(mark) U32(key_count) U32(width) U32(values) U64(clock) U64(low) \
     U64(steps)
 
-/* The network of a job whose workers keep it in step goes to the tables of the servers: a tablet of
- * a dense table, whole, as of batch `to` of the lane, by the worker that holds it. frame 1: the
- * tablet's image (embedding/table.h). It takes the place of the tablet's rows. Admission is a
- * push's: journalled once, skipped if the tablet's mark of the lane is at or above `to`, GAP if it
- * is below `from`; FENCED, OLD_RUN, NOT_LEADER, NO_SPACE and NOT_FINITE: nothing was done. SCHEMA,
- * MALFORMED: the image is none of this tablet, has more than rows, or the table is not dense.
- * Reply, once it is on disk, with durability `journal`, too: whether it was applied, and the
- * tablet's mark. */
+/* Rows take the place of those that a table has. Two forms:
+ *
+ * key_count 0: the network of a job whose workers keep it in step goes to the tables of the
+ * servers: a tablet of a dense table, whole, as of batch `to` of the lane, by the worker that holds
+ * it. frame 1: the tablet's image (embedding/table.h). Admission is a push's: journalled once,
+ * skipped if the tablet's mark of the lane is at or above `to`, GAP if it is below `from`; FENCED,
+ * OLD_RUN, NOT_LEADER, NO_SPACE and NOT_FINITE: nothing was done. SCHEMA, MALFORMED: the image is
+ * none of this tablet, has more than rows, or the table is not dense. Reply, once it is on disk,
+ * with durability `journal`, too: whether it was applied, and the tablet's mark.
+ *
+ * key_count > 0: rows by key, of any table, by a program that is no worker of a job: run, lane,
+ * generation, from and to are 0. frame 1: keys, u64 (key_count), all in tablets [tablet,
+ * +tablet_count); then a row of each (table_assign_floats, embedding/table.h), fp32 whatever the
+ * table stores. parts: WIRE_ASSIGN_*. No mark moves, and the same request again has the same
+ * effect. OLD_RUN: a run is open that trains in the table. NOT_FINITE: a value is not finite, or
+ * larger than the table stores. Reply: the keys that got a row, whose row was replaced, was left as
+ * it is (KEEP), or that are blocked and got none. */
 #define WIRE_ASSIGN(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet) U64(map_epoch) \
-    U64(worker)
-#define WIRE_ASSIGN_REPLY(U32, U64, I32, F32, F64, B, STR) B(applied) U64(mark)
+    U64(worker) U32(tablet_count) U32(key_count) U32(parts)
+#define WIRE_ASSIGN_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    B(applied) U64(mark) U64(made) U64(replaced) U64(kept) U64(blocked)
 /* Reads a tablet of a dense table whole. Reply frame 1: its image; mark: of the lane, in the run
  * (0: the run is not open here, or the lane has pushed nothing). Nothing is held for it. AGAIN: its
  * newest change is not acknowledged yet. TOO_BIG: no frame has room for it. */
@@ -845,6 +855,13 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
  * refused). */
 #define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) STR(table, LIMIT_NAME) STR(field, 96)
 #define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+/* Rows of files go into a table by key (ASSIGN): sent before the first of them, and (done) behind
+ * the last one; both go into the audit log. BUSY: a job that uses the table runs. number: the
+ * table's number on the shards; file, checksum (XXH3 of what was read) and rows: for the log; rows
+ * with done: those that the table got. */
+#define WIRE_IMPORT(U32, U64, I32, F32, F64, B, STR) \
+    STR(table, LIMIT_NAME) U32(number) STR(file, 96) U64(checksum) U64(rows) B(done)
+#define WIRE_IMPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
 /* Names a copy that is not in sync as the shard's leader, when no copy in sync is there. Without
  * accept_loss nothing changes. Reply: told says which copy leads or would lead, and which records
  * may be lost. */
@@ -952,6 +969,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(ASSIGN, 78, 1, 0)                                                                            \
     X(IMAGE, 79, 0, 1)                                                                             \
     X(NAMED, 80, 0, 1)
+    X(IMPORT, 81, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -1035,6 +1053,11 @@ enum wire_key_action {
     WIRE_KEY_RESET = 3,
     WIRE_KEY_SCRUB = 4
 };
+/* parts of ASSIGN's rows; the values are those of embedding/table.h */
+#define WIRE_ASSIGN_STATE 2u
+#define WIRE_ASSIGN_STATS 4u
+#define WIRE_ASSIGN_KEEP 8u
+#define WIRE_ASSIGN_PARTS (WIRE_ASSIGN_STATE | WIRE_ASSIGN_STATS | WIRE_ASSIGN_KEEP)
 struct wire_batch_name {
     uint64_t generation, batch;
     uint32_t lane, zero;

@@ -265,6 +265,23 @@ static int on_drop(struct coord *c, struct coord_ask *a)
     return coord_drop_request(&c->fleet, a, &used);
 }
 
+/* Rows of a table that a job trains would get gradients of other rows (embedding/engine/assign.c,
+ * 4): the shards refuse them, too. */
+static int on_import(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_IMPORT *w = &a->request->u.IMPORT;
+    if (w->number >= LIMIT_TABLES)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "there is no table number %u", w->number);
+    COORD_EACH_JOB (c, j)
+        if (!w->done && coord_phase_running(j) && (j->numbers >> w->number & 1) != 0)
+            return err_set(&a->e, SHOAL_E_BUSY,
+                           "job %s trains in table %s: wait for its end or stop it first (shoal "
+                           "stop)",
+                           j->spec.name, w->table);
+    a->reply.u.IMPORT_reply.map_epoch = c->fleet.cluster.map_epoch;
+    return 0;
+}
+
 static int on_hello(struct coord *c, struct coord_ask *a)
 {
     a->reply.u.HELLO_reply = (struct wire_HELLO_reply){.version = WIRE_VERSION,
@@ -320,6 +337,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(CHECKPOINT, ANYBODY, JOB, coord_checkpoint_request)                                          \
     X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
+    X(IMPORT, ANYBODY, COORD, on_import)                                                           \
     X(PROMOTE, ANYBODY, FLEET, coord_copies_promote)                                               \
     X(MOVES, ANYBODY, COORD, on_moves)                                                             \
     X(REPLACE, ANYBODY, COORD, on_replace)                                                         \
@@ -407,6 +425,10 @@ static const char *object_of(const struct coord_ask *a, char out[160])
         (void)snprintf(out, 160, "one batch in %u", w->u.TRACE_EVERY.every);
     else if (w->type == WIRE_TYPE_DROP)
         (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
+    else if (w->type == WIRE_TYPE_IMPORT)
+        (void)snprintf(out, 160, "%.40s %s%" PRIu64 " rows of %.60s, xxh3 %016" PRIx64,
+                       w->u.IMPORT.table, text_if(w->u.IMPORT.done, "has "), w->u.IMPORT.rows,
+                       w->u.IMPORT.file, w->u.IMPORT.checksum);
     else if (w->type == WIRE_TYPE_PROMOTE)
         (void)snprintf(out, 160, "shard %u%s", w->u.PROMOTE.shard,
                        text_if(w->u.PROMOTE.accept_loss, ", loss accepted"));

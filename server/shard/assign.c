@@ -8,7 +8,17 @@
 
 /* ---- ASSIGN ---- */
 
-static int check(struct shard *s, const struct wire_ASSIGN *w, struct err *e)
+/* Rows by key: wire_decode has checked that they are of no run. */
+static int check_rows(struct shard *s, const struct wire_ASSIGN *w, struct err *e)
+{
+    const struct table_schema *schema;
+    int rc = shard_schema(s, 0, w->table, &schema, e);
+    if (rc)
+        return rc;
+    return push_check_led(s, schema, w->tablet, w->tablet_count, e);
+}
+
+static int check_image(struct shard *s, const struct wire_ASSIGN *w, struct err *e)
 {
     const struct table_schema *schema;
     int rc = shard_schema(s, w->run, w->table, &schema, e);
@@ -26,6 +36,13 @@ static int check(struct shard *s, const struct wire_ASSIGN *w, struct err *e)
     return push_check_led(s, schema, w->tablet, 1, e);
 }
 
+static int check(struct shard *s, const struct wire_ASSIGN *w, struct err *e)
+{
+    if (w->key_count > 0)
+        return check_rows(s, w, e);
+    return check_image(s, w, e);
+}
+
 void assign_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
@@ -39,7 +56,12 @@ void assign_reply(struct shard *s, const struct request *q)
     const struct push_plan *plan = &q->push.plan;
     SHOAL_ASSERT(q->type == WIRE_TYPE_ASSIGN);
     shard_reply(s, WIRE_TYPE_ASSIGN, q->id)->u.ASSIGN_reply =
-        (struct wire_ASSIGN_reply){plan->applied > 0, plan->mark};
+        (struct wire_ASSIGN_reply){.applied = plan->applied > 0,
+                                   .mark = plan->mark,
+                                   .made = plan->assigned.made,
+                                   .replaced = plan->assigned.replaced,
+                                   .kept = plan->assigned.kept,
+                                   .blocked = plan->assigned.blocked};
 }
 
 /* ---- IMAGE ---- */

@@ -1,4 +1,5 @@
-/* assign.h: tablets of the network, whole: a worker assigns one (ASSIGN), or reads one (IMAGE).
+/* assign.h: tablets of the network, whole: a worker assigns one (ASSIGN), or reads one (IMAGE); and
+ * rows by key, which another program assigns (ASSIGN with keys).
  *
  * A push that power takes is missed, for its lane's mark lies before what was acknowledged. No lane
  * has a mark for an assignment, and with the evaluation or the end that follows it the tables
@@ -8,7 +9,8 @@
  *          -> answered once it is on disk, under `journal`, too, and in every copy in sync
  *   IMAGE  -> the group is settled -> answered at once
  *
- * Under bsp an assignment is not held for its clock: no other lane assigns the tablet.
+ * Under bsp an assignment is not held for its clock: no other lane assigns the tablet. Rows by key
+ * are of no run, so the engine refuses them while a run that pushes to the table is open.
  *
  * 1. An image is given only of what is acknowledged: a worker that goes on from it would have what
  *    the servers may lose. [test: an_image_waits_for_the_copies, an_image_waits_for_the_sync]

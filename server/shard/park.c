@@ -50,6 +50,8 @@ bool park_same_lane(const struct push_record *a, const struct push_record *b)
 static bool same_push(const struct request *p, const struct request *q)
 {
     const struct push_record *a = &p->push.r, *b = &q->push.r;
+    if (request_of_no_run(p) || request_of_no_run(q))
+        return p->peer == q->peer && p->id == q->id;
     return park_same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
            a->to == b->to && a->tablet_first == b->tablet_first &&
            a->tablet_count == b->tablet_count;
@@ -184,7 +186,7 @@ static void purge_list(struct shard *s, struct request_list *l)
         if (pull)
             run = q->pull.run;
         if (engine_run_mode(s->engine, run, &mode, &lanes) == 0 ||
-            (pull && q->pull.lane == UINT32_MAX))
+            (pull ? q->pull.lane == UINT32_MAX : request_of_no_run(q)))
             request_append(l, q);
         else
             shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run was dropped or replaced");

@@ -48,7 +48,9 @@ static void enter(struct shard *s, struct request *q)
 {
     uint32_t mode, lanes;
     SHOAL_ASSERT(request_pushes(q));
-    if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
+    if (request_of_no_run(q))
+        park_enter(s, q);
+    else if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
         shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
                              "this run is not open here: it was dropped or replaced");
     else if (mode == WIRE_BSP && q->type == WIRE_TYPE_PUSH)

@@ -128,10 +128,10 @@ static int apply(struct shard *s, struct request *q, uint64_t *at_ns)
     SHOAL_ASSERT(q->bytes > 0); /* 4. */
     s->counts.assigned += q->type == WIRE_TYPE_ASSIGN;
     s->counts.keys_pushed += r->key_count;
-    s->counts.bytes_pushed +=
-        4ull * r->key_count *
-            schema_push_floats(table_schema_of(engine_table(s->engine, r->table))) +
-        r->image_bytes;
+    uint64_t floats = r->row_floats;
+    if (r->rows == NULL)
+        floats = schema_push_floats(table_schema_of(engine_table(s->engine, r->table)));
+    s->counts.bytes_pushed += 4 * r->key_count * floats + r->image_bytes;
     int rc = engine_apply_push(s->engine, r, &q->push.plan);
     uint64_t began_ns = *at_ns;
     *at_ns = env_now_ns(s->env);

@@ -141,7 +141,24 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
     q->push.wanted = q->m->frame[3].data;
 }
 
-static void fill_assign(struct request *q, const struct wire_ASSIGN *w)
+static void fill_rows(struct request *q, const struct wire_ASSIGN *w)
+{
+    const struct frame *f = &q->m->frame[1];
+    const uint64_t *keys = f->data;
+    const size_t rows_bytes = f->bytes - w->key_count * sizeof *keys; /* wire_decode */
+    q->push.r = (struct push_record){
+        .table = w->table,
+        .tablet_first = w->tablet,
+        .tablet_count = w->tablet_count,
+        .key_count = w->key_count,
+        .keys = keys,
+        .rows = (const float *)(const void *)(keys + w->key_count),
+        .row_floats = (uint32_t)(rows_bytes / w->key_count / sizeof(float)),
+        .parts = w->parts,
+    };
+}
+
+static void fill_image(struct request *q, const struct wire_ASSIGN *w)
 {
     q->push.r = (struct push_record){
         .run = w->run,
@@ -157,6 +174,14 @@ static void fill_assign(struct request *q, const struct wire_ASSIGN *w)
         .image_bytes = (uint32_t)q->m->frame[1].bytes,
     };
     SHOAL_ASSERT(q->push.r.image_bytes == q->m->frame[1].bytes); /* a frame has a limit */
+}
+
+static void fill_assign(struct request *q, const struct wire_ASSIGN *w)
+{
+    if (w->key_count > 0)
+        fill_rows(q, w);
+    else
+        fill_image(q, w);
     q->push.echo = q->push.values = 0;
     q->push.wanted = NULL;
 }

@@ -60,10 +60,15 @@ struct request_list {
     struct request *head, *tail;
 };
 
-/* True for a push, and for a tablet that is assigned, which goes the way of a push. */
+/* True for a push, and for rows that are assigned, which go the way of a push. */
 static inline bool request_pushes(const struct request *q)
 {
     return q->type == WIRE_TYPE_PUSH || q->type == WIRE_TYPE_ASSIGN;
+}
+/* True for rows that are assigned by key: they are of no run. */
+static inline bool request_of_no_run(const struct request *q)
+{
+    return q->type == WIRE_TYPE_ASSIGN && q->push.r.rows != NULL;
 }
 
 enum request_kind { REQUEST_PULL, REQUEST_PUSH, REQUEST_KINDS };

@@ -7,6 +7,7 @@ typed where a page has a placeholder. What is in neither list and cannot be type
 import gzip
 import re
 
+import test_import
 import test_tour
 from fleet import Fleet, shoal, within
 from lib import *
@@ -37,6 +38,10 @@ CANNOT = {
     "deploy/manual/choosing.md": {"build/release/bin/sim_test_pace": CTEST, "tests/gpu/run speed": "needs a GPU",
                                   "SHOAL_LARGE=1 build/release/bin/dense_cuda_test_devices": "ctest runs it, smaller: this takes 3 GiB",
                                   "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py looking_ahead_gives_the_bits_of_prefetch_0": CTEST},
+    "deploy/manual/coming-from.md": {
+        **{command: "test_import types it" for command in ("shoal import TABLE FILE --field NAME --job JOB.yaml", "shoal submit JOB.yaml --start-from fleet",
+                                                           *test_import.PAGE_COMMANDS.values())},
+    },
     "deploy/manual/fleet.md": {
         **{command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
         "shoal replace SERVER --from DIR/000007": "test_replace types it: the server must be gone",
@@ -144,6 +149,8 @@ AS = {
             "shoal sweep job.yaml --set tables[0].dim=4,8 --dir swept --at-once 2",
         "shoal eval [JOB.yaml] --from WHERE [--in FILE]...": "shoal eval job.yaml --from runs/kept --in day_1.tsv",
         "shoal export WHERE [TABLE]... --out FOLDER": "shoal export runs/kept dense --out dense --format csv --state",
+        "shoal import TABLE FILE|FOLDER --field NAME":  # e2e/test_import imports; here a job runs, and a log is no file of rows
+            "! shoal import emb day_0.tsv --field C1 --coordinator tcp://GOING 2> refused && grep -q 'the columns are' refused",
         "shoal status ...": f"shoal status {RUN} --json",
         "shoal digest ... [TABLE]": f"shoal digest {RUN} emb",
         "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",

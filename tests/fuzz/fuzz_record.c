@@ -20,7 +20,7 @@ static void record_mend(uint8_t *at, size_t size)
     h.sequence += h.sequence == 0;
     h.kind = (uint16_t)(RECORD_PUSH + (h.kind - 1u) % (RECORD_KINDS - 1));
     h.payload_bytes = (uint32_t)(size - head);
-    if (h.kind == RECORD_PUSH)
+    if (record_has_keys(h.kind))
         h.key_count = MIN(h.key_count, h.payload_bytes / (uint32_t)sizeof(uint64_t));
     memcpy(at, &h, head);
     record_reseal(at);
@@ -70,9 +70,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 volatile uint64_t last;
                 float weight;
                 memcpy((void *)(uintptr_t)&last, r.keys + r.key_count - 1, sizeof last);
-                memcpy(&weight,
-                       (const char *)r.gradients + (size_t)r.key_count * bytes - sizeof weight,
-                       sizeof weight);
+                const char *end = (const char *)r.gradients + (size_t)r.key_count * bytes;
+                if (r.rows != NULL)
+                    end = (const char *)(r.rows + (size_t)r.key_count * r.row_floats);
+                memcpy(&weight, end - sizeof weight, sizeof weight);
             }
         if (h.kind == RECORD_TABLE)
             (void)record_schema_read(payload, h.payload_bytes, &s, &e);

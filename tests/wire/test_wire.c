@@ -83,6 +83,49 @@ START_TEST(wire_chunk_of_a_ring_has_what_its_header_says)
 }
 END_TEST
 
+static int rows_decoded(struct wire_ASSIGN assign, size_t bytes)
+{
+    struct wire w = {.type = WIRE_TYPE_ASSIGN, .u.ASSIGN = assign}, got;
+    struct err e = {0};
+    struct msg *m = wire_encode(&w);
+    ck_assert_ptr_nonnull(msg_add(m, bytes));
+    int rc = wire_decode(m, &got, &e);
+    ck_assert(rc == 0 || e.text[0] != '\0');
+    msg_free(m);
+    return rc;
+}
+
+START_TEST(wire_rows_by_key_have_what_their_header_says)
+{
+    const struct wire_ASSIGN good = {.tablet_count = 1, .key_count = 10};
+    struct wire_ASSIGN a = good;
+    ck_assert_int_eq(rows_decoded(good, 10 * (8 + 4 * 3)), 0);
+    ck_assert_int_eq(rows_decoded(good, 10 * (8 + 4 * 3) - 4), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rows_decoded(good, 10 * 8), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rows_decoded(good, 7), SHOAL_E_MALFORMED);
+    a.parts = WIRE_ASSIGN_PARTS;
+    ck_assert_int_eq(rows_decoded(a, 120), 0);
+    a.parts++;
+    ck_assert_int_eq(rows_decoded(a, 120), SHOAL_E_VERSION);
+    a = good;
+    a.key_count = LIMIT_KEYS + 1;
+    ck_assert_int_eq(rows_decoded(a, 12ull * (LIMIT_KEYS + 1)), SHOAL_E_TOO_BIG);
+    a = good;
+    a.key_count = 0;
+    ck_assert_int_eq(rows_decoded(a, 120), SHOAL_E_MALFORMED);
+    for (int i = 0; i < 5; i++) { /* rows are of no run */
+        a = good;
+        a.run = i == 0;
+        a.lane = i == 1;
+        a.generation = i == 2;
+        a.from = i == 3;
+        a.to = i == 4;
+        ck_assert_int_eq(rows_decoded(a, 120), SHOAL_E_MALFORMED);
+    }
+    ck_assert_int_eq(rows_decoded((struct wire_ASSIGN){.run = 7, .to = 3}, 120), 0); /* an image */
+}
+END_TEST
+
 START_TEST(wire_every_type_encodes_and_decodes)
 {
     struct wire w, got;
@@ -602,6 +645,7 @@ int main(void)
     TCase *t = tcase_create("wire");
     tcase_add_test(t, wire_push_comes_back_as_it_went);
     tcase_add_test(t, wire_chunk_of_a_ring_has_what_its_header_says);
+    tcase_add_test(t, wire_rows_by_key_have_what_their_header_says);
     tcase_add_test(t, wire_every_type_encodes_and_decodes);
     tcase_add_test(t, wire_wrong_frame_count_is_refused);
     tcase_add_test(t, wire_count_that_does_not_fit_its_frame_is_refused);

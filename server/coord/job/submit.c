@@ -547,10 +547,11 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
         rc = coord_checkpoint_check(job->fleet, &j->spec, e);
     if (rc == 0 && ((!goes_on && !fleet) || is_fresh(&j->spec.fresh, "dense")))
         rc = network_begins(&j->spec, e);
-    if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)
+    if (rc == 0 && !goes_on && !fleet && j->spec.train.skip && j->spec.data.test.count > 0)
         rc = err_set(e, SHOAL_E_CONFIG,
-                     "train.skip: nothing would be trained and no tables loaded: name a checkpoint "
-                     "with --resume or --start-from, or take the key away");
+                     "train.skip: data.test would be measured with tables that have no rows: name "
+                     "a checkpoint with --resume or --start-from, or take train.skip away; without "
+                     "data.test the job makes its tables, for rows to come (shoal import)");
     if (rc == 0 && goes_on && job->fleet->options.folder == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
     if (rc == 0 && coord_look_needed(&j->spec, submit))

@@ -133,6 +133,62 @@ START_TEST(assignment_comes_back_as_it_was)
 }
 END_TEST
 
+/* Rows by key: keys, and the rows behind them; of no run, and with flags that say their parts. */
+START_TEST(rows_come_back_as_they_were)
+{
+    static struct {
+        uint64_t keys[3];
+        float rows[3 * 5];
+    } m = {{7, 8, 9}, {1, 2, 3}};
+    _Alignas(8) char bytes[512];
+    struct push_record r = {.table = 3,
+                            .tablet_first = 4,
+                            .tablet_count = 2,
+                            .key_count = 3,
+                            .keys = m.keys,
+                            .rows = m.rows,
+                            .row_floats = 5,
+                            .parts = 10};
+    struct record_header h;
+    struct record_payload pieces;
+    const void *payload;
+    record_of_push(&r, 8, 0, &h, &pieces);
+    ck_assert(record_pushes(h.kind) && record_has_keys(h.kind) && h.kind != RECORD_PUSH);
+    ck_assert_uint_eq(pieces.bytes[0], sizeof m - 4); /* m ends with padding */
+    h.sequence = 9;
+    h.segment = 1;
+    record_seal(&h, &pieces);
+    memcpy(bytes, &h, sizeof h);
+    memcpy(bytes + sizeof h, &m, pieces.bytes[0]);
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+    memset(&r, 0, sizeof r);
+    ck_assert_int_eq(record_to_push(&h, payload, 8, &r), 0);
+    ck_assert(r.table == 3 && r.tablet_first == 4 && r.tablet_count == 2 && r.run == 0);
+    ck_assert(r.key_count == 3 && r.row_floats == 5 && r.parts == 10 && r.image == NULL);
+    ck_assert_mem_eq(r.keys, m.keys, sizeof m.keys);
+    ck_assert_mem_eq(r.rows, m.rows, sizeof m.rows);
+    for (size_t bit = 0; bit < 8 * (sizeof h + pieces.bytes[0]); bit++) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        ck_assert_int_ne(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+    const struct record_header good = h;
+    for (int k = 0; k < 5; k++) {
+        h = good;
+        h.key_count += k == 0;
+        h.key_count -= k == 1 ? 3 : 0;
+        h.flags |= k == 2; /* of bsp */
+        h.run = k == 3;
+        h.payload_bytes -= k == 4 ? 4 : 0;
+        ck_assert_int_eq(record_to_push(&h, payload, 8, &r), SHOAL_E_MALFORMED);
+    }
+    h = good;
+    h.age = 1; /* a later release's */
+    ck_assert(!record_known(&h));
+}
+END_TEST
+
 /* A push keeps the width of its gradients, its clock and its age; one of a width that this release
  * does not know is a later one's, and a control record has none of them. */
 START_TEST(values_of_a_push_are_known_or_refused)
@@ -302,6 +358,7 @@ int main(void)
     tcase_add_test(t, values_of_a_push_are_known_or_refused);
     tcase_add_loop_test(t, push_comes_back_as_it_was, 0, 2);
     tcase_add_test(t, assignment_comes_back_as_it_was);
+    tcase_add_test(t, rows_come_back_as_they_were);
     tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 4);
     tcase_add_test(t, a_push_of_no_keys_comes_back);
     tcase_add_test(t, seals_are_those_of_every_release);

@@ -1070,6 +1070,66 @@ static int drop(const char *table, const char *field, uint64_t id, struct err *e
     return rc;
 }
 
+/* ---- an operator's question ---- */
+
+static struct wire heard;
+
+static void heard_message(void *core, peer_t from, struct msg *m)
+{
+    struct err e;
+    (void)core, (void)from;
+    ck_assert_int_eq(wire_decode(m, &heard, &e), 0);
+    msg_free(m);
+}
+
+static void heard_drained(void *core)
+{
+    (void)core;
+}
+
+/* Asks the coordinator; the status and the sentence of its reply. */
+static int asked(const struct wire *w, struct err *e)
+{
+    static const struct env_handler handler = {.on_message = heard_message,
+                                               .on_drained = heard_drained};
+    struct sim_node *node = sim_node_new(r.sim, "asker", &handler, NULL);
+    peer_t to;
+    heard.id = 0;
+    ck_assert_int_eq(env_connect(sim_node_env(node), "sim://coordinator", ENV_COORDINATOR, &to), 0);
+    ck_assert_int_eq(env_send(sim_node_env(node), to, wire_encode(w)), 0);
+    go(50);
+    ck_assert(heard.reply && heard.id == w->id);
+    sim_kill(node);
+    (void)err_set(e, heard.status, "%s", heard.error);
+    return heard.status;
+}
+
+static int import(uint32_t number, bool done, struct err *e)
+{
+    static uint64_t id = 900;
+    struct wire w = {.type = WIRE_TYPE_IMPORT, .id = id++};
+    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7, .done = done};
+    (void)snprintf(w.u.IMPORT.table, sizeof w.u.IMPORT.table, "emb");
+    return asked(&w, e);
+}
+
+/* Rows of files go into no table that a job trains; that they are in is told at any time. */
+START_TEST(coord_imports_into_no_table_of_a_job)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    ck_assert_int_eq(import(0, false, &e), 0);
+    ck_assert_int_eq(import(LIMIT_TABLES, false, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(fleet_submit(&e), 0);
+    go(100);
+    ck_assert_int_eq(import(0, false, &e), SHOAL_E_BUSY);
+    ck_assert_msg(strstr(e.text, "trains in table emb") != NULL, "%s", e.text);
+    ck_assert_int_eq(import(0, true, &e), 0);
+    rig_stop();
+}
+END_TEST
+
 /* A job may ask for a lease that is shorter than the time between two beats of a server. Servers
  * beat by the coordinator's lease, so they do not count as away. */
 START_TEST(coord_a_jobs_lease_is_not_the_servers)
@@ -1401,6 +1461,7 @@ int main(void)
     tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_test(t, coord_fresh_fields_that_nobody_has_begun_to_drop_stay);
+    tcase_add_test(t, coord_imports_into_no_table_of_a_job);
     tcase_add_test(t, coord_a_jobs_lease_is_not_the_servers);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);

@@ -1,5 +1,5 @@
-/* test_assign.c: a worker assigns tablets of the network, and reads them: where an assignment waits
- * as a push does, and what is answered. */
+/* test_assign.c: a worker assigns tablets of the network, and reads them, and another program
+ * assigns rows by key: where an assignment waits as a push does, and what is answered. */
 #include "tests/lib/embedding_rows.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/server/copies_rig.h"
@@ -398,6 +398,116 @@ START_TEST(many_assignments_of_a_drain_are_all_taken)
 }
 END_TEST
 
+/* ---- rows by key ---- */
+
+/* Assigns rows (width 2) of `count` keys of a tablet of table 0; every weight is v. */
+static uint64_t rows_assign(struct rig *r, uint32_t tablet, uint32_t count, float v, uint32_t parts)
+{
+    static struct {
+        uint64_t keys[64];
+        float rows[128];
+    } m;
+    struct wire w = rig_wire(r, WIRE_TYPE_ASSIGN);
+    for (uint32_t i = 0; i < count; i++)
+        m.keys[i] = rig_key(tablet, i);
+    float *rows = (float *)(void *)(m.keys + count);
+    for (uint32_t i = 0; i < 2 * count; i++)
+        rows[i] = v;
+    w.u.ASSIGN = (struct wire_ASSIGN){
+        .table = 0, .tablet = tablet, .tablet_count = 1, .key_count = count, .parts = parts};
+    return rig_send(r, &w, 1, &m, count * 16, NULL, 0);
+}
+
+static void begin_tables(struct rig *r)
+{
+    rig_start(r, 1);
+    rig_table(r, 0, OPT_SGD);
+    ck_assert_int_eq(answered(r, dense_table(r)), 0);
+    rig_map(r, 1, 1000);
+    rig_run(r, 20);
+}
+
+static float row_of(struct rig *r, uint32_t tablet, uint32_t n)
+{
+    uint64_t id = rig_pull(r, EVAL, 0, 0, rig_key(tablet, n));
+    rig_run(r, 20);
+    return rig_value(r, id);
+}
+
+START_TEST(rows_are_assigned_and_counted)
+{
+    struct rig r = {0};
+    begin_tables(&r);
+    uint64_t id = rows_assign(&r, 3, 5, 7, 0);
+    ck_assert_msg(answered(&r, id) == 0, "%s", rig_reply(&r, id)->error);
+    const struct wire_ASSIGN_reply *a = &rig_reply(&r, id)->u.ASSIGN_reply;
+    ck_assert(a->applied && a->made == 5 && a->replaced == 0 && a->kept == 0 && a->blocked == 0);
+    ck_assert(row_of(&r, 3, 4) == 7);
+    id = rows_assign(&r, 3, 6, 8, WIRE_ASSIGN_KEEP);
+    ck_assert_int_eq(answered(&r, id), 0);
+    a = &rig_reply(&r, id)->u.ASSIGN_reply;
+    ck_assert(a->made == 1 && a->kept == 5 && a->replaced == 0);
+    ck_assert(row_of(&r, 3, 4) == 7 && row_of(&r, 3, 5) == 8);
+    id = rows_assign(&r, 3, 6, 9, 0);
+    ck_assert_int_eq(answered(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ASSIGN_reply.replaced, 6);
+    ck_assert(row_of(&r, 3, 0) == 9);
+    ck_assert_uint_eq(r.shard->counts.bytes_pushed, (5 + 6 + 6) * 8);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(rows_are_refused_in_words)
+{
+    struct rig r = {0};
+    begin_tables(&r);
+    struct wire w = rig_wire(&r, WIRE_TYPE_ASSIGN);
+    w.u.ASSIGN = (struct wire_ASSIGN){.table = 7, .tablet_count = 1, .key_count = 1};
+    const char zeros[16] = {0};
+    ck_assert_int_eq(answered(&r, rig_send(&r, &w, 1, zeros, 16, NULL, 0)), SHOAL_E_NO_TABLE);
+    rig_map(&r, 2, 3); /* tablet 3 goes to another shard */
+    ck_assert_int_eq(answered(&r, rows_assign(&r, 3, 1, 1, 0)), SHOAL_E_NOT_LEADER);
+    rig_map(&r, 3, 1000);
+    uint64_t id = rows_assign(&r, 3, 1, NAN, 0);
+    ck_assert_int_eq(answered(&r, id), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(answered(&r, rig_open(&r, RIG_RUN, 1, WIRE_ASYNC)), 0);
+    id = rows_assign(&r, 3, 1, 1, 0);
+    ck_assert_int_eq(answered(&r, id), SHOAL_E_OLD_RUN);
+    ck_assert_ptr_nonnull(strstr(rig_reply(&r, id)->error, "trains in table t0"));
+    w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
+    w.u.RUN_DROP.run = RIG_RUN;
+    ck_assert_int_eq(answered(&r, rig_send(&r, &w, 0, NULL, 0, NULL, 0)), 0);
+    ck_assert_int_eq(answered(&r, rows_assign(&r, 3, 1, 1, 0)), 0);
+    ck_assert(row_of(&r, 3, 0) == 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* Dropped runs take their own requests out of the queue, not rows that are of no run. */
+START_TEST(rows_wait_while_a_cut_is_held)
+{
+    struct rig r = {0};
+    begin_tables(&r);
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){.cut = 4};
+    ck_assert_int_eq(answered(&r, rig_send(&r, &w, 0, NULL, 0, NULL, 0)), 0);
+    uint64_t id = rows_assign(&r, 3, 2, 5, 0), other = rows_assign(&r, 3, 4, 6, 0);
+    ck_assert_int_eq(answered(&r, id), RIG_WAITING);
+    ck_assert_int_eq(answered(&r, rig_open(&r, RIG_RUN + 1, 1, WIRE_ASYNC)), 0);
+    w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
+    w.u.RUN_DROP.run = RIG_RUN + 1;
+    ck_assert_int_eq(answered(&r, rig_send(&r, &w, 0, NULL, 0, NULL, 0)), 0);
+    ck_assert_int_eq(answered(&r, id), RIG_WAITING);
+    w = rig_wire(&r, WIRE_TYPE_GO);
+    w.u.GO.cut = 4;
+    (void)rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    ck_assert_int_eq(answered(&r, id), 0);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+    ck_assert(row_of(&r, 3, 1) == 6);
+    rig_free(&r);
+}
+END_TEST
+
 /* ---- copies ---- */
 
 static uint64_t copies_assign(struct fleet *f, uint32_t i, uint64_t to)
@@ -529,6 +639,9 @@ int main(void)
     tcase_add_test(c, an_assignment_is_on_disk_when_it_is_answered);
     tcase_add_test(c, an_assignment_waits_for_the_fences_of_a_start);
     tcase_add_test(c, many_assignments_of_a_drain_are_all_taken);
+    tcase_add_test(c, rows_are_assigned_and_counted);
+    tcase_add_test(c, rows_are_refused_in_words);
+    tcase_add_test(c, rows_wait_while_a_cut_is_held);
     tcase_add_loop_test(c, an_image_waits_for_the_copies, 0, 2);
     return suite_main(s);
 }

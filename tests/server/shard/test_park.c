@@ -636,9 +636,40 @@ static int own_main(const TTest *const *tests, size_t count)
     return failed;
 }
 
+/* Rows by key are of no run and lane: only the same request takes the place of an older one. */
+START_TEST(rows_by_key_take_no_place_of_other_rows)
+{
+    struct rig r = {0};
+    struct {
+        uint64_t key;
+        float row[2];
+    } m = {rig_key(3, 0), {5, 5}};
+    rig_start(&r, 1);
+    rig_table(&r, 0, OPT_SGD);
+    rig_map(&r, 1, 1000);
+    rig_run(&r, 20);
+    chill(m.key);
+    uint64_t id[2];
+    for (int i = 0; i < 2; i++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_ASSIGN);
+        w.u.ASSIGN = (struct wire_ASSIGN){.tablet = 3, .tablet_count = 1, .key_count = 1};
+        m.row[0] = (float)i + 5;
+        id[i] = rig_send(&r, &w, 1, &m, sizeof m, NULL, 0);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, id[i]), RIG_WAITING);
+    }
+    fetch(&r, m.key);
+    ck_assert_int_eq(rig_status(&r, id[0]), 0);
+    ck_assert_int_eq(rig_status(&r, id[1]), 0);
+    ck_assert(rig_value(&r, pull(&r, m.key)) == 6);
+    finish(&r);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
+        rows_by_key_take_no_place_of_other_rows,
         pull_of_a_stored_row_waits_for_it_and_others_do_not,
         push_waits_for_its_rows_and_its_lane_waits_behind_it,
         lanes_behind_a_miss_do_not_hold_up_others_when_rows_come,

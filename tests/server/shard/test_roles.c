@@ -17,15 +17,22 @@ static int frames_of(enum wire_type type)
     }
 }
 
-/* Sends a request of this kind, as empty as possible. */
-static uint64_t ask(struct rig *r, enum wire_type type, bool lane)
+/* Sends a request that needs this right, as empty as possible. */
+static uint64_t ask(struct rig *r, enum wire_type type, enum wire_right right)
 {
     static const uint8_t nothing[512];
     struct wire w = rig_wire(r, type);
+    size_t bytes = 0;
     if (type == WIRE_TYPE_PULL)
-        w.u.PULL.lane = lane ? 0 : UINT32_MAX;
-    return rig_send(r, &w, frames_of(type), nothing, type == WIRE_TYPE_TASK_DONE ? 512 : 0, nothing,
-                    0);
+        w.u.PULL.lane = right == WIRE_RIGHT_PULL_LANE ? 0 : UINT32_MAX;
+    if (type == WIRE_TYPE_TASK_DONE)
+        bytes = 512;
+    if (right == WIRE_RIGHT_ASSIGN_ROWS) { /* a key and a number, of no table */
+        w.u.ASSIGN.table = LIMIT_TABLES - 1;
+        w.u.ASSIGN.key_count = w.u.ASSIGN.tablet_count = 1;
+        bytes = 12;
+    }
+    return rig_send(r, &w, frames_of(type), nothing, bytes, nothing, 0);
 }
 
 /* X(the right, its message): PULL_LANE, for instance, belongs to PULL. */
@@ -36,7 +43,8 @@ static const struct {
 #define X(name, number, request_frames, reply_frames) {WIRE_RIGHT_##name, WIRE_TYPE_##name},
     WIRE_MAP(X)
 #undef X
-        {WIRE_RIGHT_PULL_LANE, WIRE_TYPE_PULL}};
+        {WIRE_RIGHT_PULL_LANE, WIRE_TYPE_PULL},
+    {WIRE_RIGHT_ASSIGN_ROWS, WIRE_TYPE_ASSIGN}};
 _Static_assert(sizeof cell / sizeof *cell == WIRE_RIGHTS, "a cell for each right");
 
 static void who_is(struct rig *r, enum role role)
@@ -60,7 +68,7 @@ START_TEST(every_role_and_message_at_a_shard)
             uint32_t roles = allow_roles(cell[i].right, WIRE_SHARD);
             bool may = role == ROLE_LOCAL ? (roles & ~WIRE_ALLOW_BOSS) != 0
                                           : role < ROLES && (roles >> role & 1) != 0;
-            uint64_t id = ask(&r, cell[i].type, cell[i].right == WIRE_RIGHT_PULL_LANE);
+            uint64_t id = ask(&r, cell[i].type, cell[i].right);
             rig_run(&r, 5);
             int status = rig_status(&r, id);
             if (roles == 0) /* no message to a shard, whatever the role */
