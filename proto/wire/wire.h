@@ -968,7 +968,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(RING, 77, 0, 1)                                                                              \
     X(ASSIGN, 78, 1, 0)                                                                            \
     X(IMAGE, 79, 0, 1)                                                                             \
-    X(NAMED, 80, 0, 1)
+    X(NAMED, 80, 0, 1)                                                                             \
     X(IMPORT, 81, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
