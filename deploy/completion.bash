@@ -19,8 +19,8 @@ _shoal()
         'shoal checkpoint sign') at=$word ;;
         'shoal checkpoint diff') at=$word ;;
         'shoal checkpoint restore') at=$word ;;
-        'shoal checkpoint export') at=$word ;;
         'shoal checkpoint remove') at=$word ;;
+        'shoal export') at=$word ;;
         'shoal predict') at=$word ;;
         'shoal eval') at=$word ;;
         'shoal status') at=$word ;;
@@ -48,22 +48,22 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status top jobs trace doctor digest tables inspect blame erase import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
     'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
-    'shoal checkpoint') words='create list verify sign diff restore export remove --help' ;;
+    'shoal checkpoint') words='create list verify sign diff restore remove --help' ;;
     'shoal checkpoint create') words='--coordinator --keys --run-dir --without --json --help' ;;
     'shoal checkpoint list') words='--json --help' ;;
     'shoal checkpoint verify') words='--signers --help' ;;
     'shoal checkpoint sign') words='--key --help' ;;
     'shoal checkpoint diff') words='--json --help' ;;
     'shoal checkpoint restore') words='--coordinator --keys --workers --set --no-wait --help' ;;
-    'shoal checkpoint export') words='--out --format --missing-ok --state --help' ;;
     'shoal checkpoint remove') words='--coordinator --keys --run-dir --help' ;;
+    'shoal export') words='--out --format --state --values --since --missing-ok --help' ;;
     'shoal predict') words='--from --run-dir --coordinator --keys --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --run-dir --coordinator --keys --in --split --servers --set --help' ;;
     'shoal status') words='--from --run-dir --coordinator --keys --json --help' ;;
@@ -144,11 +144,13 @@ _shoal()
     'shoal checkpoint restore --keys') words=''; file=yes ;;
     'shoal checkpoint restore --workers') words=''; file=yes ;;
     'shoal checkpoint restore --set') words=''; file=yes ;;
-    'shoal checkpoint export --out') words=''; file=yes ;;
-    'shoal checkpoint export --format') words='tsv csv binary'; file=yes ;;
     'shoal checkpoint remove --coordinator') words=''; file=yes ;;
     'shoal checkpoint remove --keys') words=''; file=yes ;;
     'shoal checkpoint remove --run-dir') words=''; file=yes ;;
+    'shoal export --out') words=''; file=yes ;;
+    'shoal export --format') words='npy safetensors tsv csv'; file=yes ;;
+    'shoal export --values') words='float32 stored'; file=yes ;;
+    'shoal export --since') words=''; file=yes ;;
     'shoal predict --from') words=''; file=yes ;;
     'shoal predict --run-dir') words=''; file=yes ;;
     'shoal predict --coordinator') words=''; file=yes ;;

@@ -30,6 +30,7 @@ int cli_inspect(struct option_line *o, struct err *e);
 int cli_tables(struct option_line *o, struct err *e);
 int cli_blame(struct option_line *o, struct err *e);
 int cli_erase(struct option_line *o, struct err *e);
+int cli_export(struct option_line *o, struct err *e);
 int cli_drop(struct option_line *o, struct err *e);
 int cli_import(struct option_line *o, struct err *e);
 int cli_promote(struct option_line *o, struct err *e);

@@ -85,10 +85,13 @@ int reader_heat(struct reader *r, uint32_t index, struct reader_heat *out, struc
 /* Visits every row of a table, laid out as in embedding/table.h, in no order; not live. */
 int reader_visit(struct reader *r, uint32_t index, void (*visit)(void *context, const void *row),
                  void *context, struct err *e);
-/* Copies every row of a table into memory; not live. The caller frees the table (table_free) and
- * owns the arena. */
-int reader_copy(struct reader *r, uint32_t index, struct arena *arena, struct table **out,
-                struct err *e);
+/* Copies the rows of tablets [first, first + count) of a table into memory; not live. The caller
+ * frees the table (table_free) and owns the arena. */
+int reader_copy(struct reader *r, uint32_t index, uint32_t first, uint32_t count,
+                struct arena *arena, struct table **out, struct err *e);
+/* How many rows a table has, for planning: a checkpoint of an older release knows only those of all
+ * tables together; not live. */
+uint64_t reader_rows(const struct reader *r, uint32_t index);
 /* Text of the job that made the tables, with the names that the tables know (proto/job/legend.h).
  * *text is NULL when there is none, else the caller's. */
 int reader_job(struct reader *r, char **text, size_t *bytes, struct err *e);

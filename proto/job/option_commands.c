@@ -40,7 +40,7 @@ const struct option_command option_commands[] = {
      "Ends the running job, behind its last checkpoint where the job has checkpoint.dir; asked "
      "again, at once. Coordinator, servers and workers stay.",
      NULL, options_cluster, 0},
-    {"shoal checkpoint", "make, list, check, sign, compare, restore, export and remove checkpoints",
+    {"shoal checkpoint", "make, list, check, sign, compare, restore and remove checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
      "[NAME] [options]",
@@ -84,14 +84,6 @@ const struct option_command option_commands[] = {
      "workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --resume "
      "FOLDER`.",
      NULL, options_restore, 2},
-    {"shoal checkpoint export", "write the rows of a table as text or as numbers",
-     "FOLDER TABLE --out FILE [options]",
-     "Writes the rows of a table of a checkpoint, or of the folder of a run that has ended, in no "
-     "order. tsv and csv: a line of names, then key "
-     "(hexadecimal), field, weights w0, w1, ... (w0 is the first-order weight of a sparse row). "
-     "binary: for each row the key as u64, then the weights as float32, little-endian, nothing "
-     "else.",
-     NULL, options_export, 2},
     {"shoal checkpoint remove", "remove one that nothing needs", "NAME [options]",
      "Removes the checkpoint NAME (as `shoal checkpoint list` prints it) from the checkpoint.dir "
      "of "
@@ -101,6 +93,16 @@ const struct option_command option_commands[] = {
      "status is then 77. Of a run that has ended coordinator and servers are started on its folder "
      "for that long.",
      NULL, options_remove, 1},
+    {"shoal export", "write tables as npy, safetensors, tsv or csv",
+     "WHERE [TABLE]... --out FOLDER [options]",
+     "Writes the tables of a checkpoint, or of the folder of a run that has ended; without TABLE "
+     "all of them. A row of a table is its key, its first-order weight and its vector; rows are in "
+     "an order that depends on their keys alone, so exports of equal tables are equal. The network "
+     "is written as tensors by name. FOLDER/export.json says which array is what; "
+     "deploy/manual/export.md has the layout of each format.",
+     "FOLDER is made as FOLDER.tmp and renamed when it is complete. A running job: make a "
+     "checkpoint (`shoal checkpoint create`) and export that.",
+     options_export, 16},
     {"shoal predict", "score an input, a line a row, by a fleet, a run or a checkpoint",
      "[JOB.yaml] --from WHERE [--in FILE] [--out FILE] [options]",
      "Writes a score for each row of the input and each label, in the input's order; the rows of a "
