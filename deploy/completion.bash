@@ -33,6 +33,11 @@ _shoal()
         'shoal inspect') at=$word ;;
         'shoal blame') at=$word ;;
         'shoal erase') at=$word ;;
+        'shoal keys') at=$word ;;
+        'shoal keys allow') at=$word ;;
+        'shoal keys block') at=$word ;;
+        'shoal keys reset') at=$word ;;
+        'shoal keys list') at=$word ;;
         'shoal import') at=$word ;;
         'shoal drop') at=$word ;;
         'shoal promote') at=$word ;;
@@ -48,6 +53,7 @@ _shoal()
         esac
     done
     case $at in
+    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
@@ -75,6 +81,12 @@ _shoal()
     'shoal tables') words='--what-if --heat --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal inspect') words='--field --value --job --from --run-dir --coordinator --keys --json --help' ;;
     'shoal blame') words='--limit --field --value --job --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal erase') words='--keys --field --values --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
+    'shoal keys') words='allow block reset list --help' ;;
+    'shoal keys allow') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
+    'shoal keys block') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
+    'shoal keys reset') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
+    'shoal keys list') words='--job --from --run-dir --coordinator --json --help' ;;
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
     'shoal import') words='--field --raw --ids --weights --state --keep --map --job --check --json --coordinator --keys --from --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
@@ -223,6 +235,7 @@ _shoal()
     'shoal blame --keys') words=''; file=yes ;;
     'shoal erase --keys') words=''; file=yes ;;
     'shoal erase --field') words=''; file=yes ;;
+    'shoal erase --values') words=''; file=yes ;;
     'shoal erase --value') words=''; file=yes ;;
     'shoal erase --receipt') words=''; file=yes ;;
     'shoal erase --checkpoints') words=''; file=yes ;;
@@ -230,6 +243,34 @@ _shoal()
     'shoal erase --coordinator') words=''; file=yes ;;
     'shoal erase --from') words=''; file=yes ;;
     'shoal erase --run-dir') words=''; file=yes ;;
+    'shoal keys allow --keys') words=''; file=yes ;;
+    'shoal keys allow --field') words=''; file=yes ;;
+    'shoal keys allow --values') words=''; file=yes ;;
+    'shoal keys allow --value') words=''; file=yes ;;
+    'shoal keys allow --job') words=''; file=yes ;;
+    'shoal keys allow --coordinator') words=''; file=yes ;;
+    'shoal keys allow --from') words=''; file=yes ;;
+    'shoal keys allow --run-dir') words=''; file=yes ;;
+    'shoal keys block --keys') words=''; file=yes ;;
+    'shoal keys block --field') words=''; file=yes ;;
+    'shoal keys block --values') words=''; file=yes ;;
+    'shoal keys block --value') words=''; file=yes ;;
+    'shoal keys block --job') words=''; file=yes ;;
+    'shoal keys block --coordinator') words=''; file=yes ;;
+    'shoal keys block --from') words=''; file=yes ;;
+    'shoal keys block --run-dir') words=''; file=yes ;;
+    'shoal keys reset --keys') words=''; file=yes ;;
+    'shoal keys reset --field') words=''; file=yes ;;
+    'shoal keys reset --values') words=''; file=yes ;;
+    'shoal keys reset --value') words=''; file=yes ;;
+    'shoal keys reset --job') words=''; file=yes ;;
+    'shoal keys reset --coordinator') words=''; file=yes ;;
+    'shoal keys reset --from') words=''; file=yes ;;
+    'shoal keys reset --run-dir') words=''; file=yes ;;
+    'shoal keys list --job') words=''; file=yes ;;
+    'shoal keys list --from') words=''; file=yes ;;
+    'shoal keys list --run-dir') words=''; file=yes ;;
+    'shoal keys list --coordinator') words=''; file=yes ;;
     'shoal import --field') words=''; file=yes ;;
     'shoal import --ids') words=''; file=yes ;;
     'shoal import --weights') words=''; file=yes ;;

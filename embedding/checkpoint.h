@@ -88,8 +88,8 @@ int checkpoint_span_read(struct checkpoint *c, uint32_t i, uint32_t first, uint3
                          struct arena *arena, struct table **out, struct err *e);
 /* Bytes of a row of the table that is read: table_row_bytes. */
 size_t checkpoint_row_bytes(const struct table_schema *s);
-/* Calls use for each tablet of the i-th table that has rows. One part of the table is in memory at
- * a time. use returns 0 or a status, which ends the walk. */
+/* Calls use for each tablet of the i-th table that has anything: rows, or keys with names. One part
+ * of the table is in memory at a time. use returns 0 or a status, which ends the walk. */
 int checkpoint_tablets(struct checkpoint *c, uint32_t i,
                        int (*use)(void *context, const struct table *t, uint32_t tablet),
                        void *context, struct err *e);

@@ -32,6 +32,10 @@ static const struct {
     {"shoal inspect", cli_inspect},
     {"shoal blame", cli_blame},
     {"shoal erase", cli_erase},
+    {"shoal keys allow", cli_keys_allow},
+    {"shoal keys block", cli_keys_block},
+    {"shoal keys reset", cli_keys_reset},
+    {"shoal keys list", cli_keys_list},
     {"shoal export", cli_export},
     {"shoal drop", cli_drop},
     {"shoal import", cli_import},
@@ -117,6 +121,8 @@ int main(int argc, char **argv)
                         "A checkpoint is a folder: all tables with their optimizers' state, and "
                         "where the job stood.",
                         argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "keys") == 0)
+        return verb_run("shoal keys", "", argc - 1, argv + 1);
     if (argc > 2 && strcmp(argv[1], "replay") == 0 && strcmp(argv[2], "diff") == 0)
         return verb_run("shoal replay", "", argc - 1, argv + 1);
     return verb_run("shoal",

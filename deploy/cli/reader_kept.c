@@ -150,7 +150,7 @@ static int shard_tablets(struct reader *r, uint32_t i, uint32_t table, uint32_t 
         if (whole == NULL)
             return err_wrap(e, e->code, "%s", r->folder[i]);
         int rc = 0;
-        if (table_tablet_rows(whole, k) > 0)
+        if (table_tablet_rows(whole, k) > 0 || table_tablet_holds(r->own, k))
             rc = use(context, whole, k);
         if (rc != 0)
             return err_set(e, rc, "%s: %s", r->folder[i], err_text(rc));
@@ -233,7 +233,7 @@ static int part_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
     int rc = checkpoint_table_read(r->checkpoint, index, part, arena, &t, e);
     (void)snprintf(name, sizeof name, "part-%04u", part);
     if (rc == 0)
-        *out = row_json(t, key, name, true, found);
+        *out = row_json(t, t, key, name, true, found);
     table_free(t);
     arena_free(arena);
     return rc;
@@ -246,15 +246,16 @@ int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
     if (r->checkpoint != NULL)
         return part_row(r, index, key, found, out, e);
     for (uint32_t i = 0; i < r->engines && !*found; i++) {
+        const struct table *own = engine_table(r->engine[i], s->table);
         bool stored;
-        if (engine_table(r->engine[i], s->table) == NULL)
+        if (own == NULL)
             continue;
         const struct table *t = engine_row(r->engine[i], s->table, key, &stored, e);
         json_free(*out);
         *out = NULL;
         if (t == NULL)
             return err_wrap(e, e->code, "%s", r->folder[i]);
-        *out = row_json(t, key, r->folder[i], stored, found);
+        *out = row_json(t, own, key, r->folder[i], stored, found);
     }
     return 0;
 }

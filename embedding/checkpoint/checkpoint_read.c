@@ -179,7 +179,7 @@ static int part_tablets(const struct table *t,
 {
     int rc = 0;
     for (uint32_t k = 0; k < 1u << table_schema_of(t)->tablet_bits && rc == 0; k++)
-        if (table_tablet_rows(t, k) > 0)
+        if (table_tablet_holds(t, k))
             rc = use(context, t, k);
     return rc;
 }

@@ -2,6 +2,16 @@
 #include "proto/job/option.h"
 #include "proto/job/options.h"
 
+#define KEY_LIST_USAGE                                                                             \
+    "TABLE --keys FILE [options]\n"                                                                \
+    "TABLE --field NAME --values FILE [options]\n"                                                 \
+    "TABLE --field NAME --value TEXT [--value TEXT]... [options]"
+#define KEY_LIST_NOTES                                                                             \
+    "It goes to the servers, beside a job or without one, is in their journals and audit logs, "   \
+    "and stays through restarts and moves. A checkpoint has the names of its moment. Typed "       \
+    "again, "                                                                                      \
+    "it changes nothing more."
+
 const struct option_command option_commands[] = {
     {"shoal", NULL, "VERB [options]", "", NULL, options_shoal, 0},
     {"shoal local", "run a job on this machine: coordinator, servers and workers over loopback",
@@ -179,12 +189,38 @@ const struct option_command option_commands[] = {
      NULL, options_blame, 2},
     {"shoal erase", "rows gone for good, with a receipt",
      "TABLE --keys FILE [options]\n"
+     "TABLE --field NAME --values FILE [options]\n"
      "TABLE --field NAME --value TEXT [--value TEXT]... [options]",
      "Erases rows for good: they go from memory, journal, archive and store of every shard, and "
      "their keys are blocked from coming back. It ends when that is done: each shard writes all "
      "its rows once. The receipt says what was done, and what else still holds the keys: cuts, and "
      "checkpoints under --checkpoints.",
      NULL, options_erase, 1},
+    {"shoal keys", "keys that get a row, or none, whatever a table's rules say", "VERB [options]",
+     "", NULL, options_none, 0},
+    {"shoal keys allow", "these get a row at their next push, whatever admission says",
+     KEY_LIST_USAGE,
+     "Keys of the table get a row at their next push whatever its rules of admission say; a table "
+     "with `admit: {none: true}` has rows of these keys and no other. An erased or blocked key is "
+     "let in again; the row of an erased one begins anew. Ages and budgets remove the rows as they "
+     "do others.",
+     KEY_LIST_NOTES, options_keys, 1},
+    {"shoal keys block", "these get no row", KEY_LIST_USAGE,
+     "No row is made for the keys: their gradients are dropped and they count as zeros. A row that "
+     "is there stays and is trained, until age or a budget removes it, or `shoal erase` does, "
+     "which also blocks.",
+     KEY_LIST_NOTES, options_keys, 1},
+    {"shoal keys reset", "these are neither allowed nor blocked nor erased any more",
+     KEY_LIST_USAGE,
+     "The table's rules of admission decide on the keys again, those that were erased among them. "
+     "Rows stay.",
+     KEY_LIST_NOTES, options_keys, 1},
+    {"shoal keys list", "the keys of a table that are allowed, blocked or erased",
+     "TABLE [options]",
+     "Prints a line for each key by name: the key, the name of its field (of ids with the id), and "
+     "erased, blocked or allowed. --json has the same, an object a line, and the sums. Lines begin "
+     "with the key, so `cut -f1` of them is a file for --keys. A job may be running.",
+     NULL, options_keys_list, 1},
     {"shoal import", "rows of files into a table: pretrained vectors, another system's table",
      "TABLE FOLDER|FILE [options]\n"
      "TABLE [FILE.safetensors] --ids ARRAY --weights ARRAY [options]",

@@ -262,10 +262,7 @@ const struct config_key options_import[] = {
 };
 
 const struct config_key options_erase[] = {
-    {"keys", CONFIG_STRING, .values = "FILE",
-     .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
-    {"field", CONFIG_STRING, .values = "NAME", .text = "with --value: values of a field instead"},
-    {"value", CONFIG_LIST, .values = "TEXT", .text = "of the field, as it stands in the input"},
+    OPTIONS_KEY_LIST("at most 65,536"),
     {"receipt", CONFIG_STRING, .values = "FILE", .otherwise = "standard output",
      .text = "where the receipt goes, JSON"},
     {"checkpoints", CONFIG_STRING, .values = "DIR",
@@ -273,11 +270,24 @@ const struct config_key options_erase[] = {
              "receipt"},
     OPTION_JOB,
     OPTION_COORDINATOR,
-    {"from", CONFIG_STRING, .values = "WHERE",
-     .text = "where the tables are: the folder of a running `shoal local`, or `fleet`"},
+    OPTION_FROM_RUNNING,
     OPTION_FROM_RUN,
     OPTION_HELP,
     {0},
+};
+
+const struct config_key options_keys[] = {
+    OPTIONS_KEY_LIST("at most 16,777,216"),
+    OPTION_JOB,
+    OPTION_COORDINATOR,
+    OPTION_FROM_RUNNING,
+    OPTION_FROM_RUN,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+const struct config_key options_keys_list[] = {
+    OPTION_JOB, OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_JSON, OPTION_HELP, {0},
 };
 
 const struct config_key options_verify[] = {

@@ -89,6 +89,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(INSPECT, "", 0, A, 0, false) \
     X(BLAME, "", 0, A, 0, false) \
     X(KEYS, "", 0, A, 0, true) \
+    X(NAMED, "", 0, A, 0, false) \
     X(ASSIGN_ROWS, "ASSIGN of rows", 0, A, 0, false) \
     X(KEYLIST, "", 0, BOSS, 0, false) \
     X(TABLE_CREATE, "", 0, BOSS, 0, true) \

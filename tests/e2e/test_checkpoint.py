@@ -23,8 +23,7 @@ def create(run, name):
     """Returns the output of the command that makes a checkpoint of a running job."""
     done = subprocess.run([SHOAL, "checkpoint", "create", name, "--run-dir", run.dir, "--json"], capture_output=True, text=True, timeout=120)
     if done.returncode in (66, 69) and ("in finish by now" in done.stderr or "no job is running" in done.stderr or not run.running()):
-        run.wait(120)
-        raise TooShort(done.stderr)
+        too_soon(run.wait(120), done.stderr + run.output())
     assert done.returncode == 0, f"{name}: exit status {done.returncode}:\n{done.stdout}{done.stderr}"
     return json.loads(done.stdout)
 
@@ -118,7 +117,7 @@ def lanes_of_a_checkpoint_under_bsp(space):
 
 
 def killed_while_one_is_made_nothing_half_is_left(space):
-    train = synth(space / "train.tsv", 140000, 22)
+    train = synth(space / "train.tsv", longer(140000), 22)
     over = {**PROBE, "checkpoint.every_batches": 20, "checkpoint.keep": 4}  # one after the other
     job = job_file(space / "job.yaml", train, **over)
     expected = digests(run_job(job, space / "calm", 2, 2))
@@ -245,10 +244,7 @@ def server_killed_in_memory_sends_the_job_back(space, rows=30000):
     started(run)
     for name in ("server-0", "server-1"):
         before = finished(space)
-        end = time.monotonic() + 60
-        while time.monotonic() < end and run.running() and finished(space) <= before:
-            time.sleep(0.05)
-        still_going(run)
+        until(run, "a checkpoint", lambda: finished(space) > before, pause=0.05)
         strike(run, name)
     assert run.wait() == 0, run.output()[-3000:]
     report = run.report()
@@ -419,8 +415,9 @@ def removed_of_a_run_that_has_ended(space):
 
 def create_says_that_the_coordinator_is_gone(space):
     """A frozen coordinator sends no answer, like one that has ended; the command must not wait for it for ever."""
-    run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": 100}), space / "run", 1, 1)
+    run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": longer(100)}), space / "run", 1, 1)
     started(run)
+    still_going(run)
     asking = subprocess.Popen([SHOAL, "checkpoint", "create", "--run-dir", run.dir], stderr=subprocess.PIPE, text=True)
     run.signal("coordinator", signal.SIGSTOP)
     try:

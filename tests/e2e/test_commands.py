@@ -13,7 +13,7 @@ from fleet import Fleet, shoal, within
 from lib import *
 
 TREE = pathlib.Path(__file__).parents[2]
-VERB = r"shoal(?: checkpoint)? [a-z]+|shoal-(?:server|coordinator|worker)"
+VERB = r"shoal(?: checkpoint| keys)? [a-z]+|shoal-(?:server|coordinator|worker)"
 
 # Blocks of code and files, by their first line.
 NO_COMMANDS = {
@@ -64,6 +64,8 @@ CANNOT = {
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
         "tests/scrape [--pairs N] [--seconds S] [--trace N]": LONG, "tests/pairs --job JOB --a SETTINGS [--b SETTINGS]...": LONG,
         "tests/overlap [--prefetch N,N] [--lanes N]": LONG, "tests/link [--rounds N] [--seconds S] [CASE...]": LONG,
+        "tests/forms [--workers N,N] [--delay MS,MS]": LONG, "tests/older --old DIR [--pairs N] [-- WORD...]": LONG,
+        "tests/marks LIST --folder DIR [--minutes M] [NAME...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
                             "tests/sim/seeds --of moves": LONG},
@@ -161,6 +163,14 @@ AS = {
         "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
         "shoal erase ... TABLE --keys FILE":
             f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
+        "shoal keys allow ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys allow --coordinator tcp://GOING emb --keys keys --job job.yaml",
+        "shoal keys block ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys block --coordinator tcp://GOING emb --keys keys --json",
+        "shoal keys reset ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys reset --coordinator tcp://GOING emb --keys keys",
+        "shoal keys list ... TABLE": f"shoal keys list {RUN} emb && shoal keys list --from {KEPT}/LAST emb --json",
+        "shoal keys allow emb --field C1 --values users.txt --coordinator EP":
+            "echo VALUE > users.txt && shoal keys allow emb --field C1 --values users.txt --coordinator tcp://GOING | grep '1 newly allowed'",
+        "shoal keys list emb --coordinator EP": "shoal keys list emb --coordinator tcp://GOING | grep 'C1.allowed'",
+        "shoal keys block emb --field C1 --value VALUE --coordinator EP": "shoal keys block emb --field C1 --value VALUE --coordinator tcp://GOING",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
         "shoal promote SHARD --coordinator EP":  # e2e/test_replicas has copies; here there are none

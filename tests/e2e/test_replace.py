@@ -12,14 +12,14 @@ def prepared(space, **more):
     train = synth(space / "train.tsv", 6000, 1)
     points = space / "points"
     points.mkdir(exist_ok=True)
-    return job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": 12, "train.batch": 64, "checkpoint.dir": str(points), **more}), points
+    return job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": longer(12), "train.batch": 64, "checkpoint.dir": str(points), **more}), points
 
 
 def begun(fleet, job):
     """The job trains, and a checkpoint is made; returns the whole run's digests."""
     worker = fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
     assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-    within(30, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state()["examples"] > 1000)
+    training(fleet)
     got = shoal("checkpoint", "create", "here", "--coordinator", fleet.endpoint)
     if got.returncode != 0 or fleet.state().get("state") == "done":
         raise TooShort("train")
@@ -156,7 +156,7 @@ def a_job_begins_with_what_the_others_held(space):
     with Fleet(space, "a").up() as fleet:
         fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-        within(30, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state()["examples"] > 1000)
+        training(fleet)
         kept = (fleet.folder("s0") / "name").stat().st_ino
         lost(fleet, "s1")
         within(15, "the problem", lambda: "--without s1" in fleet.told().stdout)

@@ -86,14 +86,8 @@ def one_table_or_two_train_alike(space):
 
 def checkpoint(run):
     """One that is made as soon as all servers are there."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end and run.running():
-        got = shoal("checkpoint", "create", "--run-dir", run.dir, "--json")
-        if got.returncode == 0:
-            return pathlib.Path(json.loads(got.stdout)["path"])
-        time.sleep(0.2)
-    still_going(run)
-    raise AssertionError(f"no checkpoint was made: {got}\n{run.output()[-2000:]}")
+    create = lambda: (got := shoal("checkpoint", "create", "--run-dir", run.dir, "--json")).returncode == 0 and got
+    return pathlib.Path(json.loads(until(run, "a checkpoint", create, pause=0.2).stdout)["path"])
 
 
 def export(folder, table):
