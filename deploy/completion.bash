@@ -53,8 +53,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
-    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -87,7 +86,6 @@ _shoal()
     'shoal keys block') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
     'shoal keys reset') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
     'shoal keys list') words='--job --from --run-dir --coordinator --json --help' ;;
-    'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
     'shoal import') words='--field --raw --ids --weights --state --keep --map --job --check --json --coordinator --keys --from --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
