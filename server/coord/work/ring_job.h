@@ -15,9 +15,10 @@
  *            stretch.
  *   rests:   a cut, or the end of a stretch of training (the tasks up to their stop), wants the
  *            tables to have the network of one step. The first member assigns it (ASSIGN), with the
- *            generation of lane 0 that the coordinator tells.
+ *            generation of lane 0 that the coordinator tells. With sharded state all members assign
+ *            their shares, and the ring also rests every train.dense_publish.
  *
- * Where no member has the network, all read it from the tables. They report the marks that they
+ * Where no member has the network, or the state of one of its shares has gone, all read it from the tables. They report the marks that they
  * found. If all marks are equal, that step is the published one: so a job that resumes learns its
  * step. If they differ, the last publish was cut off half way, and the job goes back to its newest
  * checkpoint (back.h). Under bsp it goes back, too, where the rows are ahead of the tables'
@@ -60,12 +61,12 @@ struct coord_ring_asker {
     bool has;
     uint64_t since_ns, answered_ns; /* when the request came; when the last answer went */
     uint64_t seen, answered;        /* news that it has obeyed; news of the last answer */
-    uint64_t ring, step, begun, unreached, of;
+    uint64_t ring, step, begun, unreached, of, published;
     uint64_t digest, digest_step;
 };
 
-/* The reasons for a rest: a cut, or a pause of training. */
-enum coord_ring_for { RING_FOR_CUT = 1, RING_FOR_PAUSE = 2 };
+/* The reasons for a rest: a cut, a pause of training, or a publish of sharded state. */
+enum coord_ring_for { RING_FOR_CUT = 1, RING_FOR_PAUSE = 2, RING_FOR_PUBLISH = 4 };
 
 struct coord_ring_job {
     struct coord_ring ring;
@@ -79,6 +80,8 @@ struct coord_ring_job {
     uint32_t former;       /* members of the ring before all joined again; 0: none */
     bool again;            /* a member has lost a lane: the ring gathers with the same members */
     uint64_t published_ns; /* when the published step rose; at first: when it was read */
+    uint64_t rested_ns;    /* sharded: when the last rest for a publish ended */
+    uint64_t state_bytes;  /* the most that a worker has told */
     uint64_t gathers_ns;   /* since when the ring has not stood; 0: it stands, or none is due */
     uint32_t count;
     struct coord_ring_asker asker[COORD_RING_ASKERS];
