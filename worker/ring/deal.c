@@ -63,8 +63,8 @@ void deal_out(struct deal *d, uint32_t starts, const uint64_t *keys, const uint3
 
     for (uint32_t k = 0; k < starts; k++)
         for (uint32_t i = d->key[k]; i < d->key[k + 1]; i++) {
-            const uint32_t *unit = bsearch(&block[i], d->order + d->key[k], d->share[k],
-                                           sizeof *unit, by_number);
+            const uint32_t *unit =
+                bsearch(&block[i], d->order + d->key[k], d->share[k], sizeof *unit, by_number);
             SHOAL_ASSERT(unit != NULL);
             d->place[i] = (uint32_t)(unit - d->order);
             d->key_of[d->place[i]] = i;

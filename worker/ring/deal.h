@@ -17,9 +17,9 @@
 struct deal {
     uint32_t starts; /* 0: nothing is dealt yet, and units have the order of blocks */
     uint32_t bits, count;
-    uint32_t *order; /* owned (count): the block of each unit */
-    uint32_t *key_of; /* owned (count): the key of each unit, once dealt */
-    uint32_t *place;  /* owned (count): the unit of each key */
+    uint32_t *order;                     /* owned (count): the block of each unit */
+    uint32_t *key_of;                    /* owned (count): the key of each unit, once dealt */
+    uint32_t *place;                     /* owned (count): the unit of each key */
     uint32_t share[WIRE_RING_MEMBERS];   /* units of each share */
     uint32_t key[WIRE_RING_MEMBERS + 1]; /* keys [key[k], key[k + 1]) are in share k */
 };

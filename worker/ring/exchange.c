@@ -28,8 +28,8 @@ struct chunk {
 /* One of the two steps that may be under way. */
 struct slot {
     uint64_t step;
-    float *sum;          /* owned (floats): partial sums, then the sums */
-    struct chunk *chunk; /* owned (chunks) */
+    float *sum;            /* owned (floats): partial sums, then the sums */
+    struct chunk *chunk;   /* owned (chunks) */
     uint32_t summed, owed; /* chunks that are */
     bool begun, refused;   /* refused: one of the chunks is */
 };
@@ -226,8 +226,8 @@ static void chunk_shard(struct exchange *x, struct slot *s, uint32_t c, const st
         s->owed++;
     }
     if (way_second(w) && k->weight > 0)
-        k->refused = !x->shards.make(x->shards.owner, &p, s->sum + p.at, k->weight,
-                                     x->made + x->made_at[c]);
+        k->refused =
+            !x->shards.make(x->shards.owner, &p, s->sum + p.at, k->weight, x->made + x->made_at[c]);
     s->refused = s->refused || k->refused;
 }
 

@@ -25,9 +25,11 @@
  * rounds the sum too, so that all members have the same bits. Parameters are never rounded: they
  * travel in fp32, and the hops with parts and sums in bf16.
  *
- * The chunks of a member begin in their order, all at once: a lane gives its gradients when the
- * whole backward pass is done and the push before is acknowledged (step.h, 2), so there is no layer
- * that could go first.
+ * All chunks of a member begin at once, in their order, when its lanes have given. A layer does not
+ * go first, while the backward pass computes the others: a lane's weight is 0 if any gradient is not
+ * finite, and clip_dense scales all by their common norm, so no float of a contribution is known
+ * before the last layer's. The order of the chunks then decides nothing. Chunks are small instead, so
+ * that parts, sums and parameters of different chunks travel at the same time.
  *
  *  1. A member is at most one step ahead of another: a step is complete only with a contribution of
  *     every member, which each gives after the step before. So two slots, for odd and even steps,

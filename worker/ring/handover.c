@@ -35,7 +35,7 @@ struct handover {
     bool counts, skipped;
     uint64_t heard_ns; /* when a piece came, or it began */
     peer_t source;
-    float *before, *now; /* owned: both parts */
+    float *before, *now; /* owned: both parts, where they are wanted */
     struct piece next;
     bool asked; /* every piece has been asked for */
     struct flight flight[HANDOVER_FLIGHTS];
@@ -115,8 +115,8 @@ static void handover_end(struct handover *h, int status, const char *text)
     else if (status == 0 && h->what == HANDOVER_SHARES)
         network_taken(h->network, h->shares);
     else if (status == 0)
-        status = network_weights_take(h->network, h->step, h->skipped, h->counts, h->now,
-                                      h->before, &e);
+        status =
+            network_weights_take(h->network, h->step, h->skipped, h->counts, h->now, h->before, &e);
     if (e.text[0] != '\0')
         text = e.text;
     h->done(h->owner, status, text);
@@ -175,8 +175,8 @@ int handover_start(const struct handover_options *options, struct handover **out
                                .done = options->done,
                                .owner = options->owner};
         h->next.what = what_next(h, WIRE_RING_KINDS);
-        h->before = calloc(floats, sizeof *h->before);
-        h->now = calloc(floats, sizeof *h->now);
+        h->before = calloc(options->what == HANDOVER_SHARES ? 1 : floats, sizeof *h->before);
+        h->now = calloc(options->what == HANDOVER_WEIGHTS ? floats : 1, sizeof *h->now);
     }
     if (h != NULL && h->before != NULL && h->now != NULL)
         rc = env_connect(h->env, options->endpoint, options->key, &h->source);
@@ -293,8 +293,8 @@ static int serve_admit(const struct handover_source *s, peer_t from, const struc
         end = network_tablets(s->network, q->part);
     else if (q->part < NETWORK_PARTS && q->what < WIRE_RING_KINDS)
         end = network_floats(s->network, q->part);
-    bool here = q->at < end && (q->what != WIRE_RING_IMAGE ||
-                                network_has(s->network, q->part, (uint32_t)q->at));
+    bool here = q->at < end &&
+                (q->what != WIRE_RING_IMAGE || network_has(s->network, q->part, (uint32_t)q->at));
     if (!here || network_at(s->network) != q->step)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no piece %" PRIu64 " of kind %u of part %u of step %" PRIu64, q->at,

@@ -36,8 +36,8 @@ struct handover_options {
     struct env *env;
     uint64_t run, ring, step;
     enum handover_what what;
-    uint64_t shares; /* SHARES: these, a bit for each */
-    bool counts;     /* WEIGHTS: as network_weights_take says */
+    uint64_t shares;            /* SHARES: these, a bit for each */
+    bool counts;                /* WEIGHTS: as network_weights_take says */
     struct network *network;    /* borrowed; filled piece by piece, of use once `done` has come */
     const char *endpoint, *key; /* of the source, as in env_connect; copied */
     uint32_t resend_ms;         /* 0: 200 */

@@ -30,9 +30,8 @@ static void weights_read(struct part *p)
 static void range_whole(struct part *p)
 {
     p->ranges = 1;
-    p->range[0] =
-        (struct range){.count = (uint32_t)p->count,
-                       .tablets = 1u << table_schema_of(p->table)->tablet_bits};
+    p->range[0] = (struct range){.count = (uint32_t)p->count,
+                                 .tablets = 1u << table_schema_of(p->table)->tablet_bits};
 }
 
 static void *copied(const void *from, size_t bytes)
@@ -205,8 +204,7 @@ int network_state_step(struct network *n, struct err *e)
     return 0;
 }
 
-int network_put(struct network *n, const float *sum, uint64_t weight, float lr_scale,
-                struct err *e)
+int network_put(struct network *n, const float *sum, uint64_t weight, float lr_scale, struct err *e)
 {
     struct part *dense = &n->part[NETWORK_DENSE], *stats = &n->part[NETWORK_STATS];
     bool good = gradient_put(dense, sum, (float)weight);

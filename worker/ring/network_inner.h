@@ -9,9 +9,9 @@
 
 /* Keys of one share, or all: they are made steps of. */
 struct range {
-    uint32_t key, count;       /* keys [key, key + count) */
-    uint32_t tablet, tablets;  /* their tablets */
-    size_t row;                /* of the first one in `rows` */
+    uint32_t key, count;      /* keys [key, key + count) */
+    uint32_t tablet, tablets; /* their tablets */
+    size_t row;               /* of the first one in `rows` */
 };
 
 struct part {
@@ -33,10 +33,10 @@ struct network {
     struct part part[NETWORK_PARTS];
     uint64_t step;
     bool sharded, skipped;
-    uint64_t kept, steps;   /* shares: whose state it has; that it is to keep */
-    uint64_t put;           /* the step whose gradients `rows` have; 0: of none */
-    float put_lr;           /* lr_scale of it */
-    float *mean;            /* owned (width): of network_make */
+    uint64_t kept, steps; /* shares: whose state it has; that it is to keep */
+    uint64_t put;         /* the step whose gradients `rows` have; 0: of none */
+    float put_lr;         /* lr_scale of it */
+    float *mean;          /* owned (width): of network_make */
 };
 
 /* Makes the step of the gradients that were put, in the tables alone. NOMEM. */

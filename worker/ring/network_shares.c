@@ -43,9 +43,9 @@ void network_array(const struct network *n, struct way_array *out)
 {
     const struct part *dense = &n->part[NETWORK_DENSE], *stats = &n->part[NETWORK_STATS];
     SHOAL_ASSERT(stats->width == 0 || dense->width == 0 || stats->width == dense->width);
-    *out = (struct way_array){.floats = {network_floats(n, NETWORK_DENSE),
-                                         network_floats(n, NETWORK_STATS)},
-                              .unit = MAX(dense->width, stats->width)};
+    *out = (struct way_array){
+        .floats = {network_floats(n, NETWORK_DENSE), network_floats(n, NETWORK_STATS)},
+        .unit = MAX(dense->width, stats->width)};
     for (uint32_t i = 0; i < NETWORK_PARTS; i++)
         if (n->part[i].table != NULL)
             out->share[i] = n->part[i].deal.share;

@@ -55,7 +55,7 @@ void ring_close(struct ring *r);
 /* The last complete step, and its sum (exchange_sum). */
 uint64_t ring_step(const struct ring *r);
 const float *ring_sum(const struct ring *r, uint64_t *weight);
-bool ring_refused(const struct ring *r);                          /* exchange_refused */
+bool ring_refused(const struct ring *r);                         /* exchange_refused */
 const float *ring_begun(const struct ring *r, uint64_t *weight); /* exchange_begun */
 
 /* A decoded message to this worker; false: it is no RING_CHUNK, or the answer of another peer. m

@@ -410,21 +410,20 @@ int step_open(struct steps *s, struct err *e)
 {
     const struct wire_RING_reply *t = &s->told;
     struct way_array array;
-    struct ring_options o = {
-        .env = s->options.env,
-        .run = s->run,
-        .ring = s->known,
-        .sum = {.shape = s->shape,
-                .member = t->member,
-                .step = s->at,
-                .values = s->options.job->net.dense,
-                .shards.owner = s},
-        .next_endpoint = s->member[(t->member + 1) % t->members].endpoint,
-        .next_key = s->key[(t->member + 1) % t->members],
-        .before_key = s->key[(t->member + t->members - 1) % t->members],
-        .done = sum_done,
-        .stale = ring_stale,
-        .owner = s};
+    struct ring_options o = {.env = s->options.env,
+                             .run = s->run,
+                             .ring = s->known,
+                             .sum = {.shape = s->shape,
+                                     .member = t->member,
+                                     .step = s->at,
+                                     .values = s->options.job->net.dense,
+                                     .shards.owner = s},
+                             .next_endpoint = s->member[(t->member + 1) % t->members].endpoint,
+                             .next_key = s->key[(t->member + 1) % t->members],
+                             .before_key = s->key[(t->member + t->members - 1) % t->members],
+                             .done = sum_done,
+                             .stale = ring_stale,
+                             .owner = s};
     for (enum network_part i = 0; i < NETWORK_PARTS; i++)
         o.sum.order[i] = network_order(s->network, i);
     if (s->sharded)
@@ -446,7 +445,7 @@ int step_open(struct steps *s, struct err *e)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int network_make(struct steps *s, struct err *e)
+static int network_begin(struct steps *s, struct err *e)
 {
     struct network_options o = {.sharded = s->sharded};
     for (uint32_t i = 0; i < NETWORK_PARTS; i++) {
@@ -479,7 +478,7 @@ int step_new(const struct step_options *options, struct steps **out, struct err 
     if (s->slot == NULL || s->part == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes of a network", options->lanes);
     if (rc == 0)
-        rc = network_make(s, e);
+        rc = network_begin(s, e);
     if (rc == 0)
         rc = step_publish_new(s, e);
     if (rc != 0) {

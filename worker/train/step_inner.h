@@ -102,7 +102,7 @@ struct steps {
     bool sharded;
     uint64_t keeps, kept, weights_of;
     uint64_t state_bytes; /* of optimizer state, here */
-    struct ring *ring;         /* owned; NULL: none */
+    struct ring *ring;    /* owned; NULL: none */
     bool summing;
     struct handover *handover; /* owned; NULL: none */
     enum handover_what took;   /* the newest handover's */

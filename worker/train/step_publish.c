@@ -78,7 +78,8 @@ int step_publish_copy(struct steps *s, struct err *e)
 bool step_publish_due(const struct steps *s)
 {
     const struct step_publish *p = &s->publish;
-    return s->work.sum && !s->sharded && p->state == PUBLISH_NONE && step_leads(s) && s->told.generation != 0 &&
+    return s->work.sum && !s->sharded && p->state == PUBLISH_NONE && step_leads(s) &&
+           s->told.generation != 0 &&
            env_now_ns(s->options.env) - p->last_ns >= s->options.job->train.publish_ms * MS;
 }
 

@@ -202,8 +202,8 @@ static void handed_over(void *owner, int status, const char *text)
 }
 
 /* Takes a part of the network from a member; shares: of HANDOVER_SHARES. */
-static int handover_begin(struct steps *s, enum handover_what what, uint32_t from,
-                          uint64_t shares, struct err *e)
+static int handover_begin(struct steps *s, enum handover_what what, uint32_t from, uint64_t shares,
+                          struct err *e)
 {
     const struct wire_RING_reply *t = &s->told;
     const struct handover_options o = {.env = s->options.env,

@@ -54,7 +54,7 @@ struct coord_ring_member {
 
 struct coord_ring {
     enum coord_ring_state state;
-    bool sharded; /* the optimizer's state is: the owner sets it */
+    bool sharded;           /* the optimizer's state is: the owner sets it */
     uint32_t lanes, starts; /* starts 0: no ring has stood yet */
     uint64_t number, stood; /* stood: the number of the last ring that stood; 0: none has */
     uint64_t step;          /* RING_STANDS: it goes on from here */

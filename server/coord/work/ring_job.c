@@ -289,8 +289,8 @@ bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
                         "%s ended at once, the network is in the tables as of step "
                         "%" PRIu64 " alone, and the rows of lane %u are as of batch %" PRIu64
                         ": under consistency: bsp the batches between cannot be computed again",
-                        r->sharded ? "all keepers of a share of the network" : "all workers",
-                        step, lane, mark);
+                        r->sharded ? "all keepers of a share of the network" : "all workers", step,
+                        lane, mark);
     else
         return false;
     return true;

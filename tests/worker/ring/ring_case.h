@@ -49,8 +49,7 @@ static inline void case_parts(uint32_t first, uint32_t end, uint64_t step,
 }
 
 /* An even cut, in units of 16 floats. */
-static inline void case_cut(uint64_t weighted, uint64_t plain, uint32_t starts,
-                            struct way_cut *out)
+static inline void case_cut(uint64_t weighted, uint64_t plain, uint32_t starts, struct way_cut *out)
 {
     const struct way_array array = {.floats = {weighted, plain}, .unit = 16};
     ck_assert_int_eq(way_cut(&array, starts, out, NULL), 0);

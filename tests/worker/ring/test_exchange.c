@@ -205,16 +205,19 @@ static void refused(struct exchange_chunk c, const char *why)
 START_TEST(exchange_refuses_what_no_member_sends)
 {
     ring_new(3, 3, 3, 5000, 0, VALUES_FP32);
-    uint32_t whole = cut.floats;
+    uint32_t whole = way_place(&cut, 0).floats, other = way_place(&cut, 1).floats;
     begin(1, 1);
     refused((struct exchange_chunk){3, 1, 0, 0, whole, VALUES_FP32, false}, "step 3");
-    refused((struct exchange_chunk){1, 1, cut.chunks, 0, whole, VALUES_FP32, false}, "other chunks");
+    refused((struct exchange_chunk){1, 1, cut.chunks, 0, whole, VALUES_FP32, false},
+            "other chunks");
     refused((struct exchange_chunk){1, 1, 0, 0, whole - 1, VALUES_FP32, false}, "other chunks");
     refused((struct exchange_chunk){1, 0, 0, 0, whole, VALUES_FP32, false}, "other chunks");
     refused((struct exchange_chunk){1, 1, 0, 1, whole, VALUES_FP32, false}, "does not come by");
-    refused((struct exchange_chunk){1, 1, 1, UINT32_MAX, whole, VALUES_FP32, false}, "does not come by");
+    refused((struct exchange_chunk){1, 1, 1, UINT32_MAX, other, VALUES_FP32, false},
+            "does not come by");
     /* the sum of a chunk to which this member has not added */
-    refused((struct exchange_chunk){1, 1, 0, 3, whole, VALUES_FP32, false}, "before this member's lanes");
+    refused((struct exchange_chunk){1, 1, 0, 3, whole, VALUES_FP32, false},
+            "before this member's lanes");
     ring_free();
 }
 END_TEST
@@ -292,7 +295,7 @@ static bool halves(void *owner, const struct way_place *p, const float *sum, uin
     (void)owner;
     for (uint32_t i = 0; i < p->floats; i++)
         out[i] = sum[i] / (float)weight;
-    return p->at != way_place(&cut, bad_chunk).at || bad_chunk == UINT32_MAX;
+    return bad_chunk == UINT32_MAX || p->at != way_place(&cut, bad_chunk).at;
 }
 
 static void shards_new(uint32_t lanes, uint32_t starts, uint32_t members, enum value_kind values)
@@ -326,7 +329,9 @@ static void check_shards(uint64_t step, bool refused_one)
     case_sum(shape.lanes, shape.starts, step, &cut, expected);
     for (uint32_t i = 0; i < shape.members; i++) {
         ck_assert_uint_eq(exchange_step(member[i]), step);
-        ck_assert(exchange_refused(member[i]) == (refused_one && shape.members > 1));
+        struct way w; /* the owner of the chunk sees the sum itself */
+        way_of(&shape, i, cut.chunks - 1, &w);
+        ck_assert(exchange_refused(member[i]) == (refused_one && w.sum_hop != WAY_NO_HOP));
         const float *got = exchange_sum(member[i], &weight);
         for (uint32_t c = 0; c < cut.chunks && weight > 0; c++) {
             struct way_place p = way_place(&cut, c);

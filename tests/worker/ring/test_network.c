@@ -292,9 +292,8 @@ START_TEST(network_of_shares_steps_as_a_whole_one_does)
     static const struct {
         enum optimizer_kind kind;
         float l2;
-    } all[] = {{OPT_SGD, 0},         {OPT_SGD, 0.01f},  {OPT_ADAGRAD, 0},
-               {OPT_ROW_ADAGRAD, 0}, {OPT_ADAM, 0},     {OPT_ADAM, 0.01f},
-               {OPT_FTRL, 0.02f}};
+    } all[] = {{OPT_SGD, 0},  {OPT_SGD, 0.01f},  {OPT_ADAGRAD, 0}, {OPT_ROW_ADAGRAD, 0},
+               {OPT_ADAM, 0}, {OPT_ADAM, 0.01f}, {OPT_FTRL, 0.02f}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (uint32_t members = 1; members <= MEMBERS_MOST; members++)
             for (uint32_t starts = 1; starts <= 4; starts++)

@@ -481,6 +481,12 @@ static void world_stand(uint32_t count, uint64_t step, uint32_t source)
     world.told.members = count;
     world.told.step = step;
     world.told.source = source;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct wire_RING *said = &world.worker[world.member[i].worker - 1].asked;
+        world.member[i].keeps = 0;
+        if (source != WIRE_RING_TABLES && said->has)
+            world.member[i].keeps = said->keeps;
+    }
     world_tell();
     world_run(200);
 }
@@ -567,6 +573,11 @@ static uint64_t world_undisturbed(uint64_t last)
             ck_assert_int_eq(network_step(n, sum, weight, 1, step, NULL), 0);
     }
     ck_assert_int_eq(network_digest(n, &digest), 0);
+    if (job.train.sharded) { /* of the weights alone */
+        digest = hash_bytes(network_weights(n, NETWORK_DENSE), dense_floats * sizeof(float), 0);
+        digest =
+            hash_bytes(network_weights(n, NETWORK_STATS), stats_floats * sizeof(float), digest);
+    }
     network_free(n);
     free(x);
     free(sum);
