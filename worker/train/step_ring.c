@@ -158,7 +158,6 @@ static int shares_stand(struct steps *s, struct err *e)
         return 0;
     s->options.stands(s->options.context, s->member, t->members, 0, 0);
     step_forget(s);
-    s->publish.done = 0;
     return network_keep(s->network, s->keeps, e);
 }
 
@@ -334,6 +333,8 @@ static void turn_once(struct steps *s)
             return;
         run_follow(s);
         s->known = s->told.ring;
+        if (s->sharded) /* it is to assign other shares */
+            s->publish.done = 0;
         sm_move(&step_moves, &s->state, STEP_GATHERS);
     }
     if (s->told.state == WIRE_RING_STANDS && s->state != STEP_OPEN)

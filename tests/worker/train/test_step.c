@@ -225,7 +225,7 @@ START_TEST(step_allocates_nothing)
     for (uint32_t i = 0; i < 3; i++)
         world.worker[i].last = 400;
     world_grant(0);
-    world_run(500);
+    world_run(700); /* chunks of several sizes, so more of them until each has had its most */
     uint64_t at = world.worker[0].step->at, before = msg_allocations();
     uint32_t asks = world.worker[0].asks;
     world_run(500);
