@@ -157,7 +157,7 @@ def sharded_state_gives_the_same_bits(space):
     assert digests(report) == expected, (digests(report), expected)
     share = report["ring"]["state_bytes"] / whole["ring"]["state_bytes"]
     print(f"      a worker has {share:.2f} of the optimizer's state", flush=True)
-    assert 0.55 < share < 0.8, share
+    assert 0.5 < share < 0.9, share  # two thirds, of few blocks
     space2 = space / "dies"
     space2.mkdir()
     killed(space2, train, sharded, ["worker-0", "worker-1", "worker-2"], max(2, KILLS), expected, 25, (LEASE + 1.5, LEASE + 3), 3)

@@ -564,6 +564,10 @@ START_TEST(step_of_shares_is_assigned_by_all)
     ck_assert_uint_eq(digest, tables);
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_uint_eq(world.worker[i].asked.published, 6);
+    /* in another ring they own other shares, of which nothing is assigned yet */
+    static const uint32_t two[] = {0, 1};
+    world_gather(two, 2);
+    ck_assert_uint_eq(world.worker[0].asked.published, 0);
     world_close();
 }
 END_TEST
