@@ -33,7 +33,7 @@ struct handover {
     enum handover_what what;
     uint64_t shares;
     bool counts, skipped;
-    uint64_t heard_ns; /* when a piece came, or it began */
+    uint64_t heard_ns; /* when an answer came, or it began */
     peer_t source;
     float *before, *now; /* owned: both parts, where they are wanted */
     struct piece next;
@@ -234,7 +234,6 @@ static void piece_take(struct handover *h, struct flight *f, const struct msg *m
     struct err e = {0};
     int rc;
     f->id = 0;
-    h->heard_ns = env_now_ns(h->env);
     if (p.what == WIRE_RING_IMAGE)
         rc = network_image_take(h->network, p.part, (uint32_t)p.at, m->frame[1].data,
                                 m->frame[1].bytes, &e);
@@ -254,6 +253,7 @@ bool handover_message(struct handover *h, peer_t from, const struct wire *w, con
         struct flight *f = &h->flight[i];
         if (f->id == 0 || f->id != w->id)
             continue;
+        h->heard_ns = env_now_ns(h->env);
         if (w->status == 0) {
             h->skipped = w->u.RING_READ_reply.skipped;
             piece_take(h, f, m);

@@ -50,7 +50,7 @@ struct handover_options {
 /* NOMEM, or the error of env_connect. */
 int handover_start(const struct handover_options *options, struct handover **out, struct err *e);
 void handover_stop(struct handover *h); /* NULL is fine */
-/* The time since the source last gave a piece, or since the start. */
+/* The time since the source last answered, or since the start. */
 uint64_t handover_waits_ns(const struct handover *h);
 /* A decoded message to this worker; false: it is no answer to this handover. */
 bool handover_message(struct handover *h, peer_t from, const struct wire *w, const struct msg *m);

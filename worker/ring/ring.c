@@ -272,9 +272,15 @@ static void chunk_taken(struct ring *r, peer_t from, const struct wire *w, const
     ring_settle(r, step);
 }
 
-/* The next member does not take a chunk, which is sent again in time. */
-static void chunk_refused(struct ring *r, const struct wire *w)
+/* The next member does not take a chunk, which is sent again in time. AGAIN: it is reached, and is
+ * not in this ring yet, as it takes the network. */
+static void chunk_refused(struct ring *r, struct flight *f, const struct wire *w)
 {
+    if (w->status == SHOAL_E_AGAIN) {
+        f->begun_ns = env_now_ns(r->env);
+        f->due_ns = f->begun_ns + r->wait_ns;
+        f->tries = 1;
+    }
     if (w->status == SHOAL_E_OLD_RUN) {
         r->stale(r->owner, w->u.RING_CHUNK_reply.ring);
     } else if (w->status != SHOAL_E_AGAIN && !r->refused) {
@@ -295,7 +301,7 @@ static void chunk_answered(struct ring *r, const struct wire *w)
             f->id = 0;
             exchange_arrived(r->sum, &f->chunk);
         } else {
-            chunk_refused(r, w);
+            chunk_refused(r, f, w);
         }
         break;
     }

@@ -63,7 +63,7 @@ const float *ring_begun(const struct ring *r, uint64_t *weight); /* exchange_beg
 bool ring_message(struct ring *r, peer_t from, const struct wire *w, const struct msg *m);
 
 /* How long the chunk that waits longest has been sent to the next member without an answer; 0: none
- * waits. */
+ * waits. An answer that it is to come again is one. */
 uint64_t ring_waits_ns(const struct ring *r);
 
 struct ring_figures {

@@ -66,7 +66,7 @@ static void said_note(struct coord_job *j, struct coord_worker *w, struct coord_
                       const struct wire_RING *q)
 {
     bool more = a->ring != q->ring || a->of != q->of || a->has != q->has || a->step != q->step ||
-                a->begun != q->begun;
+                a->begun != q->begun || a->keeps != q->keeps;
     a->seen = q->seen;
     a->ring = q->ring;
     a->has = q->has;
@@ -75,6 +75,7 @@ static void said_note(struct coord_job *j, struct coord_worker *w, struct coord_
     a->unreached = q->unreached;
     a->of = q->of;
     a->published = q->published;
+    a->keeps = q->keeps;
     j->ring->state_bytes = MAX(j->ring->state_bytes, q->state_bytes);
     a->digest = q->digest;
     a->digest_step = q->digest_step;

@@ -61,7 +61,7 @@ struct coord_ring_asker {
     bool has;
     uint64_t since_ns, answered_ns; /* when the request came; when the last answer went */
     uint64_t seen, answered;        /* news that it has obeyed; news of the last answer */
-    uint64_t ring, step, begun, unreached, of, published;
+    uint64_t ring, step, begun, unreached, of, published, keeps;
     uint64_t digest, digest_step;
 };
 
