@@ -658,16 +658,16 @@ struct wire_window {
  * memory of the optimizer's state of the network, at this worker.
  *
  * Reply. ring: the number of the newest ring; its state: enum wire_ring_state. member: the worker's
- * place in it, WIRE_RING_MEMBERS: it is no member, and waits. starts, step: as in way.h and
- * ring.h of the coordinator. source: the member that has `step`, or WIRE_RING_TABLES: the tables
- * have it. published: the newest step that the tables have. rest: the number of the rest that the
- * worker is to keep, 0: none. rest_at: 0: not yet known, it gives no contribution to a new step and
- * says which was its last one; else it goes on up to this step, and no further. publish: this
- * worker is to assign the network as of rest_at to the tables now; with dense_state: sharded each
- * member assigns its shares. generation: of lane 0 on all shards, with which it assigns; 0: to a
- * member that assigns nothing, or a fence is under way. there: what the worker has reported in this gathering is the network as of `step`; else it takes
- * it from `source`, whatever it has. Frame 1: struct wire_ring_member (members), in the order of
- * the ring; none unless it stands. */
+ * place in it, WIRE_RING_MEMBERS: it is no member, and waits. starts, step: as in way.h and ring.h
+ * of the coordinator. source: the member that has `step`, or WIRE_RING_TABLES: the tables have it.
+ * published: the newest step that the tables have. rest: the number of the rest that the worker is
+ * to keep, 0: none. rest_at: 0: not yet known, it gives no contribution to a new step and says
+ * which was its last one; else it goes on up to this step, and no further. publish: this worker is
+ * to assign the network as of rest_at to the tables now; with dense_state: sharded each member
+ * assigns its shares. generation: of lane 0 on all shards, with which it assigns; 0: to a member
+ * that assigns nothing, or a fence is under way. there: what the worker has reported in this
+ * gathering is the network as of `step`; else it takes it from `source`, whatever it has. Frame 1:
+ * struct wire_ring_member (members), in the order of the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u
 #define WIRE_RING_TABLES UINT32_MAX
@@ -759,8 +759,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * coordinator has named (worker/ring/handover.h). what: enum wire_ring_read; at: the tablet of the
  * dense table `part`, or the first of the floats that are wanted. Reply frame 1: the tablet's image
  * (embedding/table.h), or WIRE_RING_FLOATS floats from `at` on, fewer at the end: the weights of
- * the step before, or of the step. skipped: the step has changed nothing. AGAIN: the worker is not yet in this ring, or does not have the step yet.
- * OLD_RUN: it has a newer ring or another run. */
+ * the step before, or of the step. skipped: the step has changed nothing. AGAIN: the worker is not
+ * yet in this ring, or does not have the step yet. OLD_RUN: it has a newer ring or another run. */
 enum wire_ring_read {
     WIRE_RING_IMAGE = 0,
     WIRE_RING_BEFORE = 1,

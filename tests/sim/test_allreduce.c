@@ -17,8 +17,9 @@
  * Jobs with sharded optimizer state (train.dense_state) are compared with undisturbed ones of whole
  * state.
  *
- * SHOAL_SIM_SHARDED: 0 or 1, one of the two alone. SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
- * SHOAL_SIM_STRIKE: one of the list `strikes`, from 0. */
+ * SHOAL_SIM_SHARDED: 0 or 1, one of the two alone. SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST,
+ * SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c; SHOAL_SIM_STRIKE: one of the list `strikes`,
+ * from 0. */
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"

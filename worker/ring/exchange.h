@@ -15,10 +15,10 @@
  *
  *   .. parts -> owner: the sum --hop last--> second: shards.make -> parameters --> .. all others
  *
- * The owner and the second keep the sum, of which each makes the step itself (network.h); all others
- * have the parameters in its place. The bytes are those of sums. The step is complete at the owner
- * when the second has acknowledged each sum, so when one member has completed a step, all keepers of
- * all shares have the sums of it.
+ * The owner and the second keep the sum, of which each makes the step itself (network.h); all
+ * others have the parameters in its place. The bytes are those of sums. The step is complete at the
+ * owner when the second has acknowledged each sum, so when one member has completed a step, all
+ * keepers of all shares have the sums of it.
  *
  * With VALUES_BF16 every member rounds what it has added to bf16 before it passes it on. It keeps
  * the difference and adds it the next time, so that what rounding takes away comes later. The owner
@@ -26,10 +26,10 @@
  * travel in fp32, and the hops with parts and sums in bf16.
  *
  * All chunks of a member begin at once, in their order, when its lanes have given. A layer does not
- * go first, while the backward pass computes the others: a lane's weight is 0 if any gradient is not
- * finite, and clip_dense scales all by their common norm, so no float of a contribution is known
- * before the last layer's. The order of the chunks then decides nothing. Chunks are small instead, so
- * that parts, sums and parameters of different chunks travel at the same time.
+ * go first, while the backward pass computes the others: a lane's weight is 0 if any gradient is
+ * not finite, and clip_dense scales all by their common norm, so no float of a contribution is
+ * known before the last layer's. The order of the chunks then decides nothing. Chunks are small
+ * instead, so that parts, sums and parameters of different chunks travel at the same time.
  *
  *  1. A member is at most one step ahead of another: a step is complete only with a contribution of
  *     every member, which each gives after the step before. So two slots, for odd and even steps,

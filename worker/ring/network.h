@@ -15,8 +15,8 @@
  *
  * The weights of the step before stay, so that a batch of it can be computed again.
  *
- * Sharded (train.dense_state: sharded), the tables have the tablets of some shares alone, those that
- * this worker keeps; the weights are whole:
+ * Sharded (train.dense_state: sharded), the tables have the tablets of some shares alone, those
+ * that this worker keeps; the weights are whole:
  *
  *   sums of the shares that it keeps --table_push--> their weights --+--> T(t)
  *   parameters of all other shares, from their keepers --------------+
@@ -64,8 +64,8 @@ int network_new(const struct network_options *options, struct network **out, str
 void network_free(struct network *n);
 uint64_t network_floats(const struct network *n, enum network_part part);
 
-/* Deals the blocks to the shares of a ring with so many starts. Before this, and in tests, a sum has
- * the model's order. With another number than before a sharded network loses its state. */
+/* Deals the blocks to the shares of a ring with so many starts. Before this, and in tests, a sum
+ * has the model's order. With another number than before a sharded network loses its state. */
 void network_deal(struct network *n, uint32_t starts);
 /* The ring's array, and the block that each unit of a part has; both as long as it is not dealt
  * again. */
@@ -123,13 +123,14 @@ bool network_has(const struct network *n, enum network_part part, uint32_t table
 size_t network_image_bytes(const struct network *n, enum network_part part, uint32_t tablet);
 void network_image_write(const struct network *n, enum network_part part, uint32_t tablet,
                          void *out);
-/* Takes the place of a tablet; sharded: of its weights, and of its state if its share is to be kept.
- * Errors as of table_image_read. When all are there, network_settle names their step; before: the
- * weights of the step before, both parts, or NULL: as they are. */
+/* Takes the place of a tablet; sharded: of its weights, and of its state if its share is to be
+ * kept. Errors as of table_image_read. When all are there, network_settle names their step; before:
+ * the weights of the step before, both parts, or NULL: as they are. */
 int network_image_take(struct network *n, enum network_part part, uint32_t tablet,
                        const void *image, size_t bytes, struct err *e);
 void network_settle(struct network *n, uint64_t step, const float *before);
-/* A hash of all values and states, sharded of all weights: equal at workers that are equal. NOMEM. */
+/* A hash of all values and states, sharded of all weights: equal at workers that are equal. NOMEM.
+ * */
 int network_digest(const struct network *n, uint64_t *out);
 
 #endif

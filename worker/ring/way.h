@@ -1,8 +1,8 @@
 /* way.h: how one array of floats is cut into chunks, and the way of each chunk through a ring of
  * members: which lanes are added where, and which member has the sum.
  *
- * The array is cut into P shares, and a share into chunks; chunk c is of share c mod P. P, the number
- * of starts, is fixed for the life of a run.
+ * The array is cut into P shares, and a share into chunks; chunk c is of share c mod P. P, the
+ * number of starts, is fixed for the life of a run.
  *
  * The lanes 0 .. L-1 are divided among n members, a stretch of consecutive lanes each, in the order
  * of the ring. Chunk c is added up lane by lane from lane s = floor((c mod P) L / P) on: s, ..,

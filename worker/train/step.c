@@ -402,7 +402,7 @@ static bool share_make(void *owner, const struct way_place *p, const float *sum,
                        float *out)
 {
     struct steps *s = owner;
-    SHOAL_ASSERT(!s->work.runs && !s->work.sum);
+    SHOAL_ASSERT(!s->work.runs && !s->work.sum); /* step.h, 5 */
     return network_make(s->network, p, sum, weight, s->slot[s->first].lr_scale, out);
 }
 

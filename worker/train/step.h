@@ -22,10 +22,11 @@
  * servers (step_tables.c). Lanes train in STEP_OPEN alone.
  *
  * With train.dense_state: sharded a worker keeps the optimizer's state of some shares (network.h).
- * STEP_READS then takes what it lacks: the weights from `source`, unless it has them, then the shares
- * that it is to keep and lacks from their keepers. What it has stays until then, and counts if the
- * ring does not come about. Where the tables are the source, its lanes go back to the coordinator, for
- * they may be ahead of the tables. In a rest each member assigns the tablets that it owns.
+ * STEP_READS then takes what it lacks: the weights from `source`, unless it has them, then the
+ * shares that it is to keep and lacks from their keepers. What it has stays until then, and counts
+ * if the ring does not come about. Where the tables are the source, its lanes go back to the
+ * coordinator, for they may be ahead of the tables. In a rest each member assigns the tablets that
+ * it owns.
  *
  *  1. A lane contributes to a step once: batches up to the ring's step are computed for their rows
  *     alone, with the weights of the step before. [test: step_batch_of_a_made_step_gives_nothing]

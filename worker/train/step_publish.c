@@ -1,6 +1,6 @@
 /* step_publish.c: the network goes to the tables of the servers: the first member of the ring
- * assigns it. With sharded state (step.h) each member assigns the tablets of the shares that it owns,
- * in a rest alone, since all of them are to be of one step.
+ * assigns it. With sharded state (step.h) each member assigns the tablets of the shares that it
+ * owns, in a rest alone, since all of them are to be of one step.
  *
  *   PUBLISH_NONE --copied, on a thread--> PUBLISH_COPIED --the next step is there, or a rest-->
  *   PUBLISH_SENDS --every tablet is acknowledged--> PUBLISH_NONE

@@ -16,10 +16,10 @@
  * was published last.
  *
  * Where the optimizer's state is sharded (train.dense_state), a member that has the step whole has
- * all weights, and the state of some shares (worker/ring/network.h). The ring goes on from that step
- * only if its members have the state of all shares, each as of that step or of the step before, from
- * which a keeper makes it. Two members have each share, so it takes the death of two neighbours at
- * once for the ring to go back to the tables.
+ * all weights, and the state of some shares (worker/ring/network.h). The ring goes on from that
+ * step only if its members have the state of all shares, each as of that step or of the step
+ * before, from which a keeper makes it. Two members have each share, so it takes the death of two
+ * neighbours at once for the ring to go back to the tables.
  *
  *  1. A number is stored before it is told, and never given twice. [test:
  *     ring_numbers_rise_with_each_gathering]

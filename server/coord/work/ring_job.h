@@ -18,11 +18,12 @@
  *            generation of lane 0 that the coordinator tells. With sharded state all members assign
  *            their shares, and the ring also rests every train.dense_publish.
  *
- * Where no member has the network, or the state of one of its shares has gone, all read it from the tables. They report the marks that they
- * found. If all marks are equal, that step is the published one: so a job that resumes learns its
- * step. If they differ, the last publish was cut off half way, and the job goes back to its newest
- * checkpoint (back.h). Under bsp it goes back, too, where the rows are ahead of the tables'
- * network: batches since then would be computed with newer rows than before.
+ * Where no member has the network, or the state of one of its shares has gone, all read it from the
+ * tables. They report the marks that they found. If all marks are equal, that step is the published
+ * one: so a job that resumes learns its step. If they differ, the last publish was cut off half
+ * way, and the job goes back to its newest checkpoint (back.h). Under bsp it goes back, too, where
+ * the rows are ahead of the tables' network: batches since then would be computed with newer rows
+ * than before.
  *
  *  1. A gathering is stored before a worker is told of it. [test: ring_is_stored_before_it_is_told]
  *     [assert: coord_ring_step]

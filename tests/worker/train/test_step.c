@@ -567,6 +567,8 @@ START_TEST(step_of_shares_is_assigned_by_all)
     /* in another ring they own other shares, of which nothing is assigned yet */
     static const uint32_t two[] = {0, 1};
     world_gather(two, 2);
+    world_run(3000);
+    ck_assert_uint_eq(world.worker[0].asked.ring, world.told.ring);
     ck_assert_uint_eq(world.worker[0].asked.published, 0);
     world_close();
 }
