@@ -471,8 +471,23 @@ static uint64_t awaited(const struct coord_job *j)
     return worst;
 }
 
+/* Every member has begun the step of the rest: it waits for those that have not settled. */
+static bool settles(const struct coord_job *j)
+{
+    const struct coord_ring *r = &j->ring->ring;
+    if (r->state != RING_STANDS || j->ring->rest.state != REST_KNOWN)
+        return false;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (begun_of(j, r->member[i].worker) < j->ring->rest.at)
+            return false;
+    return true;
+}
+
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker)
 {
+    const struct coord_ring_member *m = coord_ring_find(&j->ring->ring, worker);
+    if (m != NULL && settles(j))
+        return (j->ring->rest.told >> (m - j->ring->ring.member) & 1) != 0;
     return awaited(j) != worker;
 }
 
