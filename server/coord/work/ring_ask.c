@@ -66,7 +66,7 @@ static void said_note(struct coord_job *j, struct coord_worker *w, struct coord_
                       const struct wire_RING *q)
 {
     bool more = a->ring != q->ring || a->of != q->of || a->has != q->has || a->step != q->step ||
-                a->begun != q->begun || a->keeps != q->keeps;
+                a->begun != q->begun || a->keeps != q->keeps || a->published != q->published;
     a->seen = q->seen;
     a->ring = q->ring;
     a->has = q->has;

@@ -124,8 +124,9 @@ void coord_ring_go(struct coord_job *j, enum coord_ring_for what);
 
 /* True when the worker is a member, or is to be one. */
 bool coord_ring_member(const struct coord_job *j, uint64_t worker);
-/* True when a member is to get on: it is to report, to take the network, or to make steps with its
- * lanes. One that the coordinator itself holds still (a rest, no task) is not. */
+/* True when a member is to get on: it is to report, to take the network, to make steps with its
+ * lanes, or to assign its shares of sharded state. One that the coordinator itself holds still (a
+ * rest, no task) is not. */
 bool coord_ring_works(const struct coord_job *j, uint64_t worker);
 /* True when the ring waits for another member, and not for this one. */
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker);
