@@ -461,20 +461,34 @@ static uint64_t begun_of(const struct coord_job *j, uint64_t worker)
     return a->begun;
 }
 
+/* All lanes of the worker wait for servers. */
+static bool lanes_wait(const struct coord_job *j, uint64_t worker)
+{
+    uint32_t held = coord_lane_held(j->tasks, worker);
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        if (j->workers.worker[i].number == worker)
+            return held > 0 && j->workers.worker[i].figures.waits >= held;
+    return false;
+}
+
 /* Returns the member that the ring waits for: one that has not reported, or is furthest behind; of
- * several the one that came last. 0: there are no members. */
+ * several one whose lanes do not all wait for servers, of these the one that came last. 0: there
+ * are no members. */
 static uint64_t awaited(const struct coord_job *j)
 {
     const struct coord_ring *r = &j->ring->ring;
     uint64_t worst = 0, least = UINT64_MAX;
+    bool waits = true;
     for (uint32_t i = 0; i < r->count; i++) {
         const struct coord_ring_member *m = &r->member[i];
         uint64_t at = m->told;
         if (r->state == RING_STANDS)
             at = begun_of(j, m->worker);
-        if (at < least || (at == least && m->worker > worst)) {
+        bool wait = lanes_wait(j, m->worker);
+        if (at < least || (at == least && (wait < waits || (wait == waits && m->worker > worst)))) {
             least = at;
             worst = m->worker;
+            waits = wait;
         }
     }
     return worst;
