@@ -16,6 +16,7 @@
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/fleet/folder.h"
+#include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/look.h"
 #include "server/coord/job/parts.h"
@@ -634,6 +635,25 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
     return 0;
 }
 
+/* The request names the job that runs. */
+static int running_take(struct coord_job *j, const struct coord_submit *submit, uint64_t *run,
+                        struct err *e)
+{
+    if (j->submitter == 0) /* a run that was broken off is continued */
+        coord_back_forgive(j);
+    const struct coord_shard *doubtful = rows_doubtful(j);
+    if (doubtful != NULL)
+        return awaited_set(j->fleet, doubtful, e,
+                           "has rows of this job in its memory, and has not been heard of since "
+                           "the coordinator started",
+                           "start it, or end the job with `shoal stop`");
+    if (coord_goes_back(j)) /* or ends, and the repeated request begins it anew */
+        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s goes back to its newest checkpoint" AGAIN,
+                       j->spec.name);
+    *run = j->at.number;
+    return workers_take(j, submit->workers, e);
+}
+
 /* Gives the job the claim of its look, now that the job is the one at hand. */
 static void claim_pass(struct coord_job *j, struct coord_look *look)
 {
@@ -651,19 +671,8 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
         struct coord_job job;
         struct coord_parts parts;
     };
-    bool again = coord_submit_again(job, from, submit);
-    const struct coord_shard *doubtful = NULL;
-    if (again)
-        doubtful = rows_doubtful(job);
-    if (doubtful != NULL)
-        return awaited_set(job->fleet, doubtful, e,
-                           "has rows of this job in its memory, and has not been heard of since "
-                           "the coordinator started",
-                           "start it, or end the job with `shoal stop`");
-    if (again) {
-        *run = job->at.number;
-        return workers_take(job, submit->workers, e);
-    }
+    if (coord_submit_again(job, from, submit))
+        return running_take(job, submit, run, e);
     if (coord_phase_running(job))
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
