@@ -128,6 +128,11 @@ struct push_args {
  * push). */
 int table_push(struct table *t, const uint64_t *keys, const void *gradients, size_t count,
                const struct push_args *args);
+/* The weights (width) of a row as a table_push of this gradient (width, fp32) alone would leave
+ * them, with the same bits; the table stays as it is. For tables of fp32 without rules and without
+ * ageing, whose tablets take one batch with each push. Uses buffers of the table. */
+void table_preview(struct table *t, uint64_t key, const float *gradient, float lr_scale,
+                   float *weights);
 /* True when the statistics of `count` keys behind their gradients of this width (packed.h) are
  * valid: 0 <= clicks <= shows <= LIMIT_GRADIENT. Always true for a table without statistics. */
 bool table_stats_ok(const struct table_schema *schema, uint32_t width, const void *gradients,

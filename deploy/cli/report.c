@@ -347,16 +347,17 @@ static void experts_print(const struct json *list)
 /* The ring of workers that kept the network; nothing for other jobs. */
 static void ring_print(const struct json *r)
 {
-    char n[32], bytes[32];
+    char n[32], bytes[32], state[32];
     const struct json *ring = json_get(r, "ring");
     if (json_absent(ring))
         return;
     printf("  network        kept by %.0f workers, in ring number %.0f; at each step a worker "
-           "sends %s bytes and waits %.2f ms; %s steps\n",
+           "sends %s bytes and waits %.2f ms; %s steps; %s bytes of optimizer state a worker\n",
            cli_number(ring, "members"), cli_number(ring, "rings"),
            cli_number_text(cli_number(ring, "bytes_a_step"), bytes),
            json_as_number(json_get(ring, "wait_ms_a_step"), 0),
-           cli_number_text(cli_number(ring, "steps"), n));
+           cli_number_text(cli_number(ring, "steps"), n),
+           cli_number_text(cli_number(ring, "state_bytes"), state));
 }
 
 static void report_print(const struct json *r, const char *run_dir, const char *again)

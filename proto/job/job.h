@@ -241,6 +241,7 @@ struct job {
         uint32_t window;        /* slices of a lane's batch, of `batch` rows each; 0 counts as 1 */
         uint32_t micro_batches; /* of a batch, under way in the stages at once; 0 counts as 1 */
         bool allreduce;         /* the workers keep the network in step (worker/ring) */
+        bool sharded;           /* allreduce: each worker has a part of the optimizer's state */
         uint32_t publish_ms;    /* allreduce: the tables get the network so often */
         uint32_t epochs;
         bool skip;          /* only load a checkpoint's tables and evaluate data.test */

@@ -23,6 +23,7 @@ static int beside_check(const struct config *c, const char *path, struct err *e)
 int job_dense_take(const struct config *c, struct job *j, struct err *e)
 {
     j->train.allreduce = config_enum(c, "train.dense") == 1;
+    j->train.sharded = config_enum(c, "train.dense_state") == 1;
     j->train.publish_ms = (uint32_t)config_size(c, "train.dense_publish");
     j->net.dense = config_enum(c, "net.dense") == 1 ? VALUES_BF16 : VALUES_FP32;
     if (j->train.allreduce && !has_network(j->model.kind))
@@ -38,6 +39,8 @@ int job_dense_take(const struct config *c, struct job *j, struct err *e)
     if (j->train.allreduce)
         return 0;
     int rc = beside_check(c, "train.dense_publish", e);
+    if (rc == 0)
+        rc = beside_check(c, "train.dense_state", e);
     if (rc != 0)
         return rc;
     return beside_check(c, "net.dense", e);

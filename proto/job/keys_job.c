@@ -357,6 +357,10 @@ const struct config_key keys_job[] = {
      .text = "where the network is trained: in the servers' tables, or by the workers, which "
              "average their gradients at each step; `train.consistency` then speaks of the sparse "
              "rows"},
+    {"train.dense_state", CONFIG_ENUM, 0, 0, "whole|sharded", .fallback = "whole",
+     .text =
+         "of `dense: allreduce`: each worker has the optimizer's state of the whole network, or "
+         "of 2 / n of it, n workers; same bits. [Sharded state](#sharded-state)"},
     {"train.dense_publish", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .fallback = "60000",
      .otherwise = "1 min",
      .text = "of `dense: allreduce`: the servers' tables get the network so often, and for each "

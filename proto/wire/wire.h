@@ -680,33 +680,36 @@ struct wire_window {
  * digest: of the network as of `digest_step` (network_digest); both 0: not told. unreached: a
  * member that has taken nothing from this worker, and given nothing, for a lease, though it was
  * asked; 0: none. of: the last ring that stood in which the worker had `step`; 0: none. lanes: the
- * number of lanes that it runs.
+ * number of lanes that it runs. keeps: with train.dense_state: sharded, the shares of the
+ * optimizer's state that it has as of `step`, a bit for each (worker/ring/network.h). state_bytes:
+ * memory of the optimizer's state of the network, at this worker.
  *
  * Reply. ring: the number of the newest ring; its state: enum wire_ring_state. member: the worker's
- * place in it, WIRE_RING_MEMBERS: it is no member, and waits. starts, step: as in way.h and
- * ring.h of the coordinator. source: the member that has `step`, or WIRE_RING_TABLES: the tables
- * have it. published: the newest step that the tables have. rest: the number of the rest that the
- * worker is to keep, 0: none. rest_at: 0: not yet known, it gives no contribution to a new step and
- * says which was its last one; else it goes on up to this step, and no further. publish: this
- * worker is to assign the network as of rest_at to the tables now. generation: of lane 0 on all
- * shards, with which the first member assigns; 0: to another member, or a fence is under way.
- * there: what the worker has reported in this gathering is the network as of `step`; else it takes
- * it from `source`, whatever it has. CORRUPT: its network differs from that of most members, and it
- * leaves. Frame 1: struct wire_ring_member (members), in the order of
- * the ring; none unless it stands. */
+ * place in it, WIRE_RING_MEMBERS: it is no member, and waits. starts, step: as in way.h and ring.h
+ * of the coordinator. source: the member that has `step`, or WIRE_RING_TABLES: the tables have it.
+ * published: the newest step that the tables have. rest: the number of the rest that the worker is
+ * to keep, 0: none. rest_at: 0: not yet known, it gives no contribution to a new step and says
+ * which was its last one; else it goes on up to this step, and no further. publish: this worker is
+ * to assign the network as of rest_at to the tables now; with dense_state: sharded each member
+ * assigns its shares. generation: of lane 0 on all shards, with which it assigns; 0: to a member
+ * that assigns nothing, or a fence is under way. there: what the worker has reported in this
+ * gathering is the network as of `step`; else it takes it from `source`, whatever it has. CORRUPT: its
+ * network differs from that of most members, and it leaves. Frame 1: struct wire_ring_member
+ * (members), in the order of the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u
 #define WIRE_RING_TABLES UINT32_MAX
 struct wire_ring_member {
     uint64_t worker;
     uint32_t first, lanes; /* its stretch of lanes */
+    uint64_t keeps;        /* shares of the state that it has as of `step`, or can make of it */
     char endpoint[256], key[48];
 };
-_Static_assert(sizeof(struct wire_ring_member) == 320, "wire_ring_member is a wire format");
+_Static_assert(sizeof(struct wire_ring_member) == 328, "wire_ring_member is a wire format");
 #define WIRE_RING(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(run) U64(seen) U64(ring) B(has) U64(step) U64(marks_low) U64(marks_high) \
     U64(rest) U64(begun) B(settled) U64(published) U64(digest) U64(digest_step) U64(unreached) \
-    U64(of) U32(lanes)
+    U64(of) U32(lanes) U64(keeps) U64(state_bytes)
 #define WIRE_RING_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U64(news) U64(ring) U32(state) U32(member) U32(members) U32(lanes) U32(starts) \
     U64(step) U32(source) U64(published) U64(rest) U64(rest_at) B(publish) U64(generation) \
@@ -765,7 +768,9 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 
 /* A chunk of the sum of a step, to the next member of a ring (worker/ring/way.h says which hop it
  * is on). ring: number of the ring within the run. weight: examples in the sum so far; 0: none, and
- * it has no floats. frame 1: the chunk (floats) of `values` (enum value_kind, fp32 or bf16).
+ * it has no floats. frame 1: the chunk (floats) of `values` (enum value_kind, fp32 or bf16). With
+ * train.dense_state: sharded the last hops carry new parameters, always of fp32 (exchange.h).
+ * refused: the sum of this chunk is not finite, the step changes nothing, and there are no floats.
  *
  * Reply: the newest ring that the receiver knows, also with a status. 0: the chunk is taken, or was
  * before. AGAIN: the receiver does not have this ring yet: send again later. OLD_RUN: it has a
@@ -774,19 +779,25 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_RING_FLOATS 65536u /* of a chunk */
 #define WIRE_RING_CHUNKS (1u << 20)
 #define WIRE_RING_CHUNK(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U64(ring) U64(step) U32(chunk) U32(hop) U64(weight) U32(floats) U32(values)
+    U64(run) U64(ring) U64(step) U32(chunk) U32(hop) U64(weight) U32(floats) U32(values) \
+    B(refused)
 #define WIRE_RING_CHUNK_REPLY(U32, U64, I32, F32, F64, B, STR) U64(ring)
 
 /* A piece of the network after step `step`, for a worker that lacks it, from one that the
  * coordinator has named (worker/ring/handover.h). what: enum wire_ring_read; at: the tablet of the
  * dense table `part`, or the first of the floats that are wanted. Reply frame 1: the tablet's image
  * (embedding/table.h), or WIRE_RING_FLOATS floats from `at` on, fewer at the end: the weights of
- * the step before. AGAIN: the worker is not yet in this ring, or does not have the step yet.
- * OLD_RUN: it has a newer ring or another run. */
-enum wire_ring_read { WIRE_RING_IMAGE = 0, WIRE_RING_BEFORE = 1 };
+ * the step before, or of the step. skipped: the step has changed nothing. AGAIN: the worker is not
+ * yet in this ring, or does not have the step yet. OLD_RUN: it has a newer ring or another run. */
+enum wire_ring_read {
+    WIRE_RING_IMAGE = 0,
+    WIRE_RING_BEFORE = 1,
+    WIRE_RING_WEIGHTS = 2,
+    WIRE_RING_KINDS
+};
 #define WIRE_RING_READ(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U64(ring) U64(step) U32(what) U32(part) U64(at)
-#define WIRE_RING_READ_REPLY(U32, U64, I32, F32, F64, B, STR) U64(ring) U64(step)
+#define WIRE_RING_READ_REPLY(U32, U64, I32, F32, F64, B, STR) U64(ring) U64(step) B(skipped)
 
 /* A worker leaves in good order, or says why it cannot go on (when fatal, status and text end the
  * job). */

@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         b.lanes = b.members;
     int rc = way_shape_even(b.lanes, b.members, b.members, &b.shape, &e);
     if (rc == 0)
-        rc = way_cut(b.floats, 0, b.members, &b.cut, &e);
+        rc = way_cut(&(struct way_array){.floats = {b.floats}, .unit = 16}, b.members, &b.cut, &e);
     if (rc != 0 || b.lanes > LANES_MOST || b.cut.chunks == 0) {
         (void)fprintf(stderr, "bench_ring: %s\n", e.text);
         return 64;

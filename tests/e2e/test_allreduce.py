@@ -27,14 +27,14 @@ def status(run):
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
-def killed(space, train, over, names, kills, expected, seed, pause=(0.3, 2.5)):
-    """Jobs of two workers and two servers, whose daemons are killed until `kills` have died; each run ends with the expected tables."""
+def killed(space, train, over, names, kills, expected, seed, pause=(0.3, 2.5), workers=2):
+    """Jobs of two workers, or more, and two servers, whose daemons are killed until `kills` have died; each run ends with the expected tables."""
     rng, died, number = random.Random(seed), 0, 0
     while died < kills:
         number += 1
         if number > kills + 5:
             raise TooShort(f"only {died} kills in {number} runs")
-        run = Run(job_file(space / f"killed-{number}.yaml", train, **over), space / f"killed-{number}", 2, 2)
+        run = Run(job_file(space / f"killed-{number}.yaml", train, **over), space / f"killed-{number}", 2, workers)
         started(run)
         while run.running() and died < kills:
             died += run.signal(rng.choice(names))
@@ -186,6 +186,28 @@ def checkpoint_goes_on_with_other_workers(space):
         assert digests(report) == expected, (workers, at)
 
 
+def sharded_state_gives_the_same_bits(space):
+    """Three workers, with two thirds of the optimizer's state each; a dead one's is at its neighbours. A job goes on with the other kind of state."""
+    train, over = synth(space / "train.tsv", 6000, 14), ring(**{"train.epochs": longer(60)})
+    sharded = {**over, "train.dense_state": "sharded"}
+    whole = run_job(job_file(space / "whole.yaml", train, **over), space / "whole", 2, 3)
+    expected = digests(whole)
+    report = run_job(job_file(space / "sharded.yaml", train, **sharded), space / "sharded", 2, 3)
+    assert digests(report) == expected, (digests(report), expected)
+    share = report["ring"]["state_bytes"] / whole["ring"]["state_bytes"]
+    print(f"      a worker has {share:.2f} of the optimizer's state", flush=True)
+    assert 0.5 < share < 0.9, share  # two thirds, of few blocks
+    space2 = space / "dies"
+    space2.mkdir()
+    killed(space2, train, sharded, ["worker-0", "worker-1", "worker-2"], max(2, KILLS), expected, 25, (LEASE + 1.5, LEASE + 3), 3)
+    for name, first, then in (("to-whole", sharded, over), ("to-sharded", over, sharded)):
+        run = Run(job_file(space / f"{name}.yaml", train, **{**first, "checkpoint.every_batches": 400, "checkpoint.keep": 0}), space / name, 2, 3)
+        assert run.wait(300) == 0, run.output()[-3000:]
+        made = sorted(p for p in (space / name / "checkpoints").iterdir() if (p / "manifest.json").exists())
+        on = run_job(job_file(space / f"{name}-on.yaml", train, **then), space / f"{name}-on", 1, 2, ["--resume", str(made[len(made) // 2])])
+        assert digests(on) == expected, (name, digests(on), expected)
+
+
 def scores_beside_training_are_at_most_so_old(space):
     train, test = synth(space / "train.tsv", 20000, 12), synth(space / "test.tsv", 1000, 13)
     run = Run(job_file(space / "job.yaml", train, **ring(**{"train.epochs": 100000, "data.test": str(test)})), space / "run", 2, 2)
@@ -211,4 +233,4 @@ def scores_beside_training_are_at_most_so_old(space):
 
 if __name__ == "__main__":
     main([bsp_is_bit_for_bit_whoever_dies, async_counts_each_example_once, all_workers_die_at_once, steps_go_on_within_a_lease_and_two_seconds,
-          without_a_worker_checkpoint_and_stop_end_at_once, tables_of_one_kind_of_job_begin_the_other, checkpoint_goes_on_with_other_workers, scores_beside_training_are_at_most_so_old])
+          without_a_worker_checkpoint_and_stop_end_at_once, tables_of_one_kind_of_job_begin_the_other, checkpoint_goes_on_with_other_workers, sharded_state_gives_the_same_bits, scores_beside_training_are_at_most_so_old])

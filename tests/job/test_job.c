@@ -1258,6 +1258,10 @@ START_TEST(job_network_is_kept_by_servers_or_workers)
     ck_assert_msg(parse(ring, "net.dense=bf16", &j, &e) == 0, "%s", e.text);
     ck_assert(j.train.allreduce && j.net.dense == VALUES_BF16 && job_dealt(&j));
     ck_assert_uint_eq(j.train.publish_ms, 5000);
+    ck_assert(!j.train.sharded);
+    job_free(&j);
+    ck_assert_msg(parse(ring, "train.dense_state=sharded", &j, &e) == 0, "%s", e.text);
+    ck_assert(j.train.sharded);
     job_free(&j);
     ck_assert_int_eq(with_default("train.consistency=bsp", &j), 0);
     ck_assert(job_dealt(&j));
@@ -1274,6 +1278,9 @@ START_TEST(job_network_is_kept_by_servers_or_workers)
     refused(ring, "train.dense=servers",
             "line 3: train.dense_publish is of train.dense: allreduce");
     refused("data: {train: a}\n", "net.dense=bf16", "net.dense is of train.dense: allreduce");
+    refused("data: {train: a}\n", "train.dense_state=sharded",
+            "train.dense_state is of train.dense: allreduce");
+    refused(ring, "train.dense_state=halves", "whole|sharded");
     refused(ring, "train.dense_publish=10ms", "not between");
     refused(ring, "replay.pace=60", "replay.pace gives out tasks by the clock");
     refused(ring, "train.dense=here", "servers|allreduce");

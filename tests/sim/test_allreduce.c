@@ -14,8 +14,12 @@
  * The order in which a network is added up follows from the lanes alone (worker/ring/README.md), so
  * one undisturbed run has the bits of all, with any number of workers.
  *
- * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
- * SHOAL_SIM_STRIKE: one of the list `strikes`, from 0. */
+ * Jobs with sharded optimizer state (train.dense_state) are compared with undisturbed ones of whole
+ * state.
+ *
+ * SHOAL_SIM_SHARDED: 0 or 1, one of the two alone. SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST,
+ * SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c; SHOAL_SIM_STRIKE: one of the list `strikes`,
+ * from 0. */
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
@@ -41,6 +45,7 @@ enum { ROWS = 480, EPOCHS = 2, LANES = 4, WORKERS_MOST = LANES };
 static struct cluster cluster;
 static const char *folder;
 static char yaml[4096], checkpoints[512], who[96];
+static bool sharded; /* the job's optimizer state is */
 static int epochs = EPOCHS;
 
 struct kind {
@@ -72,13 +77,14 @@ static void job_make(const struct kind *k, uint32_t every)
              "tables:\n"
              "  - {name: emb, dim: 2, tablets: 64, %s}\n"
              "model: %s\n"
-             "train: {dense: allreduce, dense_publish: 1s, batch: 8, epochs: %d, consistency: %s, "
+             "train: {dense: allreduce, dense_state: %s, dense_publish: 1s, batch: 8, epochs: %d, "
+             "consistency: %s, "
              "staleness: 2, prefetch: 2, lanes: %d, %sbackend: cpu, task_batches: 4}\n"
              "durability: journal\n"
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n%s",
              worker_path("train.csv"), worker_path("train.csv"), worker_path("cache"), k->table,
-             k->model, epochs, k->mode, LANES, k->train, more);
+             k->model, sharded ? "sharded" : "whole", epochs, k->mode, LANES, k->train, more);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -101,7 +107,8 @@ static struct cluster_options calm_options(uint32_t workers, uint64_t seed)
 static void begin(const struct kind *k, struct cluster_options *o, const char *what, uint64_t seed)
 {
     static char dir[512];
-    snprintf(who, sizeof who, "%s, %s, seed %" PRIu64, k->name, what, seed);
+    snprintf(who, sizeof who, "%s%s, %s, seed %" PRIu64, k->name, sharded ? " sharded" : "", what,
+             seed);
     snprintf(dir, sizeof dir, "%.400s/run", folder);
     o->dir = dir;
     ck_assert_int_eq(mkdir(dir, 0700), 0);
@@ -124,7 +131,7 @@ static uint32_t torn;
 static bool network_lost(const char *text)
 {
     return strstr(text, "the network half as of step") != NULL ||
-           strstr(text, "all workers ended at once, the network is in the tables as of") != NULL;
+           strstr(text, " ended at once, the network is in the tables as of") != NULL;
 }
 
 /* Power took pushes that were acknowledged, and the weights for them are gone. */
@@ -180,11 +187,14 @@ static const struct oracle_rows *calm_of(const struct kind *k)
     if (c->count > 0)
         return c;
     struct cluster_options o = calm_options(3, 1);
+    bool was = sharded;
+    sharded = false;
     job_make(k, 0);
     begin(k, &o, "calm", 0);
     ck_assert(job_ends(false, false));
     rows_take(c);
     end();
+    sharded = was;
     return c;
 }
 
@@ -337,7 +347,8 @@ static uint64_t number(const char *name, uint64_t fallback)
 /* False where the environment chooses another kind, or another of the strikes; STRIKES: none. */
 static bool chosen(size_t kind, size_t strike)
 {
-    return number("SHOAL_SIM_KIND", kind) == kind && number("SHOAL_SIM_STRIKE", strike) == strike;
+    return number("SHOAL_SIM_SHARDED", sharded) == sharded &&
+           number("SHOAL_SIM_KIND", kind) == kind && number("SHOAL_SIM_STRIKE", strike) == strike;
 }
 
 /* Some steps must be made within a lease and a second, or all of the epoch. Returns true when the
@@ -359,9 +370,10 @@ static bool goes_on(void)
 /* Three workers; what happens, at another moment in each run, until the job is over before it. */
 START_TEST(allreduce_goes_on_whatever_happens)
 {
-    const struct kind *k = &kinds[_i / (int)STRIKES];
+    const struct kind *k = &kinds[_i / (int)STRIKES % 2];
     size_t what = (size_t)_i % STRIKES;
     uint64_t first = number("SHOAL_SIM_FIRST", 0);
+    sharded = _i / (int)STRIKES >= 2;
     if (!chosen((size_t)(k - kinds), what))
         return;
     bool over = false;
@@ -385,7 +397,9 @@ START_TEST(allreduce_goes_on_whatever_happens)
         check(k);
         runs += !over; /* it was struck */
     }
-    bool all = strikes[what].strike == all_workers_die;
+    /* two of three workers are all keepers of a share */
+    bool all = strikes[what].strike == all_workers_die ||
+               (sharded && strikes[what].strike == two_workers_die);
     if (strikes[what].power)
         ck_assert_uint_gt(runs, torn);
     else if (!all)
@@ -400,9 +414,10 @@ END_TEST
 /* As test_cluster: what strikes follows from the seed, and so does what the net does. */
 START_TEST(allreduce_keeps_the_bits_under_faults)
 {
-    const struct kind *k = &kinds[_i];
+    const struct kind *k = &kinds[_i % (int)KINDS];
+    sharded = _i >= (int)KINDS;
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 12);
-    if (!chosen((size_t)_i, STRIKES))
+    if (!chosen((size_t)(k - kinds), STRIKES))
         return;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         struct rng r = rng_of(seed, 17, 17);
@@ -428,7 +443,7 @@ START_TEST(allreduce_keeps_the_bits_under_faults)
         else
             end();
     }
-    ck_assert_uint_ge(seeds, 4 * torn);
+    ck_assert_uint_ge(seeds, (sharded ? 2 : 4) * torn);
 }
 END_TEST
 
@@ -456,13 +471,15 @@ START_TEST(allreduce_has_the_same_bits_with_any_number_of_workers)
 }
 END_TEST
 
-/* A job of two workers goes on from a checkpoint with one, two, three and four. */
+/* A job of two workers goes on from a checkpoint with one, two, three and four. Sharded state
+ * becomes whole, too. */
 START_TEST(allreduce_resumes_with_any_number_of_workers)
 {
-    const struct kind *k = &kinds[_i];
+    const struct kind *k = &kinds[_i % (int)KINDS];
     char from[LIMIT_PATH];
     struct cluster_options o = calm_options(2, 5);
-    if (!chosen((size_t)_i, STRIKES))
+    sharded = _i >= (int)KINDS;
+    if (!chosen((size_t)(k - kinds), STRIKES))
         return;
     const struct oracle_rows *calm = calm_of(k);
     job_make(k, 12);
@@ -476,6 +493,7 @@ START_TEST(allreduce_resumes_with_any_number_of_workers)
         o = calm_options(workers, 6);
         o.servers = 1 + workers % 2;
         o.from = from;
+        sharded = _i >= (int)KINDS && workers != 2; /* two go on with whole state */
         job_make(k, 0);
         begin(k, &o, "resumes", workers);
         ck_assert(job_ends(false, false));
@@ -624,11 +642,11 @@ int main(void)
     TCase *c = tcase_create("allreduce");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 1200);
-    tcase_add_loop_test(c, allreduce_goes_on_whatever_happens, 0, 2 * STRIKES);
-    tcase_add_loop_test(c, allreduce_keeps_the_bits_under_faults, 0, KINDS);
+    tcase_add_loop_test(c, allreduce_goes_on_whatever_happens, 0, 4 * STRIKES);
+    tcase_add_loop_test(c, allreduce_keeps_the_bits_under_faults, 0, 2 * KINDS);
     tcase_add_loop_test(c, allreduce_has_the_same_bits_with_any_number_of_workers, 0, KINDS);
     tcase_add_loop_test(c, allreduce_goes_back_when_power_takes_its_rows, 0, KINDS);
-    tcase_add_loop_test(c, allreduce_resumes_with_any_number_of_workers, 0, KINDS);
+    tcase_add_loop_test(c, allreduce_resumes_with_any_number_of_workers, 0, 2 * KINDS);
     suite_add_tcase(s, c);
     c = tcase_create("cannot");
     tcase_add_checked_fixture(c, setup, teardown);

@@ -71,6 +71,25 @@ static void step_make(struct network *n, const float *sum, uint64_t weight)
         ck_assert_int_eq(network_step(n, sum, weight, 1, step, NULL), 0);
 }
 
+/* A float of all lanes, added up from a lane on. */
+static float float_sum(const float *floats, const struct exchange_part *part, uint32_t first,
+                       uint64_t i, bool weighted)
+{
+    float sum = 0;
+    bool any = false;
+    for (uint32_t k = 0; k < LANES; k++) {
+        uint32_t lane = (first + k) % LANES;
+        float x = floats[lane * CASE_FLOATS + i];
+        if (part[lane].weight == 0)
+            continue;
+        if (weighted)
+            x = (float)part[lane].weight * x;
+        sum = any ? sum + x : x;
+        any = true;
+    }
+    return sum;
+}
+
 /* All lanes in one place, added up in the order of the starts. */
 static uint64_t undisturbed_run(uint32_t starts)
 {
@@ -81,20 +100,10 @@ static uint64_t undisturbed_run(uint32_t starts)
     while (network_at(n) < LAST) {
         uint64_t step = network_at(n) + 1;
         given_make(n, 0, LANES, floats, part);
-        for (uint64_t i = 0; i < CASE_FLOATS; i++) {
-            uint64_t chunk =
-                i < WEIGHTED ? i / cut.floats : cut.weighted_chunks + (i - WEIGHTED) / cut.floats;
-            bool any = false;
-            for (uint32_t k = 0; k < LANES; k++) {
-                uint32_t lane = (uint32_t)(chunk % starts * LANES / starts + k) % LANES;
-                float x = floats[lane * CASE_FLOATS + i];
-                if (part[lane].weight == 0)
-                    continue;
-                if (i < WEIGHTED)
-                    x = (float)part[lane].weight * x;
-                sum[i] = any ? sum[i] + x : x;
-                any = true;
-            }
+        for (uint32_t c = 0; c < cut.chunks; c++) {
+            struct way_place p = way_place(&cut, c);
+            for (uint64_t i = p.at; i < p.at + p.floats; i++)
+                sum[i] = float_sum(floats, part, c % starts * LANES / starts, i, p.weighted);
         }
         step_make(n, sum, case_weights(LANES, step));
     }
@@ -253,7 +262,7 @@ static void on_timer(struct env_timer *t)
         w->number = ring.number;
         later(w, STAGE_REPORTS);
     } else if (w->stage == STAGE_REPORTS) {
-        (void)coord_ring_report(&ring, number_of(w), w->number, w->has, network_at(w->network));
+        (void)coord_ring_report(&ring, number_of(w), w->number, w->has, network_at(w->network), 0);
         later(w, STAGE_ANSWERED);
     } else if (ring.state == RING_STANDS && w->number == ring.number) {
         worker_answered(w);
@@ -341,7 +350,7 @@ static void fleet_begin(uint64_t seed, uint32_t count, double lost)
                                   .delay_min_ns = MS / 10,
                                   .delay_max_ns = 2 * MS,
                                   .reorder = lost > 0};
-    ck_assert_int_eq(way_cut(WEIGHTED, CASE_FLOATS - WEIGHTED, count, &cut, NULL), 0);
+    case_cut(WEIGHTED, CASE_FLOATS - WEIGHTED, count, &cut);
     sim = sim_new(&o);
     workers = 0;
     made = 0;

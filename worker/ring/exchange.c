@@ -7,6 +7,7 @@
 #include "worker/ring/exchange.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "worker/ring/add.h"
 
 #include <inttypes.h>
@@ -19,16 +20,18 @@ struct chunk {
     uint64_t weight;
     uint32_t hop; /* on which it is sent next, or was sent; WAY_NO_HOP: on none */
     uint8_t state;
-    bool due; /* it is in the list of chunks to send */
+    bool due;     /* it is in the list of chunks to send */
+    bool owed;    /* its sum is here, and the second may not have it yet */
+    bool refused; /* shards.make was false */
 };
 
 /* One of the two steps that may be under way. */
 struct slot {
     uint64_t step;
-    float *sum;          /* owned (floats): partial sums, then the sums */
-    struct chunk *chunk; /* owned (chunks) */
-    uint32_t summed;
-    bool begun;
+    float *sum;            /* owned (floats): partial sums, then the sums */
+    struct chunk *chunk;   /* owned (chunks) */
+    uint32_t summed, owed; /* chunks that are */
+    bool begun, refused;   /* refused: one of the chunks is */
 };
 
 struct exchange {
@@ -40,7 +43,12 @@ struct exchange {
     const struct exchange_part *part;
     struct slot slot[2]; /* of even and of odd steps */
     float *error;        /* owned (floats); NULL: values are fp32 */
-    uint32_t *order;     /* owned (chunks): in which they begin */
+    const uint32_t *order[WAY_PARTS];
+    struct exchange_shards shards;
+    /* with `shards`: the parameters that this member makes as the second: owned, chunk c from
+     * made_at[c] on (owned) */
+    float *made;
+    uint64_t *made_at;
     /* owned (2 x chunks): a ring of due chunks, each with its slot in the lowest bit */
     uint32_t *due;
     uint32_t due_first, due_count;
@@ -53,46 +61,25 @@ static uint64_t floats_of(const struct exchange *x)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-struct ordered {
-    uint64_t tensor; /* floats of the tensor in which the chunk begins */
-    uint32_t chunk;
-};
-
-static int larger_first(const void *a, const void *b)
+/* Room for the parameters of the chunks whose second this member is. */
+static int made_make(struct exchange *x)
 {
-    const struct ordered *one = a, *other = b;
-    if (one->tensor != other->tensor)
-        return one->tensor < other->tensor ? 1 : -1;
-    return one->chunk < other->chunk ? -1 : 1;
-}
-
-static int order_make(struct exchange *x, const uint64_t *tensor, uint32_t count)
-{
-    struct ordered *o = calloc(x->cut.chunks, sizeof *o);
-    uint64_t end = 0;
-    uint32_t at = 0;
-    if (o == NULL)
-        return SHOAL_E_NOMEM;
-
-    for (uint32_t c = 0; c < x->cut.chunks; c++) {
-        uint64_t first = way_place(&x->cut, c).at;
-        while (at < count && end + tensor[at] <= first)
-            end += tensor[at++];
-        o[c].chunk = c;
-        if (at < count)
-            o[c].tensor = tensor[at];
+    uint64_t at = 0;
+    x->made_at = calloc(x->cut.chunks, sizeof *x->made_at);
+    for (uint32_t c = 0; x->made_at != NULL && c < x->cut.chunks; c++) {
+        struct way w;
+        way_of(&x->shape, x->member, c, &w);
+        x->made_at[c] = at;
+        if (way_second(&w))
+            at += way_place(&x->cut, c).floats;
     }
-    qsort(o, x->cut.chunks, sizeof *o, larger_first);
-    for (uint32_t c = 0; c < x->cut.chunks; c++)
-        x->order[c] = o[c].chunk;
-    free(o);
-    return 0;
+    x->made = calloc(at + 1, sizeof *x->made);
+    return x->made_at == NULL || x->made == NULL ? SHOAL_E_NOMEM : 0;
 }
 
 static int arrays_make(struct exchange *x)
 {
     size_t chunks = x->cut.chunks, floats = floats_of(x);
-    x->order = calloc(chunks, sizeof *x->order);
     x->due = calloc(2 * chunks, sizeof *x->due);
     if (x->values != VALUES_FP32)
         x->error = calloc(floats, sizeof *x->error);
@@ -102,8 +89,10 @@ static int arrays_make(struct exchange *x)
         if (x->slot[i].sum == NULL || x->slot[i].chunk == NULL)
             return SHOAL_E_NOMEM;
     }
-    if (x->order == NULL || x->due == NULL || (x->values != VALUES_FP32 && x->error == NULL))
+    if (x->due == NULL || (x->values != VALUES_FP32 && x->error == NULL))
         return SHOAL_E_NOMEM;
+    if (x->shards.make != NULL)
+        return made_make(x);
     return 0;
 }
 
@@ -119,10 +108,10 @@ int exchange_new(const struct exchange_options *options, struct exchange **out, 
         x->member = options->member;
         x->values = options->values;
         x->step = options->step;
+        x->shards = options->shards;
+        memcpy(x->order, options->order, sizeof x->order);
         rc = arrays_make(x);
     }
-    if (rc == 0)
-        rc = order_make(x, options->tensor, options->tensor_count);
     if (rc != 0) {
         exchange_free(x);
         return err_set(e, rc, "no memory for a ring that sums %" PRIu64 " floats",
@@ -147,12 +136,36 @@ void exchange_free(struct exchange *x)
         free(x->slot[i].chunk);
     }
     free(x->error);
-    free(x->order);
+    free(x->made);
+    free(x->made_at);
     free(x->due);
     free(x);
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
+
+/* Adds a place of a contribution, whose units may be in another order. */
+static void part_add(const struct exchange *x, const struct way_place *p, float *to,
+                     const struct exchange_part *part, bool begins)
+{
+    const float *from = part->weighted;
+    const uint32_t *order = x->order[WAY_WEIGHTED], unit = x->cut.unit;
+    float factor = (float)part->weight;
+    uint64_t at = p->at;
+    if (!p->weighted) {
+        from = part->plain;
+        order = x->order[WAY_PLAIN];
+        factor = 1.0f;
+        at -= x->cut.weighted;
+    }
+    if (order == NULL) {
+        add_scaled(to, from + at, factor, begins, p->floats);
+        return;
+    }
+    for (uint32_t i = 0; i < p->floats; i += unit)
+        add_scaled(to + i, from + (uint64_t)order[(at + i) / unit] * unit, factor, begins,
+                   MIN(unit, p->floats - i));
+}
 
 /* Adds the lanes [first, end) to a chunk. */
 static void lanes_add(struct exchange *x, struct slot *s, uint32_t c, uint32_t first, uint32_t end)
@@ -164,10 +177,7 @@ static void lanes_add(struct exchange *x, struct slot *s, uint32_t c, uint32_t f
         bool begins = s->chunk[c].weight == 0;
         if (part->weight == 0)
             continue;
-        if (p.weighted)
-            add_scaled(to, part->weighted + p.at, (float)part->weight, begins, p.floats);
-        else
-            add_scaled(to, part->plain + (p.at - x->cut.weighted), 1.0f, begins, p.floats);
+        part_add(x, &p, to, part, begins);
         s->chunk[c].weight += part->weight;
     }
 }
@@ -199,6 +209,28 @@ static void chunk_send(struct exchange *x, struct slot *s, uint32_t c, uint32_t 
         c << 1 | (uint32_t)(s - x->slot);
 }
 
+/* The step of a slot is complete once all is there, and the seconds have what they need of it. */
+static void slot_settle(struct exchange *x, struct slot *s)
+{
+    if (s->begun && s->summed == x->cut.chunks && s->owed == 0)
+        x->step = s->step;
+}
+
+/* With `shards`: the owner waits for its second, and the second makes the parameters. */
+static void chunk_shard(struct exchange *x, struct slot *s, uint32_t c, const struct way *w)
+{
+    struct chunk *k = &s->chunk[c];
+    struct way_place p = way_place(&x->cut, c);
+    if (w->sum_hop == WAY_NO_HOP && x->shape.members > 1) {
+        k->owed = true;
+        s->owed++;
+    }
+    if (way_second(w) && k->weight > 0)
+        k->refused =
+            !x->shards.make(x->shards.owner, &p, s->sum + p.at, k->weight, x->made + x->made_at[c]);
+    s->refused = s->refused || k->refused;
+}
+
 /* The chunk has its sum, which goes on to the members that lack it. */
 static void chunk_summed(struct exchange *x, struct slot *s, uint32_t c, const struct way *w,
                          uint32_t hop)
@@ -206,10 +238,11 @@ static void chunk_summed(struct exchange *x, struct slot *s, uint32_t c, const s
     s->chunk[c].state = CHUNK_SUMMED;
     s->chunk[c].hop = WAY_NO_HOP;
     s->summed++;
+    if (x->shards.make != NULL)
+        chunk_shard(x, s, c, w);
     if (x->shape.members > 1 && hop <= w->last + x->shape.members - 2)
         chunk_send(x, s, c, hop);
-    if (s->begun && s->summed == x->cut.chunks)
-        x->step = s->step;
+    slot_settle(x, s);
 }
 
 /* Adds this member's lanes and sends the chunk on. The member that begins a chunk inside its
@@ -254,8 +287,7 @@ void exchange_begin(struct exchange *x, const struct exchange_part *part)
         slot_renew(x, s, x->step + 1);
     x->part = part;
     s->begun = true;
-    for (uint32_t i = 0; i < x->cut.chunks; i++) {
-        uint32_t c = x->order[i];
+    for (uint32_t c = 0; c < x->cut.chunks; c++) {
         struct way w;
         way_of(&x->shape, x->member, c, &w);
         if (w.begins || s->chunk[c].state == CHUNK_HELD)
@@ -284,7 +316,7 @@ static int chunk_check(const struct exchange *x, const struct exchange_chunk *c,
                        "a chunk of step %" PRIu64 ", and this member has no more than %" PRIu64,
                        c->step, x->step);
     uint32_t floats = 0;
-    if (c->chunk < x->cut.chunks && c->weight > 0)
+    if (c->chunk < x->cut.chunks && c->weight > 0 && !c->refused)
         floats = way_place(&x->cut, c->chunk).floats;
     if (c->chunk >= x->cut.chunks || c->floats != floats)
         return err_set(e, SHOAL_E_MALFORMED, "chunk %u with %u floats: this ring has other chunks",
@@ -292,11 +324,20 @@ static int chunk_check(const struct exchange *x, const struct exchange_chunk *c,
     return 0;
 }
 
+/* The values that a chunk has on a hop: parameters are not rounded. */
+static enum value_kind values_on(const struct exchange *x, const struct way *w, uint32_t hop)
+{
+    if (x->shards.make != NULL && hop > w->last)
+        return VALUES_FP32;
+    return x->values;
+}
+
 static void values_take(struct exchange *x, struct slot *s, const struct exchange_chunk *c,
                         const void *values)
 {
-    half_widen(x->values, values, s->sum + way_place(&x->cut, c->chunk).at, c->floats);
+    half_widen(c->values, values, s->sum + way_place(&x->cut, c->chunk).at, c->floats);
     s->chunk[c->chunk].weight = c->weight;
+    s->chunk[c->chunk].refused = c->refused;
 }
 
 int exchange_take(struct exchange *x, const struct exchange_chunk *c, const void *values,
@@ -310,6 +351,11 @@ int exchange_take(struct exchange *x, const struct exchange_chunk *c, const void
     if (c->hop == WAY_NO_HOP || (c->hop != w.part_hop && c->hop != w.sum_hop))
         return err_set(e, SHOAL_E_MALFORMED, "chunk %u on hop %u does not come by member %u",
                        c->chunk, c->hop, x->member);
+    if (c->values != values_on(x, &w, c->hop) ||
+        (c->refused && (x->shards.make == NULL || c->hop <= w.last)))
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "chunk %u on hop %u has values of kind %u, which this ring has not there",
+                       c->chunk, c->hop, (uint32_t)c->values);
     struct slot *s = slot_of(x, c->step);
     if (s == NULL)
         return 0;
@@ -343,11 +389,17 @@ bool exchange_next(struct exchange *x, struct exchange_chunk *out)
         x->due_first = (x->due_first + 1) % (2 * x->cut.chunks);
         x->due_count--;
         k->due = false;
+        struct way w;
         if (k->hop == WAY_NO_HOP)
             continue;
-        *out = (struct exchange_chunk){
-            .step = s->step, .weight = k->weight, .chunk = c, .hop = k->hop};
-        if (k->weight > 0)
+        way_of(&x->shape, x->member, c, &w);
+        *out = (struct exchange_chunk){.step = s->step,
+                                       .weight = k->weight,
+                                       .chunk = c,
+                                       .hop = k->hop,
+                                       .values = values_on(x, &w, k->hop),
+                                       .refused = k->refused};
+        if (k->weight > 0 && !k->refused)
             out->floats = way_place(&x->cut, c).floats;
         return true;
     }
@@ -360,14 +412,28 @@ bool exchange_wanted(const struct exchange *x, const struct exchange_chunk *c)
     return s->step == c->step && s->chunk[c->chunk].hop == c->hop;
 }
 
+void exchange_arrived(struct exchange *x, const struct exchange_chunk *c)
+{
+    struct slot *s = &x->slot[c->step % 2];
+    if (!exchange_wanted(x, c) || !s->chunk[c->chunk].owed)
+        return;
+    s->chunk[c->chunk].owed = false;
+    s->owed--;
+    slot_settle(x, s);
+}
+
 void exchange_values(const struct exchange *x, const struct exchange_chunk *c, void *to)
 {
     SHOAL_ASSERT(exchange_wanted(x, c));
-    const float *sum = x->slot[c->step % 2].sum + way_place(&x->cut, c->chunk).at;
-    if (x->values == VALUES_FP32)
-        memcpy(to, sum, c->floats * sizeof *sum);
+    const float *from = x->slot[c->step % 2].sum + way_place(&x->cut, c->chunk).at;
+    struct way w;
+    way_of(&x->shape, x->member, c->chunk, &w);
+    if (x->shards.make != NULL && way_second(&w) && c->hop > w.last)
+        from = x->made + x->made_at[c->chunk];
+    if (c->values == VALUES_FP32)
+        memcpy(to, from, c->floats * sizeof *from);
     else
-        half_narrow(x->values, sum, to, c->floats);
+        half_narrow(c->values, from, to, c->floats);
 }
 
 /* ---- the sum --------------------------------------------------------------------------------- */
@@ -386,6 +452,26 @@ uint64_t exchange_step(const struct exchange *x)
 const float *exchange_sum(const struct exchange *x, uint64_t *weight)
 {
     const struct slot *s = &x->slot[x->step % 2];
+    *weight = s->chunk[0].weight;
+    return s->sum;
+}
+
+bool exchange_refused(const struct exchange *x)
+{
+    return x->slot[x->step % 2].refused;
+}
+
+const float *exchange_begun(const struct exchange *x, uint64_t *weight)
+{
+    const struct slot *s = &x->slot[(x->step + 1) % 2];
+    if (x->shards.make == NULL || exchange_complete(x))
+        return NULL;
+    for (uint32_t c = 0; c < x->cut.chunks; c++) {
+        struct way w;
+        way_of(&x->shape, x->member, c, &w);
+        if ((w.sum_hop == WAY_NO_HOP || way_second(&w)) && s->chunk[c].state != CHUNK_SUMMED)
+            return NULL;
+    }
     *weight = s->chunk[0].weight;
     return s->sum;
 }

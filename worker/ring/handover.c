@@ -13,10 +13,9 @@
 #define RESEND_MS 200u
 #define NS_PER_MS UINT64_C(1000000)
 
-/* A piece of the network: the tablets of both parts come first, then the weights of the step
- * before. */
+/* A piece of the network: the tablets of both parts come first, then weights. */
 struct piece {
-    enum wire_ring_read what;
+    uint32_t what; /* enum wire_ring_read */
     uint32_t part;
     uint64_t at;
 };
@@ -30,9 +29,12 @@ struct handover {
     struct env *env;
     struct network *network;
     uint64_t run, ring, step, id, wait_ns;
-    uint64_t heard_ns; /* when a piece came, or it began */
+    enum handover_what what;
+    uint64_t shares;
+    bool counts, skipped;
+    uint64_t heard_ns; /* when an answer came, or it began */
     peer_t source;
-    float *before; /* owned: both parts */
+    float *before, *now; /* owned: both parts, where they are wanted */
     struct piece next;
     bool asked; /* every piece has been asked for */
     struct flight flight[HANDOVER_FLIGHTS];
@@ -43,6 +45,26 @@ struct handover {
 
 /* ---- pieces that are asked for --------------------------------------------------------------- */
 
+/* The kind of pieces after this one, which also says where a handover begins: after a kind that
+ * there is not. WIRE_RING_KINDS: there is none. */
+static uint32_t what_next(const struct handover *h, uint32_t what)
+{
+    if (what == WIRE_RING_KINDS && h->what != HANDOVER_WEIGHTS)
+        return WIRE_RING_IMAGE;
+    if (what == WIRE_RING_KINDS)
+        return WIRE_RING_WEIGHTS;
+    if (what == WIRE_RING_BEFORE || h->what == HANDOVER_SHARES)
+        return WIRE_RING_KINDS;
+    return WIRE_RING_BEFORE;
+}
+
+/* The piece is of those that are wanted. */
+static bool piece_wanted(const struct handover *h, const struct piece *p)
+{
+    return h->what != HANDOVER_SHARES ||
+           (h->shares >> network_share(h->network, p->part, (uint32_t)p->at) & 1) != 0;
+}
+
 /* Goes on to the next piece that there is, from h->next on. */
 static void piece_find(struct handover *h)
 {
@@ -51,17 +73,19 @@ static void piece_find(struct handover *h)
         uint64_t end = network_floats(h->network, p->part);
         if (p->what == WIRE_RING_IMAGE)
             end = network_tablets(h->network, p->part);
+        while (p->at < end && !piece_wanted(h, p))
+            p->at++;
         if (p->at < end)
             return;
         p->at = 0;
         if (++p->part < NETWORK_PARTS)
             continue;
         p->part = 0;
-        if (p->what == WIRE_RING_BEFORE) {
+        p->what = what_next(h, p->what);
+        if (p->what == WIRE_RING_KINDS) {
             h->asked = true;
             return;
         }
-        p->what = WIRE_RING_BEFORE;
     }
 }
 
@@ -82,10 +106,18 @@ static void flight_send(struct handover *h, struct flight *f)
 
 static void handover_end(struct handover *h, int status, const char *text)
 {
+    struct err e = {0};
     env_timer_stop(h->env, &h->timer);
     memset(h->flight, 0, sizeof h->flight);
-    if (status == 0)
+    if (status == 0 && h->what == HANDOVER_WHOLE)
         network_settle(h->network, h->step, h->before);
+    else if (status == 0 && h->what == HANDOVER_SHARES)
+        network_taken(h->network, h->shares);
+    else if (status == 0)
+        status =
+            network_weights_take(h->network, h->step, h->skipped, h->counts, h->now, h->before, &e);
+    if (e.text[0] != '\0')
+        text = e.text;
     h->done(h->owner, status, text);
 }
 
@@ -133,18 +165,25 @@ int handover_start(const struct handover_options *options, struct handover **out
                                .run = options->run,
                                .ring = options->ring,
                                .step = options->step,
+                               .what = options->what,
+                               .shares = options->shares,
+                               .counts = options->counts,
                                .wait_ns = resend_ms * NS_PER_MS,
                                .heard_ns = env_now_ns(options->env),
                                .timer.fire = timer_fire,
                                .done = options->done,
                                .owner = options->owner};
-        h->before = calloc(floats, sizeof *h->before);
+        h->next.what = what_next(h, WIRE_RING_KINDS);
+        h->before = calloc(options->what == HANDOVER_SHARES ? 1 : floats, sizeof *h->before);
+        h->now = calloc(options->what == HANDOVER_WEIGHTS ? floats : 1, sizeof *h->now);
     }
-    if (h != NULL && h->before != NULL)
+    if (h != NULL && h->before != NULL && h->now != NULL)
         rc = env_connect(h->env, options->endpoint, options->key, &h->source);
     if (rc != 0) {
-        if (h != NULL)
+        if (h != NULL) {
             free(h->before);
+            free(h->now);
+        }
         free(h);
         return err_set(e, rc, "the worker at %s, which has the network, cannot be asked: %s",
                        options->endpoint, err_text(rc));
@@ -162,6 +201,7 @@ void handover_stop(struct handover *h)
     env_timer_stop(h->env, &h->timer);
     env_disconnect(h->env, h->source);
     free(h->before);
+    free(h->now);
     free(h);
 }
 
@@ -172,9 +212,10 @@ uint64_t handover_waits_ns(const struct handover *h)
 
 /* ---- pieces that come ------------------------------------------------------------------------ */
 
-static int before_take(struct handover *h, const struct piece *p, const struct frame *floats,
+static int floats_take(struct handover *h, const struct piece *p, const struct frame *floats,
                        struct err *e)
 {
+    float *to = p->what == WIRE_RING_BEFORE ? h->before : h->now;
     uint64_t all = network_floats(h->network, p->part), at = p->at;
     uint64_t count = MIN(all - at, WIRE_RING_FLOATS);
     if (floats->bytes != count * sizeof(float))
@@ -182,7 +223,7 @@ static int before_take(struct handover *h, const struct piece *p, const struct f
                        floats->bytes, count);
     if (p->part == NETWORK_STATS)
         at += network_floats(h->network, NETWORK_DENSE);
-    memcpy(h->before + at, floats->data, floats->bytes);
+    memcpy(to + at, floats->data, floats->bytes);
     return 0;
 }
 
@@ -192,12 +233,11 @@ static void piece_take(struct handover *h, struct flight *f, const struct msg *m
     struct err e = {0};
     int rc;
     f->id = 0;
-    h->heard_ns = env_now_ns(h->env);
     if (p.what == WIRE_RING_IMAGE)
         rc = network_image_take(h->network, p.part, (uint32_t)p.at, m->frame[1].data,
                                 m->frame[1].bytes, &e);
     else
-        rc = before_take(h, &p, &m->frame[1], &e);
+        rc = floats_take(h, &p, &m->frame[1], &e);
     if (rc != 0)
         handover_end(h, rc, e.text);
     else
@@ -212,10 +252,13 @@ bool handover_message(struct handover *h, peer_t from, const struct wire *w, con
         struct flight *f = &h->flight[i];
         if (f->id == 0 || f->id != w->id)
             continue;
-        if (w->status == 0)
+        h->heard_ns = env_now_ns(h->env);
+        if (w->status == 0) {
+            h->skipped = w->u.RING_READ_reply.skipped;
             piece_take(h, f, m);
-        else if (w->status == SHOAL_E_TOO_BIG || w->status == SHOAL_E_NOT_FOUND)
+        } else if (w->status == SHOAL_E_TOO_BIG || w->status == SHOAL_E_NOT_FOUND) {
             handover_end(h, w->status, wire_error(w));
+        }
         break; /* with any other status it is asked again, until the owner stops it */
     }
     return true;
@@ -245,9 +288,11 @@ static int serve_admit(const struct handover_source *s, peer_t from, const struc
     uint64_t end = 0;
     if (q->part < NETWORK_PARTS && q->what == WIRE_RING_IMAGE)
         end = network_tablets(s->network, q->part);
-    else if (q->part < NETWORK_PARTS && q->what == WIRE_RING_BEFORE)
+    else if (q->part < NETWORK_PARTS && q->what < WIRE_RING_KINDS)
         end = network_floats(s->network, q->part);
-    if (q->at >= end || network_at(s->network) != q->step)
+    bool here = q->at < end &&
+                (q->what != WIRE_RING_IMAGE || network_has(s->network, q->part, (uint32_t)q->at));
+    if (!here || network_at(s->network) != q->step)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no piece %" PRIu64 " of kind %u of part %u of step %" PRIu64, q->at,
                        q->what, q->part, q->step);
@@ -263,12 +308,15 @@ static int piece_add(const struct network *n, const struct wire_RING_READ *q, st
     if (bytes > TABLE_IMAGE_MOST)
         return SHOAL_E_TOO_BIG;
     void *to = msg_add(m, bytes);
+    const float *from = network_weights(n, q->part);
     if (to == NULL)
         return SHOAL_E_NOMEM;
+    if (q->what == WIRE_RING_BEFORE)
+        from = network_before(n, q->part);
     if (q->what == WIRE_RING_IMAGE)
         network_image_write(n, q->part, (uint32_t)q->at, to);
     else
-        memcpy(to, network_before(n, q->part) + q->at, bytes);
+        memcpy(to, from + q->at, bytes);
     return 0;
 }
 
@@ -283,6 +331,7 @@ void handover_serve(const struct handover_source *s, peer_t from, const struct w
         wire_reply_to(w, 0, &reply);
         reply.u.RING_READ_reply.ring = s->ring;
         reply.u.RING_READ_reply.step = w->u.RING_READ.step;
+        reply.u.RING_READ_reply.skipped = network_skipped(s->network);
         m = wire_encode(&reply);
         rc = piece_add(s->network, &w->u.RING_READ, m);
         if (rc != 0)

@@ -3,6 +3,9 @@
  *   newcomer: handover_start -RING_READ, a piece each-> source: handover_serve
  *             <- images of tablets, weights of the step before ... -> done
  *
+ * Of a network with sharded state (network.h) one source has the weights, and each keeper the
+ * images of its shares, so there is a handover of the weights, then one from each keeper.
+ *
  * The coordinator has named the source and the step with the ring's number. The source keeps that
  * step until every member of the ring has it: the next step needs a contribution of each. Requests
  * are sent again until they are answered, HANDOVER_FLIGHTS at a time. A source that dies makes a
@@ -23,9 +26,18 @@
 
 struct handover;
 
+enum handover_what {
+    HANDOVER_WHOLE,   /* all images, and the weights of the step before */
+    HANDOVER_WEIGHTS, /* the weights of the step and of the one before it (network_weights_take) */
+    HANDOVER_SHARES   /* the images of some shares (network_taken) */
+};
+
 struct handover_options {
     struct env *env;
     uint64_t run, ring, step;
+    enum handover_what what;
+    uint64_t shares;            /* SHARES: these, a bit for each */
+    bool counts;                /* WEIGHTS: as network_weights_take says */
     struct network *network;    /* borrowed; filled piece by piece, of use once `done` has come */
     const char *endpoint, *key; /* of the source, as in env_connect; copied */
     uint32_t resend_ms;         /* 0: 200 */
@@ -38,7 +50,7 @@ struct handover_options {
 /* NOMEM, or the error of env_connect. */
 int handover_start(const struct handover_options *options, struct handover **out, struct err *e);
 void handover_stop(struct handover *h); /* NULL is fine */
-/* The time since the source last gave a piece, or since the start. */
+/* The time since the source last answered, or since the start. */
 uint64_t handover_waits_ns(const struct handover *h);
 /* A decoded message to this worker; false: it is no answer to this handover. */
 bool handover_message(struct handover *h, peer_t from, const struct wire *w, const struct msg *m);

@@ -27,7 +27,6 @@ struct ring {
     struct env *env;
     struct exchange *sum; /* owned */
     uint64_t run, number, id, wait_ns;
-    enum value_kind values;
     bool alone;   /* it has no other member */
     bool refused; /* the next member has refused a chunk, which was logged */
     peer_t next;
@@ -53,11 +52,12 @@ static void flight_send(struct ring *r, struct flight *f)
                                               .hop = f->chunk.hop,
                                               .weight = f->chunk.weight,
                                               .floats = f->chunk.floats,
-                                              .values = (uint32_t)r->values};
+                                              .values = (uint32_t)f->chunk.values,
+                                              .refused = f->chunk.refused};
     f->due_ns = env_now_ns(r->env) + wait_ns;
 
     struct msg *m = wire_encode(&w);
-    void *values = msg_add(m, (size_t)f->chunk.floats * half_bytes(r->values));
+    void *values = msg_add(m, (size_t)f->chunk.floats * half_bytes(f->chunk.values));
     if (values == NULL) { /* no memory now: it is sent when it is due again */
         msg_free(m);
         return;
@@ -124,7 +124,6 @@ int ring_open(const struct ring_options *options, struct ring **out, struct err 
                        .run = options->run,
                        .number = options->ring,
                        .wait_ns = resend_ms * NS_PER_MS,
-                       .values = options->sum.values,
                        .alone = options->sum.shape.members == 1,
                        .again_timer.fire = again_fire,
                        .done_timer.fire = done_fire,
@@ -188,6 +187,16 @@ const float *ring_sum(const struct ring *r, uint64_t *weight)
     return exchange_sum(r->sum, weight);
 }
 
+bool ring_refused(const struct ring *r)
+{
+    return exchange_refused(r->sum);
+}
+
+const float *ring_begun(const struct ring *r, uint64_t *weight)
+{
+    return exchange_begun(r->sum, weight);
+}
+
 uint64_t ring_waits_ns(const struct ring *r)
 {
     uint64_t now = env_now_ns(r->env), longest = 0;
@@ -220,9 +229,6 @@ static int chunk_admit(const struct ring *r, peer_t from, const struct wire *w, 
                        q->ring, q->run, r->number, r->run);
     if (q->ring > r->number)
         return err_set(e, SHOAL_E_AGAIN, "this worker is in ring %" PRIu64 " still", r->number);
-    if (q->values != (uint32_t)r->values)
-        return err_set(e, SHOAL_E_MALFORMED, "a chunk of values of kind %u, the ring has kind %u",
-                       q->values, (uint32_t)r->values);
     return 0;
 }
 
@@ -242,8 +248,13 @@ static void chunk_answer(struct ring *r, peer_t to, const struct wire *w, int rc
 static void chunk_taken(struct ring *r, peer_t from, const struct wire *w, const struct msg *m)
 {
     const struct wire_RING_CHUNK q = w->u.RING_CHUNK;
-    const struct exchange_chunk chunk = {
-        .step = q.step, .weight = q.weight, .chunk = q.chunk, .hop = q.hop, .floats = q.floats};
+    const struct exchange_chunk chunk = {.step = q.step,
+                                         .weight = q.weight,
+                                         .chunk = q.chunk,
+                                         .hop = q.hop,
+                                         .floats = q.floats,
+                                         .values = (enum value_kind)q.values,
+                                         .refused = q.refused};
     uint64_t step = exchange_step(r->sum);
     struct err e = {0};
     int rc = chunk_admit(r, from, w, &e);
@@ -258,9 +269,15 @@ static void chunk_taken(struct ring *r, peer_t from, const struct wire *w, const
     ring_settle(r, step);
 }
 
-/* The next member does not take a chunk, which is sent again in time. */
-static void chunk_refused(struct ring *r, const struct wire *w)
+/* The next member does not take a chunk, which is sent again in time. AGAIN: it is reached, and is
+ * not in this ring yet, as it takes the network. */
+static void chunk_refused(struct ring *r, struct flight *f, const struct wire *w)
 {
+    if (w->status == SHOAL_E_AGAIN) {
+        f->begun_ns = env_now_ns(r->env);
+        f->due_ns = f->begun_ns + r->wait_ns;
+        f->tries = 1;
+    }
     if (w->status == SHOAL_E_OLD_RUN) {
         r->stale(r->owner, w->u.RING_CHUNK_reply.ring);
     } else if (w->status != SHOAL_E_AGAIN && !r->refused) {
@@ -272,17 +289,20 @@ static void chunk_refused(struct ring *r, const struct wire *w)
 
 static void chunk_answered(struct ring *r, const struct wire *w)
 {
+    uint64_t step = exchange_step(r->sum);
     for (uint32_t i = 0; i < RING_FLIGHTS; i++) {
         struct flight *f = &r->flight[i];
         if (f->id == 0 || f->id != w->id)
             continue;
-        if (w->status == 0)
+        if (w->status == 0) {
             f->id = 0;
-        else
-            chunk_refused(r, w);
+            exchange_arrived(r->sum, &f->chunk);
+        } else {
+            chunk_refused(r, f, w);
+        }
         break;
     }
-    ring_pump(r);
+    ring_settle(r, step);
 }
 
 bool ring_message(struct ring *r, peer_t from, const struct wire *w, const struct msg *m)

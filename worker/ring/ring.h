@@ -55,13 +55,15 @@ void ring_close(struct ring *r);
 /* The last complete step, and its sum (exchange_sum). */
 uint64_t ring_step(const struct ring *r);
 const float *ring_sum(const struct ring *r, uint64_t *weight);
+bool ring_refused(const struct ring *r);                         /* exchange_refused */
+const float *ring_begun(const struct ring *r, uint64_t *weight); /* exchange_begun */
 
 /* A decoded message to this worker; false: it is no RING_CHUNK, or the answer of another peer. m
  * stays the caller's. */
 bool ring_message(struct ring *r, peer_t from, const struct wire *w, const struct msg *m);
 
 /* How long the chunk that waits longest has been sent to the next member without an answer; 0: none
- * waits. */
+ * waits. An answer that it is to come again is one. */
 uint64_t ring_waits_ns(const struct ring *r);
 
 struct ring_figures {

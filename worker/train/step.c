@@ -218,6 +218,7 @@ static void sum_done(void *owner)
     s->summing = false;
     s->work.sum = true;
     s->work.floats = ring_sum(s->ring, &s->work.weight);
+    s->work.bad = ring_refused(s->ring);
     s->work.lr_scale = s->slot[s->first].lr_scale;
     step_work_start(s);
 }
@@ -241,7 +242,12 @@ static void work_run(struct env_work *w) /* on a thread of the pool */
     k->status = 0;
     k->refused = false;
     k->digest = 0;
-    if (k->sum && k->weight > 0)
+    if (k->sum && k->weight > 0 && k->bad)
+        k->status = err_set(&k->error, SHOAL_E_NOT_FINITE,
+                            "the network's gradient of step %" PRIu64
+                            " is not finite or too large in a share of another worker",
+                            step);
+    else if (k->sum && k->weight > 0)
         k->status = network_step(s->network, k->floats, k->weight, k->lr_scale, step, &k->error);
     k->refused = k->status == SHOAL_E_NOT_FINITE;
     if (k->refused)
@@ -314,10 +320,24 @@ void step_work_start(struct steps *s)
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
+/* Other workers may have the step whole that this one has begun: what it takes to make it stays. */
+static void sums_keep(struct steps *s)
+{
+    struct err e;
+    uint64_t weight = 0;
+    const float *array = ring_begun(s->ring, &weight);
+    if (array == NULL && ring_step(s->ring) == s->at + 1)
+        array = ring_sum(s->ring, &weight);
+    if (array != NULL && weight > 0) /* refused: so it is at all others */
+        (void)network_put(s->network, array, weight, s->slot[s->first].lr_scale, &e);
+}
+
 bool step_stopped(struct steps *s)
 {
     if (s->work.runs || s->work.sum)
         return false;
+    if (s->sharded && s->ring != NULL && s->has)
+        sums_keep(s);
     ring_shut(s);
     return true;
 }
@@ -348,7 +368,9 @@ void step_whole(struct steps *s, uint64_t step, bool before)
 void step_forget(struct steps *s)
 {
     s->has = s->before = false;
-    s->of = s->digest = s->digest_step = 0;
+    s->of = s->digest = s->digest_step = s->weights_of = 0;
+    if (s->sharded)
+        network_drop(s->network);
     step_publish_stop(s);
     step_from(s, 0);
 }
@@ -376,25 +398,41 @@ static int slots_take(struct steps *s, struct err *e)
     return 0;
 }
 
+/* exchange.h's `make`. The lanes of this worker are in the sum, so no thread makes a step. */
+static bool share_make(void *owner, const struct way_place *p, const float *sum, uint64_t weight,
+                       float *out)
+{
+    struct steps *s = owner;
+    SHOAL_ASSERT(!s->work.runs && !s->work.sum); /* step.h, 5 */
+    return network_make(s->network, p, sum, weight, s->slot[s->first].lr_scale, out);
+}
+
 int step_open(struct steps *s, struct err *e)
 {
     const struct wire_RING_reply *t = &s->told;
-    struct ring_options o = {
-        .env = s->options.env,
-        .run = s->run,
-        .ring = s->known,
-        .sum = {.member = t->member, .step = s->at, .values = s->options.job->net.dense},
-        .next_endpoint = s->member[(t->member + 1) % t->members].endpoint,
-        .next_key = s->key[(t->member + 1) % t->members],
-        .before_key = s->key[(t->member + t->members - 1) % t->members],
-        .done = sum_done,
-        .stale = ring_stale,
-        .owner = s};
-    o.sum.shape = (struct way_shape){.lanes = t->lanes, .starts = t->starts, .members = t->members};
-    for (uint32_t i = 0; i < t->members; i++)
-        o.sum.shape.first[i] = s->member[i].first;
-    o.sum.shape.first[t->members] = t->lanes;
-    int rc = way_cut(s->dense_floats, s->stats_floats, t->starts, &o.sum.cut, e);
+    struct way_array array;
+    struct ring_options o = {.env = s->options.env,
+                             .run = s->run,
+                             .ring = s->known,
+                             .sum = {.shape = s->shape,
+                                     .member = t->member,
+                                     .step = s->at,
+                                     .values = s->options.job->net.dense,
+                                     .shards.owner = s},
+                             .next_endpoint = s->member[(t->member + 1) % t->members].endpoint,
+                             .next_key = s->key[(t->member + 1) % t->members],
+                             .before_key = s->key[(t->member + t->members - 1) % t->members],
+                             .done = sum_done,
+                             .stale = ring_stale,
+                             .owner = s};
+    for (enum network_part i = 0; i < NETWORK_PARTS; i++)
+        o.sum.order[i] = network_order(s->network, i);
+    if (s->sharded)
+        o.sum.shards.make = share_make;
+    network_array(s->network, &array);
+    int rc = way_cut(&array, t->starts, &o.sum.cut, e);
+    if (rc == 0 && s->sharded)
+        rc = network_keep(s->network, s->keeps, e);
     if (rc == 0)
         rc = slots_take(s, e);
     if (rc == 0)
@@ -408,9 +446,9 @@ int step_open(struct steps *s, struct err *e)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int network_make(struct steps *s, struct err *e)
+static int network_begin(struct steps *s, struct err *e)
 {
-    struct network_options o = {0};
+    struct network_options o = {.sharded = s->sharded};
     for (uint32_t i = 0; i < NETWORK_PARTS; i++) {
         if (s->tables + i >= s->options.table_count)
             continue;
@@ -428,6 +466,7 @@ int step_new(const struct step_options *options, struct steps **out, struct err 
     if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the network");
     s->options = *options;
+    s->sharded = options->job->train.sharded;
     s->tables = model_tables(options->model);
     s->dense_floats = model_dense_floats(options->model);
     s->stats_floats = model_stats_floats(options->model);
@@ -440,7 +479,7 @@ int step_new(const struct step_options *options, struct steps **out, struct err 
     if (s->slot == NULL || s->part == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes of a network", options->lanes);
     if (rc == 0)
-        rc = network_make(s, e);
+        rc = network_begin(s, e);
     if (rc == 0)
         rc = step_publish_new(s, e);
     if (rc != 0) {

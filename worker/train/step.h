@@ -21,6 +21,13 @@
  * STEP_READS takes T(s) from another worker (worker/ring/handover.h) or from the tables of the
  * servers (step_tables.c). Lanes train in STEP_OPEN alone.
  *
+ * With train.dense_state: sharded a worker keeps the optimizer's state of some shares (network.h).
+ * STEP_READS then takes what it lacks: the weights from `source`, unless it has them, then the
+ * shares that it is to keep and lacks from their keepers. What it has stays until then, and counts
+ * if the ring does not come about. Where the tables are the source, its lanes go back to the
+ * coordinator, for they may be ahead of the tables. In a rest each member assigns the tablets that
+ * it owns.
+ *
  *  1. A lane contributes to a step once: batches up to the ring's step are computed for their rows
  *     alone, with the weights of the step before. [test: step_batch_of_a_made_step_gives_nothing]
  *  2. A lane contributes to step t when its pushes up to batch t-1 are acknowledged. So what
@@ -30,7 +37,7 @@
  *  4. The tables get T(d) when T(d+1) is there, or in a rest: all pushes up to batch d are
  *     acknowledged then. [test: step_publishes_what_a_later_step_follows]
  *  5. Nothing writes the network while a thread computes with its weights.
- *     [assert: step_work_start, image_reply]
+ *     [assert: step_work_start, image_reply, share_make]
  *  6. A step allocates nothing here. [test: step_allocates_nothing]
  *
  * Thread: the worker's loop; sums become steps on a thread of the pool. */

@@ -54,6 +54,7 @@ enum step_publish_state { PUBLISH_NONE, PUBLISH_COPIED, PUBLISH_SENDS };
 struct step_publish {
     enum step_publish_state state;
     uint64_t step, generation;
+    uint64_t owned; /* shares that this worker is to assign, where the state is sharded */
     struct step_flight flight[STEP_ASSIGNS_AT_ONCE];
     uint32_t next, left;
     char *images;     /* owned (capacity): the tablets of T(step) */
@@ -70,6 +71,7 @@ struct step_work {
     bool runs;   /* the thread's, with all below, while this is true */
     bool sum;    /* a sum is to become a step */
     bool copies; /* the tablets are to be copied */
+    bool bad;    /* a keeper has refused the sum of one of its chunks */
     const float *floats;
     uint64_t weight, digest; /* digest: 0: none was made */
     float lr_scale;
@@ -94,9 +96,17 @@ struct steps {
     uint64_t run;
     uint64_t known, stood, of; /* rings: stopped for; whose members are told; in which it had at */
     uint32_t first, end;       /* its stretch of lanes in `stood` */
-    struct ring *ring;         /* owned; NULL: none */
+    struct way_shape shape;    /* of `stood` */
+    /* sharded (train.dense_state): shares that it is to keep in `stood`, and those that it has as
+     * of `at`; the ring for which it has taken the weights from another worker */
+    bool sharded;
+    uint64_t keeps, kept, weights_of;
+    uint64_t state_bytes; /* of optimizer state, here */
+    struct ring *ring;    /* owned; NULL: none */
     bool summing;
     struct handover *handover; /* owned; NULL: none */
+    enum handover_what took;   /* the newest handover's */
+    uint32_t from;             /* the member that it takes from */
     struct step_reading reading;
     struct step_publish publish;
     struct step_work work;
@@ -137,10 +147,10 @@ void step_forget(struct steps *s);
 void step_ring_init(struct steps *s);
 /* Does what the newest answer says, as far as it can be done now, and tells what has changed. */
 void step_turn(struct steps *s);
-/* This worker is at the head of an open ring. */
+/* This worker is in an open ring, and assigns the network, or its shares of it, to the tables. */
 static inline bool step_leads(const struct steps *s)
 {
-    return s->state == STEP_OPEN && s->told.member == 0;
+    return s->state == STEP_OPEN && (s->told.member == 0 || s->sharded);
 }
 
 /* step_tables.c */

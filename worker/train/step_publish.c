@@ -1,4 +1,6 @@
-/* step_publish.c: the network goes to the tables of the servers.
+/* step_publish.c: the network goes to the tables of the servers: the first member of the ring
+ * assigns it. With sharded state (step.h) each member assigns the tablets of the shares that it
+ * owns, in a rest alone, since all of them are to be of one step.
  *
  *   PUBLISH_NONE --copied, on a thread--> PUBLISH_COPIED --the next step is there, or a rest-->
  *   PUBLISH_SENDS --every tablet is acknowledged--> PUBLISH_NONE
@@ -57,12 +59,16 @@ int step_publish_copy(struct steps *s, struct err *e)
     p->at[0] = 0;
     for (uint32_t i = 0; i < tablets; i++) {
         size_t bytes = image_bytes(s, i, &part, &tablet);
+        if (s->sharded && (p->owned >> network_share(s->network, part, tablet) & 1) == 0)
+            bytes = 0;
         SHOAL_ASSERT(bytes <= LIMIT_FRAME_BYTES); /* network_new has refused larger ones */
         p->bytes[i] = bytes;
         p->at[i + 1] = image_end(p->at[i], bytes);
     }
     int rc = images_reserve(p, p->at[tablets], e);
     for (uint32_t i = 0; i < tablets && rc == 0; i++) {
+        if (p->bytes[i] == 0)
+            continue;
         (void)image_bytes(s, i, &part, &tablet);
         network_image_write(s->network, part, tablet, p->images + p->at[i]);
     }
@@ -72,7 +78,8 @@ int step_publish_copy(struct steps *s, struct err *e)
 bool step_publish_due(const struct steps *s)
 {
     const struct step_publish *p = &s->publish;
-    return s->work.sum && p->state == PUBLISH_NONE && step_leads(s) && s->told.generation != 0 &&
+    return s->work.sum && !s->sharded && p->state == PUBLISH_NONE && step_leads(s) &&
+           s->told.generation != 0 &&
            env_now_ns(s->options.env) - p->last_ns >= s->options.job->train.publish_ms * MS;
 }
 
@@ -117,6 +124,8 @@ static struct msg *assign_build(struct request *r)
 static void flight_next(struct steps *s, struct step_flight *f)
 {
     struct step_tablet at;
+    while (s->publish.next < step_tablets(s) && s->publish.bytes[s->publish.next] == 0)
+        s->publish.next++; /* another member's */
     if (s->publish.next == step_tablets(s) || !step_tablet_find(s, s->publish.next, &at))
         return;
     f->index = s->publish.next++;
@@ -143,6 +152,13 @@ static enum request_verdict assign_refused(struct step_flight *f, const struct w
     return REQUEST_DONE;
 }
 
+static void publish_done(struct steps *s)
+{
+    s->publish.state = PUBLISH_NONE;
+    s->publish.done = s->publish.step;
+    step_turn(s); /* the coordinator is told */
+}
+
 static enum request_verdict assign_reply(struct request *r, const struct wire *w,
                                          const struct msg *m)
 {
@@ -152,13 +168,10 @@ static enum request_verdict assign_reply(struct request *r, const struct wire *w
     (void)m;
     if (w->status != 0)
         return assign_refused(f, w);
-    if (--p->left > 0) {
+    if (--p->left > 0)
         flight_next(s, f);
-        return REQUEST_DONE;
-    }
-    p->state = PUBLISH_NONE;
-    p->done = p->step;
-    step_turn(s); /* the coordinator is told */
+    else
+        publish_done(s);
     return REQUEST_DONE;
 }
 
@@ -167,8 +180,13 @@ static void publish_send(struct steps *s)
     struct step_publish *p = &s->publish;
     p->state = PUBLISH_SENDS;
     p->generation = s->told.generation;
-    p->next = 0;
-    p->left = step_tablets(s);
+    p->next = p->left = 0;
+    for (uint32_t i = 0; i < step_tablets(s); i++)
+        p->left += p->bytes[i] > 0;
+    if (p->left == 0) { /* it owns no share */
+        publish_done(s);
+        return;
+    }
     for (uint32_t i = 0; i < STEP_ASSIGNS_AT_ONCE; i++) {
         p->flight[i] = (struct step_flight){.step = s,
                                             .request = {.type = WIRE_TYPE_ASSIGN,
@@ -201,6 +219,7 @@ void step_publish_turn(struct steps *s)
         publish_send(s);
     else if (p->state == PUBLISH_NONE && rest_wanted(s) && !s->work.copies) {
         s->work.copies = true;
+        p->owned = way_owned(&s->shape, s->told.member);
         step_work_start(s);
     }
 }

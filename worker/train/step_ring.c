@@ -41,7 +41,7 @@ static uint64_t unreached(const struct steps *s)
     const struct wire_RING_reply *t = &s->told;
     uint64_t limit_ns = s->as.lease_ms * MS;
     if (s->handover != NULL && handover_waits_ns(s->handover) > limit_ns)
-        return s->member[t->source].worker;
+        return s->member[s->from].worker;
     if (s->ring != NULL && t->members > 0 && ring_waits_ns(s->ring) > limit_ns)
         return s->member[(t->member + 1) % t->members].worker;
     return 0;
@@ -69,6 +69,8 @@ static void say(const struct steps *s, struct wire_RING *out)
     out->digest_step = s->digest_step;
     out->unreached = unreached(s);
     out->of = s->of;
+    out->keeps = s->kept;
+    out->state_bytes = s->state_bytes;
     out->lanes = s->options.lanes_held(s->options.context);
 }
 
@@ -78,8 +80,11 @@ static bool worth_saying(const struct steps *s, const struct wire_RING *now)
 {
     struct wire_RING was = s->said;
     was.seen = now->seen;
-    if (s->state == STEP_OPEN)
+    was.state_bytes = now->state_bytes;
+    if (s->state == STEP_OPEN) {
         was.step = now->step;
+        was.keeps = now->keeps;
+    }
     if (now->rest == 0) {
         was.begun = now->begun;
         was.lanes = now->lanes;
@@ -93,6 +98,10 @@ static void step_tell(struct steps *s)
     struct wire_RING now;
     if (s->state == STEP_OUT || s->state == STEP_STOPS)
         return;
+    if (!s->work.runs) {
+        s->kept = network_keeps(s->network);
+        s->state_bytes = network_state_bytes(s->network);
+    }
     say(s, &now);
     if (request_active(&s->request) && !worth_saying(s, &now))
         return;
@@ -112,30 +121,55 @@ static struct msg *ring_build(struct request *r)
 
 /* ---- a ring that stands ---------------------------------------------------------------------- */
 
+static struct way_shape shape_told(const struct wire_RING_reply *t,
+                                   const struct wire_ring_member *member)
+{
+    struct way_shape shape = {.lanes = t->lanes, .starts = t->starts, .members = t->members};
+    for (uint32_t i = 0; i < t->members; i++)
+        shape.first[i] = member[i].first;
+    shape.first[t->members] = t->lanes;
+    return shape;
+}
+
 /* Checks the answer of a coordinator: what this worker opens a ring with. */
 static int told_check(const struct steps *s, const struct wire_RING_reply *t,
                       const struct wire_ring_member *member, struct err *e)
 {
-    struct way_shape shape = {.lanes = t->lanes, .starts = t->starts, .members = t->members};
     if (t->members > WIRE_RING_MEMBERS || t->lanes != s->options.lanes ||
         (t->member >= t->members && t->member != WIRE_RING_MEMBERS) ||
         (t->source >= t->members && t->source != WIRE_RING_TABLES))
         return err_set(e, SHOAL_E_MALFORMED,
                        "ring %" PRIu64 " has %u members and %u lanes, this one is number %u",
                        t->ring, t->members, t->lanes, t->member);
-    for (uint32_t i = 0; i < t->members; i++)
-        shape.first[i] = member[i].first;
-    shape.first[t->members] = t->lanes;
+    const struct way_shape shape = shape_told(t, member);
     return way_shape_check(&shape, e);
 }
 
-/* Takes the members of a ring that stands: lanes of others are dropped. */
-static void ring_stands(struct steps *s)
+/* The shares of this worker in the ring. What it had is forgotten if no worker has the network: its
+ * lanes go back, and all read it from the tables. */
+static int shares_stand(struct steps *s, struct err *e)
 {
     const struct wire_RING_reply *t = &s->told;
+    network_deal(s->network, t->starts);
+    if (!s->sharded || t->member == WIRE_RING_MEMBERS)
+        return 0;
+    s->keeps = way_kept(&s->shape, t->member);
+    if (t->source != WIRE_RING_TABLES)
+        return 0;
+    s->options.stands(s->options.context, s->member, t->members, 0, 0);
+    step_forget(s);
+    return network_keep(s->network, s->keeps, e);
+}
+
+/* Takes the members of a ring that stands: lanes of others are dropped. */
+static int ring_stands(struct steps *s, struct err *e)
+{
+    const struct wire_RING_reply *t = &s->told;
+    int rc = 0;
     if (s->stood == s->known)
-        return;
+        return 0;
     s->stood = s->known;
+    s->shape = shape_told(t, s->member);
     s->first = s->end = 0;
     if (t->member != WIRE_RING_MEMBERS) {
         s->first = s->member[t->member].first;
@@ -145,7 +179,9 @@ static void ring_stands(struct steps *s)
     } else if (s->of != s->known) {
         step_forget(s); /* another network may come out of this ring */
     }
+    rc = shares_stand(s, e);
     s->options.stands(s->options.context, s->member, t->members, s->first, s->end);
+    return rc;
 }
 
 static void handed_over(void *owner, int status, const char *text)
@@ -161,23 +197,62 @@ static void handed_over(void *owner, int status, const char *text)
         s->options.unable(s->options.context, status, why);
         return;
     }
-    step_whole(s, s->told.step, true);
+    if (s->took != HANDOVER_SHARES)
+        step_whole(s, s->told.step, true);
+    if (s->took == HANDOVER_WEIGHTS)
+        s->weights_of = s->known;
     step_turn(s);
 }
 
-static int handover_begin(struct steps *s, struct err *e)
+/* Takes a part of the network from a member; shares: of HANDOVER_SHARES. */
+static int handover_begin(struct steps *s, enum handover_what what, uint32_t from, uint64_t shares,
+                          struct err *e)
 {
     const struct wire_RING_reply *t = &s->told;
     const struct handover_options o = {.env = s->options.env,
                                        .run = s->run,
                                        .ring = s->known,
                                        .step = t->step,
+                                       .what = what,
+                                       .shares = shares,
+                                       .counts = s->member[t->member].keeps != 0,
                                        .network = s->network,
-                                       .endpoint = s->member[t->source].endpoint,
-                                       .key = s->key[t->source],
+                                       .endpoint = s->member[from].endpoint,
+                                       .key = s->key[from],
                                        .done = handed_over,
                                        .owner = s};
+    s->took = what;
+    s->from = from;
     return handover_start(&o, &s->handover, e);
+}
+
+/* The weights of the ring's step are here: those that it had count, or it has taken them. */
+static bool weights_ready(const struct steps *s)
+{
+    return s->has && s->at == s->told.step &&
+           (s->told.there || s->weights_of == s->known || s->told.source == WIRE_RING_TABLES);
+}
+
+/* Takes what this worker lacks of a network with sharded state. What it has stays until then, and
+ * is what it reports should the ring not come about. */
+static int shares_turn(struct steps *s, struct err *e)
+{
+    const struct wire_RING_reply *t = &s->told;
+    if (s->busy > 0 || s->handover != NULL)
+        return 0;
+    if (!weights_ready(s))
+        return handover_begin(s, HANDOVER_WEIGHTS, t->source, 0, e);
+    uint64_t missing = s->keeps & ~network_keeps(s->network);
+    int rc = network_keep(s->network, s->keeps, e);
+    if (rc != 0 || missing == 0)
+        return rc;
+    for (uint32_t i = 0; i < t->members; i++)
+        if (i != t->member && (s->member[i].keeps & missing) != 0)
+            return handover_begin(s, HANDOVER_SHARES, i, s->member[i].keeps & missing, e);
+    s->options.lost(s->options.context,
+                    "no worker of the ring has the optimizer's state of a share that this one is "
+                    "to keep: this worker joins again");
+    return 0;
 }
 
 /* Reads T(step), once no lane computes with the weights that it replaces. */
@@ -185,13 +260,15 @@ static int read_turn(struct steps *s, struct err *e)
 {
     if (s->state == STEP_GATHERS)
         sm_move(&step_moves, &s->state, STEP_READS);
+    if (s->sharded && s->told.source != WIRE_RING_TABLES)
+        return shares_turn(s, e);
     s->has = false;
     s->digest = s->digest_step = 0; /* of the network that is given up here, as the copy is */
     step_publish_stop(s);
     if (s->busy > 0 || s->handover != NULL)
         return 0;
     if (s->told.source != WIRE_RING_TABLES)
-        return handover_begin(s, e);
+        return handover_begin(s, HANDOVER_WHOLE, s->told.source, 0, e);
     step_reading_turn(s);
     return 0;
 }
@@ -200,6 +277,8 @@ static int read_turn(struct steps *s, struct err *e)
 static bool ring_ready(const struct steps *s)
 {
     bool counts = s->told.there || s->state == STEP_READS;
+    if (s->sharded)
+        return weights_ready(s) && (s->keeps & ~network_keeps(s->network)) == 0;
     return counts && s->has && s->at == s->told.step;
 }
 
@@ -208,11 +287,10 @@ static void stands_turn(struct steps *s)
 {
     const struct wire_RING_reply *t = &s->told;
     struct err e = {0};
-    int rc = 0;
-    ring_stands(s);
+    int rc = ring_stands(s, &e);
     if (t->member == WIRE_RING_MEMBERS || s->state == STEP_OUT)
         return;
-    if (!ring_ready(s))
+    if (rc == 0 && !ring_ready(s))
         rc = read_turn(s, &e);
     if (rc == 0 && ring_ready(s)) {
         rc = step_open(s, &e);
@@ -257,6 +335,8 @@ static void turn_once(struct steps *s)
             return;
         run_follow(s);
         s->known = s->told.ring;
+        if (s->sharded) /* it is to assign other shares */
+            s->publish.done = 0;
         sm_move(&step_moves, &s->state, STEP_GATHERS);
     }
     if (s->told.state == WIRE_RING_STANDS && s->state != STEP_OPEN)

@@ -33,6 +33,7 @@ struct json *coord_network_json(const struct coord_job *j, const struct wire_WOR
     json_set_number(of, "bytes_a_step", a_step((double)sum->ring_bytes, sum));
     json_set_number(of, "wait_ms_a_step", a_step(sum->ring_wait_s * 1e3, sum));
     json_set_int(of, "published", (int64_t)r->published);
+    json_set_int(of, "state_bytes", (int64_t)j->ring->state_bytes);
     return of;
 }
 

@@ -9,7 +9,8 @@
 /* Seconds since the tables of the servers got the network; NAN: they have none, or this coordinator
  * has not heard of it yet. */
 double coord_network_age_s(const struct coord_job *j);
-/* {"rings", "members", "starts", "steps", "bytes_a_step", "wait_ms_a_step", "published"}, the
+/* {"rings", "members", "starts", "steps", "bytes_a_step", "wait_ms_a_step", "published",
+ * "state_bytes", of optimizer state at the worker that has most}, the
  * caller's; NULL: the servers keep this job's network. sum: of all workers (coord_worker_sums).
  * steps: the newest that the coordinator knows to be whole. Figures of a step are means of one
  * worker; null: none was made. */

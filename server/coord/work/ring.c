@@ -138,6 +138,30 @@ bool coord_ring_counts(const struct coord_ring *r, uint64_t worker, uint64_t of)
     return of != 0 && of <= r->number && (of == r->stood || (m != NULL && of >= m->since));
 }
 
+/* Notes what the members have of the ring's step. False: the state of a share is nowhere. */
+static bool shares_there(struct coord_ring *r)
+{
+    uint64_t all = UINT64_MAX >> (64 - r->starts), there = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct coord_ring_member *m = &r->member[i];
+        if (!m->has || (m->step != r->step && m->step + 1 != r->step))
+            m->keeps = 0;
+        there |= m->keeps;
+    }
+    return (there & all) == all;
+}
+
+/* No member has the network. */
+static void from_tables(struct coord_ring *r)
+{
+    r->step = r->published;
+    r->source = COORD_RING_TABLES;
+    for (uint32_t i = 0; i < r->count; i++) {
+        r->member[i].has = false;
+        r->member[i].keeps = 0;
+    }
+}
+
 /* Every member has told its step. */
 static void ring_stand(struct coord_ring *r)
 {
@@ -151,12 +175,14 @@ static void ring_stand(struct coord_ring *r)
         }
     }
     SHOAL_ASSERT(r->step >= r->published); /* 4: what is published was whole at a member */
+    if (r->sharded && r->source != COORD_RING_TABLES && !shares_there(r))
+        from_tables(r);
     r->stood = r->number;
     sm_move(&ring_moves, &r->state, RING_STANDS);
 }
 
 bool coord_ring_report(struct coord_ring *r, uint64_t worker, uint64_t number, bool has,
-                       uint64_t step)
+                       uint64_t step, uint64_t keeps)
 {
     uint32_t i = index_of(r, worker);
     if (r->state != RING_GATHERS || number != r->number || i == UINT32_MAX || r->member[i].told)
@@ -164,6 +190,7 @@ bool coord_ring_report(struct coord_ring *r, uint64_t worker, uint64_t number, b
     r->member[i].told = true;
     r->member[i].has = has && step >= r->published; /* an older one is of no use */
     r->member[i].step = step;
+    r->member[i].keeps = keeps;
     for (i = 0; i < r->count; i++)
         if (!r->member[i].told)
             return false;
@@ -231,7 +258,9 @@ bool coord_ring_from_record(struct coord_ring *r, uint64_t run, const struct coo
         return false;
     if (stands && (in->starts == 0 || (in->source >= in->count && in->source != COORD_RING_TABLES)))
         return false;
+    bool sharded = r->sharded;
     coord_ring_open(r, in->lanes);
+    r->sharded = sharded;
     r->number = in->number;
     r->stood = in->stood;
     if (in->starts != 0)

@@ -15,6 +15,12 @@
  * (worker/ring/handover.h). If no member has any, the tables have the network as of the step that
  * was published last.
  *
+ * Where the optimizer's state is sharded (train.dense_state), a member that has the step whole has
+ * all weights, and the state of some shares (worker/ring/network.h). The ring goes on from that
+ * step only if its members have the state of all shares, each as of that step or of the step
+ * before, from which a keeper makes it. Two members have each share, so it takes the death of two
+ * neighbours at once for the ring to go back to the tables.
+ *
  *  1. A number is stored before it is told, and never given twice. [test:
  *     ring_numbers_rise_with_each_gathering]
  *  2. Members hold stretches of lanes that cover all of them, one lane each at least. [test:
@@ -24,7 +30,8 @@
  *     neither on the number of workers nor on the moment at which each came. A stored ring keeps
  *     the starts that it has. [test: ring_keeps_its_starts]
  *  4. No step is forgotten: the ring goes on from a step at or above the published one, and above
- *     or at every step that a member reports. [assert: ring_stand] */
+ *     or at every step that a member reports, unless a share has no keeper left.
+ *     [assert: ring_stand] [test: ring_of_shares_goes_on_while_each_has_a_keeper] */
 #ifndef SERVER_COORD_WORK_RING_H
 #define SERVER_COORD_WORK_RING_H
 
@@ -42,12 +49,14 @@ struct coord_ring_member {
     uint64_t since;        /* it is a member of all rings from this number on */
     bool told, has;        /* it has reported; it has the network as of `step` */
     uint64_t step;
+    uint64_t keeps; /* RING_STANDS: shares of which it can have the state as of the ring's step */
 };
 
 #define COORD_RING_TABLES UINT32_MAX
 
 struct coord_ring {
     enum coord_ring_state state;
+    bool sharded; /* the optimizer's state is: the owner sets it */
     uint32_t lanes, starts;
     uint64_t number, stood; /* stood: the number of the last ring that stood; 0: none has */
     uint64_t step;          /* RING_STANDS: it goes on from here */
@@ -73,9 +82,9 @@ bool coord_ring_changes(const struct coord_ring *r, const uint64_t *worker, uint
 bool coord_ring_counts(const struct coord_ring *r, uint64_t worker, uint64_t of);
 /* A member reports for gathering `number`. has: it has the network whole as of `step`. A report for
  * another number, of another worker, or that comes again changes nothing. Returns true when the
- * ring stands by it. */
+ * ring stands by it. keeps: shares whose state it has as of `step`, a bit for each. */
 bool coord_ring_report(struct coord_ring *r, uint64_t worker, uint64_t number, bool has,
-                       uint64_t step);
+                       uint64_t step, uint64_t keeps);
 /* The tables have the network as of this step, durably. */
 void coord_ring_published(struct coord_ring *r, uint64_t step);
 /* The ring stands, no member has the network, and the tables have it as of this step, as the

@@ -61,7 +61,7 @@ static void said_note(struct coord_job *j, struct coord_worker *w, struct coord_
                       const struct wire_RING *q)
 {
     bool more = a->ring != q->ring || a->of != q->of || a->has != q->has || a->step != q->step ||
-                a->begun != q->begun;
+                a->begun != q->begun || a->keeps != q->keeps || a->published != q->published;
     a->seen = q->seen;
     a->ring = q->ring;
     a->has = q->has;
@@ -69,6 +69,9 @@ static void said_note(struct coord_job *j, struct coord_worker *w, struct coord_
     a->begun = q->begun;
     a->unreached = q->unreached;
     a->of = q->of;
+    a->published = q->published;
+    a->keeps = q->keeps;
+    j->ring->state_bytes = MAX(j->ring->state_bytes, q->state_bytes);
     if (q->of == j->ring->ring.number && q->step > j->ring->ring.step)
         coord_unable_over(&j->ring->unable, w->name);
     if (more)
@@ -97,15 +100,32 @@ static void rest_take(struct coord_job *j, uint32_t member, const struct wire_RI
     r->news += news;
 }
 
-/* The first member has assigned the network of this step to the tables. That stays true when the
- * ring gathers meanwhile. */
-static void published_take(struct coord_job *j, const struct wire_RING *q)
+/* The step that the members have assigned to the tables. Sharded: each has assigned its shares of
+ * it, while they have been the members. Else the first one says so, which stays true when the ring
+ * gathers meanwhile. */
+static uint64_t published_of(const struct coord_job *j, uint32_t member, const struct wire_RING *q)
+{
+    const struct coord_ring *r = &j->ring->ring;
+    uint64_t least = UINT64_MAX;
+    if (!r->sharded)
+        return member == 0 ? q->published : 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct coord_ring_asker *a = coord_ring_asker_of(j, r->member[i].worker);
+        if (a == NULL || a->ring != r->number || r->state != RING_STANDS)
+            return 0;
+        least = MIN(least, a->published);
+    }
+    return least;
+}
+
+static void published_take(struct coord_job *j, uint32_t member, const struct wire_RING *q)
 {
     struct coord_ring_job *r = j->ring;
+    uint64_t step = published_of(j, member, q);
     bool rests = r->rest.state == REST_SETTLED;
-    if (q->published <= r->ring.published || (rests && q->published > r->rest.at))
+    if (step <= r->ring.published || (rests && step > r->rest.at))
         return;
-    coord_ring_published(&r->ring, q->published);
+    coord_ring_published(&r->ring, step);
     r->published_ns = coord_now_ns(j);
     if (coord_ring_put(j))
         (void)coord_rest_published(&r->rest, r->ring.published);
@@ -120,10 +140,9 @@ static void member_take(struct coord_job *j, uint64_t worker, const struct wire_
     if (m == NULL)
         return;
     uint32_t member = (uint32_t)(m - r->ring.member);
-    if (member == 0)
-        published_take(j, q);
+    published_take(j, member, q);
     bool has = q->has && coord_ring_counts(&r->ring, worker, q->of);
-    if (coord_ring_report(&r->ring, worker, q->ring, has, q->step))
+    if (coord_ring_report(&r->ring, worker, q->ring, has, q->step, q->keeps))
         coord_ring_stood(j);
     else if (tables && q->ring == r->ring.number && !q->has && q->marks_high > 0 &&
              (q->marks_low != r->ring.step || q->marks_high != r->ring.step))
@@ -175,7 +194,8 @@ static void members_tell(struct coord_job *j, struct wire_ring_member *out)
         const struct coord_worker *w = coord_worker_find(&j->workers, r->member[i].worker);
         out[i] = (struct wire_ring_member){.worker = r->member[i].worker,
                                            .first = r->member[i].first,
-                                           .lanes = r->member[i].lanes};
+                                           .lanes = r->member[i].lanes,
+                                           .keeps = r->member[i].keeps};
         if (w == NULL) /* it has gone while nothing is trained */
             continue;
         _Static_assert(sizeof out->key == sizeof w->key, "the same keys");
@@ -184,7 +204,7 @@ static void members_tell(struct coord_job *j, struct wire_ring_member *out)
     }
 }
 
-static void first_tell(const struct coord_ring_job *r, struct wire_RING_reply *reply)
+static void publish_tell(const struct coord_ring_job *r, struct wire_RING_reply *reply)
 {
     reply->generation = r->generation;
     reply->publish = r->rest.state == REST_SETTLED && r->generation != 0;
@@ -227,8 +247,8 @@ static void answer(struct coord_job *j, struct coord_ring_asker *a)
         w.u.RING_reply.member = (uint32_t)(m - r->ring.member);
         w.u.RING_reply.there = m->has && m->step == r->ring.step;
     }
-    if (m == r->ring.member)
-        first_tell(r, &w.u.RING_reply);
+    if (m != NULL && (m == r->ring.member || r->ring.sharded))
+        publish_tell(r, &w.u.RING_reply);
     if (r->ring.state == RING_STANDS && r->told == r->ring.number) {
         w.u.RING_reply.members = r->ring.count;
         members_tell(j, member);

@@ -68,6 +68,8 @@ static void ring_ready(struct coord_job *j)
     if (r->ring.lanes != 0)
         return;
     coord_ring_open(&r->ring, j->tasks->lanes);
+    r->ring.sharded = j->spec.train.sharded;
+    r->rested_ns = coord_now_ns(j);
     r->published_ns = coord_now_ns(j);
 }
 
@@ -267,7 +269,13 @@ void coord_ring_stood(struct coord_job *j)
         source = "a member";
     log_info("ring %" PRIu64 " stands: %u workers, step %" PRIu64 " from %s", r->ring.number,
              r->ring.count, r->ring.step, source);
-    if (coord_ring_put(j))
+    if (!coord_ring_put(j))
+        return;
+    /* members that had a part of the network hold lanes still, which go back with it */
+    for (uint32_t l = 0; l < j->tasks->lanes && r->ring.sharded && j->fleet->fatal == 0; l++)
+        if (r->ring.source == COORD_RING_TABLES)
+            coord_grant_lane_moved(j, l);
+    if (j->fleet->fatal == 0)
         lanes_place(j);
 }
 
@@ -333,10 +341,11 @@ bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
                         lane, mark, step);
     else if (j->tasks->mode == WIRE_BSP && mark > step)
         coord_back_want(j,
-                        "all workers ended at once, the network is in the tables as of step "
+                        "%s ended at once, the network is in the tables as of step "
                         "%" PRIu64 " alone, and the rows of lane %u are as of batch %" PRIu64
                         ": under consistency: bsp the batches between cannot be computed again",
-                        step, lane, mark);
+                        r->sharded ? "all keepers of a share of the network" : "all workers", step,
+                        lane, mark);
     else
         return false;
     return true;
@@ -416,6 +425,20 @@ bool coord_ring_owes(const struct coord_job *j, uint64_t step)
     return false;
 }
 
+/* The tables get sharded state in a rest, now and then. */
+static void publish_step(struct coord_job *j)
+{
+    struct coord_ring_job *r = j->ring;
+    uint64_t now = coord_now_ns(j);
+    if ((r->wanted & RING_FOR_PUBLISH) != 0 && r->rest.state == REST_STANDS) {
+        coord_ring_go(j, RING_FOR_PUBLISH);
+        r->rested_ns = now;
+    }
+    if (r->ring.sharded && r->ring.state == RING_STANDS && r->rest.state == REST_NONE &&
+        now - r->rested_ns >= j->spec.train.publish_ms * UINT64_C(1000000))
+        r->wanted |= RING_FOR_PUBLISH;
+}
+
 static void rest_step(struct coord_job *j)
 {
     struct coord_ring_job *r = j->ring;
@@ -461,6 +484,7 @@ void coord_ring_step(struct coord_job *j)
     ring_ready(j);
     if (j->at.phase == PHASE_TRAIN) {
         gather(j);
+        publish_step(j);
         rest_step(j);
     }
     generation_look(j);

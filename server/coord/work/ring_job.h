@@ -15,13 +15,15 @@
  *            stretch.
  *   rests:   a cut, or the end of a stretch of training (the tasks up to their stop), wants the
  *            tables to have the network of one step. The first member assigns it (ASSIGN), with the
- *            generation of lane 0 that the coordinator tells.
+ *            generation of lane 0 that the coordinator tells. With sharded state all members assign
+ *            their shares, and the ring also rests every train.dense_publish.
  *
- * Where no member has the network, all read it from the tables. They report the marks that they
- * found. If all marks are equal, that step is the published one: so a job that resumes learns its
- * step. If they differ, the last publish was cut off half way, and the job goes back to its newest
- * checkpoint (back.h). Under bsp it goes back, too, where the rows are ahead of the tables'
- * network: batches since then would be computed with newer rows than before.
+ * Where no member has the network, or the state of one of its shares has gone, all read it from the
+ * tables. They report the marks that they found. If all marks are equal, that step is the published
+ * one: so a job that resumes learns its step. If they differ, the last publish was cut off half
+ * way, and the job goes back to its newest checkpoint (back.h). Under bsp it goes back, too, where
+ * the rows are ahead of the tables' network: batches since then would be computed with newer rows
+ * than before.
  *
  * Members tell digests of their networks (ring_digest.h). One that differs from most leaves; where
  * no digest is that of most, the job goes back.
@@ -66,12 +68,12 @@ struct coord_ring_asker {
     bool has;
     uint64_t since_ns, answered_ns; /* when the request came; when the last answer went */
     uint64_t seen, answered;        /* news that it has obeyed; news of the last answer */
-    uint64_t ring, step, begun, unreached, of;
+    uint64_t ring, step, begun, unreached, of, published, keeps;
     uint64_t wrong; /* its network differs from that of most after this step; 0: it does not */
 };
 
-/* The reasons for a rest: a cut, or a pause of training. */
-enum coord_ring_for { RING_FOR_CUT = 1, RING_FOR_PAUSE = 2 };
+/* The reasons for a rest: a cut, a pause of training, or a publish of sharded state. */
+enum coord_ring_for { RING_FOR_CUT = 1, RING_FOR_PAUSE = 2, RING_FOR_PUBLISH = 4 };
 
 struct coord_ring_job {
     struct coord_ring ring;
@@ -87,6 +89,8 @@ struct coord_ring_job {
     uint32_t former;       /* members of the ring before all joined again; 0: none */
     bool again;            /* a member has lost a lane: the ring gathers with the same members */
     uint64_t published_ns; /* when the published step rose; at first: when it was read */
+    uint64_t rested_ns;    /* sharded: when the last rest for a publish ended */
+    uint64_t state_bytes;  /* the most that a worker has told */
     uint64_t gathers_ns;   /* since when the ring has not stood; 0: it stands, or none is due */
     uint32_t count;
     struct coord_ring_asker asker[COORD_RING_ASKERS];
@@ -134,8 +138,9 @@ void coord_ring_go(struct coord_job *j, enum coord_ring_for what);
 
 /* True when the worker is a member, or is to be one. */
 bool coord_ring_member(const struct coord_job *j, uint64_t worker);
-/* True when a member is to get on: it is to report, to take the network, to ask for its lanes, or
- * to make steps with them. One that the coordinator itself holds still (a rest, no task) is not. */
+/* True when a member is to get on: it is to report, to take the network, to ask for its lanes, to
+ * make steps with them, or to assign its shares of sharded state. One that the coordinator itself
+ * holds still (a rest, no task) is not. */
 bool coord_ring_works(const struct coord_job *j, uint64_t worker);
 /* True when the ring waits for another member, and not for this one. */
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker);

@@ -12,12 +12,22 @@ bool coord_ring_member(const struct coord_job *j, uint64_t worker)
     return coord_ring_on(j) && coord_ring_find(&j->ring->ring, worker) != NULL;
 }
 
+/* The member is to assign its shares of the rest's step. */
+static bool assigns(const struct coord_job *j, uint64_t worker)
+{
+    const struct coord_ring_job *r = j->ring;
+    const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
+    return r->ring.sharded && r->rest.state == REST_SETTLED && a != NULL &&
+           a->published < r->rest.at;
+}
+
 bool coord_ring_works(const struct coord_job *j, uint64_t worker)
 {
     const struct coord_ring_job *r = j->ring;
     if (coord_ring_find(&r->ring, worker) == NULL)
         return false;
-    if (r->ring.state != RING_STANDS || !coord_ring_ready(j, worker))
+    if (r->ring.state != RING_STANDS || !coord_ring_ready(j, worker) ||
+        assigns(j, worker))
         return true;
     bool rests = r->rest.state == REST_SETTLED || r->rest.state == REST_STANDS;
     return !rests &&
@@ -32,27 +42,58 @@ static uint64_t begun_of(const struct coord_job *j, uint64_t worker)
     return a->begun;
 }
 
+/* All lanes of the worker wait for servers. */
+static bool lanes_wait(const struct coord_job *j, uint64_t worker)
+{
+    uint32_t held = coord_lane_held(j->tasks, worker);
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        if (j->workers.worker[i].number == worker)
+            return held > 0 && j->workers.worker[i].figures.waits >= held;
+    return false;
+}
+
 /* Returns the member that the ring waits for: one that has not reported, or is furthest behind; of
- * several the one that came last. 0: there are no members. */
+ * several one whose lanes do not all wait for servers, of these the one that came last. 0: there
+ * are no members. */
 static uint64_t awaited(const struct coord_job *j)
 {
     const struct coord_ring *r = &j->ring->ring;
     uint64_t worst = 0, least = UINT64_MAX;
+    bool waits = true;
     for (uint32_t i = 0; i < r->count; i++) {
         const struct coord_ring_member *m = &r->member[i];
         uint64_t at = m->told;
         if (r->state == RING_STANDS)
             at = begun_of(j, m->worker);
-        if (at < least || (at == least && m->worker > worst)) {
+        bool wait = lanes_wait(j, m->worker);
+        if (at < least || (at == least && (wait < waits || (wait == waits && m->worker > worst)))) {
             least = at;
             worst = m->worker;
+            waits = wait;
         }
     }
     return worst;
 }
 
+/* Every member has begun the step of the rest: it waits for those that have not settled. */
+static bool settles(const struct coord_job *j)
+{
+    const struct coord_ring *r = &j->ring->ring;
+    if (r->state != RING_STANDS || j->ring->rest.state != REST_KNOWN)
+        return false;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (begun_of(j, r->member[i].worker) < j->ring->rest.at)
+            return false;
+    return true;
+}
+
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker)
 {
+    const struct coord_ring_member *m = coord_ring_find(&j->ring->ring, worker);
+    if (m != NULL && j->ring->ring.sharded && j->ring->rest.state == REST_SETTLED)
+        return !assigns(j, worker);
+    if (m != NULL && settles(j))
+        return (j->ring->rest.told >> (m - j->ring->ring.member) & 1) != 0;
     return awaited(j) != worker;
 }
 

@@ -44,6 +44,7 @@ START_TEST(report_has_means_of_a_step)
         .ring_steps = 400, .ring_bytes = 80000, .ring_wait_s = 0.2};
     r.ring.ring = (struct coord_ring){
         .state = RING_STANDS, .number = 7, .count = 3, .starts = 4, .step = 120, .published = 90};
+    r.ring.state_bytes = 4096;
     struct json *j = coord_network_json(&r.job, &sum);
     ck_assert_double_eq(number(j, "rings"), 7);
     ck_assert_double_eq(number(j, "members"), 3);
@@ -52,6 +53,7 @@ START_TEST(report_has_means_of_a_step)
     ck_assert_double_eq(number(j, "bytes_a_step"), 200);
     ck_assert_double_eq_tol(number(j, "wait_ms_a_step"), 0.5, 1e-12);
     ck_assert_double_eq(number(j, "published"), 90);
+    ck_assert_double_eq(number(j, "state_bytes"), 4096);
     json_free(j);
 }
 END_TEST

@@ -27,7 +27,7 @@ static void all_report(uint64_t step)
 {
     for (uint32_t i = 0; i < ring.count; i++)
         ck_assert_int_eq(
-            coord_ring_report(&ring, ring.member[i].worker, ring.number, step > 0, step),
+            coord_ring_report(&ring, ring.member[i].worker, ring.number, step > 0, step, 0),
             i + 1 == ring.count);
     ck_assert_int_eq(ring.state, RING_STANDS);
 }
@@ -144,9 +144,9 @@ START_TEST(ring_goes_on_from_the_newest_whole_step)
     ck_assert_uint_eq(ring.step, 0);
 
     ck_assert(GATHER(1, 2, 9)); /* 3 died; 1 has step 12, 2 lacks it, 9 is new */
-    ck_assert(!coord_ring_report(&ring, 9, ring.number, false, 0));
-    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 12));
-    ck_assert(coord_ring_report(&ring, 2, ring.number, true, 11));
+    ck_assert(!coord_ring_report(&ring, 9, ring.number, false, 0, 0));
+    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 12, 0));
+    ck_assert(coord_ring_report(&ring, 2, ring.number, true, 11, 0));
     ck_assert_uint_eq(ring.step, 12);
     ck_assert_uint_eq(ring.member[ring.source].worker, 1);
 
@@ -181,16 +181,16 @@ START_TEST(ring_takes_reports_of_its_gathering_alone)
     coord_ring_open(&ring, 4);
     ck_assert(GATHER(1, 2));
     uint64_t before = ring.number;
-    ck_assert(!coord_ring_report(&ring, 1, before, true, 5));
+    ck_assert(!coord_ring_report(&ring, 1, before, true, 5, 0));
     ck_assert(GATHER(1, 3));
-    ck_assert(!coord_ring_report(&ring, 1, before, true, 5)); /* late */
-    ck_assert(!coord_ring_report(&ring, 3, ring.number, false, 0));
-    ck_assert(!coord_ring_report(&ring, 3, ring.number, true, 90)); /* again, otherwise */
-    ck_assert(!coord_ring_report(&ring, 2, ring.number, true, 7));  /* no member */
+    ck_assert(!coord_ring_report(&ring, 1, before, true, 5, 0)); /* late */
+    ck_assert(!coord_ring_report(&ring, 3, ring.number, false, 0, 0));
+    ck_assert(!coord_ring_report(&ring, 3, ring.number, true, 90, 0)); /* again, otherwise */
+    ck_assert(!coord_ring_report(&ring, 2, ring.number, true, 7, 0));  /* no member */
     ck_assert_int_eq(ring.state, RING_GATHERS);
-    ck_assert(coord_ring_report(&ring, 1, ring.number, true, 6));
+    ck_assert(coord_ring_report(&ring, 1, ring.number, true, 6, 0));
     ck_assert_uint_eq(ring.step, 6);
-    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 8)); /* it stands */
+    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 8, 0)); /* it stands */
     ck_assert_uint_eq(ring.step, 6);
 }
 END_TEST
@@ -245,7 +245,7 @@ START_TEST(ring_goes_on_after_a_restart)
     ck_assert_uint_eq(ring.source, 0);
 
     ck_assert(GATHER(1, 5));
-    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 9));
+    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 9, 0));
     coord_ring_to_record(&ring, 3, &record);
     coord_ring_open(&ring, 8);
     ck_assert(coord_ring_from_record(&ring, 3, &record));
@@ -283,6 +283,54 @@ START_TEST(ring_of_another_run_or_impossible_is_not_taken)
 }
 END_TEST
 
+/* Two starts: shares 0 and 1. */
+static void shares(uint64_t step, uint64_t one, uint64_t other)
+{
+    ck_assert(!coord_ring_report(&ring, ring.member[0].worker, ring.number, true, step, one));
+    ck_assert(coord_ring_report(&ring, ring.member[1].worker, ring.number, true, step, other));
+}
+
+START_TEST(ring_of_shares_goes_on_while_each_has_a_keeper)
+{
+    coord_ring_open(&ring, 2);
+    ring.sharded = true;
+    ck_assert(GATHER(1, 2));
+    all_report(0); /* from the tables; a share for each lane */
+    coord_ring_published(&ring, 3);
+
+    coord_ring_again(&ring);
+    shares(8, 1, 2);
+    ck_assert_uint_eq(ring.step, 8);
+    ck_assert_uint_eq(ring.source, 0);
+    ck_assert_uint_eq(ring.member[1].keeps, 2);
+
+    /* one step behind, a keeper can make it; two steps behind, it cannot */
+    coord_ring_again(&ring);
+    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 9, 1));
+    ck_assert(coord_ring_report(&ring, 2, ring.number, true, 8, 2));
+    ck_assert_uint_eq(ring.step, 9);
+    ck_assert_uint_eq(ring.member[1].keeps, 2);
+    coord_ring_again(&ring);
+    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 10, 1));
+    ck_assert(coord_ring_report(&ring, 2, ring.number, true, 8, 2));
+    ck_assert_uint_eq(ring.step, 3);
+    ck_assert_uint_eq(ring.source, COORD_RING_TABLES);
+
+    /* share 1 has no keeper left: nothing of the members counts */
+    coord_ring_again(&ring);
+    shares(8, 1, 1);
+    ck_assert_uint_eq(ring.step, 3);
+    ck_assert_uint_eq(ring.source, COORD_RING_TABLES);
+    ck_assert(!ring.member[0].has && ring.member[0].keeps == 0);
+
+    /* a newcomer has none, and both have all */
+    ck_assert(GATHER(1, 5));
+    ck_assert(!coord_ring_report(&ring, 1, ring.number, true, 11, 3));
+    ck_assert(coord_ring_report(&ring, 5, ring.number, false, 0, 0));
+    ck_assert_uint_eq(ring.step, 11);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("ring");
@@ -299,5 +347,6 @@ int main(void)
     tcase_add_test(t, ring_says_whether_members_would_change);
     tcase_add_test(t, ring_goes_on_after_a_restart);
     tcase_add_test(t, ring_of_another_run_or_impossible_is_not_taken);
+    tcase_add_test(t, ring_of_shares_goes_on_while_each_has_a_keeper);
     return suite_main(s);
 }

@@ -38,8 +38,8 @@ static inline void case_blocks_make(struct case_blocks *b, const char *name,
         b->block[i] = (uint32_t)(key_field(b->keys[i]) * 8 + (b->keys[i] & 7));
 }
 
-static inline struct network *case_network(struct case_blocks *dense, struct case_blocks *stats,
-                                           enum optimizer_kind kind, float l2)
+static inline struct network *case_network_of(struct case_blocks *dense, struct case_blocks *stats,
+                                              enum optimizer_kind kind, float l2, bool sharded)
 {
     struct network *n = NULL;
     struct err e = {0};
@@ -50,9 +50,16 @@ static inline struct network *case_network(struct case_blocks *dense, struct cas
     stats->schema.optimizer.fixed_lr = 1;
     const struct network_options o = {
         .part = {{&dense->schema, dense->keys, dense->block, CASE_DENSE},
-                 {&stats->schema, stats->keys, stats->block, CASE_STATS}}};
+                 {&stats->schema, stats->keys, stats->block, CASE_STATS}},
+        .sharded = sharded};
     ck_assert_msg(network_new(&o, &n, &e) == 0, "%s", e.text);
     return n;
+}
+
+static inline struct network *case_network(struct case_blocks *dense, struct case_blocks *stats,
+                                           enum optimizer_kind kind, float l2)
+{
+    return case_network_of(dense, stats, kind, l2, false);
 }
 
 /* The sum of a step over all lanes. */

@@ -6,6 +6,7 @@
 #include "proto/base/rng.h"
 #include "worker/ring/exchange.h"
 
+#include <check.h>
 #include <stdlib.h>
 
 /* A float in (-1, 1) with all bits of its fraction in use. */
@@ -47,26 +48,41 @@ static inline void case_parts(uint32_t first, uint32_t end, uint64_t step,
     }
 }
 
+/* An even cut, in units of 16 floats. */
+static inline void case_cut(uint64_t weighted, uint64_t plain, uint32_t starts, struct way_cut *out)
+{
+    const struct way_array array = {.floats = {weighted, plain}, .unit = 16};
+    ck_assert_int_eq(way_cut(&array, starts, out, NULL), 0);
+}
+
+/* Float i of the sum of a step, added up from a lane on. */
+static inline float case_float(uint32_t lanes, uint32_t first, uint64_t step, uint64_t i,
+                               bool weighted)
+{
+    float sum = 0;
+    bool any = false;
+    for (uint32_t k = 0; k < lanes; k++) {
+        uint32_t lane = (first + k) % lanes;
+        float w = (float)case_weight(lane, step), x = case_value(lane, step, i);
+        if (w == 0)
+            continue;
+        if (weighted)
+            x = w * x;
+        sum = any ? sum + x : x;
+        any = true;
+    }
+    return sum;
+}
+
 /* The sum of a step over all lanes. */
 static inline void case_sum(uint32_t lanes, uint32_t starts, uint64_t step,
                             const struct way_cut *cut, float *out)
 {
-    for (uint64_t i = 0; i < cut->weighted + cut->plain; i++) {
-        bool weighted = i < cut->weighted, any = false;
-        uint64_t chunk =
-            weighted ? i / cut->floats : cut->weighted_chunks + (i - cut->weighted) / cut->floats;
-        uint32_t start = (uint32_t)(chunk % starts * lanes / starts);
-        out[i] = 0;
-        for (uint32_t k = 0; k < lanes; k++) {
-            uint32_t lane = (start + k) % lanes;
-            float w = (float)case_weight(lane, step), x = case_value(lane, step, i);
-            if (w == 0)
-                continue;
-            if (weighted)
-                x = w * x;
-            out[i] = any ? out[i] + x : x;
-            any = true;
-        }
+    for (uint32_t c = 0; c < cut->chunks; c++) {
+        struct way_place p = way_place(cut, c);
+        uint32_t first = c % starts * lanes / starts;
+        for (uint64_t i = p.at; i < p.at + p.floats; i++)
+            out[i] = case_float(lanes, first, step, i, p.weighted);
     }
 }
 

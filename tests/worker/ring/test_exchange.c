@@ -28,7 +28,7 @@ static void ring_new(uint32_t lanes, uint32_t starts, uint32_t members, uint64_t
                      uint64_t plain, enum value_kind values)
 {
     ck_assert_int_eq(way_shape_even(lanes, starts, members, &shape, NULL), 0);
-    ck_assert_int_eq(way_cut(weighted, plain, starts, &cut, NULL), 0);
+    case_cut(weighted, plain, starts, &cut);
     ck_assert_uint_le(cut.floats, CHUNK_MOST);
     queued = 0;
     expected = calloc(weighted + plain, sizeof *expected);
@@ -136,9 +136,9 @@ START_TEST(exchange_starts_decide_the_bits)
 {
     struct way_cut c;
     float one[64], other[64];
-    ck_assert_int_eq(way_cut(64, 0, 1, &c, NULL), 0);
-    c.floats = 16;
+    case_cut(64, 0, 1, &c);
     case_sum(6, 1, 1, &c, one);
+    case_cut(64, 0, 3, &c);
     case_sum(6, 3, 1, &c, other);
     ck_assert(memcmp(one, other, sizeof one) != 0);
     for (uint32_t members = 1; members <= 6; members++)
@@ -205,16 +205,19 @@ static void refused(struct exchange_chunk c, const char *why)
 START_TEST(exchange_refuses_what_no_member_sends)
 {
     ring_new(3, 3, 3, 5000, 0, VALUES_FP32);
-    uint32_t whole = cut.floats;
+    uint32_t whole = way_place(&cut, 0).floats, other = way_place(&cut, 1).floats;
     begin(1, 1);
-    refused((struct exchange_chunk){3, 1, 0, 0, whole}, "step 3");
-    refused((struct exchange_chunk){1, 1, cut.chunks, 0, whole}, "other chunks");
-    refused((struct exchange_chunk){1, 1, 0, 0, whole - 1}, "other chunks");
-    refused((struct exchange_chunk){1, 0, 0, 0, whole}, "other chunks");
-    refused((struct exchange_chunk){1, 1, 0, 1, whole}, "does not come by");
-    refused((struct exchange_chunk){1, 1, 1, UINT32_MAX, whole}, "does not come by");
+    refused((struct exchange_chunk){3, 1, 0, 0, whole, VALUES_FP32, false}, "step 3");
+    refused((struct exchange_chunk){1, 1, cut.chunks, 0, whole, VALUES_FP32, false},
+            "other chunks");
+    refused((struct exchange_chunk){1, 1, 0, 0, whole - 1, VALUES_FP32, false}, "other chunks");
+    refused((struct exchange_chunk){1, 0, 0, 0, whole, VALUES_FP32, false}, "other chunks");
+    refused((struct exchange_chunk){1, 1, 0, 1, whole, VALUES_FP32, false}, "does not come by");
+    refused((struct exchange_chunk){1, 1, 1, UINT32_MAX, other, VALUES_FP32, false},
+            "does not come by");
     /* the sum of a chunk to which this member has not added */
-    refused((struct exchange_chunk){1, 1, 0, 3, whole}, "before this member's lanes");
+    refused((struct exchange_chunk){1, 1, 0, 3, whole, VALUES_FP32, false},
+            "before this member's lanes");
     ring_free();
 }
 END_TEST
@@ -256,25 +259,199 @@ START_TEST(exchange_sends_the_least)
 }
 END_TEST
 
-START_TEST(exchange_sends_the_largest_tensor_first)
+/* Contributions whose units of 16 floats lie in another order than the array's: each float is added
+ * up as in that order. */
+START_TEST(exchange_takes_contributions_in_another_order)
 {
-    static const uint64_t tensor[] = {WAY_CHUNK_LEAST, 2 * WAY_CHUNK_LEAST, 5 * WAY_CHUNK_LEAST};
-    ring_new(2, 2, 2, 8 * WAY_CHUNK_LEAST, 0, VALUES_FP32);
-    struct exchange_options o = {.shape = shape,
-                                 .member = 0,
-                                 .cut = cut,
-                                 .tensor = tensor,
-                                 .tensor_count = sizeof tensor / sizeof *tensor};
-    struct exchange_chunk c;
+    enum { UNITS = 96, FLOATS = UNITS * 16 };
+    static float x[FLOATS], must[FLOATS];
+    static uint32_t order[UNITS];
+    uint64_t weight;
+    for (uint32_t i = 0; i < UNITS; i++)
+        order[i] = i * 7 % UNITS;
+    ring_new(1, 1, 1, FLOATS, 0, VALUES_FP32);
+    struct exchange_options o = {.shape = shape, .cut = cut, .order = {order}};
     exchange_free(member[0]);
     ck_assert_int_eq(exchange_new(&o, &member[0], NULL), 0);
-    begin(0, 1);
-    static const uint32_t order[] = {4, 6, 2, 0}; /* those that begin at lane 0 */
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        ck_assert(exchange_next(member[0], &c));
-        ck_assert_uint_eq(c.chunk, order[i]);
+    for (uint32_t i = 0; i < FLOATS; i++)
+        x[i] = case_value(0, 1, i);
+    for (uint32_t i = 0; i < FLOATS; i++)
+        must[i] = 3.0f * x[order[i / 16] * 16 + i % 16];
+    const struct exchange_part one = {x, NULL, 3};
+    exchange_begin(member[0], &one);
+    ck_assert_mem_eq(exchange_sum(member[0], &weight), must, sizeof must);
+    ring_free();
+}
+END_TEST
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+static uint32_t bad_chunk; /* its sum is refused */
+
+/* Parameters of the test: a function of the sum and its weight. */
+static bool halves(void *owner, const struct way_place *p, const float *sum, uint64_t weight,
+                   float *out)
+{
+    (void)owner;
+    for (uint32_t i = 0; i < p->floats; i++)
+        out[i] = sum[i] / (float)weight;
+    return bad_chunk == UINT32_MAX || p->at != way_place(&cut, bad_chunk).at;
+}
+
+static void shards_new(uint32_t lanes, uint32_t starts, uint32_t members, enum value_kind values)
+{
+    ring_new(lanes, starts, members, 5008, 304, values);
+    bad_chunk = cut.chunks - 1;
+    for (uint32_t i = 0; i < members; i++) {
+        struct exchange_options o = {
+            .shape = shape, .member = i, .cut = cut, .values = values, .shards = {halves, NULL}};
+        exchange_free(member[i]);
+        ck_assert_int_eq(exchange_new(&o, &member[i], NULL), 0);
     }
-    ck_assert(!exchange_next(member[0], &c));
+}
+
+/* Every message is acknowledged as it is delivered. */
+static void deliver_acknowledged(uint32_t from)
+{
+    struct sent s = queue[from];
+    struct err e = {0};
+    uint32_t by = (s.to + shape.members - 1) % shape.members;
+    ck_assert_msg(exchange_take(member[s.to], &s.chunk, s.values, &e) == 0, "%s", e.text);
+    queue[from] = queue[--queued];
+    exchange_arrived(member[by], &s.chunk);
+    collect(s.to);
+}
+
+/* The keepers have the sum, and all others its parameters. */
+static void check_shards(uint64_t step, bool refused_one)
+{
+    uint64_t weight;
+    case_sum(shape.lanes, shape.starts, step, &cut, expected);
+    for (uint32_t i = 0; i < shape.members; i++) {
+        ck_assert_uint_eq(exchange_step(member[i]), step);
+        struct way w; /* the owner of the chunk sees the sum itself */
+        way_of(&shape, i, cut.chunks - 1, &w);
+        ck_assert(exchange_refused(member[i]) == (refused_one && w.sum_hop != WAY_NO_HOP));
+        const float *got = exchange_sum(member[i], &weight);
+        for (uint32_t c = 0; c < cut.chunks && weight > 0; c++) {
+            struct way_place p = way_place(&cut, c);
+            bool kept = way_kept(&shape, i) >> c % cut.starts & 1;
+            for (uint64_t f = p.at; f < p.at + p.floats; f++)
+                if (kept)
+                    ck_assert(got[f] == expected[f]);
+                else if (c != bad_chunk || !refused_one)
+                    ck_assert(got[f] == expected[f] / (float)weight);
+        }
+    }
+}
+
+static void shards_summed(uint32_t lanes, uint32_t starts, uint32_t members, bool refused_one)
+{
+    rng = rng_of(lanes, starts, members);
+    shards_new(lanes, starts, members, VALUES_FP32);
+    if (!refused_one)
+        bad_chunk = UINT32_MAX;
+    for (uint64_t step = 1; step <= 4; step++) {
+        for (uint32_t i = 0; i < members; i++) {
+            begin(i, step);
+            collect(i);
+        }
+        while (queued > 0)
+            deliver_acknowledged((uint32_t)rng_below(&rng, queued));
+        check_shards(step, refused_one);
+    }
+    ring_free();
+}
+
+START_TEST(exchange_of_shards_gives_sums_to_keepers_and_parameters_to_others)
+{
+    shards_summed(1, 1, 1, false);
+    shards_summed(4, 2, 2, false);
+    shards_summed(3, 3, 3, false);
+    shards_summed(8, 5, 4, false);
+    shards_summed(5, 2, 5, false);
+}
+END_TEST
+
+/* One chunk's sum is refused: every member learns of it. */
+START_TEST(exchange_of_shards_refuses_a_step_everywhere)
+{
+    case_all_weigh = true;
+    shards_summed(4, 4, 4, true);
+    shards_summed(3, 3, 2, true);
+    case_all_weigh = false;
+}
+END_TEST
+
+/* Acknowledgements of sums are held back: no member completes the step whose second may lack one,
+ * and when a member has completed it, every keeper has what it takes to make it. */
+START_TEST(exchange_completes_a_sharded_step_at_its_keepers_first)
+{
+    enum { TRIALS = 60 };
+    rng = rng_of(3, 1, 4);
+    for (uint32_t trial = 0; trial < TRIALS; trial++) {
+        shards_new(6, 4, 3 + trial % 3, VALUES_FP32);
+        bad_chunk = UINT32_MAX;
+        case_all_weigh = true;
+        for (uint32_t i = 0; i < shape.members; i++) {
+            begin(i, 1);
+            collect(i);
+        }
+        bool first = false;
+        while (queued > 0 && !first) {
+            deliver_acknowledged((uint32_t)rng_below(&rng, queued));
+            for (uint32_t i = 0; i < shape.members; i++)
+                first = first || exchange_step(member[i]) == 1;
+        }
+        ck_assert(first);
+        for (uint32_t i = 0; i < shape.members; i++) {
+            uint64_t weight;
+            ck_assert(exchange_step(member[i]) == 1 || exchange_begun(member[i], &weight) != NULL);
+        }
+        case_all_weigh = false;
+        ring_free();
+    }
+
+    shards_new(2, 2, 2, VALUES_FP32);
+    bad_chunk = UINT32_MAX;
+    for (uint32_t i = 0; i < 2; i++) {
+        begin(i, 1);
+        collect(i);
+    }
+    while (queued > 0)
+        deliver(false); /* and nothing is acknowledged */
+    ck_assert(exchange_step(member[0]) == 0 && exchange_step(member[1]) == 0);
+    ring_free();
+}
+END_TEST
+
+/* bf16 is for sums: parameters travel whole, and a chunk of the other kind is refused. */
+START_TEST(exchange_never_rounds_parameters)
+{
+    struct way w;
+    uint32_t rounded = 0, whole = 0;
+    rng = rng_of(2, 7, 1);
+    shards_new(4, 4, 4, VALUES_BF16);
+    bad_chunk = UINT32_MAX;
+    case_all_weigh = true;
+    for (uint32_t i = 0; i < 4; i++) {
+        begin(i, 1);
+        collect(i);
+    }
+    while (queued > 0) {
+        struct sent s = queue[queued - 1];
+        way_of(&shape, s.to, s.chunk.chunk, &w);
+        bool parameters = s.chunk.hop > w.last;
+        ck_assert_int_eq(s.chunk.values, parameters ? VALUES_FP32 : VALUES_BF16);
+        struct exchange_chunk other = s.chunk;
+        other.values = parameters ? VALUES_BF16 : VALUES_FP32;
+        ck_assert_int_eq(exchange_take(member[s.to], &other, s.values, NULL), SHOAL_E_MALFORMED);
+        whole += parameters;
+        rounded += !parameters;
+        deliver_acknowledged(queued - 1);
+    }
+    ck_assert(whole > 0 && rounded > whole);
+    case_all_weigh = false;
     ring_free();
 }
 END_TEST
@@ -350,7 +527,11 @@ int main(void)
     tcase_add_test(t, exchange_takes_one_step_ahead);
     tcase_add_test(t, exchange_refuses_what_no_member_sends);
     tcase_add_test(t, exchange_sends_the_least);
-    tcase_add_test(t, exchange_sends_the_largest_tensor_first);
+    tcase_add_test(t, exchange_takes_contributions_in_another_order);
+    tcase_add_test(t, exchange_of_shards_gives_sums_to_keepers_and_parameters_to_others);
+    tcase_add_test(t, exchange_of_shards_refuses_a_step_everywhere);
+    tcase_add_test(t, exchange_completes_a_sharded_step_at_its_keepers_first);
+    tcase_add_test(t, exchange_never_rounds_parameters);
     tcase_add_test(t, exchange_of_nothing_has_no_weight);
     tcase_add_test(t, exchange_of_bf16_loses_nothing_for_long);
     return suite_main(s);

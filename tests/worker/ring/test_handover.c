@@ -79,13 +79,16 @@ static void begin(uint64_t seed, double lost, uint64_t step)
     node_new(&newcomer, "newcomer", 0);
 }
 
-static void ask(const char *endpoint, uint64_t ring, uint64_t step)
+static void ask_for(const char *endpoint, uint64_t ring, uint64_t step, enum handover_what what,
+                    uint64_t shares)
 {
     struct err e = {0};
     const struct handover_options o = {.env = sim_node_env(newcomer.node),
                                        .run = 3,
                                        .ring = ring,
                                        .step = step,
+                                       .what = what,
+                                       .shares = shares,
                                        .network = newcomer.network,
                                        .endpoint = endpoint,
                                        .key = "",
@@ -93,6 +96,11 @@ static void ask(const char *endpoint, uint64_t ring, uint64_t step)
                                        .done = on_done,
                                        .owner = &newcomer};
     ck_assert_msg(handover_start(&o, &newcomer.handover, &e) == 0, "%s", e.text);
+}
+
+static void ask(const char *endpoint, uint64_t ring, uint64_t step)
+{
+    ask_for(endpoint, ring, step, HANDOVER_WHOLE, 0);
 }
 
 static bool over(void *context)
@@ -238,6 +246,67 @@ START_TEST(handover_of_another_network_ends)
 }
 END_TEST
 
+/* ---- sharded state --------------------------------------------------------------------------- */
+
+/* The node's network keeps these of four shares. */
+static void shards_make(struct node *n, uint64_t shares, uint64_t step)
+{
+    network_free(n->network);
+    n->network = case_network_of(&dense, &stats, OPT_ADAM, 0, true);
+    network_deal(n->network, 4);
+    ck_assert_int_eq(network_keep(n->network, shares, NULL), 0);
+    network_settle(n->network, 0, NULL);
+    case_steps(n->network, step);
+    n->source.network = n->network;
+}
+
+static int shares_asked(const char *endpoint, uint64_t shares)
+{
+    newcomer.done = 0;
+    ask_for(endpoint, 4, 7, HANDOVER_SHARES, shares);
+    ck_assert(run(100000));
+    return newcomer.status;
+}
+
+/* A newcomer takes the weights from one worker, and each share from a keeper of it. */
+START_TEST(handover_of_shares_comes_from_their_keepers)
+{
+    static char one[1 << 16], other[1 << 16];
+    uint32_t compared = 0;
+    begin(3, 0.1, 0);
+    shards_make(&source, 0xf, 7);
+    shards_make(&spare, 0x3, 7);
+    shards_make(&newcomer, 0, 0);
+    ask_for("sim://source", 4, 7, HANDOVER_WEIGHTS, 0);
+    ck_assert(run(100000));
+    ck_assert_int_eq(newcomer.status, 0);
+    ck_assert_uint_eq(network_at(newcomer.network), 7);
+    ck_assert_uint_eq(network_keeps(newcomer.network), 0);
+
+    ck_assert_int_eq(network_keep(newcomer.network, 0x6, NULL), 0);
+    ck_assert_int_eq(shares_asked("sim://spare", 0x2), 0);
+    ck_assert_int_eq(shares_asked("sim://spare", 0x4), SHOAL_E_NOT_FOUND); /* it has none of it */
+    ck_assert_int_eq(shares_asked("sim://source", 0x4), 0);
+    ck_assert_uint_eq(network_keeps(newcomer.network), 0x6);
+    for (enum network_part p = 0; p < NETWORK_PARTS; p++) {
+        ck_assert_mem_eq(network_weights(newcomer.network, p), network_weights(source.network, p),
+                         network_floats(source.network, p) * sizeof(float));
+        for (uint32_t t = 0; t < network_tablets(source.network, p); t++) {
+            size_t bytes = network_image_bytes(source.network, p, t);
+            if (!network_has(newcomer.network, p, t))
+                continue;
+            ck_assert(bytes <= sizeof one && network_image_bytes(newcomer.network, p, t) == bytes);
+            network_image_write(source.network, p, t, one);
+            network_image_write(newcomer.network, p, t, other);
+            ck_assert_mem_eq(one, other, bytes);
+            compared++;
+        }
+    }
+    ck_assert_uint_eq(compared, 2u << (CASE_BITS - 1)); /* half of both tables */
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("handover");
@@ -248,5 +317,6 @@ int main(void)
     tcase_add_test(t, handover_goes_on_from_another_source);
     tcase_add_test(t, handover_is_for_workers_of_the_ring_alone);
     tcase_add_test(t, handover_of_another_network_ends);
+    tcase_add_test(t, handover_of_shares_comes_from_their_keepers);
     return suite_main(s);
 }

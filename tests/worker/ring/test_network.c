@@ -191,6 +191,167 @@ START_TEST(network_goes_to_a_newcomer)
 }
 END_TEST
 
+/* ---- sharded state --------------------------------------------------------------------------- */
+
+enum { MEMBERS_MOST = 4 };
+static struct network *whole, *shard[MEMBERS_MOST];
+static struct way_shape shape;
+static struct way_cut cut;
+
+/* Members whose networks begin with what the tables have: nothing yet. */
+static void shards_begin(enum optimizer_kind kind, float l2, uint32_t starts, uint32_t members)
+{
+    struct way_array array;
+    ck_assert_int_eq(way_shape_even(4, starts, members, &shape, NULL), 0);
+    whole = case_network(&dense, &stats, kind, l2);
+    network_deal(whole, starts);
+    network_array(whole, &array);
+    ck_assert_int_eq(way_cut(&array, starts, &cut, NULL), 0);
+    for (uint32_t i = 0; i < members; i++) {
+        shard[i] = case_network_of(&dense, &stats, kind, l2, true);
+        network_deal(shard[i], starts);
+        ck_assert_int_eq(network_keep(shard[i], way_kept(&shape, i), NULL), 0);
+        network_settle(shard[i], 0, NULL);
+    }
+}
+
+static void shards_end(void)
+{
+    for (uint32_t i = 0; i < shape.members; i++)
+        network_free(shard[i]);
+    network_free(whole);
+}
+
+/* The array that a member has of a sum: parameters where it keeps nothing, as the seconds make
+ * them. */
+static void array_of(uint32_t member, uint64_t weight, float lr_scale, float *out)
+{
+    memcpy(out, sum, sizeof sum);
+    for (uint32_t c = 0; c < cut.chunks; c++) {
+        struct way_place p = way_place(&cut, c);
+        if (way_kept(&shape, member) >> c % cut.starts & 1)
+            continue;
+        for (uint32_t i = 0; i < shape.members; i++) {
+            struct way w;
+            way_of(&shape, i, c, &w);
+            if (way_second(&w))
+                ck_assert(network_make(shard[i], &p, sum + p.at, weight, lr_scale, out + p.at));
+        }
+    }
+}
+
+static void shards_step(uint64_t step)
+{
+    static float array[MEMBERS_MOST][CASE_FLOATS];
+    float lr_scale = step < 5 ? 0.2f * (float)step : 1;
+    uint64_t weight = 100 + step;
+    case_step_sum(step, sum);
+    for (uint32_t i = 0; i < shape.members; i++)
+        array_of(i, weight, lr_scale, array[i]);
+    ck_assert_int_eq(network_step(whole, sum, weight, lr_scale, step, NULL), 0);
+    for (uint32_t i = 0; i < shape.members; i++)
+        ck_assert_int_eq(network_step(shard[i], array[i], weight, lr_scale, step, NULL), 0);
+}
+
+/* All weights, and each tablet that is kept. */
+static void shard_is_equal(const struct network *one)
+{
+    for (enum network_part part = 0; part < NETWORK_PARTS; part++) {
+        size_t bytes = network_floats(one, part) * sizeof(float);
+        ck_assert_mem_eq(network_weights(one, part), network_weights(whole, part), bytes);
+        ck_assert_mem_eq(network_before(one, part), network_before(whole, part), bytes);
+        for (uint32_t t = 0; t < network_tablets(one, part); t++) {
+            static char own[1 << 16], other[1 << 16];
+            if (!network_has(one, part, t))
+                continue;
+            ck_assert_uint_le(network_image_bytes(one, part, t), sizeof own);
+            ck_assert_uint_eq(network_image_bytes(one, part, t),
+                              network_image_bytes(whole, part, t));
+            network_image_write(one, part, t, own);
+            network_image_write(whole, part, t, other);
+            ck_assert_mem_eq(own, other, network_image_bytes(one, part, t));
+        }
+    }
+}
+
+static void shards_trained(enum optimizer_kind kind, float l2, uint32_t starts, uint32_t members)
+{
+    shards_begin(kind, l2, starts, members);
+    for (uint64_t step = 1; step <= 12; step++) {
+        shards_step(step);
+        for (uint32_t i = 0; i < members; i++)
+            shard_is_equal(shard[i]);
+    }
+    for (uint32_t i = 0; i < members; i++)
+        ck_assert_uint_eq(network_keeps(shard[i]), way_kept(&shape, i));
+    shards_end();
+}
+
+START_TEST(network_of_shares_steps_as_a_whole_one_does)
+{
+    static const struct {
+        enum optimizer_kind kind;
+        float l2;
+    } all[] = {{OPT_SGD, 0},  {OPT_SGD, 0.01f},  {OPT_ADAGRAD, 0}, {OPT_ROW_ADAGRAD, 0},
+               {OPT_ADAM, 0}, {OPT_ADAM, 0.01f}, {OPT_FTRL, 0.02f}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (uint32_t members = 1; members <= MEMBERS_MOST; members++)
+            for (uint32_t starts = 1; starts <= 4; starts++)
+                shards_trained(all[i].kind, all[i].l2, starts, members);
+}
+END_TEST
+
+/* Four of four: half of the state each. */
+START_TEST(network_of_shares_has_two_nths_of_the_state)
+{
+    shards_begin(OPT_ADAM, 0, 4, 4);
+    shards_step(1);
+    uint64_t all = network_state_bytes(whole), sum_of = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_uint_lt(network_state_bytes(shard[i]), all * 3 / 4);
+        sum_of += network_state_bytes(shard[i]);
+    }
+    ck_assert_uint_eq(sum_of, 2 * all);
+    shards_end();
+}
+END_TEST
+
+/* Another worker has the step whole that this one has only the sums of. */
+START_TEST(network_of_shares_makes_a_step_of_what_it_has_put)
+{
+    static float array[CASE_FLOATS], now[CASE_FLOATS], before[CASE_FLOATS];
+    shards_begin(OPT_ADAM, 0.01f, 4, 4);
+    shards_step(1);
+    struct network *late = shard[2];
+    case_step_sum(2, sum);
+    array_of(2, 102, 0.4f, array);
+    ck_assert_int_eq(network_put(late, array, 102, 0.4f, NULL), 0);
+    ck_assert_uint_eq(network_at(late), 1);
+    ck_assert_int_eq(network_step(whole, sum, 102, 0.4f, 2, NULL), 0);
+    size_t floats = network_floats(whole, NETWORK_DENSE);
+    memcpy(now, network_weights(whole, NETWORK_DENSE), floats * sizeof *now);
+    memcpy(now + floats, network_weights(whole, NETWORK_STATS),
+           (CASE_FLOATS - floats) * sizeof *now);
+    memcpy(before, network_before(whole, NETWORK_DENSE), floats * sizeof *now);
+    memcpy(before + floats, network_before(whole, NETWORK_STATS),
+           (CASE_FLOATS - floats) * sizeof *now);
+    ck_assert_int_eq(network_weights_take(late, 2, false, true, now, before, NULL), 0);
+    ck_assert_uint_eq(network_at(late), 2);
+    ck_assert_uint_eq(network_keeps(late), way_kept(&shape, 2));
+    shard_is_equal(late);
+
+    /* what does not count, or is older, is dropped */
+    ck_assert_int_eq(network_weights_take(shard[0], 2, false, true, now, before, NULL), 0);
+    ck_assert_uint_eq(network_keeps(shard[0]), 0);
+    ck_assert_int_eq(network_weights_take(late, 2, false, false, now, before, NULL), 0);
+    ck_assert_uint_eq(network_keeps(late), 0);
+    /* a step that changed nothing leaves the state of the step before */
+    ck_assert_int_eq(network_weights_take(shard[1], 2, true, true, now, before, NULL), 0);
+    ck_assert_uint_eq(network_keeps(shard[1]), way_kept(&shape, 1));
+    shards_end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("network");
@@ -200,5 +361,8 @@ int main(void)
     tcase_add_test(t, network_whose_tablet_is_too_large_is_refused_at_once);
     tcase_add_test(t, network_refuses_what_a_server_would);
     tcase_add_test(t, network_goes_to_a_newcomer);
+    tcase_add_test(t, network_of_shares_steps_as_a_whole_one_does);
+    tcase_add_test(t, network_of_shares_has_two_nths_of_the_state);
+    tcase_add_test(t, network_of_shares_makes_a_step_of_what_it_has_put);
     return suite_main(s);
 }

@@ -12,7 +12,7 @@ static void fleet_of(uint32_t lanes, uint32_t starts, uint64_t weighted, uint64_
     fleet.lanes = lanes;
     fleet.starts = starts;
     fleet.last = last;
-    ck_assert_int_eq(way_cut(weighted, plain, starts, &fleet.cut, NULL), 0);
+    case_cut(weighted, plain, starts, &fleet.cut);
 }
 
 static struct sim_options net_of(uint64_t seed, double lost)

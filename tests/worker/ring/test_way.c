@@ -3,6 +3,7 @@
 #include "tests/lib/suite.h"
 #include "worker/ring/way.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Follows a chunk from hop to hop and checks what each member knows of its way. */
@@ -109,21 +110,45 @@ START_TEST(way_shapes_that_cannot_be_are_refused)
 }
 END_TEST
 
+static int by_place(const void *a, const void *b)
+{
+    const struct way_place *one = a, *other = b;
+    if (one->at != other->at)
+        return one->at < other->at ? -1 : 1;
+    return one->floats < other->floats ? -1 : 1; /* chunks without floats come first */
+}
+
+/* Every float is in one chunk, and the chunks of share k lie in it. */
+static void cut_check(const struct way_cut *cut)
+{
+    struct way_place *p = calloc(cut->chunks, sizeof *p);
+    uint64_t at = 0;
+    ck_assert_uint_le(cut->floats, WAY_CHUNK_MOST);
+    for (uint32_t c = 0; c < cut->chunks; c++) {
+        p[c] = way_place(cut, c);
+        const uint64_t *first = cut->first[p[c].weighted ? WAY_WEIGHTED : WAY_PLAIN];
+        uint64_t from = p[c].at - (p[c].weighted ? 0 : cut->weighted);
+        ck_assert_uint_le(p[c].floats, cut->floats);
+        ck_assert(p[c].floats == 0 || from >= first[c % cut->starts] * cut->unit);
+        ck_assert(from + p[c].floats <= first[c % cut->starts + 1] * cut->unit);
+    }
+    qsort(p, cut->chunks, sizeof *p, by_place);
+    for (uint32_t c = 0; c < cut->chunks; c++) {
+        ck_assert_uint_eq(p[c].at, at);
+        ck_assert(p[c].floats == 0 || p[c].weighted == (at < cut->weighted));
+        ck_assert(!p[c].weighted || at + p[c].floats <= cut->weighted);
+        at += p[c].floats;
+    }
+    ck_assert_uint_eq(at, cut->weighted + cut->plain);
+    free(p);
+}
+
 static void covered(uint64_t weighted, uint64_t plain, uint32_t starts)
 {
+    const struct way_array array = {.floats = {weighted, plain}, .unit = 16};
     struct way_cut cut;
-    uint64_t at = 0;
-    ck_assert_int_eq(way_cut(weighted, plain, starts, &cut, NULL), 0);
-    ck_assert_uint_le(cut.floats, WAY_CHUNK_MOST);
-    for (uint32_t c = 0; c < cut.chunks; c++) {
-        struct way_place p = way_place(&cut, c);
-        ck_assert_uint_eq(p.at, at);
-        ck_assert(p.floats > 0 && p.floats <= cut.floats);
-        ck_assert_int_eq(p.weighted, at < weighted);
-        ck_assert(!p.weighted || at + p.floats <= weighted);
-        at += p.floats;
-    }
-    ck_assert_uint_eq(at, weighted + plain);
+    ck_assert_int_eq(way_cut(&array, starts, &cut, NULL), 0);
+    cut_check(&cut);
 }
 
 START_TEST(way_chunks_cover_the_array)
@@ -135,11 +160,55 @@ START_TEST(way_chunks_cover_the_array)
     covered(512 * 1999, 512 * 3, 5);
     covered(UINT64_C(1) << 28, 4096, 64);
 
+    struct way_array array = {.floats = {1 << 20}, .unit = 512};
     struct way_cut cut;
     struct err e = {0};
-    ck_assert_int_eq(way_cut(1 << 20, 0, 4, &cut, &e), 0);
+    ck_assert_int_eq(way_cut(&array, 4, &cut, &e), 0);
     ck_assert_uint_eq(cut.chunks, 16); /* four for each start */
-    ck_assert_int_eq(way_cut(UINT64_C(1) << 40, 0, 4, &cut, &e), SHOAL_E_TOO_BIG);
+    array.floats[0] = UINT64_C(1) << 40;
+    ck_assert_int_eq(way_cut(&array, 4, &cut, &e), SHOAL_E_TOO_BIG);
+}
+END_TEST
+
+/* Shares of the sizes that they are given; one of them may have nothing. */
+START_TEST(way_chunks_lie_in_their_shares)
+{
+    static const uint32_t weighted[] = {7, 0, 40, 1}, plain[] = {0, 0, 2, 0};
+    const struct way_array array = {
+        .floats = {48ul * 512, 2ul * 512}, .unit = 512, .share = {weighted, plain}};
+    struct way_cut cut;
+    ck_assert_int_eq(way_cut(&array, 4, &cut, NULL), 0);
+    cut_check(&cut);
+    ck_assert_uint_eq(way_place(&cut, 1).floats, 0);
+    for (uint32_t c = 0; c < cut.chunks; c++)
+        ck_assert_uint_eq(way_place(&cut, c).floats % 512, 0);
+}
+END_TEST
+
+/* Each share has an owner and the member behind it, or one member alone. */
+START_TEST(way_shares_have_two_keepers)
+{
+    for (uint32_t lanes = 1; lanes <= 9; lanes++)
+        for (uint32_t members = 1; members <= lanes; members++)
+            for (uint32_t starts = 1; starts <= lanes; starts++) {
+                struct way_shape s;
+                uint32_t owners[64] = {0}, keepers[64] = {0};
+                ck_assert_int_eq(way_shape_even(lanes, starts, members, &s, NULL), 0);
+                for (uint32_t i = 0; i < members; i++)
+                    for (uint32_t k = 0; k < starts; k++) {
+                        struct way w;
+                        bool owns = way_owned(&s, i) >> k & 1, keeps = way_kept(&s, i) >> k & 1;
+                        way_of(&s, i, k, &w);
+                        ck_assert_int_eq(owns, w.sum_hop == WAY_NO_HOP);
+                        ck_assert_int_eq(keeps, owns || way_second(&w));
+                        owners[k] += owns;
+                        keepers[k] += keeps;
+                    }
+                for (uint32_t k = 0; k < starts; k++) {
+                    ck_assert_uint_eq(owners[k], 1);
+                    ck_assert_uint_eq(keepers[k], members == 1 ? 1 : 2);
+                }
+            }
 }
 END_TEST
 
@@ -153,5 +222,7 @@ int main(void)
     tcase_add_test(t, way_is_one_hop_longer_from_inside_a_stretch);
     tcase_add_test(t, way_shapes_that_cannot_be_are_refused);
     tcase_add_test(t, way_chunks_cover_the_array);
+    tcase_add_test(t, way_chunks_lie_in_their_shares);
+    tcase_add_test(t, way_shares_have_two_keepers);
     return suite_main(s);
 }

@@ -492,6 +492,12 @@ static void world_stand(uint32_t count, uint64_t step, uint32_t source)
     world.told.members = count;
     world.told.step = step;
     world.told.source = source;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct wire_RING *said = &world.worker[world.member[i].worker - 1].asked;
+        world.member[i].keeps = 0;
+        if (source != WIRE_RING_TABLES && said->has)
+            world.member[i].keeps = said->keeps;
+    }
     world_tell();
     world_run(200);
 }
@@ -515,6 +521,34 @@ static void world_grant(uint64_t mark)
             lane_grant(&world.worker[world.member[i].worker - 1], world.member[i].first + l, mark);
 }
 
+/* Float i of the ring's array, summed over the lanes (lanes, floats) from a start on. */
+static float world_float(const struct network *n, const float *x, uint64_t step, uint32_t start,
+                         size_t i, bool weighted)
+{
+    uint32_t first = (uint32_t)(start * WORLD_LANES / world.told.starts);
+    size_t floats = dense_floats + stats_floats, at = i, from = 0;
+    const uint32_t *order = network_order(n, NETWORK_DENSE);
+    float sum = 0;
+    bool any = false;
+    if (!weighted) {
+        order = network_order(n, NETWORK_STATS);
+        from = dense_floats;
+        at -= dense_floats;
+    }
+    at = from + order[at / BLOCK_FLOATS] * BLOCK_FLOATS + at % BLOCK_FLOATS;
+    for (uint32_t k = 0; k < WORLD_LANES; k++) {
+        uint32_t l = (first + k) % WORLD_LANES;
+        float w = (float)world_weight(l, step), v = x[l * floats + at];
+        if (w == 0)
+            continue;
+        if (weighted)
+            v = w * v;
+        sum = any ? sum + v : v;
+        any = true;
+    }
+    return sum;
+}
+
 /* The digest of the network after these steps of all lanes, made in one place. */
 static uint64_t world_undisturbed(uint64_t last)
 {
@@ -523,7 +557,10 @@ static uint64_t world_undisturbed(uint64_t last)
     float *x = calloc(WORLD_LANES * floats, sizeof *x), *sum = calloc(floats, sizeof *sum);
     struct way_cut cut;
     uint64_t digest;
-    ck_assert_int_eq(way_cut(dense_floats, stats_floats, world.told.starts, &cut, NULL), 0);
+    struct way_array array;
+    network_deal(n, world.told.starts);
+    network_array(n, &array);
+    ck_assert_int_eq(way_cut(&array, world.told.starts, &cut, NULL), 0);
     for (uint64_t step = 1; step <= last; step++) {
         uint64_t weight = 0;
         for (uint32_t l = 0; l < WORLD_LANES; l++) {
@@ -536,23 +573,10 @@ static uint64_t world_undisturbed(uint64_t last)
             world_gradients(l, step, &a);
             weight += world_weight(l, step);
         }
-        for (size_t i = 0; i < floats; i++) {
-            size_t chunk = i / cut.floats;
-            if (i >= dense_floats)
-                chunk = cut.weighted_chunks + (i - dense_floats) / cut.floats;
-            bool any = false;
-            for (uint32_t k = 0; k < WORLD_LANES; k++) {
-                uint32_t start =
-                    (uint32_t)(chunk % world.told.starts * WORLD_LANES / world.told.starts);
-                uint32_t l = (start + k) % WORLD_LANES;
-                float w = (float)world_weight(l, step), v = x[l * floats + i];
-                if (w == 0)
-                    continue;
-                if (i < dense_floats)
-                    v = w * v;
-                sum[i] = any ? sum[i] + v : v;
-                any = true;
-            }
+        for (uint32_t c = 0; c < cut.chunks; c++) {
+            struct way_place p = way_place(&cut, c);
+            for (size_t i = p.at; i < p.at + p.floats; i++)
+                sum[i] = world_float(n, x, step, c % world.told.starts, i, p.weighted);
         }
         if (weight == 0)
             network_skip(n, step);
@@ -560,6 +584,11 @@ static uint64_t world_undisturbed(uint64_t last)
             ck_assert_int_eq(network_step(n, sum, weight, 1, step, NULL), 0);
     }
     ck_assert_int_eq(network_digest(n, &digest), 0);
+    if (job.train.sharded) { /* of the weights alone */
+        digest = hash_bytes(network_weights(n, NETWORK_DENSE), dense_floats * sizeof(float), 0);
+        digest =
+            hash_bytes(network_weights(n, NETWORK_STATS), stats_floats * sizeof(float), digest);
+    }
     network_free(n);
     free(x);
     free(sum);

@@ -225,7 +225,7 @@ START_TEST(step_allocates_nothing)
     for (uint32_t i = 0; i < 3; i++)
         world.worker[i].last = 400;
     world_grant(0);
-    world_run(500);
+    world_run(700); /* chunks of several sizes, so more of them until each has had its most */
     uint64_t at = world.worker[0].step->at, before = msg_allocations();
     uint32_t asks = world.worker[0].asks;
     world_run(500);
@@ -548,6 +548,123 @@ START_TEST(step_of_a_torn_publish_is_not_taken)
 }
 END_TEST
 
+/* ---- sharded state --------------------------------------------------------------------------- */
+
+/* Lanes that their members do not have yet go on behind this batch, and all end with `last`. */
+static void shares_go_on(uint64_t mark, uint64_t last)
+{
+    for (uint32_t i = 0; i < world.told.members; i++) {
+        struct worker *w = &world.worker[world.member[i].worker - 1];
+        w->last = last;
+        for (uint32_t l = 0; l < world.member[i].lanes; l++)
+            if (w->next[world.member[i].first + l] == 0)
+                lane_grant(w, world.member[i].first + l, mark);
+        lanes_try(w);
+    }
+    world_run(20000);
+    for (uint32_t i = 0; i < world.told.members; i++)
+        world_check(&world.worker[world.member[i].worker - 1], last);
+}
+
+START_TEST(step_of_shares_is_alike_at_all_workers)
+{
+    for (uint32_t count = 1; count <= WORLD_WORKERS; count++) {
+        world_open(", dense_state: sharded", 0.05);
+        world_ring(count);
+        shares_go_on(0, 9);
+        for (uint32_t i = 0; i < count; i++)
+            ck_assert_uint_eq(network_keeps(world.worker[i].step->network),
+                              way_kept(&world.worker[i].step->shape, i));
+        world_close();
+    }
+}
+END_TEST
+
+/* Any of four dies, and its shares are at its neighbours. A newcomer then takes its own from their
+ * keepers. */
+START_TEST(step_of_shares_outlives_a_worker)
+{
+    uint32_t left[WORLD_WORKERS], count = 0, dies = (uint32_t)_i;
+    world_open(", dense_state: sharded", 0.05);
+    world_ring(3);
+    shares_go_on(0, 5);
+    world_kill(&world.worker[dies]);
+    for (uint32_t i = 0; i < 3; i++)
+        if (i != dies)
+            left[count++] = i;
+    world_gather(left, 2);
+    world_stand(2, 5, 0);
+    world_run(3000);
+    shares_go_on(5, 9);
+
+    (void)world_worker();
+    world_run(100);
+    left[2] = 3;
+    world_gather(left, 3);
+    world_stand(3, 9, 0);
+    world_run(3000);
+    ck_assert(world.worker[3].asked.has && world.worker[3].asked.of == world.told.ring);
+    shares_go_on(9, 14);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(world.worker[left[i]].lost + world.worker[left[i]].failed, 0);
+    world_close();
+}
+END_TEST
+
+/* No worker has a share any more: all that is left goes back to the tables, lanes too. */
+START_TEST(step_of_lost_shares_comes_from_the_tables)
+{
+    static const uint32_t all[] = {0, 1, 2};
+    world_open(", dense_state: sharded", 0);
+    world_ring(3);
+    shares_go_on(0, 5);
+    world_gather(all, 3);
+    world_stand(3, 0, WIRE_RING_TABLES);
+    world_run(3000);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert(world.worker[i].asked.has);
+        ck_assert_uint_eq(world.worker[i].asked.step, 0);
+        for (uint32_t l = 0; l < WORLD_LANES; l++)
+            ck_assert_uint_eq(world.worker[i].next[l], 0);
+    }
+    memset(world.weights, 0, sizeof world.weights);
+    shares_go_on(0, 7);
+    world_close();
+}
+END_TEST
+
+/* In a rest each member assigns the tablets that it owns, and the tables have the whole network. */
+START_TEST(step_of_shares_is_assigned_by_all)
+{
+    world_open(", dense_state: sharded", 0.05);
+    world_ring(3);
+    shares_go_on(0, 6);
+    world.told.rest = 1;
+    world.told.rest_at = 6;
+    world.told.publish = true;
+    world_tell();
+    world_run(3000);
+    for (uint32_t t = 0; t < step_tablets(world.worker[0].step); t++)
+        ck_assert_uint_eq(world.mark[t], 6);
+    uint64_t digest = world_undisturbed(6), tables;
+    network_settle(world.tables, 6, NULL);
+    tables =
+        hash_bytes(network_weights(world.tables, NETWORK_DENSE), dense_floats * sizeof(float), 0);
+    tables = hash_bytes(network_weights(world.tables, NETWORK_STATS), stats_floats * sizeof(float),
+                        tables);
+    ck_assert_uint_eq(digest, tables);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(world.worker[i].asked.published, 6);
+    /* in another ring they own other shares, of which nothing is assigned yet */
+    static const uint32_t two[] = {0, 1};
+    world_gather(two, 2);
+    world_run(3000);
+    ck_assert_uint_eq(world.worker[0].asked.ring, world.told.ring);
+    ck_assert_uint_eq(world.worker[0].asked.published, 0);
+    world_close();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("step");
@@ -573,5 +690,9 @@ int main(void)
     tcase_add_test(t, step_forgets_a_publish_that_is_fenced);
     tcase_add_test(t, step_learns_the_tables_step_from_their_marks);
     tcase_add_test(t, step_of_a_torn_publish_is_not_taken);
+    tcase_add_test(t, step_of_shares_is_alike_at_all_workers);
+    tcase_add_loop_test(t, step_of_shares_outlives_a_worker, 0, 3);
+    tcase_add_test(t, step_of_lost_shares_comes_from_the_tables);
+    tcase_add_test(t, step_of_shares_is_assigned_by_all);
     return suite_main(s);
 }
