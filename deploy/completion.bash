@@ -70,11 +70,11 @@ _shoal()
     'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal trace') words='--every --from --run-dir --coordinator --keys --json --help' ;;
     'shoal doctor') words='--config --set --bundle --cluster --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal digest') words='--from --run-dir --coordinator --keys --json --help' ;;
-    'shoal tables') words='--what-if --heat --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal inspect') words='--field --value --job --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal blame') words='--limit --field --value --job --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
+    'shoal digest') words='--space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal tables') words='--what-if --heat --sample --share --job --space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal inspect') words='--field --value --job --space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal blame') words='--limit --field --value --job --space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal erase') words='--keys --field --value --receipt --checkpoints --job --space --coordinator --from --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
     'shoal replace') words='--from --coordinator --keys --help' ;;
@@ -190,6 +190,7 @@ _shoal()
     'shoal doctor --run-dir') words=''; file=yes ;;
     'shoal doctor --coordinator') words=''; file=yes ;;
     'shoal doctor --keys') words=''; file=yes ;;
+    'shoal digest --space') words=''; file=yes ;;
     'shoal digest --from') words=''; file=yes ;;
     'shoal digest --run-dir') words=''; file=yes ;;
     'shoal digest --coordinator') words=''; file=yes ;;
@@ -198,6 +199,7 @@ _shoal()
     'shoal tables --sample') words=''; file=yes ;;
     'shoal tables --share') words=''; file=yes ;;
     'shoal tables --job') words=''; file=yes ;;
+    'shoal tables --space') words=''; file=yes ;;
     'shoal tables --from') words=''; file=yes ;;
     'shoal tables --run-dir') words=''; file=yes ;;
     'shoal tables --coordinator') words=''; file=yes ;;
@@ -205,6 +207,7 @@ _shoal()
     'shoal inspect --field') words=''; file=yes ;;
     'shoal inspect --value') words=''; file=yes ;;
     'shoal inspect --job') words=''; file=yes ;;
+    'shoal inspect --space') words=''; file=yes ;;
     'shoal inspect --from') words=''; file=yes ;;
     'shoal inspect --run-dir') words=''; file=yes ;;
     'shoal inspect --coordinator') words=''; file=yes ;;
@@ -213,6 +216,7 @@ _shoal()
     'shoal blame --field') words=''; file=yes ;;
     'shoal blame --value') words=''; file=yes ;;
     'shoal blame --job') words=''; file=yes ;;
+    'shoal blame --space') words=''; file=yes ;;
     'shoal blame --from') words=''; file=yes ;;
     'shoal blame --run-dir') words=''; file=yes ;;
     'shoal blame --coordinator') words=''; file=yes ;;
@@ -223,6 +227,7 @@ _shoal()
     'shoal erase --receipt') words=''; file=yes ;;
     'shoal erase --checkpoints') words=''; file=yes ;;
     'shoal erase --job') words=''; file=yes ;;
+    'shoal erase --space') words=''; file=yes ;;
     'shoal erase --coordinator') words=''; file=yes ;;
     'shoal erase --from') words=''; file=yes ;;
     'shoal erase --run-dir') words=''; file=yes ;;

@@ -16,8 +16,9 @@
 enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
 #define LEARNS_NS UINT64_C(15000000000)
 
+/* said: what the coordinator has to say of the job that it took; "": nothing. */
 static int job_submit(struct ask *a, const char *text, int64_t workers, const struct begin *begin,
-                      uint64_t *run, struct err *e)
+                      uint64_t *run, char said[ERR_TEXT_MAX], struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
@@ -34,9 +35,12 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
         asked = time_monotonic_ns();
         rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
     }
-    if (rc == 0)
-        *run = reply.u.SUBMIT_reply.run;
-    return rc;
+    said[0] = 0;
+    if (rc != 0)
+        return rc;
+    *run = reply.u.SUBMIT_reply.run;
+    memcpy(said, reply.u.SUBMIT_reply.said, ERR_TEXT_MAX);
+    return 0;
 }
 
 /* Shows the input's fields once, before training begins. */
@@ -177,7 +181,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
     struct job job = {0};
-    char *text = NULL;
+    char *text = NULL, said[ERR_TEXT_MAX] = "";
     uint64_t run = 0;
     int job_status = 0, rc = job_text(o->path, o->set, &text, e);
     if (rc == 0)
@@ -185,7 +189,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
     if (rc == 0)
         rc = cli_ask_open(o->coordinator, NULL, &a, e);
     if (rc == 0) {
-        rc = job_submit(a, text, o->workers, &o->begin, &run, e);
+        rc = job_submit(a, text, o->workers, &o->begin, &run, said, e);
         if (rc != 0)
             err_wrap(e, rc, "coordinator %s", o->coordinator);
     }
@@ -193,6 +197,8 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
         printf("%s is run %" PRIu64 "; `shoal status --coordinator %s` shows it, `shoal stop "
                "--coordinator %s` ends it\n",
                o->path, run, o->coordinator, o->coordinator);
+        if (said[0] != 0)
+            puts(text_clean(said));
         fflush(stdout);
         keeps_none_say(&job, o->path);
         cli_lanes_say(&job, o->path, o->workers);

@@ -153,13 +153,14 @@ const struct option_command option_commands[] = {
      "Rows and digest of each table: XXH3 over the tablets in order, each over its rows (weights "
      "and "
      "optimizer state) sorted by key. Equal digests mean equal tables, bit for bit.",
-     NULL, options_look, 1},
+     NULL, options_digest, 1},
     {"shoal tables", "what is in the tables, what a rule would keep, what a log will need",
      "[TABLE] [options]\nTABLE --what-if RULE=VALUE [--what-if ...] [options]\n"
      "[TABLE] --heat [options]\n"
      "--sample JOB.yaml [--share P] [--json]",
      "Rows and bytes by field and tier, histograms of weight norms, and, where rows have "
-     "statistics, of shows and ages.",
+     "statistics, of shows and ages. Where the servers hold the tables of several spaces it lists "
+     "the spaces, and --space NAME shows the tables of one.",
      NULL, options_tables, 1},
     {"shoal inspect", "one row: weights, optimizer state, statistics, tablet, shard",
      "TABLE KEY [options]\nTABLE --field NAME --value TEXT [options]",
@@ -183,9 +184,12 @@ const struct option_command option_commands[] = {
      "its rows once. The receipt says what was done, and what else still holds the keys: cuts, and "
      "checkpoints under --checkpoints.",
      NULL, options_erase, 1},
-    {"shoal drop", "a field that no job has any more gone from a fleet", "TABLE/FIELD [options]",
-     "Drops all rows of a field that the last job does not have any more, from all servers, and "
-     "gives its number back. TABLE is `dense` or `dense_stats` for the network's tensors, "
+    {"shoal drop", "a space, or a field that no job has any more, gone from a fleet",
+     "SPACE [options]\n[SPACE/]TABLE/FIELD [options]",
+     "SPACE: drops all rows of a space's tables from all servers, and the space itself; "
+     "checkpoints of it stay. FIELD: drops all rows of a field that the last job of the space does "
+     "not have any more, and gives its number back. TABLE is `dense` or `dense_stats` for the "
+     "network's tensors, "
      "`numbers` "
      "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
      "typed again. Checkpoints keep the field.",

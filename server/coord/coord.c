@@ -96,6 +96,7 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     if (rc != 0)
         return rc;
     a->reply.u.SUBMIT_reply.run = run;
+    coord_submit_say(j, a->reply.u.SUBMIT_reply.said);
     return 0;
 }
 
@@ -242,7 +243,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* Returns why no field can be dropped now; code 0: no job uses the tables. */
+/* Returns why nothing can be dropped now; code 0: no job uses the tables. */
 static struct err tables_used(const struct coord_job *j)
 {
     struct err e = {0};
@@ -406,7 +407,9 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     else if (w->type == WIRE_TYPE_TRACE_EVERY)
         (void)snprintf(out, 160, "one batch in %u", w->u.TRACE_EVERY.every);
     else if (w->type == WIRE_TYPE_DROP)
-        (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
+        (void)snprintf(out, 160, "%.60s%s%.60s%s%.30s", w->u.DROP.space,
+                       text_if(w->u.DROP.table[0] != 0 && w->u.DROP.space[0] != 0, "/"),
+                       w->u.DROP.table, text_if(w->u.DROP.field[0] != 0, "/"), w->u.DROP.field);
     else if (w->type == WIRE_TYPE_PROMOTE)
         (void)snprintf(out, 160, "shard %u%s", w->u.PROMOTE.shard,
                        text_if(w->u.PROMOTE.accept_loss, ", loss accepted"));

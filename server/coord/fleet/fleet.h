@@ -39,6 +39,7 @@
 #include "server/coord/fleet/options.h"
 #include "server/coord/fleet/replace.h"
 #include "server/coord/fleet/since.h"
+#include "server/coord/fleet/spaces.h"
 #include "server/coord/fleet/traces.h"
 #include "server/coord/fleet/writes.h"
 #include "server/coord/store/store.h"
@@ -67,6 +68,7 @@ struct coord_fleet {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_copies copies;
+    struct coord_spaces spaces;
     struct coord_names names;
     struct coord_allowed keys;
     struct coord_drop drop;

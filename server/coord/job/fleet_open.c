@@ -43,6 +43,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     if (rc == 0)
         rc = coord_cluster_open(f, e);
     if (rc == 0)
+        rc = coord_spaces_open(f, e);
+    if (rc == 0)
         rc = coord_copies_open(f, e);
     if (rc == 0)
         rc = coord_moves_open(f, e);
@@ -80,6 +82,7 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_member_close(&f->members);
     coord_cluster_close(&f->cluster);
     coord_names_close(&f->names);
+    coord_spaces_close(f);
     coord_jobs_close(f->jobs);
     coord_taken_close(f->taken);
     coord_allowed_close(&f->keys);

@@ -34,6 +34,7 @@ struct coord {
         struct coord_visitors visitors;
         struct coord_fresh fresh;
         struct coord_fresh_fields fresh_fields;
+        struct coord_made made[LIMIT_SPACES + 1]; /* by the space's number */
     } beside;
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     struct coord_parts part[COORD_SLOTS];
