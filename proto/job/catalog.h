@@ -1,6 +1,6 @@
 /* catalog.h: the list of a fleet's spaces, as a text. A space is a model's tables under a name. The
- * coordinator writes the text, and every shard keeps it beside its rows, so that a coordinator whose
- * store is lost knows the spaces, and reads the keys of each correctly.
+ * coordinator writes the text, and every shard keeps it beside its rows, so that a coordinator
+ * whose store is lost knows the spaces, and reads the keys of each correctly.
  *
  * A fleet with one space, the first one, has the line of its names alone (legend.h), which is the
  * text of every earlier release. Any other has for each space, by number, a line that describes it,
@@ -9,9 +9,9 @@
  *   space: {"name": "ads", "number": 1, "tables": "0x0000000000000070", "bits": [6, 6, 0]}
  *   names: {...}
  *
- * tables: a bit for each number by which shards know one of its tables; bits: log2 of the tablets of
- * each. A space without a name was dropped: its tables are empty, and keep their numbers. Pure; one
- * thread at a time. */
+ * tables: a bit for each number by which shards know one of its tables; bits: log2 of the tablets
+ * of each. A space without a name was dropped: its tables are empty, and keep their numbers. Pure;
+ * one thread at a time. */
 #ifndef PROTO_JOB_CATALOG_H
 #define PROTO_JOB_CATALOG_H
 

@@ -168,8 +168,9 @@
 #define WIRE_MAP_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
 
 /* The fleet's spaces, and the meaning of the numbers in keys of each. frame 1: the text
- * (proto/job/catalog.h). Stored on disk before the reply, so before a row of a new number is pushed.
- * Refused (CONFIG): an older version than the shard's, and another text of the same version. */
+ * (proto/job/catalog.h). Stored on disk before the reply, so before a row of a new number is
+ * pushed. Refused (CONFIG): an older version than the shard's, and another text of the same
+ * version. */
 #define WIRE_NAMES_SET(U32, U64, I32, F32, F64, B, STR) \
     U64(version) U64(cluster_high) U64(cluster_low)
 #define WIRE_NAMES_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
@@ -239,8 +240,8 @@
 
 /* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard
  * links where the file system allows, else copies), with the checksum of each file in the part's
- * manifest; it is part `part` of `parts`. tables: bit t says that table t belongs to it, where the cut
- * is of no run, whose tables it is else; 0: all tables. A repeated request gets the same reply.
+ * manifest; it is part `part` of `parts`. tables: bit t says that table t belongs to it, where the
+ * cut is of no run, whose tables it is else; 0: all tables. A repeated request gets the same reply.
  *
  * LOAD: the shard fills its empty tables with the tablets that it leads, from all parts under
  * `path` (as many as there were shards then). The marks of the checkpoint's run are set under the
@@ -473,10 +474,10 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 #define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
 /* The tables of a space, and the map. reads: the client reads these tables, whatever job runs;
- * without it a worker of the current job waits until that job has made its own. space: its name; one
- * that holds tables alone is meant by any name. Empty where several do: USAGE, which names them; the
- * reply of MAP_GET tells whose tables they are ("": not known). Both count
- * tables and tablets as the job that made them: its table 0 comes first, and its tablet 0.
+ * without it a worker of the current job waits until that job has made its own. space: its name;
+ * one that holds tables alone is meant by any name. Empty where several do: USAGE, which names
+ * them; the reply of MAP_GET tells whose tables they are ("": not known). Both count tables and
+ * tablets as the job that made them: its table 0 comes first, and its tablet 0.
  *
  * TABLE_GET: reply frame 1 as in TABLE_CREATE. MAP_GET: `tables` has a bit for each number by which
  * shards know one of these tables (wire_table_number); PULL, PUSH and all other requests to a shard
@@ -827,8 +828,9 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     U32(order) B(dry_run) STR(server, WIRE_MOVES_SERVERS)
 #define WIRE_MOVES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Removes from all servers the rows of a field, or of one of the network's tensors, that the last
- * job of the space no longer has. Its number may then be assigned again. Without table and field the
- * whole space goes. space: empty: the only one. The reply comes when that is done (or refused). */
+ * job of the space no longer has. Its number may then be assigned again. Without table and field
+ * the whole space goes. space: empty: the only one. The reply comes when that is done (or
+ * refused). */
 #define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) \
     STR(table, LIMIT_NAME) STR(field, 96) STR(space, LIMIT_NAME)
 #define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
@@ -1003,9 +1005,9 @@ enum wire_job_state {
  * that shares no table with `tables` is open. FIELDS: removes all rows of the fields in `fields`
  * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
  * fields again: nothing is done once that run was opened here, and the names of their keys stay.
- * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED: empties again what a LOAD for `run`, or for an
- * older run that never trained, did or does in `tables`. A running LOAD is cancelled, and `run` is
- * dropped in any case. */
+ * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED:
+ * empties again what a LOAD for `run`, or for an older run that never trained, did or does in
+ * `tables`. A running LOAD is cancelled, and `run` is dropped in any case. */
 enum wire_rows {
     WIRE_ROWS_ALL = 0,
     WIRE_ROWS_FIELDS = 1,

@@ -15,7 +15,8 @@ struct gauges {
     uint64_t syncs, sync_ns;      /* syncs that are done, and when the one at hand was first seen */
     bool syncing;                 /* the last look saw one */
     uint64_t names_version;       /* of the names that `space` is of; 0: none are known */
-    /* by the table's number, the space that has it; "": it was dropped, or the fleet has one space */
+    /* by the table's number, the space that has it; "": it was dropped, or the fleet has one
+     * space */
     char space[LIMIT_TABLES][LIMIT_NAME];
     bool several; /* the fleet has several spaces */
 };

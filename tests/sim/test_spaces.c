@@ -1,5 +1,5 @@
-/* test_spaces.c: two models on one fleet, one trained after the other: neither touches the tables of
- * the other, whatever dies in between, and a coordinator that lost its store finds both. */
+/* test_spaces.c: two models on one fleet, one trained after the other: neither touches the tables
+ * of the other, whatever dies in between, and a coordinator that lost its store finds both. */
 #include "proto/base/json.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/slot.h"

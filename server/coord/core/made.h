@@ -1,6 +1,6 @@
 /* made.h: the tables of a space that the servers hold, for every reader of them: their schemas, and
- * the text of the job that made them. They belong to the last job of the space that all servers were
- * set up for, whatever became of that job and of jobs submitted after it:
+ * the text of the job that made them. They belong to the last job of the space that all servers
+ * were set up for, whatever became of that job and of jobs submitted after it:
  *
  *     a job's servers are all set up -> stored -> its tables are read (MAP_GET, TABLE_GET,
  *                                                JOB_TEXT) and are what a checkpoint holds
@@ -61,14 +61,15 @@ bool coord_made_clear(struct coord_fleet *f);
 int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t *bytes,
                     struct err *e);
 
-/* [{"space", "state", "tables": [name], "job", "number", "at_hand"}] of all spaces with tables: state:
- * "there" or "lost"; job and number: those that made them; at_hand: the last job's. */
+/* [{"space", "state", "tables": [name], "job", "number", "at_hand"}] of all spaces with tables:
+ * state: "there" or "lost"; job and number: those that made them; at_hand: the last job's. */
 struct json *coord_made_json(const struct coord_fleet *f);
 
 /* Handlers of JOB_TEXT and TABLE_GET, for the space that the request names. */
 int coord_made_job_text(struct coord_job *j, struct coord_ask *a);
 int coord_made_table_get(struct coord_job *j, struct coord_ask *a);
-/* The same for MAP_GET. Answers also the workers of the job at hand, which wait for its own tables. */
+/* The same for MAP_GET. Answers also the workers of the job at hand, which wait for its own
+ * tables. */
 int coord_made_map_get(struct coord_job *j, struct coord_ask *a);
 
 #endif

@@ -98,8 +98,8 @@ static uint64_t *counts_of(struct coord_rules *r, const char *table)
     return r->table[r->tables++].count;
 }
 
-/* Returns those of a shard's tables that are of the job's space; the caller frees it. A server of an
- * earlier release, which has one space, does not tell their numbers. */
+/* Returns those of a shard's tables that are of the job's space; the caller frees it. A server of
+ * an earlier release, which has one space, does not tell their numbers. */
 static struct json *own_tables(const struct coord_job *j, const struct json *tables)
 {
     struct json *list = json_new_array();

@@ -254,8 +254,8 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     return 0;
 }
 
-/* A space whose tables are in the map keeps them where they are: a table that moved to another place
- * would begin without its rows. */
+/* A space whose tables are in the map keeps them where they are: a table that moved to another
+ * place would begin without its rows. */
 static int numbers_keep(const struct coord_cluster *cl, const struct table_schema *table,
                         uint32_t tables, uint64_t had, struct err *e)
 {
@@ -271,9 +271,9 @@ static int numbers_keep(const struct coord_cluster *cl, const struct table_schem
     return 0;
 }
 
-/* Chooses numbers for tables beside those of other spaces: first those of the space's own, then free
- * places of the map with the same number of tablets, then places behind its end. *end: where the map
- * will end. */
+/* Chooses numbers for tables beside those of other spaces: first those of the space's own, then
+ * free places of the map with the same number of tablets, then places behind its end. *end: where
+ * the map will end. */
 static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
                           const struct table_schema *table, uint32_t tables, uint64_t *numbers,
                           uint32_t *end, struct err *e)

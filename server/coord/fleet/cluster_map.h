@@ -37,8 +37,8 @@ void coord_cluster_step(struct coord_fleet *f);
  * others are distributed. *numbers: a bit for each number by which the shards know one of the
  * space's tables, before the call and after it; the numbers rise with the job's own
  * (wire_table_number), and no other space has them. An error leaves them as they were. fresh: the
- * shards' rows are dropped first, all spaces', so the tables need not fit. The moves are told afterwards
- * (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
+ * shards' rows are dropped first, all spaces', so the tables need not fit. The moves are told
+ * afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, struct err *e);
 

@@ -1,7 +1,7 @@
 /* names.h: the names of the fields in the keys of the cluster's rows, by space: one text
  * (proto/job/catalog.h), which also says which tables each space has. It is stored, and every shard
- * keeps it beside its rows, so that a coordinator whose store is lost or older still knows the spaces
- * and reads the keys correctly. The names of a space are in coord_space.legend.
+ * keeps it beside its rows, so that a coordinator whose store is lost or older still knows the
+ * spaces and reads the keys correctly. The names of a space are in coord_space.legend.
  *
  *     all shards are set up -> stored -> NAMES_SET to all -> answered -> lanes, and so pushes
  *     a shard knows newer ones -> NAMES_HELD -> stored; a job that began without them ends, unless

@@ -1,5 +1,5 @@
-/* spaces.h: the spaces of the fleet. A space is a model's tables on the servers, under the name that
- * jobs give with `space:`. It outlives its jobs: a job uses one space, and leaves it there.
+/* spaces.h: the spaces of the fleet. A space is a model's tables on the servers, under the name
+ * that jobs give with `space:`. It outlives its jobs: a job uses one space, and leaves it there.
  *
  *   key            value, in the space's part of the store
  *   "space"        struct coord_space_record: name and state
@@ -13,10 +13,11 @@
  *
  *     job's tables are in the map -> it holds tables -> DROP -> dropped: its tables are empty, and
  *                                                               keep their numbers
- *     a server with rows in memory starts again -> lost, unless the space's own job loads them again
+ *     a server with rows in memory starts again -> lost, unless the space's own job loads them
+ *     again
  *
- * A space that was dropped has no name. Its numbers are not given to other tables, unless those have
- * the same schemas, because the shards keep the schemas (setup.c).
+ * A space that was dropped has no name. Its numbers are not given to other tables, unless those
+ * have the same schemas, because the shards keep the schemas (setup.c).
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_FLEET_SPACES_H
@@ -78,8 +79,8 @@ struct coord_space *coord_space_find(struct coord_fleet *f, const char *name);
 /* Returns a space without tables, which no job uses; the given one first. NULL: all are taken. */
 struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first);
 /* Returns the space that a reader asks for; "": the only one with tables. *out NULL: none has
- * tables, or it has not been found out which (unknown). NOT_FOUND, USAGE: the error names those that
- * there are. */
+ * tables, or it has not been found out which (unknown). NOT_FOUND, USAGE: the error names those
+ * that there are. */
 int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_space **out,
                       struct err *e);
 /* Writes the names of the spaces with tables, but for this one (NULL: all). */

@@ -1,5 +1,5 @@
-/* held.h: what the servers hold of a submitted job's space, and whether the job may begin with it. A
- * job of a space without tables begins beside those of others (fleet/spaces.h).
+/* held.h: what the servers hold of a submitted job's space, and whether the job may begin with it.
+ * A job of a space without tables begins beside those of others (fleet/spaces.h).
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_JOB_HELD_H
