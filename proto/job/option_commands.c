@@ -36,10 +36,11 @@ const struct option_command option_commands[] = {
      "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
      "for every job.",
      options_submit, 1},
-    {"shoal stop", "end the job of a running cluster early", "[options]",
+    {"shoal stop", "end the job of a running cluster early", "[NUMBER] [options]",
      "Ends the running job, behind its last checkpoint where the job has checkpoint.dir; asked "
-     "again, at once. Coordinator, servers and workers stay.",
-     NULL, options_cluster, 0},
+     "again, at once. With NUMBER (`shoal jobs`): that job, also while it waits for its turn. "
+     "Coordinator, servers and workers stay.",
+     NULL, options_cluster, 1},
     {"shoal checkpoint", "make, list, check, sign, compare, restore, export and remove checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
@@ -125,9 +126,10 @@ const struct option_command option_commands[] = {
      "at the start.",
      options_top, 0},
     {"shoal jobs", "the jobs of a cluster, and how they ended", "[options]",
-     "The job that runs and the last hundred that ended, the newest last: number, name, state "
-     "(running, finished, failed, stopped), begin and end in UTC, model, examples, newest figures, "
-     "and why a job failed. `shoal report --coordinator EP NUMBER` shows the report of one that "
+     "The last hundred jobs that ended, the one that runs, and those that wait for their turn: "
+     "number, name, state (submitted, running, finished, failed, stopped), begin and end in UTC, "
+     "model, examples, newest figures, and why a job failed. `shoal report --coordinator EP "
+     "NUMBER` shows the report of one that "
      "has ended.",
      NULL, options_cluster_json, 0},
     {"shoal trace", "the way of a batch through worker and shards, with times",

@@ -773,10 +773,11 @@ enum wire_ring_read { WIRE_RING_IMAGE = 0, WIRE_RING_BEFORE = 1 };
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */
 
-/* frame 1: job file (YAML text). workers: how many workers to wait for before lanes are assigned
- * (0: none). from: folder of the checkpoint that the job resumes; with `start`, of the one whose
- * tables it starts with ("fleet": the tables that the servers hold of its space); empty: none.
- * Reply: the run; said: a sentence that a person who submits it should read, or empty. */
+/* While a job runs, or others wait, the job waits for its turn. frame 1: job file (YAML text).
+ * workers: how many workers to wait for before lanes are assigned (0: none). from: folder of the
+ * checkpoint that the job resumes; with `start`, of the one whose tables it starts with ("fleet":
+ * the tables that the servers hold of its space); empty: none. Reply: the run; said: a sentence
+ * that a person who submits it should read, or empty. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) STR(said, ERR_TEXT_MAX)
 /* Reply frame 1: JSON text: servers, workers, lanes, progress, and the report once the job is
@@ -799,8 +800,10 @@ enum wire_ring_read { WIRE_RING_IMAGE = 0, WIRE_RING_BEFORE = 1 };
  * last. every: as in TRACE_EVERY. */
 #define WIRE_TRACE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(batch)
 #define WIRE_TRACE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) U32(every) U32(count)
-/* Ends the job (job_only) or the process. ends: there is a job, and it will end in good order. */
-#define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
+/* Ends the job (job_only) or the process. run: the number of the job, which may wait for its turn;
+ * 0: of the job at hand. ends: there is a job, and it will end in good order. NOT_FOUND: no job
+ * with the number runs or waits. */
+#define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only) U64(run)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
 /* Makes a checkpoint while the job goes on; the reply comes when it is complete (or refused). name

@@ -137,5 +137,42 @@ def a_lost_coordinator_finds_all_models(space):
         assert digest(fleet, "second") == two
 
 
+def listed(fleet):
+    return json.loads(look(fleet, "jobs", "--json"))
+
+
+def jobs_wait_for_their_turn(space):
+    """Some are submitted while the first runs: they begin in order, also after the coordinator was killed. One is stopped before its turn, one is refused at it."""
+    first, second = job(space, "first", "abc", **{"train.epochs": 100000}), job(space, "second", ["d", "e"])
+    with Fleet(space, "f").up() as fleet:
+        own = space / "worker.yaml"
+        own.write_text(f"coordinator: {fleet.endpoint}\nbackend: cpu\nname: here\ncache: {space / 'cache'}\n")
+        fleet.start("worker", "run", "--config", own, program="shoal-worker")
+        look(fleet, "submit", first, "--no-wait")
+        said = [look(fleet, "submit", path, *words, "--no-wait") for path, words in (
+            (second, ()), (second, ("--start-from", "fleet")), (first, ("--set", "train.epochs=1")),
+            (first, ("--start-from", "fleet", "--set", "train.epochs=1")))]
+        assert all("it waits for its turn" in text for text in said) and "2 before it" in said[2], said
+        states = [line["state"] for line in listed(fleet)]
+        assert states == ["running", *["submitted"] * 4], states
+        follows = subprocess.Popen([SHOAL, "submit", second, "--start-from", "fleet", "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        within(10, "the sixth", lambda: len(listed(fleet)) == 6)
+        stopped = listed(fleet)[2]["number"]
+        assert "waits there no more" in look(fleet, "stop", stopped)
+        assert "no job with number 12 runs or waits" in look(fleet, "stop", 12, status=66)
+        fleet.kill("coordinator")
+        fleet.coordinator()
+        within(20, "the job to go on", lambda: fleet.state().get("state") == "train")
+        assert [line["state"] for line in listed(fleet)] == ["stopped", "running", *["submitted"] * 4], listed(fleet)
+        look(fleet, "stop")
+        within(60, "all to end", lambda: all(line["state"] not in ("running", "submitted") for line in listed(fleet)))
+        ends = [(line["job"], line["state"]) for line in listed(fleet)]
+        assert ends == [("second", "stopped"), ("first", "stopped"), ("second", "finished"), ("first", "failed"), ("first", "finished"),
+                        ("second", "finished")], listed(fleet)
+        assert "shoal drop first drops them" in listed(fleet)[3]["reason"], listed(fleet)[3]
+        text = follows.communicate(timeout=30)[0]
+        assert follows.returncode == 0 and "examples a second" in text, text
+
+
 if __name__ == "__main__":
-    main([models_stay_beside_one_another, what_becomes_of_a_space_is_said, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models])
+    main([models_stay_beside_one_another, what_becomes_of_a_space_is_said, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models, jobs_wait_for_their_turn])

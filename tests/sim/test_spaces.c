@@ -2,6 +2,7 @@
  * of the other, whatever dies in between, and a coordinator that lost its store finds both. */
 #include "proto/base/json.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/figures/queue.h"
 #include "server/coord/job/slot.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
@@ -235,15 +236,71 @@ START_TEST(a_lost_store_is_taken_over_with_both)
 }
 END_TEST
 
+enum { JOBS = 20 };
+static struct fake_client submitter[JOBS];
+static char text_of[JOBS][2048];
+
+static bool all_over(void *context)
+{
+    (void)context;
+    bool over = cluster.coord != NULL;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        uint32_t state = submitter[i].state;
+        over = over && (state == WIRE_JOB_DONE || state == WIRE_JOB_FAILED);
+    }
+    return over;
+}
+
+static bool some_over(void *context)
+{
+    return json_count(cluster.coord->beside.jobs.list) >= *(const uint32_t *)context;
+}
+
+/* Twenty jobs of two spaces are submitted at once. All end, in the order of their numbers; the
+ * coordinator dies while they wait. */
+START_TEST(jobs_that_wait_end_in_order)
+{
+    uint32_t some = 5;
+    open(71, NULL);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        const char *space = i % 2 == 0 ? "one" : "two", *keys = strchr(job_of(i % 2, ""), '\n');
+        (void)snprintf(text_of[i], sizeof text_of[i], "job: %s-%u\nspace: %s%s", space, i, space,
+                       keys);
+        memset(&submitter[i], 0, sizeof submitter[i]);
+        if (i >= 2)
+            submitter[i].from = "fleet";
+        fake_client_start(&submitter[i], cluster.sim, text_of[i], WORKERS);
+        rest(5 * MS);
+    }
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, some_over, &some));
+    ck_assert_uint_gt(cluster.coord->beside.queue.count, 0);
+    cluster_coord_kill(&cluster);
+    rest(100 * MS);
+    cluster_coord_start(&cluster);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + 4 * BOUND, all_over, NULL));
+    const struct json *list = cluster.coord->beside.jobs.list;
+    ck_assert_uint_eq(json_count(list), JOBS);
+    int64_t before = 0;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        const struct json *line = json_array_at(list, i);
+        ck_assert_str_eq(json_get_string(line, "state", ""), "finished");
+        ck_assert_int_gt(json_get_int(line, "number", 0), before);
+        before = json_get_int(line, "number", 0);
+    }
+    ck_assert_uint_eq(coord_spaces_held(&cluster.coord->fleet), 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("spaces");
     TCase *t = tcase_create("spaces");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, a_model_is_not_touched_by_another_ones_job, 0, 2);
     tcase_add_loop_test(t, so_it_is_whatever_dies, 0, 4);
     tcase_add_test(t, a_lost_store_is_taken_over_with_both);
+    tcase_add_test(t, jobs_that_wait_end_in_order);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -81,9 +81,10 @@ struct coord_fleet {
     struct coord_errands errands;
     struct coord_since since;
     struct coord_writes writes;
-    /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have
-     * learnt, the workers without a job, the rows that are to go */
+    /* states that other rooms know (job/slot.h): the ended jobs, those that wait, the files that
+     * the tables have learnt, the workers without a job, the rows that are to go */
     struct coord_jobs *jobs;
+    struct coord_queue *queue;
     struct coord_taken *taken;
     struct coord_visitors *visitors;
     struct coord_fresh *fresh;

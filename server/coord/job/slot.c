@@ -31,6 +31,7 @@ static int job_open(struct coord_job *j, struct err *e)
 void coord_slot_wire(struct coord *c)
 {
     c->fleet.jobs = &c->beside.jobs;
+    c->fleet.queue = &c->beside.queue;
     c->fleet.taken = &c->beside.taken;
     c->fleet.visitors = &c->beside.visitors;
     c->fleet.fresh = &c->beside.fresh;

@@ -172,13 +172,15 @@ static int space_put(struct coord_job *job, struct coord_job *j, struct err *e)
     return 0;
 }
 
-static int job_begin(struct coord_job *job, struct coord_job *j, const struct coord_submit *submit,
-                     const struct coord_from *from, bool fleet, struct err *e)
+static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j,
+                     const struct coord_submit *submit, const struct coord_from *from, bool fleet,
+                     struct err *e)
 {
     SHOAL_ASSERT(!coord_phase_running(job) && j->parsed);
     uint64_t run = job->fleet->counters.next_run++;
     bool resumes = from != NULL && !from->start;
-    j->at.number = j->at.run = run;
+    j->at.number = number != 0 ? number : run;
+    j->at.run = run;
     if (!coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters))
         return coord_store_failed(e);
     int rc = space_put(job, j, e);
@@ -190,10 +192,11 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
         rc = coord_taken_none(j, e);
     if (rc != 0)
         return rc;
-    j->asked = (struct coord_asked){.number = run, .start = submit->start};
+    j->asked = (struct coord_asked){.number = j->at.number, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
-        !coord_fresh_want(job->fleet, run, j->spec.fresh_all, text_if(fleet, j->without)) ||
+        !coord_fresh_want(job->fleet, j->at.number, j->spec.fresh_all,
+                          text_if(fleet, j->without)) ||
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
         !coord_report_job_begin(j))
@@ -456,7 +459,7 @@ static int ring_fits(const struct job *spec, uint32_t workers, struct err *e)
 }
 
 /* Makes the new job in `j`, and stores all of it but the progress. */
-static int job_make(struct coord_job *job, const struct coord_submit *submit,
+static int job_make(struct coord_job *job, uint64_t number, const struct coord_submit *submit,
                     struct coord_look *look, struct coord_job *j, struct err *e)
 {
     bool fleet = coord_held_begins(submit), goes_on = submit->from[0] != 0 && !fleet;
@@ -492,7 +495,7 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
     if (rc == 0)
         rc = legend_begin(j, from, fleet, e);
     if (rc == 0)
-        rc = job_begin(job, j, submit, from, fleet, e);
+        rc = job_begin(job, number, j, submit, from, fleet, e);
     if (rc == 0 && fleet) {
         j->at.from = FROM_FLEET;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
@@ -586,14 +589,15 @@ static void claim_pass(struct coord_job *j, struct coord_look *look)
     look->claim.path[0] = 0;
 }
 
-int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
-                 struct coord_look *look, uint64_t *run, struct err *e)
+/* number: that of a job that has waited; 0: it gets that of its run. */
+static int job_take(struct coord_job *job, uint64_t number, peer_t from,
+                    const struct coord_submit *submit, struct coord_look *look, struct err *e)
 {
     struct made { /* the new job, before it takes the slot */
         struct coord_job job;
         struct coord_parts parts;
     };
-    bool again = coord_submit_again(job, from, submit);
+    bool again = number == 0 && coord_submit_again(job, from, submit);
     const struct coord_shard *doubtful = NULL;
     if (again)
         doubtful = rows_doubtful(job);
@@ -603,10 +607,8 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
             "has rows of this job in its memory, and has not been heard of since "
             "the coordinator started",
             "start it, or end the job with `shoal stop`");
-    if (again) {
-        *run = job->at.number;
+    if (again)
         return workers_take(job, submit->workers, e);
-    }
     if (coord_phase_running(job))
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
@@ -633,7 +635,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     j->store = job->store;
     j->space = job->space; /* until its own is chosen */
     j->from_hold = COORD_FOLDER_NONE;
-    rc = job_make(job, submit, look, j, e);
+    rc = job_make(job, number, submit, look, j, e);
     if (rc != 0 && job->space->number < LIMIT_SPACES)
         (void)coord_turn(job->fleet, job->space, &(struct err){0}); /* back, if it was taken */
     coord_submit_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
@@ -644,14 +646,13 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     if (rc != 0)
         return rc;
     coord_setup_space(job, space);
-    SHOAL_ASSERT(job->parsed && job->at.run == job->at.number);
+    SHOAL_ASSERT(job->parsed && job->at.run >= job->at.number);
     job->submitter = from;
     coord_checkpoint_job(job);
     claim_pass(job, look);
     coord_worker_remove_all(&job->workers); /* workers of a job that failed a moment ago */
     coord_worker_forget_figures(&job->workers);
     coord_member_forget_rss(&job->fleet->members);
-    *run = job->at.number;
     char said[ERR_TEXT_MAX];
     coord_submit_say(job, said);
     if (said[0] != 0)
@@ -662,4 +663,19 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
         !coord_job_put(job, "job", job->yaml, job->yaml_bytes))
         return coord_store_failed(e);
     return 0;
+}
+
+int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
+                 struct coord_look *look, uint64_t *run, struct err *e)
+{
+    int rc = job_take(job, 0, from, submit, look, e);
+    if (rc == 0)
+        *run = job->at.number;
+    return rc;
+}
+
+int coord_submit_waited(struct coord_job *job, uint64_t number, peer_t from,
+                        const struct coord_submit *submit, struct coord_look *look, struct err *e)
+{
+    return job_take(job, number, from, submit, look, e);
 }

@@ -36,6 +36,10 @@ bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coo
  * coord_from_open. */
 int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
                  struct coord_look *look, uint64_t *run, struct err *e);
+/* The same for a job that has waited for its turn (turns.h): it has this number, while its run is
+ * drawn now. */
+int coord_submit_waited(struct coord_job *job, uint64_t number, peer_t from,
+                        const struct coord_submit *submit, struct coord_look *look, struct err *e);
 /* Writes what a person should know who has submitted the job; "": nothing. */
 void coord_submit_say(const struct coord_job *j, char said[ERR_TEXT_MAX]);
 /* Loads what the stored job was submitted with. IO, CORRUPT. */
