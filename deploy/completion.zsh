@@ -17,8 +17,8 @@ while (( CURRENT > 2 )); do
     ('shoal checkpoint sign') ;;
     ('shoal checkpoint diff') ;;
     ('shoal checkpoint restore') ;;
-    ('shoal checkpoint export') ;;
     ('shoal checkpoint remove') ;;
+    ('shoal export') ;;
     ('shoal predict') ;;
     ('shoal eval') ;;
     ('shoal status') ;;
@@ -31,6 +31,11 @@ while (( CURRENT > 2 )); do
     ('shoal inspect') ;;
     ('shoal blame') ;;
     ('shoal erase') ;;
+    ('shoal keys') ;;
+    ('shoal keys allow') ;;
+    ('shoal keys block') ;;
+    ('shoal keys reset') ;;
+    ('shoal keys list') ;;
     ('shoal drop') ;;
     ('shoal promote') ;;
     ('shoal replace') ;;
@@ -53,7 +58,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore, export and remove checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a space, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" drop\:"a field that no job has any more gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -132,7 +137,7 @@ case $at in
     ('shoal checkpoint')
         takes=(
             '--help[this text]'
-            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" sign\:"sign one, for those who load signed ones alone" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" export\:"write the rows of a table as text or as numbers" remove\:"remove one that nothing needs"))'
+            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" sign\:"sign one, for those who load signed ones alone" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" remove\:"remove one that nothing needs"))'
         ) ;;
     ('shoal checkpoint create')
         takes=(
@@ -178,20 +183,22 @@ case $at in
             '--help[this text]'
             '*:file:_files'
         ) ;;
-    ('shoal checkpoint export')
-        takes=(
-            '--out=[where to; must not exist]:FILE:_files'
-            '--format=[what is written]:format:(tsv csv binary)'
-            '--missing-ok[write the rows that are there, where FOLDER lacks those of a server: of a checkpoint made with --without, or a run whose server-* folder is lost]'
-            '--state[the optimizer'\''s state too: s0, s1, ... behind the weights; and where rows have statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32]'
-            '--help[this text]'
-            '*:file:_files'
-        ) ;;
     ('shoal checkpoint remove')
         takes=(
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal export')
+        takes=(
+            '--out=[the folder that is made; must not exist]:FOLDER:_files'
+            '--format=[npy: a file for each array; safetensors: one file, or several of 4 GiB with an index; tsv, csv: a file for each table, a line of names first]:format:(npy safetensors tsv csv)'
+            '--state[the optimizer'\''s state too, and where rows have statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its vector) and delta_score]'
+            '--values=[the weights of tables of 16 bits: as float32, which is exact, or as they are stored, F16 or BF16 (safetensors; npy has no BF16)]:values:(float32 stored)'
+            '--since=[only the rows that differ from those of an older checkpoint or ended run, and the keys that only it has, in an array `erased`; tensors are written whole]:WHERE:_files'
+            '--missing-ok[write the rows that are there, where WHERE lacks those of a server: of a checkpoint made with --without, or a run whose server-* folder is lost]'
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -338,7 +345,8 @@ case $at in
     ('shoal erase')
         takes=(
             '--keys=[a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536]:FILE:_files'
-            '--field=[with --value: values of a field instead]:NAME:_files'
+            '--field=[with --values or --value: values of a field instead]:NAME:_files'
+            '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
             '*--value=[of the field, as it stands in the input]:TEXT:_files'
             '--receipt=[where the receipt goes, JSON]:FILE:_files'
             '--checkpoints=[folder of checkpoints: those that still hold any of the keys are listed in the receipt]:DIR:_files'
@@ -347,6 +355,63 @@ case $at in
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal keys')
+        takes=(
+            '--help[this text]'
+            '1:verb:((allow\:"these get a row at their next push, whatever admission says" block\:"these get no row" reset\:"these are neither allowed nor blocked nor erased any more" list\:"the keys of a table that are allowed, blocked or erased"))'
+        ) ;;
+    ('shoal keys allow')
+        takes=(
+            '--keys=[a key a line: 0x..., decimal, or FIELD:VALUE; at most 16,777,216]:FILE:_files'
+            '--field=[with --values or --value: values of a field instead]:NAME:_files'
+            '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
+            '*--value=[of the field, as it stands in the input]:TEXT:_files'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
+            '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal keys block')
+        takes=(
+            '--keys=[a key a line: 0x..., decimal, or FIELD:VALUE; at most 16,777,216]:FILE:_files'
+            '--field=[with --values or --value: values of a field instead]:NAME:_files'
+            '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
+            '*--value=[of the field, as it stands in the input]:TEXT:_files'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
+            '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal keys reset')
+        takes=(
+            '--keys=[a key a line: 0x..., decimal, or FIELD:VALUE; at most 16,777,216]:FILE:_files'
+            '--field=[with --values or --value: values of a field instead]:NAME:_files'
+            '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
+            '*--value=[of the field, as it stands in the input]:TEXT:_files'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
+            '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal keys list')
+        takes=(
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
+            '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
         ) ;;

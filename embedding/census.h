@@ -39,11 +39,12 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
 uint64_t census_rows(const struct census *c);
 
 /* Members: table, values, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index of
- * rows in memory), tier (rows in memory, and in store if there are any), statistics; fields: field,
- * rows, bytes, stored (rows in the store, if there are any), with statistics shows and clicks, and
- * with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not empty, and for ages
- * untold; what_if: rows, capacity (of the whole table, with ask.rows), bytes and (statistics) the
- * share of the shows that are kept. The caller frees it. */
+ * rows in memory), tier (rows in memory, and in store if there are any); named (of a sparse table:
+ * keys by name that are erased, blocked, allowed); statistics; fields: field, rows, bytes, stored
+ * (rows in the store, if there are any), with statistics shows and clicks, and with what_if kept;
+ * norms, shows, ages: zero, cells [power, rows] that are not empty, and for ages untold; what_if:
+ * rows, capacity (of the whole table, with ask.rows), bytes and (statistics) the share of the shows
+ * that are kept. The caller frees it. */
 struct json *census_json(const struct census *c);
 /* Adds the census_json of the same table on another shard. DATA: j is not one. */
 int census_add_json(struct census *c, const struct json *j, struct err *e);

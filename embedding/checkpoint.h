@@ -82,10 +82,14 @@ int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e);
  * arena. CORRUPT, CHECKSUM, NOMEM. */
 int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
                           struct table **out, struct err *e);
+/* The same for tablets [first, first + count) of all parts. A part without any of them is not
+ * opened; every other one has its records read once for each call. */
+int checkpoint_span_read(struct checkpoint *c, uint32_t i, uint32_t first, uint32_t count,
+                         struct arena *arena, struct table **out, struct err *e);
 /* Bytes of a row of the table that is read: table_row_bytes. */
 size_t checkpoint_row_bytes(const struct table_schema *s);
-/* Calls use for each tablet of the i-th table that has rows. One part of the table is in memory at
- * a time. use returns 0 or a status, which ends the walk. */
+/* Calls use for each tablet of the i-th table that has anything: rows, or keys with names. One part
+ * of the table is in memory at a time. use returns 0 or a status, which ends the walk. */
 int checkpoint_tablets(struct checkpoint *c, uint32_t i,
                        int (*use)(void *context, const struct table *t, uint32_t tablet),
                        void *context, struct err *e);

@@ -76,7 +76,7 @@ struct engine_options {
     uint64_t memory;
     /* time since 1970, used only in lines of the quarantine; NULL: the lines have no time */
     uint64_t (*wall_ns)(void);
-    /* fsync mode: engine_acknowledged() has increased; on the loop */
+    /* engine_synced() has increased, and in fsync mode engine_acknowledged(); on the loop */
     void (*on_synced)(void *context);
     /* rows have come from the store, or there is room again: the caller may repeat an engine_warm
      * that returned false. On the loop. NULL: no call */
@@ -257,9 +257,9 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
                  const int64_t *offset, uint64_t *mark, struct err *e);
 /* Applies an action to keys (table_keys, table.h). The change is journalled, so a replay or a cut
  * repeats it. Keys of tablets that are not led are ignored. *changed: keys that had another name
- * before. AGAIN while an admitted push is not applied yet; TOO_BIG when a tablet would have more
- * than a million names. Erased rows leave the store with the next image of their tablets, and the
- * journal when it is trimmed. */
+ * before. AGAIN while an admitted push is not applied yet; TOO_BIG when a tablet might have more
+ * than NAMED_MAX names (524,288). Erased rows leave the store with the next image of their tablets,
+ * and the journal when it is trimmed. */
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
                 uint32_t count, uint64_t *changed, struct err *e);
 /* Sets of fields, by table. */

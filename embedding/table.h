@@ -162,6 +162,15 @@ static inline bool table_fields_have(const uint64_t *fields, uint64_t key)
  * knows: as a row, as a waiting key or by name. 0 or SHOAL_E_NOMEM. */
 int table_keys_of(const struct table *t, uint32_t tablet, const uint64_t *fields, uint64_t *keys,
                   uint32_t *count);
+/* A key that has a name: KEY_ERASE (it is erased), KEY_BLOCK or KEY_ALLOW. */
+struct table_name {
+    uint64_t key;
+    enum key_action action;
+};
+/* Writes to out the names of a tablet in the order of key_mix, from the mixed key `from` on: the
+ * first `room` of them. Returns their number. */
+uint32_t table_names(const struct table *t, uint32_t tablet, uint64_t from, struct table_name *out,
+                     uint32_t room);
 /* True when every tablet has room for `count` more names. */
 bool table_keys_fit(const struct table *t, size_t count);
 

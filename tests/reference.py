@@ -181,7 +181,7 @@ def main():
     assert len(keys) > 150, keys
     faults = [fault for path in PAGES for fault in page_faults(path)] + schema_faults(SCHEMA) + keys_faults(keys, PAGES) + jobs_faults()
     options = [line.split("\t") for line in made("options").splitlines()]
-    helps = {command: help_of(command) for command in {row[0] for row in options} - {"shoal", "shoal checkpoint"}}
+    helps = {command: help_of(command) for command in {row[0] for row in options} - {"shoal", "shoal checkpoint", "shoal keys"}}
     assert len(options) > 100, options
     pages = man_pages(options)
     faults += zsh_faults(ZSH) + man_faults(pages, options, keys)

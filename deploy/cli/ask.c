@@ -45,15 +45,20 @@ static bool has_option(const struct option_command *c, const char *name)
     return k->path != NULL;
 }
 
-/* --keys, else SHOAL_KEYS, else the file that systemd hands over. `shoal erase` has another
- * --keys. */
+/* True for a verb whose --keys are those of rows. */
+static bool names_rows(const struct option_command *c)
+{
+    return strcmp(c->name, "shoal erase") == 0 || strncmp(c->name, "shoal keys ", 11) == 0;
+}
+
+/* --keys, else SHOAL_KEYS, else the file that systemd hands over. */
 static int keys_take(const struct option_line *l, struct err *e)
 {
     struct keyfile *keys;
     const char *path = NULL;
     if (!has_option(l->command, "coordinator") || has_option(l->command, "role"))
         return 0;
-    if (strcmp(l->command->name, "shoal erase") != 0)
+    if (!names_rows(l->command))
         path = option_text(l, "keys");
     if (path == NULL)
         path = getenv("SHOAL_KEYS");

@@ -64,7 +64,7 @@ static int moved_check(const char *run_dir, struct err *e)
     if (strncmp(job.checkpoint.dir, former, n) == 0 && job.checkpoint.dir[n] == '/')
         rc = err_set(e, SHOAL_E_NOINPUT,
                      "%s lay in %s when it ran, and its checkpoints belong there: move it back, or "
-                     "take `shoal checkpoint export %s TABLE --out FILE`",
+                     "take `shoal export %s --out FOLDER`",
                      run_dir, former, run_dir);
     job_free(&job);
     return rc;

@@ -13,7 +13,6 @@ int checkpoint_restore_main(struct option_line *o, struct err *e);
 int checkpoint_verify_main(struct option_line *o, struct err *e);
 int checkpoint_sign_main(struct option_line *o, struct err *e);
 int checkpoint_diff_main(struct option_line *o, struct err *e);
-int checkpoint_export_main(struct option_line *o, struct err *e);
 int checkpoint_remove_main(struct option_line *o, struct err *e);
 
 struct local; /* local_inner.h */

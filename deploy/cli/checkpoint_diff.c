@@ -217,7 +217,7 @@ static int table_diff(struct reader *from, uint32_t i, struct reader *to, uint32
     if (c.field == NULL || arena_new(&arena) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (rc == 0 && c.schema_was != NULL)
-        rc = reader_copy(from, i, arena, &was, e);
+        rc = reader_copy(from, i, 0, 1u << c.schema_was->tablet_bits, arena, &was, e);
     if (rc != 0)
         goto out;
 

@@ -51,6 +51,8 @@ static void row_print(const struct json *found, const struct json *named)
     floats_print("state", json_get(row, "state"));
     if (json_get(row, "stats") != NULL)
         stats_print(json_get(row, "stats"));
+    if (!json_absent(json_get(row, "named")))
+        printf("  by name   %s\n", json_get_string(row, "named", "?"));
     json_free(fields);
     json_free(row);
 }

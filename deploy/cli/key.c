@@ -78,10 +78,16 @@ static int fields_ask(const struct key_place *at, const char *field, const char 
     return rc;
 }
 
-static int key_ask(const struct key_place *at, const char *field, const char *value, uint64_t *key,
+static int key_ask(struct key_place *at, const char *field, const char *value, uint64_t *key,
                    struct err *e)
 {
     struct json *answer = NULL;
+    if (at->asked++ == KEY_ASKED_MOST)
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "the values of field %s become keys one at a time (a bucket, or rows that "
+                       "fields share), at most %u in a command: give the keys themselves, as "
+                       "`shoal inspect` shows them",
+                       field, KEY_ASKED_MOST);
     int rc = fields_ask(at, field, value, &answer, e);
     if (rc == 0)
         *key = strtoull(json_get_string(answer, "key", "0"), NULL, 16);
@@ -137,7 +143,18 @@ static int unknown_name(const struct legend *n, const char *field, struct err *e
                    names);
 }
 
-static int key_of(const struct key_place *at, const char *field, const char *value, uint64_t *key,
+/* As in training: an empty value has the key of an empty text. */
+static int id_key(const struct legend_name *of, const char *value, uint64_t *key, struct err *e)
+{
+    if (value[0] == 0)
+        *key = key_of_value((uint32_t)of->number, "", 0);
+    else if (!key_of_id((uint32_t)of->number, value, strlen(value), key))
+        return err_set(e, SHOAL_E_DATA, "field %s has ids, and %.80s is none: an id is %s",
+                       of->name, value, KEY_ID_WORDS);
+    return 0;
+}
+
+static int key_of(struct key_place *at, const char *field, const char *value, uint64_t *key,
                   struct err *e)
 {
     uint64_t number = LIMIT_FIELDS;
@@ -154,13 +171,18 @@ static int key_of(const struct key_place *at, const char *field, const char *val
                        "their fields; give the field's number",
                        field);
     }
+    if (x != NULL && at->table != NULL && strcmp(x->table, at->table) != 0)
+        return err_set(e, SHOAL_E_NOT_FOUND, "the rows of field %s are in table %s, not in %s",
+                       x->name, x->table, at->table);
+    if (x != NULL && (strcmp(x->what, "id") == 0 || strcmp(x->what, "multi id") == 0))
+        return id_key(x, value, key, e);
     if (x != NULL && strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0)
         return key_ask(at, field, value, key, e);
     *key = key_of_value(x != NULL ? x->number : (uint32_t)number, value, strlen(value));
     return 0;
 }
 
-int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
+int key_take(struct key_place *at, const char *word, const char *field, const char *value,
              uint64_t *key, struct err *e)
 {
     char name[LIMIT_NAME + 1];

@@ -1,6 +1,7 @@
 /* main.c: `shoal`, the operator's command: its first word names the verb. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/export.h"
 #include "deploy/cli/replay.h"
 #include "embedding/engine.h"
 #include "proto/base/crash.h"
@@ -31,6 +32,11 @@ static const struct {
     {"shoal inspect", cli_inspect},
     {"shoal blame", cli_blame},
     {"shoal erase", cli_erase},
+    {"shoal keys allow", cli_keys_allow},
+    {"shoal keys block", cli_keys_block},
+    {"shoal keys reset", cli_keys_reset},
+    {"shoal keys list", cli_keys_list},
+    {"shoal export", cli_export},
     {"shoal drop", cli_drop},
     {"shoal promote", cli_promote},
     {"shoal replace", cli_replace},
@@ -53,7 +59,6 @@ static const struct {
     {"shoal checkpoint sign", checkpoint_sign_main},
     {"shoal checkpoint diff", checkpoint_diff_main},
     {"shoal checkpoint restore", checkpoint_restore_main},
-    {"shoal checkpoint export", checkpoint_export_main},
     {"shoal checkpoint remove", checkpoint_remove_main},
 };
 
@@ -108,11 +113,15 @@ int main(int argc, char **argv)
         return 0;
     }
     (void)machine_files(); /* a verb may connect to many shards of a large fleet */
+    if (argc > 2 && strcmp(argv[1], "checkpoint") == 0 && strcmp(argv[2], "export") == 0)
+        return export_moved(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "checkpoint") == 0)
         return verb_run("shoal checkpoint",
                         "A checkpoint is a folder: all tables with their optimizers' state, and "
                         "where the job stood.",
                         argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "keys") == 0)
+        return verb_run("shoal keys", "", argc - 1, argv + 1);
     if (argc > 2 && strcmp(argv[1], "replay") == 0 && strcmp(argv[2], "diff") == 0)
         return verb_run("shoal replay", "", argc - 1, argv + 1);
     return verb_run("shoal",

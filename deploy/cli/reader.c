@@ -416,33 +416,6 @@ int reader_visit(struct reader *r, uint32_t index, void (*visit)(void *context, 
     return reader_tablets(r, index, visit_use, &v, e);
 }
 
-static int copy_use(void *context, const struct table *t, uint32_t tablet)
-{
-    size_t bytes = table_image_bytes(t, tablet);
-    void *image = malloc(bytes);
-    if (image == NULL)
-        return SHOAL_E_NOMEM;
-    table_image_write(t, tablet, image);
-    int rc = table_image_read(context, tablet, image, bytes, NULL);
-    free(image);
-    return rc;
-}
-
-int reader_copy(struct reader *r, uint32_t index, struct arena *arena, struct table **out,
-                struct err *e)
-{
-    SHOAL_ASSERT(r->coordinator == NULL);
-    int rc = table_new(r->schema[index], arena, out, e);
-    if (rc != 0)
-        return rc;
-    rc = reader_tablets(r, index, copy_use, *out, e);
-    if (rc != 0) {
-        table_free(*out);
-        *out = NULL;
-    }
-    return rc;
-}
-
 static int live_job(struct reader *r, char **text, size_t *bytes, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_JOB_TEXT}, reply;

@@ -85,10 +85,13 @@ int reader_heat(struct reader *r, uint32_t index, struct reader_heat *out, struc
 /* Visits every row of a table, laid out as in embedding/table.h, in no order; not live. */
 int reader_visit(struct reader *r, uint32_t index, void (*visit)(void *context, const void *row),
                  void *context, struct err *e);
-/* Copies every row of a table into memory; not live. The caller frees the table (table_free) and
- * owns the arena. */
-int reader_copy(struct reader *r, uint32_t index, struct arena *arena, struct table **out,
-                struct err *e);
+/* Copies the rows of tablets [first, first + count) of a table into memory; not live. The caller
+ * frees the table (table_free) and owns the arena. */
+int reader_copy(struct reader *r, uint32_t index, uint32_t first, uint32_t count,
+                struct arena *arena, struct table **out, struct err *e);
+/* How many rows a table has, for planning: a checkpoint of an older release knows only those of all
+ * tables together; not live. */
+uint64_t reader_rows(const struct reader *r, uint32_t index);
 /* Text of the job that made the tables, with the names that the tables know (proto/job/legend.h).
  * *text is NULL when there is none, else the caller's. */
 int reader_job(struct reader *r, char **text, size_t *bytes, struct err *e);
@@ -101,6 +104,30 @@ int reader_job(struct reader *r, char **text, size_t *bytes, struct err *e);
  * of a push names its worker and input rows (the coordinator's lease_log.h): null when that is no
  * longer known, missing when the cluster does not run. UNAVAILABLE: a checkpoint has no pushes. */
 int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit, struct json **out,
+                 struct err *e);
+/* A change of keys' names on the shards that lead them, wherever tablets move meanwhile. */
+struct reader_naming {
+    enum wire_key_action action; /* not SCRUB */
+    const uint64_t *keys;        /* (count), each once; in the order of key_mix they go fastest */
+    size_t count;
+    void (*progress)(size_t done, size_t count); /* called after each portion; NULL: none */
+};
+struct reader_named {
+    uint64_t changed; /* keys that had another name before */
+    /* keys sent again because an answer did not come: their change may not be in `changed` */
+    uint64_t resent;
+    uint64_t keys_of[LIMIT_SHARDS], changed_of[LIMIT_SHARDS]; /* by shard */
+};
+/* Sends the keys in portions of LIMIT_KEYS at most, each to the shards of the newest map. A shard
+ * that is away, or leads no longer, is tried again for a minute. After an error *out has what is
+ * done, and the same call again does the rest. UNAVAILABLE: not live, or a shard stays away;
+ * TOO_BIG: a tablet has too many names; USAGE: the table is dense; DENIED. */
+int reader_name(struct reader *r, uint32_t index, const struct reader_naming *n,
+                struct reader_named *out, struct err *e);
+/* Calls use with the names of a table's keys, at most WIRE_NAMED_MAX at a time; a live table's in
+ * the order of key_mix, each key once. use returns 0 or a status, which ends the walk. */
+typedef int (*reader_names_use)(void *context, const struct wire_named *names, uint32_t count);
+int reader_names(struct reader *r, uint32_t index, reader_names_use use, void *context,
                  struct err *e);
 /* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has any data of them in
  * memory, journal, archive or store. *shards: a list of each shard's actions; the caller owns it in

@@ -179,8 +179,8 @@ int reader_blame(struct reader *r, uint32_t index, uint64_t key, uint32_t limit,
 
 /* ---- erase ----------------------------------------------------------------------------------- */
 
-static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action action,
-                    const uint64_t *keys, uint32_t count, uint64_t *changed, struct err *e)
+static int scrub_ask(struct ask *shard, uint32_t table, const uint64_t *keys, uint32_t count,
+                     uint64_t *sequence, struct err *e)
 {
     struct wire reply;
     const struct frame frame = {.data = (void *)(uintptr_t)keys, .bytes = count * sizeof *keys};
@@ -189,12 +189,11 @@ static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action acti
         struct wire w = {.type = WIRE_TYPE_KEYS};
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-        w.u.KEYS = (struct wire_KEYS){table, action, count};
-        rc = cli_ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply,
-                     NULL, e);
+        w.u.KEYS = (struct wire_KEYS){table, WIRE_KEY_SCRUB, count};
+        rc = cli_ask(shard, &w, &frame, SCRUB_MS, &reply, NULL, e);
     }
     if (rc == 0)
-        *changed = reply.u.KEYS_reply.changed;
+        *sequence = reply.u.KEYS_reply.changed;
     return rc;
 }
 
@@ -236,7 +235,7 @@ static int follower_scrub(const struct json *copy, const struct erasing *x, stru
     for (int i = 0; rc == 0 && sequence < x->sequence && i < BUSY_TRIES; i++) {
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-        rc = keys_ask(a, x->schema->table, WIRE_KEY_SCRUB, x->keys, x->count, &sequence, e);
+        rc = scrub_ask(a, x->schema->table, x->keys, x->count, &sequence, e);
     }
     if (rc == 0 && sequence < x->sequence)
         rc = err_set(e, SHOAL_E_TIMEOUT, "it is far behind its leader; erase again later");
@@ -267,27 +266,6 @@ static int followers_scrub(const struct erasing *x, struct json *list, struct er
     return rc;
 }
 
-/* Erases the keys that the shard leads. mine: room for all; *n: how many it leads. */
-static int shard_erase(struct reader *r, const struct erasing *x, uint64_t *mine, uint32_t *n,
-                       uint64_t *changed, struct err *e)
-{
-    const struct table_schema *s = x->schema;
-    struct ask *shard;
-    *changed = *n = 0;
-    for (uint32_t i = 0; i < x->count; i++)
-        if (r->shard_of[s->tablet_first + key_tablet(key_mix(x->keys[i]), s->tablet_bits)] ==
-            x->shard)
-            mine[(*n)++] = x->keys[i];
-    if (*n == 0)
-        return 0;
-    int rc = reader_shard(r, x->shard, &shard, e);
-    if (rc == 0)
-        rc = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, *n, changed, e);
-    if (rc != 0)
-        return err_wrap(e, rc, "shard %u", x->shard);
-    return 0;
-}
-
 /* Rewrites the files of the shard and its followers: the shard may have led the keys' tablets
  * before they moved. j: the shard's part of the receipt. */
 static int shard_scrub(struct reader *r, struct erasing *x, struct json *j, struct err *e)
@@ -296,7 +274,7 @@ static int shard_scrub(struct reader *r, struct erasing *x, struct json *j, stru
     struct ask *shard;
     int rc = reader_shard(r, x->shard, &shard, e);
     if (rc == 0)
-        rc = keys_ask(shard, x->schema->table, WIRE_KEY_SCRUB, x->keys, x->count, &x->sequence, e);
+        rc = scrub_ask(shard, x->schema->table, x->keys, x->count, &x->sequence, e);
     if (rc == 0)
         rc = shard_cuts(shard, &cuts, e);
     if (rc != 0)
@@ -309,25 +287,19 @@ static int shard_scrub(struct reader *r, struct erasing *x, struct json *j, stru
     return rc;
 }
 
-/* Lists the shards, and erases on each the keys that it leads. */
-static int all_erase(struct reader *r, struct erasing *x, uint64_t *mine, struct json *list,
-                     struct err *e)
+/* Lists the shards, with the keys that each has erased. */
+static void shards_list(const struct reader *r, const struct reader_named *named, struct json *list)
 {
-    int rc = 0;
-    for (x->shard = 0; x->shard < r->shards && rc == 0; x->shard++) {
-        uint64_t changed;
-        uint32_t n;
-        rc = shard_erase(r, x, mine, &n, &changed, e);
-        if (rc != 0 || r->endpoint[x->shard][0] == 0) /* the number is retired */
+    for (uint32_t i = 0; i < r->shards; i++) {
+        if (r->endpoint[i][0] == 0) /* the number is retired */
             continue;
         struct json *j = json_new_object();
-        (void)json_set_int(j, "shard", x->shard);
-        (void)json_set_string(j, "endpoint", r->endpoint[x->shard]);
-        (void)json_set_int(j, "keys", n);
-        (void)json_set_int(j, "newly_erased", (int64_t)changed);
+        (void)json_set_int(j, "shard", i);
+        (void)json_set_string(j, "endpoint", r->endpoint[i]);
+        (void)json_set_int(j, "keys", (int64_t)named->keys_of[i]);
+        (void)json_set_int(j, "newly_erased", (int64_t)named->changed_of[i]);
         (void)json_append(list, j);
     }
-    return rc;
 }
 
 /* A shard without the table never had a tablet of it. */
@@ -348,27 +320,27 @@ int reader_erase(struct reader *r, uint32_t index, const uint64_t *keys, uint32_
                  struct json **shards, struct err *e)
 {
     const struct table_schema *s = r->schema[index];
-    uint64_t *mine = malloc((count + 1) * sizeof *mine);
+    const struct reader_naming naming = {.action = WIRE_KEY_ERASE, .keys = keys, .count = count};
+    struct erasing x = {.schema = s, .keys = keys, .count = count};
+    struct reader_named *named = malloc(sizeof *named);
     struct json *status_json = NULL;
     int rc = 0;
+    *shards = json_new_array();
     if (r->coordinator == NULL)
         rc = err_set(e, SHOAL_E_UNAVAILABLE,
                      "erasing needs the cluster to run: start it, or delete the run folder");
-    else if (s->tablet_first + (1u << s->tablet_bits) > r->tablet_count)
-        rc = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet",
-                     s->name);
-    else if (mine == NULL)
+    else if (named == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
-    else
+    if (rc == 0)
+        rc = reader_name(r, index, &naming, named, e);
+    if (rc == 0)
         rc = reader_status(r, &status_json, e);
-    struct erasing x = {.schema = s, .keys = keys, .count = count};
-    x.copies = json_get(json_get(status_json, "cluster"), "copies");
-    *shards = json_new_array();
-    if (rc == 0)
-        rc = all_erase(r, &x, mine, *shards, e);
-    if (rc == 0)
+    if (rc == 0) {
+        x.copies = json_get(json_get(status_json, "cluster"), "copies");
+        shards_list(r, named, *shards);
         rc = all_scrub(r, &x, *shards, e);
+    }
     json_free(status_json);
-    free(mine);
+    free(named);
     return rc;
 }

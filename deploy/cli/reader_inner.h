@@ -1,5 +1,5 @@
 /* reader_inner.h: struct reader, shared by the files that implement reader.h: reader.c,
- * reader_live.c, reader_kept.c, reader_audit.c, reader_trace.c. */
+ * reader_live.c, reader_kept.c, reader_audit.c, reader_keys.c, reader_trace.c. */
 #ifndef DEPLOY_CLI_READER_INNER_H
 #define DEPLOY_CLI_READER_INNER_H
 
@@ -53,6 +53,8 @@ int reader_ask_json(struct ask *a, struct wire *w, const struct frame *frame, ui
                     struct wire *reply, struct json **out, struct err *e);
 /* The connection to a shard, made at the first question; borrowed until another shard is asked. */
 int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err *e);
+/* Loads the map anew and ends all connections to shards; after an error the map is empty. */
+int reader_map_renew(struct reader *r, struct err *e);
 /* True when the shard leads a tablet. One that leads none has no row; its server may have left the
  * cluster. */
 bool reader_shard_leads(const struct reader *r, uint32_t shard);
@@ -63,7 +65,7 @@ int reader_ask_key(struct reader *r, const struct table_schema *s, uint64_t key,
 /* ---- reader_kept.c: an ended run and a checkpoint ---- */
 int reader_run_open(struct reader *r, const char *run, struct err *e);
 int reader_checkpoint_open(struct reader *r, const char *folder, struct err *e);
-/* Calls use for each tablet that has rows, on each shard; the table has all rows of the tablet. use
+/* Calls use for each tablet that has rows or names, on each shard; the table has all its rows. use
  * returns 0 or a status, which ends the walk. */
 typedef int (*reader_use)(void *context, const struct table *t, uint32_t tablet);
 int reader_tablets(struct reader *r, uint32_t index, reader_use use, void *context, struct err *e);

@@ -5,6 +5,7 @@
 #include "deploy/cli/reader_inner.h"
 #include "deploy/cli/run.h"
 #include "embedding/row_json.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "proto/base/lockfile.h"
@@ -138,18 +139,19 @@ int reader_checkpoint_open(struct reader *r, const char *folder, struct err *e)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int shard_tablets(struct reader *r, uint32_t i, uint32_t table, reader_use use,
-                         void *context, struct err *e)
+/* Uses tablets [first, first + count) of one shard. */
+static int shard_tablets(struct reader *r, uint32_t i, uint32_t table, uint32_t first,
+                         uint32_t count, reader_use use, void *context, struct err *e)
 {
     r->own = engine_table(r->engine[i], table);
     if (r->own == NULL)
         return 0;
-    for (uint32_t k = 0; k < 1u << table_schema_of(r->own)->tablet_bits; k++) {
+    for (uint32_t k = first; k < first + count; k++) {
         const struct table *whole = engine_whole(r->engine[i], table, k, e);
         if (whole == NULL)
             return err_wrap(e, e->code, "%s", r->folder[i]);
         int rc = 0;
-        if (table_tablet_rows(whole, k) > 0)
+        if (table_tablet_rows(whole, k) > 0 || table_tablet_holds(r->own, k))
             rc = use(context, whole, k);
         if (rc != 0)
             return err_set(e, rc, "%s: %s", r->folder[i], err_text(rc));
@@ -159,12 +161,57 @@ static int shard_tablets(struct reader *r, uint32_t i, uint32_t table, reader_us
 
 int reader_tablets(struct reader *r, uint32_t index, reader_use use, void *context, struct err *e)
 {
+    const struct table_schema *s = r->schema[index];
     int rc = 0;
     if (r->checkpoint != NULL)
         return checkpoint_tablets(r->checkpoint, index, use, context, e);
     for (uint32_t i = 0; rc == 0 && i < r->engines; i++)
-        rc = shard_tablets(r, i, r->schema[index]->table, use, context, e);
+        rc = shard_tablets(r, i, s->table, 0, 1u << s->tablet_bits, use, context, e);
     return rc;
+}
+
+static int copy_use(void *context, const struct table *t, uint32_t tablet)
+{
+    size_t bytes = table_image_bytes(t, tablet);
+    void *image = malloc(bytes);
+    if (image == NULL)
+        return SHOAL_E_NOMEM;
+    table_image_write(t, tablet, image);
+    int rc = table_image_read(context, tablet, image, bytes, NULL);
+    free(image);
+    return rc;
+}
+
+int reader_copy(struct reader *r, uint32_t index, uint32_t first, uint32_t count,
+                struct arena *arena, struct table **out, struct err *e)
+{
+    const struct table_schema *s = r->schema[index];
+    SHOAL_ASSERT(r->coordinator == NULL);
+    if (r->checkpoint != NULL)
+        return checkpoint_span_read(r->checkpoint, index, first, count, arena, out, e);
+    int rc = table_new(s, arena, out, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; rc == 0 && i < r->engines; i++)
+        rc = shard_tablets(r, i, s->table, first, count, copy_use, *out, e);
+    if (rc != 0) {
+        table_free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+uint64_t reader_rows(const struct reader *r, uint32_t index)
+{
+    uint64_t rows = 0;
+    if (r->checkpoint != NULL)
+        return checkpoint_table_size(r->checkpoint, index).rows;
+    for (uint32_t i = 0; i < r->engines; i++) {
+        const struct table *t = engine_table(r->engine[i], r->schema[index]->table);
+        if (t != NULL)
+            rows += table_rows(t);
+    }
+    return rows;
 }
 
 /* A row of a checkpoint, from the part that has its tablet. */
@@ -187,7 +234,7 @@ static int part_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
     int rc = checkpoint_table_read(r->checkpoint, index, part, arena, &t, e);
     (void)snprintf(name, sizeof name, "part-%04u", part);
     if (rc == 0)
-        *out = row_json(t, key, name, true, found);
+        *out = row_json(t, t, key, name, true, found);
     table_free(t);
     arena_free(arena);
     return rc;
@@ -200,15 +247,16 @@ int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
     if (r->checkpoint != NULL)
         return part_row(r, index, key, found, out, e);
     for (uint32_t i = 0; i < r->engines && !*found; i++) {
+        const struct table *own = engine_table(r->engine[i], s->table);
         bool stored;
-        if (engine_table(r->engine[i], s->table) == NULL)
+        if (own == NULL)
             continue;
         const struct table *t = engine_row(r->engine[i], s->table, key, &stored, e);
         json_free(*out);
         *out = NULL;
         if (t == NULL)
             return err_wrap(e, e->code, "%s", r->folder[i]);
-        *out = row_json(t, key, r->folder[i], stored, found);
+        *out = row_json(t, own, key, r->folder[i], stored, found);
     }
     return 0;
 }

@@ -147,6 +147,15 @@ int reader_live_known(struct reader *r, struct err *e)
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
+static void shards_close(struct reader *r)
+{
+    for (uint32_t i = 0; i < LIMIT_SHARDS; i++) {
+        cli_ask_close(r->shard[i]);
+        r->shard[i] = NULL;
+    }
+    r->asked = 0;
+}
+
 /* A fleet may have more shards than this process may have connections: they get half of its files.
  * Past that all connections are closed. ZeroMQ closes files a little later, in a thread of its own:
  * the next connection waits for them, two seconds at most. */
@@ -157,11 +166,7 @@ static void shard_room(struct reader *r)
         r->files = machine_files_open();
     if (r->asked < machine_files() / 2 / ASK_FILES)
         return;
-    for (uint32_t i = 0; i < r->shards; i++) {
-        cli_ask_close(r->shard[i]);
-        r->shard[i] = NULL;
-    }
-    r->asked = 0;
+    shards_close(r);
     for (uint32_t i = 0; i < 1000 && machine_files_open() > r->files; i++)
         (void)nanosleep(&moment, NULL);
 }
@@ -193,6 +198,22 @@ int reader_shard(struct reader *r, uint32_t shard, struct ask **out, struct err 
     }
     *out = r->shard[shard];
     return 0;
+}
+
+int reader_map_renew(struct reader *r, struct err *e)
+{
+    shards_close(r);
+    free(r->shard_of);
+    free(r->endpoint);
+    free(r->key);
+    r->shard_of = NULL;
+    r->endpoint = NULL;
+    r->key = NULL;
+    r->tablet_count = r->shards = 0;
+    int rc = live_map(r, e);
+    if (rc != 0)
+        r->tablet_count = r->shards = 0;
+    return rc;
 }
 
 bool reader_shard_leads(const struct reader *r, uint32_t shard)

@@ -95,6 +95,6 @@ int rights_write(const char *run, struct err *e)
     return err_set(e, SHOAL_E_DENIED,
                    "%s cannot be written (%s), which opening the rows of a run needs: take a copy, "
                    "cp -a %s COPY && chmod -R u+w COPY%s%s%s",
-                   path, why, run, text_if(kept, "; or its checkpoint: shoal checkpoint export "),
-                   text_if(kept, newest.path), text_if(kept, " TABLE --out FILE"));
+                   path, why, run, text_if(kept, "; or its checkpoint: shoal export "),
+                   text_if(kept, newest.path), text_if(kept, " --out FOLDER"));
 }

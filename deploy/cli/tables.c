@@ -71,7 +71,8 @@ static void fields_print(const struct json *census, const struct json *fields)
 
 static void census_print(const struct json *census, const struct json *fields)
 {
-    const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
+    const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier"),
+                      *named = json_get(census, "named");
     char bytes[32], memory[32];
     printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
            json_get_string(census, "table", "?"), json_get_string(census, "values", "fp32"),
@@ -84,6 +85,10 @@ static void census_print(const struct json *census, const struct json *fields)
                cli_size_text(json_as_number(json_member_at(tier, i), 0) *
                                  cli_count(census, "row_bytes"),
                              bytes));
+    for (size_t i = 0; i < json_members(named); i++)
+        if (json_as_number(json_member_at(named, i), 0) > 0)
+            printf("  by name: %-15s %14.0f\n", json_member_name(named, i),
+                   json_as_number(json_member_at(named, i), 0));
     if (cli_count(census, "rows") > 0)
         fields_print(census, fields);
     histogram_print("2-norm of the weights, from", json_get(census, "norms"));

@@ -100,16 +100,27 @@ int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verifie
 
 /* ---- tables, for tools ---- */
 
-static bool in_part(const struct checkpoint *c, uint32_t i, uint32_t part)
+/* Tablets [first, first + count) of one table. */
+struct span {
+    uint32_t first, count;
+};
+
+static struct span whole_of(const struct checkpoint *c, uint32_t i)
 {
-    for (uint32_t k = 0; k < 1u << checkpoint_table(c, i)->tablet_bits; k++)
+    return (struct span){0, 1u << checkpoint_table(c, i)->tablet_bits};
+}
+
+static bool in_part(const struct checkpoint *c, uint32_t i, uint32_t part, struct span span)
+{
+    for (uint32_t k = span.first; k < span.first + span.count; k++)
         if (c->owner[i][k] == part)
             return true;
     return false;
 }
 
-static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, struct engine *g,
-                     struct err *e)
+/* Reads the tablets of the span that the part has. */
+static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, struct span span,
+                     struct engine *g, struct err *e)
 {
     const struct table_schema *s = checkpoint_table(c, i);
     uint64_t *base[LIMIT_TABLES];
@@ -117,7 +128,7 @@ static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, stru
     int rc = checkpoint_base(c, base);
     if (rc != 0)
         err_set(e, rc, "no memory to read %s", c->path);
-    for (uint32_t k = 0; k < 1u << s->tablet_bits && rc == 0; k++)
+    for (uint32_t k = span.first; k < span.first + span.count && rc == 0; k++)
         if (c->owner[i][k] == part)
             base[s->table][k] = 0;
     if (rc == 0)
@@ -127,19 +138,34 @@ static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, stru
     return rc;
 }
 
-int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
-                          struct table **out, struct err *e)
+/* part UINT32_MAX: all parts. */
+static int read_span(struct checkpoint *c, uint32_t i, uint32_t part, struct span span,
+                     struct arena *arena, struct table **out, struct err *e)
 {
     struct engine *g = NULL;
     int rc = checkpoint_scratch(c, arena, &g, e);
     for (uint32_t p = 0; p < c->facts.parts && rc == 0; p++)
-        if ((part == UINT32_MAX || part == p) && in_part(c, i, p))
-            rc = read_part(c, i, p, g, e);
-    SHOAL_ASSERT(part == UINT32_MAX || part < c->facts.parts);
+        if ((part == UINT32_MAX || part == p) && in_part(c, i, p, span))
+            rc = read_part(c, i, p, span, g, e);
     if (rc == 0)
         *out = engine_table_take(g, checkpoint_table(c, i)->table);
     checkpoint_scratch_free(g);
     return rc;
+}
+
+int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
+                          struct table **out, struct err *e)
+{
+    SHOAL_ASSERT(part == UINT32_MAX || part < c->facts.parts);
+    return read_span(c, i, part, whole_of(c, i), arena, out, e);
+}
+
+int checkpoint_span_read(struct checkpoint *c, uint32_t i, uint32_t first, uint32_t count,
+                         struct arena *arena, struct table **out, struct err *e)
+{
+    uint32_t tablets = whole_of(c, i).count;
+    SHOAL_ASSERT(first < tablets && count <= tablets - first);
+    return read_span(c, i, UINT32_MAX, (struct span){first, count}, arena, out, e);
 }
 
 size_t checkpoint_row_bytes(const struct table_schema *s)
@@ -153,7 +179,7 @@ static int part_tablets(const struct table *t,
 {
     int rc = 0;
     for (uint32_t k = 0; k < 1u << table_schema_of(t)->tablet_bits && rc == 0; k++)
-        if (table_tablet_rows(t, k) > 0)
+        if (table_tablet_holds(t, k))
             rc = use(context, t, k);
     return rc;
 }
@@ -166,7 +192,7 @@ int checkpoint_tablets(struct checkpoint *c, uint32_t i,
     for (uint32_t part = 0; part < c->facts.parts && rc == 0; part++) {
         struct arena *arena = NULL;
         struct table *t = NULL;
-        if (!in_part(c, i, part))
+        if (!in_part(c, i, part, whole_of(c, i)))
             continue;
         if (arena_new(&arena) != 0)
             return err_set(e, SHOAL_E_NOMEM, "no memory to read %s", c->path);

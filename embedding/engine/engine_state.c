@@ -297,11 +297,10 @@ static void sync_done(struct offload *w)
         engine_fail(g, &e);
         return;
     }
-    if (g->options.durability == DURABLE_FSYNC) {
+    if (g->options.durability == DURABLE_FSYNC)
         engine_sync_start(g);
-        if (g->options.on_synced != NULL)
-            g->options.on_synced(g->options.context);
-    }
+    if (g->options.on_synced != NULL)
+        g->options.on_synced(g->options.context);
 }
 
 void engine_sync_start(struct engine *g)

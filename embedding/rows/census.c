@@ -41,6 +41,7 @@ struct census {
     struct field_count *field; /* owned; (FIELDS) */
     struct histogram norms, shows, ages;
     uint64_t rows, stored, kept, untold, memory_bytes;
+    uint64_t named[KEY_ALLOW + 1]; /* keys by name: erased, blocked, allowed */
     double kept_shows;
     /* Set while a tablet is counted: */
     const struct table *live; /* NULL: all its rows are in memory */
@@ -189,6 +190,19 @@ static int greatest_first(const void *a, const void *b)
     return 0;
 }
 
+static void names_count(struct census *c, const struct table *live, uint32_t tablet)
+{
+    struct table_name some[256];
+    uint64_t from = 0;
+    uint32_t count = table_names(live, tablet, from, some, 256);
+    while (count > 0) {
+        for (uint32_t i = 0; i < count; i++)
+            c->named[some[i].action]++;
+        from = key_mix(some[count - 1].key) + 1;
+        count = from != 0 ? table_names(live, tablet, from, some, 256) : 0;
+    }
+}
+
 int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
                       const struct table *live)
 {
@@ -199,6 +213,7 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
     if (live != t)
         c->live = live;
     c->memory_bytes += table_tablet_memory(live, tablet);
+    names_count(c, live, tablet);
     c->newest = 0;
     if (t->tablets[tablet].life != NULL)
         c->newest = t->tablets[tablet].life->clock;
@@ -286,6 +301,17 @@ static struct json *what_if_json(const struct census *c, uint64_t row_bytes)
     return j;
 }
 
+static const char *const name_of[] = {
+    [KEY_ERASE] = "erased", [KEY_BLOCK] = "blocked", [KEY_ALLOW] = "allowed"};
+
+static struct json *named_json(const struct census *c)
+{
+    struct json *j = json_new_object();
+    for (int k = KEY_ERASE; k <= KEY_ALLOW; k++)
+        json_set_int(j, name_of[k], (int64_t)c->named[k]);
+    return j;
+}
+
 struct json *census_json(const struct census *c)
 {
     struct json *j = json_new_object(), *tier = json_new_object();
@@ -300,6 +326,8 @@ struct json *census_json(const struct census *c)
     if (c->stored > 0)
         json_set_int(tier, "store", (int64_t)c->stored);
     json_set(j, "tier", tier);
+    if (!c->schema->dense)
+        json_set(j, "named", named_json(c));
     json_set_bool(j, "statistics", c->schema->rules.stats != 0);
     json_set(j, "fields", fields_json(c));
     json_set(j, "norms", histogram_json(&c->norms));
@@ -322,6 +350,12 @@ static uint64_t count_in(const struct json *j, const char *name)
         return (uint64_t)n;
 
     return 0;
+}
+
+static void named_add(struct census *c, const struct json *j)
+{
+    for (int k = KEY_ERASE; k <= KEY_ALLOW; k++)
+        c->named[k] += count_in(j, name_of[k]);
 }
 
 static void histogram_add(struct histogram *h, const struct json *j)
@@ -362,6 +396,7 @@ int census_add_json(struct census *c, const struct json *j, struct err *e)
     c->untold += count_in(j, "ages.untold");
     c->kept += count_in(j, "what_if.rows");
     c->kept_shows += json_get_number(j, "what_if.shows", 0);
+    named_add(c, json_get(j, "named"));
     histogram_add(&c->norms, json_get(j, "norms"));
     histogram_add(&c->shows, json_get(j, "shows"));
     histogram_add(&c->ages, json_get(j, "ages"));

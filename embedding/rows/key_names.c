@@ -80,6 +80,40 @@ void key_names_free(struct key_names *n)
     *n = (struct key_names){0};
 }
 
+_Static_assert(NAMED_MAX * sizeof(struct named_key) <= LIMIT_FRAME_BYTES / 2,
+               "names leave an image room for its rows");
+
+/* The place in the list of the first key that is mixed to `from` or more. */
+static uint32_t first_from(const struct named *n, uint64_t from)
+{
+    uint32_t low = 0, high = n->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (key_mix(n->list[middle].key) < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t table_names(const struct table *t, uint32_t tablet, uint64_t from, struct table_name *out,
+                     uint32_t room)
+{
+    static const enum key_action action[] = {
+        [NAME_ERASED] = KEY_ERASE, [NAME_BLOCKED] = KEY_BLOCK, [NAME_ALLOWED] = KEY_ALLOW};
+    const struct named *n = named_of(t, tablet);
+    uint32_t first = 0, count = 0;
+    if (n->count > 0)
+        first = first_from(n, from);
+    for (; count < room && first + count < n->count; count++) {
+        const struct named_key *k = &n->list[first + count];
+        SHOAL_ASSERT(k->kind >= NAME_ERASED && k->kind <= NAME_ALLOWED);
+        out[count] = (struct table_name){k->key, action[k->kind]};
+    }
+    return count;
+}
+
 const char *key_names_of(const struct table *t, uint64_t key)
 {
     static const char *const text[] = {[NAME_NONE] = NULL,

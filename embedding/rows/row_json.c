@@ -33,8 +33,8 @@ static struct json *stats_json(const struct row_rules *rules, const float *at)
     return j;
 }
 
-struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored,
-                      bool *found)
+struct json *row_json(const struct table *t, const struct table *own, uint64_t key,
+                      const char *shard, bool stored, bool *found)
 {
     const struct table_schema *s = table_schema_of(t);
     const char *row = table_row(t, key);
@@ -72,8 +72,8 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
             waits = (struct waiting_key){0};
         if (waits.show > 0)
             json_set_number(j, "waiting", (double)waits.show);
-        if (key_names_of(t, key) != NULL)
-            json_set_string(j, "named", key_names_of(t, key));
     }
+    if (key_names_of(own, key) != NULL)
+        json_set_string(j, "named", key_names_of(own, key));
     return j;
 }

@@ -2,6 +2,16 @@
 #include "proto/job/option.h"
 #include "proto/job/options.h"
 
+#define KEY_LIST_USAGE                                                                             \
+    "TABLE --keys FILE [options]\n"                                                                \
+    "TABLE --field NAME --values FILE [options]\n"                                                 \
+    "TABLE --field NAME --value TEXT [--value TEXT]... [options]"
+#define KEY_LIST_NOTES                                                                             \
+    "It goes to the servers, beside a job or without one, is in their journals and audit logs, "   \
+    "and stays through restarts and moves. A checkpoint has the names of its moment. Typed "       \
+    "again, "                                                                                      \
+    "it changes nothing more."
+
 const struct option_command option_commands[] = {
     {"shoal", NULL, "VERB [options]", "", NULL, options_shoal, 0},
     {"shoal local", "run a job on this machine: coordinator, servers and workers over loopback",
@@ -41,7 +51,7 @@ const struct option_command option_commands[] = {
      "again, at once. With NUMBER (`shoal jobs`): that job, also while it waits for its turn. "
      "Coordinator, servers and workers stay.",
      NULL, options_cluster, 1},
-    {"shoal checkpoint", "make, list, check, sign, compare, restore, export and remove checkpoints",
+    {"shoal checkpoint", "make, list, check, sign, compare, restore and remove checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
      "[NAME] [options]",
@@ -85,14 +95,6 @@ const struct option_command option_commands[] = {
      "workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --resume "
      "FOLDER`.",
      NULL, options_restore, 2},
-    {"shoal checkpoint export", "write the rows of a table as text or as numbers",
-     "FOLDER TABLE --out FILE [options]",
-     "Writes the rows of a table of a checkpoint, or of the folder of a run that has ended, in no "
-     "order. tsv and csv: a line of names, then key "
-     "(hexadecimal), field, weights w0, w1, ... (w0 is the first-order weight of a sparse row). "
-     "binary: for each row the key as u64, then the weights as float32, little-endian, nothing "
-     "else.",
-     NULL, options_export, 2},
     {"shoal checkpoint remove", "remove one that nothing needs", "NAME [options]",
      "Removes the checkpoint NAME (as `shoal checkpoint list` prints it) from the checkpoint.dir "
      "of "
@@ -102,6 +104,16 @@ const struct option_command option_commands[] = {
      "status is then 77. Of a run that has ended coordinator and servers are started on its folder "
      "for that long.",
      NULL, options_remove, 1},
+    {"shoal export", "write tables as npy, safetensors, tsv or csv",
+     "WHERE [TABLE]... --out FOLDER [options]",
+     "Writes the tables of a checkpoint, or of the folder of a run that has ended; without TABLE "
+     "all of them. A row of a table is its key, its first-order weight and its vector; rows are in "
+     "an order that depends on their keys alone, so exports of equal tables are equal. The network "
+     "is written as tensors by name. FOLDER/export.json says which array is what; "
+     "deploy/manual/export.md has the layout of each format.",
+     "FOLDER is made as FOLDER.tmp and renamed when it is complete. A running job: make a "
+     "checkpoint (`shoal checkpoint create`) and export that.",
+     options_export, 16},
     {"shoal predict", "score an input, a line a row, by a fleet, a run or a checkpoint",
      "[JOB.yaml] --from WHERE [--in FILE] [--out FILE] [options]",
      "Writes a score for each row of the input and each label, in the input's order; the rows of a "
@@ -180,12 +192,38 @@ const struct option_command option_commands[] = {
      NULL, options_blame, 2},
     {"shoal erase", "rows gone for good, with a receipt",
      "TABLE --keys FILE [options]\n"
+     "TABLE --field NAME --values FILE [options]\n"
      "TABLE --field NAME --value TEXT [--value TEXT]... [options]",
      "Erases rows for good: they go from memory, journal, archive and store of every shard, and "
      "their keys are blocked from coming back. It ends when that is done: each shard writes all "
      "its rows once. The receipt says what was done, and what else still holds the keys: cuts, and "
      "checkpoints under --checkpoints.",
      NULL, options_erase, 1},
+    {"shoal keys", "keys that get a row, or none, whatever a table's rules say", "VERB [options]",
+     "", NULL, options_none, 0},
+    {"shoal keys allow", "these get a row at their next push, whatever admission says",
+     KEY_LIST_USAGE,
+     "Keys of the table get a row at their next push whatever its rules of admission say; a table "
+     "with `admit: {none: true}` has rows of these keys and no other. An erased or blocked key is "
+     "let in again; the row of an erased one begins anew. Ages and budgets remove the rows as they "
+     "do others.",
+     KEY_LIST_NOTES, options_keys, 1},
+    {"shoal keys block", "these get no row", KEY_LIST_USAGE,
+     "No row is made for the keys: their gradients are dropped and they count as zeros. A row that "
+     "is there stays and is trained, until age or a budget removes it, or `shoal erase` does, "
+     "which also blocks.",
+     KEY_LIST_NOTES, options_keys, 1},
+    {"shoal keys reset", "these are neither allowed nor blocked nor erased any more",
+     KEY_LIST_USAGE,
+     "The table's rules of admission decide on the keys again, those that were erased among them. "
+     "Rows stay.",
+     KEY_LIST_NOTES, options_keys, 1},
+    {"shoal keys list", "the keys of a table that are allowed, blocked or erased",
+     "TABLE [options]",
+     "Prints a line for each key by name: the key, the name of its field (of ids with the id), and "
+     "erased, blocked or allowed. --json has the same, an object a line, and the sums. Lines begin "
+     "with the key, so `cut -f1` of them is a file for --keys. A job may be running.",
+     NULL, options_keys_list, 1},
     {"shoal drop", "a space, or a field that no job has any more, gone from a fleet",
      "SPACE [options]\n[SPACE/]TABLE/FIELD [options]",
      "SPACE: drops all rows of a space's tables from all servers, and the space itself; "

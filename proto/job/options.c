@@ -107,16 +107,22 @@ const struct config_key options_restore[] = {
     OPTION_HELP,        {0}};
 
 const struct config_key options_export[] = {
-    {"out", CONFIG_STRING, .values = "FILE", .text = "where to; must not exist"},
-    {"format", CONFIG_ENUM, .choices = "tsv|csv|binary", .fallback = "tsv",
-     .text = "what is written"},
-    {"missing-ok", CONFIG_BOOL,
-     .text = "write the rows that are there, where FOLDER lacks those of a server: of a checkpoint "
-             "made with --without, or a run whose server-* folder is lost"},
+    {"out", CONFIG_STRING, .values = "FOLDER", .text = "the folder that is made; must not exist"},
+    {"format", CONFIG_ENUM, .choices = "npy|safetensors|tsv|csv", .fallback = "npy",
+     .text = "npy: a file for each array; safetensors: one file, or several of 4 GiB with an "
+             "index; tsv, csv: a file for each table, a line of names first"},
     {"state", CONFIG_BOOL,
-     .text = "the optimizer's state too: s0, s1, ... behind the weights; and where rows have "
-             "statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its "
-             "vector); binary: 4 bytes each, the last two u32"},
+     .text = "the optimizer's state too, and where rows have statistics show, click, time (seconds "
+             "since 1970, 0: not told), flags (1: has its vector) and delta_score"},
+    {"values", CONFIG_ENUM, .choices = "float32|stored", .fallback = "float32",
+     .text = "the weights of tables of 16 bits: as float32, which is exact, or as they are stored, "
+             "F16 or BF16 (safetensors; npy has no BF16)"},
+    {"since", CONFIG_STRING, .values = "WHERE",
+     .text = "only the rows that differ from those of an older checkpoint or ended run, and the "
+             "keys that only it has, in an array `erased`; tensors are written whole"},
+    {"missing-ok", CONFIG_BOOL,
+     .text = "write the rows that are there, where WHERE lacks those of a server: of a checkpoint "
+             "made with --without, or a run whose server-* folder is lost"},
     OPTION_HELP,
     {0},
 };
@@ -232,10 +238,7 @@ const struct config_key options_replace[] = {
     OPTION_HELP,
     {0}};
 const struct config_key options_erase[] = {
-    {"keys", CONFIG_STRING, .values = "FILE",
-     .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
-    {"field", CONFIG_STRING, .values = "NAME", .text = "with --value: values of a field instead"},
-    {"value", CONFIG_LIST, .values = "TEXT", .text = "of the field, as it stands in the input"},
+    OPTIONS_KEY_LIST("at most 65,536"),
     {"receipt", CONFIG_STRING, .values = "FILE", .otherwise = "standard output",
      .text = "where the receipt goes, JSON"},
     {"checkpoints", CONFIG_STRING, .values = "DIR",
@@ -244,11 +247,26 @@ const struct config_key options_erase[] = {
     OPTION_JOB,
     OPTION_SPACE,
     OPTION_COORDINATOR,
-    {"from", CONFIG_STRING, .values = "WHERE",
-     .text = "where the tables are: the folder of a running `shoal local`, or `fleet`"},
+    OPTION_FROM_RUNNING,
     OPTION_FROM_RUN,
     OPTION_HELP,
     {0},
+};
+
+const struct config_key options_keys[] = {
+    OPTIONS_KEY_LIST("at most 16,777,216"),
+    OPTION_JOB,
+    OPTION_SPACE,
+    OPTION_COORDINATOR,
+    OPTION_FROM_RUNNING,
+    OPTION_FROM_RUN,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+const struct config_key options_keys_list[] = {
+    OPTION_JOB,         OPTION_SPACE, OPTION_FROM, OPTION_FROM_RUN,
+    OPTION_COORDINATOR, OPTION_JSON,  OPTION_HELP, {0},
 };
 
 const struct config_key options_verify[] = {

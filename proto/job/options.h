@@ -32,6 +32,8 @@ extern const struct config_key options_drain[];
 extern const struct config_key options_promote[];
 extern const struct config_key options_replace[];
 extern const struct config_key options_erase[];
+extern const struct config_key options_keys[];
+extern const struct config_key options_keys_list[];
 extern const struct config_key options_verify[];
 extern const struct config_key options_sign[];
 extern const struct config_key options_keygen[];

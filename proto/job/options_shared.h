@@ -30,6 +30,18 @@
     {"from", CONFIG_STRING, .values = "WHERE", \
      .text = "where the tables are: a checkpoint's folder, that of a run of `shoal local`, " \
              "running or ended, or `fleet`"}
+#define OPTION_FROM_RUNNING \
+    {"from", CONFIG_STRING, .values = "WHERE", \
+     .text = "where the tables are: the folder of a running `shoal local`, or `fleet`"}
+/* A list of keys (deploy/cli/key_list.h). */
+#define OPTIONS_KEY_LIST(most) \
+    {"keys", CONFIG_STRING, .values = "FILE", \
+     .text = "a key a line: 0x..., decimal, or FIELD:VALUE; " most}, \
+    {"field", CONFIG_STRING, .values = "NAME", \
+     .text = "with --values or --value: values of a field instead"}, \
+    {"values", CONFIG_STRING, .values = "FILE", \
+     .text = "a value of the field a line, as it stands in the input"}, \
+    {"value", CONFIG_LIST, .values = "TEXT", .text = "of the field, as it stands in the input"}
 /* Another name of --from, for commands that take OPTION_FROM. */
 #define OPTION_FROM_RUN \
     {"run-dir", CONFIG_STRING, .values = "DIR", .text = "the same as --from DIR"}

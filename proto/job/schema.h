@@ -97,7 +97,7 @@ struct row_rules {
  * event time in seconds since 1970. */
 struct row_stats {
     float show, click;
-    float delta_score; /* sum of its pushes' scores: kept in files and digests, shown by no tool */
+    float delta_score; /* sum of its pushes' scores: in files, digests and exports, not shown */
     uint32_t time;     /* event time of the last push; 0: the push had none */
     uint32_t flags;    /* ROW_HAS_VECTOR */
 };

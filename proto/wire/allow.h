@@ -87,6 +87,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(INSPECT, "", 0, A, 0, false) \
     X(BLAME, "", 0, A, 0, false) \
     X(KEYS, "", 0, A, 0, true) \
+    X(NAMED, "", 0, A, 0, false) \
     X(KEYLIST, "", 0, BOSS, 0, false) \
     X(TABLE_CREATE, "", 0, BOSS, 0, true) \
     X(RUN_OPEN, "", 0, BOSS, 0, false) \

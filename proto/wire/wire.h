@@ -107,7 +107,8 @@
  * push's: journalled once, skipped if the tablet's mark of the lane is at or above `to`, GAP if it
  * is below `from`; FENCED, OLD_RUN, NOT_LEADER, NO_SPACE and NOT_FINITE: nothing was done. SCHEMA,
  * MALFORMED: the image is none of this tablet, has more than rows, or the table is not dense.
- * Reply: whether it was applied, and the tablet's mark. */
+ * Reply, once it is on disk, with durability `journal`, too: whether it was applied, and the
+ * tablet's mark. */
 #define WIRE_ASSIGN(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet) U64(map_epoch) \
     U64(worker)
@@ -270,9 +271,25 @@
 #define WIRE_ROWS_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* frame 1: keys, u64 (key_count); keys that the shard does not lead are skipped. action: enum
- * wire_key_action. Journalled. Reply: the number of keys that changed. */
+ * wire_key_action. Journalled. Reply: the number of keys that changed, and of those skipped: the
+ * newest map says which shards lead them. */
 #define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
-#define WIRE_KEYS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(changed)
+#define WIRE_KEYS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(changed) U32(skipped)
+
+/* Lists the keys that have a name (KEYS), in the order of key_mix, from the mixed key `from` on: of
+ * the tablet of `from`, and of the tablets behind it as far as the shard leads them. Reply frame 1:
+ * struct wire_named (count), at most WIRE_NAMED_MAX. next: the mixed key to go on from, at the
+ * shard that leads its tablet; 0: no tablet is left. A key whose name does not change meanwhile is
+ * listed once, wherever its tablet moves. NOT_LEADER: of the tablet of `from`. AGAIN and BUSY as
+ * for KEYS. */
+#define WIRE_NAMED_MAX 65536u
+struct wire_named {
+    uint64_t key;
+    uint32_t action, zero; /* WIRE_KEY_ERASE: erased; WIRE_KEY_BLOCK; WIRE_KEY_ALLOW */
+};
+_Static_assert(sizeof(struct wire_named) == 16, "wire_named is a wire format");
+#define WIRE_NAMED(U32, U64, I32, F32, F64, B, STR) U32(table) U64(from)
+#define WIRE_NAMED_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) U64(next)
 
 /* Rows and bytes by field, histograms of norms, shows and ages, of the tablets that the shard
  * leads, as JSON text in reply frame 1. With what_if it also says what another rule would keep:
@@ -669,7 +686,8 @@ struct wire_window {
  * worker is to assign the network as of rest_at to the tables now. generation: of lane 0 on all
  * shards, with which the first member assigns; 0: to another member, or a fence is under way.
  * there: what the worker has reported in this gathering is the network as of `step`; else it takes
- * it from `source`, whatever it has. Frame 1: struct wire_ring_member (members), in the order of
+ * it from `source`, whatever it has. CORRUPT: its network differs from that of most members, and it
+ * leaves. Frame 1: struct wire_ring_member (members), in the order of
  * the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u
@@ -942,7 +960,8 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(RING_READ, 76, 0, 1)                                                                         \
     X(RING, 77, 0, 1)                                                                              \
     X(ASSIGN, 78, 1, 0)                                                                            \
-    X(IMAGE, 79, 0, 1)
+    X(IMAGE, 79, 0, 1)                                                                             \
+    X(NAMED, 80, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -971,6 +990,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
     X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)                              \
+    X(NAMED, 1, count, sizeof(struct wire_named), WIRE_NAMED_MAX)                                  \
     X(TRACE, 1, count, sizeof(struct wire_trace), WIRE_TRACES_MAX)                                 \
     X(SPANS, 1, count, sizeof(struct wire_span), WIRE_SPANS_MAX)
 

@@ -261,7 +261,7 @@ void admin_inspect(struct shard *s, peer_t from)
         shard_refuse(s, from, WIRE_TYPE_INSPECT, id, e.code, "shard %s: %s", s->name, e.text);
         return;
     }
-    struct json *j = row_json(t, key, s->name, stored, &found);
+    struct json *j = row_json(t, engine_table(s->engine, number), key, s->name, stored, &found);
     shard_reply(s, WIRE_TYPE_INSPECT, id)->u.INSPECT_reply.found = found;
     shard_send_json(s, from, j);
 }

@@ -339,6 +339,7 @@ static bool lead_end(struct shard *s)
     c->over = true;
     push_group_settle(s); /* the rows follow from the records, and nothing is answered */
     list_refuse(s, &s->unsynced);
+    list_refuse(s, &s->assigned);
     s->spans.waiting = 0;
     move_lead_end(s);
     list_refuse(s, &s->hold.queue);
@@ -438,6 +439,8 @@ static bool counts_tablets(enum wire_type type)
     case WIRE_TYPE_FENCES:
     case WIRE_TYPE_HOLD:
     case WIRE_TYPE_DIGEST:
+    case WIRE_TYPE_KEYS:
+    case WIRE_TYPE_NAMED:
     case WIRE_TYPE_MOVE_TAKE:
     case WIRE_TYPE_MOVE_READ:
         return true;

@@ -8,6 +8,7 @@
 #include "server/shard/push_group.h"
 #include "server/shard/shard.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,15 +127,38 @@ static uint32_t step_keys(const struct naming *n, const struct table *t)
     return end - n->next;
 }
 
+/* Keys of tablets that another shard leads. */
+static uint32_t not_led(const struct shard *s, const struct table_schema *schema,
+                        const uint64_t *keys, uint32_t count)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        found +=
+            !lead_covers(&s->lead, schema, key_tablet(key_mix(keys[i]), schema->tablet_bits), 1);
+    return found;
+}
+
+/* A tablet that is being given does not change any more: its image may be on its way (move.h). */
+static int given_check(const struct shard *s, struct err *e)
+{
+    if (s->moves.give.epoch == 0)
+        return 0;
+    return err_set(e, SHOAL_E_AGAIN, "tablets are being given to another shard; ask again");
+}
+
 static int name_some(struct shard *s, struct err *e)
 {
     struct naming *n = &s->naming;
     uint64_t changed;
-    int rc =
-        engine_keys_check(s->engine, n->table, (enum key_action)n->action, n->count - n->next, e);
+    int rc = given_check(s, e);
     if (rc)
         return rc;
-    uint32_t count = step_keys(n, engine_table(s->engine, n->table));
+    rc = engine_keys_check(s->engine, n->table, (enum key_action)n->action, n->count - n->next, e);
+    if (rc)
+        return rc;
+    const struct table *t = engine_table(s->engine, n->table);
+    uint32_t count = step_keys(n, t);
+    n->skipped += not_led(s, table_schema_of(t), n->keys + n->next, count);
     rc = engine_keys(s->engine, n->table, (enum key_action)n->action, n->keys + n->next, count,
                      &changed, e);
     if (rc)
@@ -143,6 +167,20 @@ static int name_some(struct shard *s, struct err *e)
     n->changed += changed;
     n->next += count;
     return 0;
+}
+
+static const struct naming_done *done_find(const struct naming *n, peer_t peer, uint64_t id)
+{
+    for (uint32_t i = 0; i < NAMING_DONE; i++)
+        if (n->done[i].peer == peer && n->done[i].id == id)
+            return &n->done[i];
+    return NULL;
+}
+
+static void done_send(struct shard *s, const struct naming_done *done)
+{
+    shard_reply(s, WIRE_TYPE_KEYS, done->id)->u.KEYS_reply = done->reply;
+    shard_send_reply(s, done->peer);
 }
 
 static void name_step(struct shard *s)
@@ -159,8 +197,9 @@ static void name_step(struct shard *s)
     } else if (n->next < n->count) {
         env_timer_start(s->env, &n->timer, 0);
     } else {
-        shard_reply(s, WIRE_TYPE_KEYS, n->id)->u.KEYS_reply.changed = n->changed;
-        shard_send_reply(s, n->peer);
+        struct naming_done *done = &n->done[n->done_next++ % NAMING_DONE];
+        *done = (struct naming_done){n->peer, n->id, {n->changed, n->skipped}};
+        done_send(s, done);
         name_end(s);
     }
 }
@@ -192,15 +231,35 @@ static void name_begin(struct shard *s, peer_t from)
     n->count = r.key_count;
     n->next = 0;
     n->changed = 0;
+    n->skipped = 0;
     if (bytes > 0)
         memcpy(n->keys, s->m->frame[1].data, bytes);
     qsort(n->keys, n->count, sizeof *n->keys, key_by_mixed);
     name_step(s);
 }
 
+void naming_object(const struct shard *s, const struct wire_KEYS *r, char out[NAMING_OBJECT])
+{
+    static const char *const action[] = {[WIRE_KEY_ERASE] = "erase",
+                                         [WIRE_KEY_BLOCK] = "block",
+                                         [WIRE_KEY_ALLOW] = "allow",
+                                         [WIRE_KEY_RESET] = "reset",
+                                         [WIRE_KEY_SCRUB] = "scrub"};
+    const struct table *t = NULL;
+    const char *table = "no table", *what = "no action on";
+    if (r->table < LIMIT_TABLES)
+        t = engine_table(s->engine, r->table);
+    if (t != NULL)
+        table = table_schema_of(t)->name;
+    if (r->action <= WIRE_KEY_SCRUB)
+        what = action[r->action];
+    (void)snprintf(out, NAMING_OBJECT, "%s %u keys of %s", what, r->key_count, table);
+}
+
 void naming_on_message(struct shard *s, peer_t from)
 {
     uint64_t id = s->in.id;
+    const struct naming_done *done = done_find(&s->naming, from, id);
     if (s->in.u.KEYS.action == WIRE_KEY_SCRUB)
         on_scrub(s, from);
     else if (s->in.u.KEYS.action > WIRE_KEY_RESET) /* whole fields are dropped by ROWS_GO */
@@ -209,6 +268,8 @@ void naming_on_message(struct shard *s, peer_t from)
     else if (!lead_ready(&s->lead))
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_AGAIN,
                      "shard %s: it has no map yet; ask again", s->name);
+    else if (done != NULL)
+        done_send(s, done);
     else if (s->naming.peer == 0)
         name_begin(s, from);
     /* else it is the same request again: its answer will come */
@@ -217,9 +278,15 @@ void naming_on_message(struct shard *s, peer_t from)
                      "shard %s: other keys are being named; ask again", s->name);
 }
 
+static void done_forget(struct naming *n)
+{
+    memset(n->done, 0, sizeof n->done);
+}
+
 void naming_tables_gone(struct shard *s)
 {
     struct naming *n = &s->naming;
+    done_forget(n);
     if (n->peer == 0)
         return;
     env_timer_stop(s->env, &n->timer);
@@ -231,6 +298,7 @@ void naming_tables_gone(struct shard *s)
 void naming_stop(struct shard *s)
 {
     env_timer_stop(s->env, &s->naming.timer);
+    done_forget(&s->naming); /* their records may be lost with the lead */
     name_end(s);
 }
 

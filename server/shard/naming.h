@@ -10,12 +10,23 @@
 #define SERVER_SHARD_NAMING_H
 
 #include "proto/base/env.h"
+#include "proto/wire/wire.h"
 
 #include <stdbool.h>
 
 struct shard;
 
+#define NAMING_OBJECT 128u
 #define KEYS_STEP_ROWS 65536u /* rows in the tablets of a step, plus its keys: some 10 ms */
+
+/* The latest requests that were answered: a late copy of one gets the same answer, and does not
+ * undo what other requests have changed since. */
+#define NAMING_DONE 16u
+struct naming_done {
+    peer_t peer;
+    uint64_t id;
+    struct wire_KEYS_reply reply;
+};
 
 struct naming {
     peer_t peer; /* gets the answer; 0: no request is under way */
@@ -24,6 +35,9 @@ struct naming {
     uint64_t *keys; /* owned; (count), in the order of their tablets */
     uint32_t count, next;
     uint64_t changed;
+    uint32_t skipped; /* keys that the shard did not lead at their step */
+    struct naming_done done[NAMING_DONE];
+    uint32_t done_next;
     uint32_t step_rows;
     struct env_timer timer;
 };
@@ -35,6 +49,9 @@ void naming_on_message(struct shard *s, peer_t from);
 void naming_stop(struct shard *s);
 /* All tables go, and others may come in their place: a request under way is refused. */
 void naming_tables_gone(struct shard *s);
+
+/* The object of a KEYS request for the audit log: "block 3 keys of emb". */
+void naming_object(const struct shard *s, const struct wire_KEYS *r, char out[NAMING_OBJECT]);
 
 /* BLAME, and the KEYS action SCRUB: BLAME finds the journal's records of a key, SCRUB removes
  * erased keys from the journal. The engine does both on I/O threads, one of them at a time; another

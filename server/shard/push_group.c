@@ -13,6 +13,7 @@
 #include "server/shard/push_group.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "server/shard/assign.h"
 #include "server/shard/echo.h"
 
@@ -219,10 +220,25 @@ int push_group_settle(struct shard *s)
             span_turn(s, &q->span, awaited(s, q));
             s->spans.waiting++;
         }
-        request_append(&s->unsynced, q);
+        if (q->type == WIRE_TYPE_ASSIGN)
+            request_append(&s->assigned, q);
+        else
+            request_append(&s->unsynced, q);
     }
     push_group_synced(s);
     return 0;
+}
+
+/* Answers the assignments that are on disk here, and as durable as pushes in the copies. */
+static void assigned_answer(struct shard *s, uint64_t acknowledged, uint64_t now_ns)
+{
+    uint64_t most = acknowledged;
+    if (s->options.engine.durability == DURABLE_JOURNAL)
+        most = MIN(most, engine_synced(s->engine));
+    while (s->assigned.head != NULL && s->assigned.head->push.wait_sequence <= most)
+        answer(s, request_pop(&s->assigned), now_ns);
+    if (s->assigned.head != NULL)
+        (void)engine_sync_due(s->engine); /* shard_synced_cb comes here again */
 }
 
 void push_group_synced(struct shard *s)
@@ -235,10 +251,12 @@ void push_group_synced(struct shard *s)
         acknowledged = copies_acknowledged(s, acknowledged);
     }
     uint64_t now_ns = 0;
-    if (s->unsynced.head != NULL)
+    if (s->unsynced.head != NULL || s->assigned.head != NULL)
         now_ns = env_now_ns(s->env);
     while (s->unsynced.head != NULL && s->unsynced.head->push.wait_sequence <= acknowledged)
         answer(s, request_pop(&s->unsynced), now_ns);
+    if (s->assigned.head != NULL)
+        assigned_answer(s, acknowledged, now_ns);
     if (copies)
         copies_flush(s);
 }

@@ -8,6 +8,7 @@
 #include "proto/wire/allow.h"
 #include "server/shard/admin.h"
 #include "server/shard/assign.h"
+#include "server/shard/named.h"
 #include "server/shard/naming.h"
 #include "server/shard/place.h"
 #include "server/shard/pull.h"
@@ -55,6 +56,7 @@
     X(INSPECT, SETTLE, AWAY_TOO, admin_inspect)                                                    \
     X(BLAME, SETTLE, BACK_ONLY, naming_on_blame)                                                   \
     X(KEYS, SETTLE, BACK_ONLY, naming_on_message)                                                  \
+    X(NAMED, SETTLE, BACK_ONLY, named_on_message)                                                  \
     X(ROWS_GO, SETTLE, AWAY_TOO, rows_go_on_message)                                               \
     X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
     X(HEAT, SETTLE, BACK_ONLY, heat_on_message)                                                    \
@@ -110,16 +112,20 @@ static bool may_ask(struct shard *s, peer_t from)
     enum wire_right right = allow_right_of(w);
     bool alone = s->beat.coordinator == 0 && (who->role == ROLE_LOCAL || who->role == ROLE_ADMIN);
     bool boss = alone || from == s->beat.coordinator;
+    char object[NAMING_OBJECT] = "";
     struct err e;
+    if (w->type == WIRE_TYPE_KEYS)
+        naming_object(s, &w->u.KEYS, object);
     if (allow_may(right, WIRE_SHARD, alone ? ROLE_LOCAL : who->role, boss)) {
         if (allow_audited(right) && !allow_again(&s->ordered, from, 0, s->m))
             log_audit(.key = who->key, .role = boss ? "coordinator" : role_text(who->role),
                       .name = who->name, .peer = who->address, .operation = allow_text(right),
-                      .result = "taken");
+                      .object = object, .result = "taken");
         return true;
     }
     log_audit_bounded(.key = who->key, .role = role_text(who->role), .name = who->name,
-                      .peer = who->address, .operation = allow_text(right), .result = "denied");
+                      .peer = who->address, .operation = allow_text(right), .object = object,
+                      .result = "denied");
     int rc = allow_denied(right, WIRE_SHARD, role_text(who->role), &e);
     shard_refuse(s, from, w->type, w->id, rc, "shard %s: %s", s->name, e.text);
     return false;

@@ -13,7 +13,7 @@
  * and journal order is apply order. The durability of an acknowledged push: with `journal` its
  * record is committed, which outlives kill -9 (a sync begins within SHARD_SYNC_NS, against loss of
  * power); with `fsync` it is synced, for the reply waits until then (engine_acknowledged,
- * on_synced); with `memory` there is none.
+ * on_synced); with `memory` there is none. An assignment is synced with `journal`, too (assign.h).
  *
  * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so
  * a whole cluster runs in the simulator. Everything here runs on the env's thread. Every handler
@@ -102,6 +102,7 @@ struct shard {
     struct request_list group;    /* pushes admitted since the group was last settled, in order */
     uint64_t group_keys;          /* keys of the group's pushes */
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
+    struct request_list assigned; /* the same of assignments, under `journal`, too (assign.h) */
     uint64_t sequence;            /* that of the newest push admitted */
     uint64_t newest_cut;          /* the newest cut ever held or kept here; 0: none */
     /* the newest run at the start: pushes for the runs up to it wait until their fences are

@@ -2,16 +2,17 @@
  *
  *   delay_link NAME NAME MICROSECONDS
  *
- * makes two tun devices and prints a line. What goes out by one comes in by the other after half of
+ * makes two tap devices and prints a line. What goes out by one comes in by the other after half of
  * the round trip MICROSECONDS, in order. The caller moves the devices to the network namespaces
- * that they join. They end with the process. A kernel with the queueing discipline netem needs no
- * such program; many have none. Loss: packets beyond 32 MiB on their way, as a router drops
- * them. */
+ * that they join. They end with the process, which ends with its parent. A kernel with the queueing
+ * discipline netem needs no such program; many have none. Loss: packets beyond 32 MiB on their way,
+ * as a router drops them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PACKET_MAX = 65536, PACKETS = 512 };
+enum { PACKET_MAX = 65536, PACKETS = 512 }; /* a frame: the header, and an MTU of 65,000 */
 
 struct packet {
     uint64_t due_ns;
@@ -48,7 +49,7 @@ static uint64_t now_ns(void)
 /* A new device of this name; -1: the error is told. */
 static int device_open(const char *name)
 {
-    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+    struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
     int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (fd < 0 || ioctl(fd, TUNSETIFF, &request) != 0) {
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
     way[0].from = way[1].to = first;
     way[1].from = way[0].to = second;
     (void)prctl(PR_SET_TIMERSLACK, 1);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     puts("ready");
     (void)fflush(stdout);
     for (;;) {

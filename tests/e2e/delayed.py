@@ -1,7 +1,7 @@
-"""delayed: two machines, as far as the network goes, joined by a link with a round trip of its own; and a stand-in device with a step of its own.
-Needs root and tun devices (delay_link.c)."""
+"""delayed: machines, as far as the network goes, joined by links with a round trip of their own: two, or any number on a bridge; and a stand-in device with a
+step of its own. Needs root and tun devices (delay_link.c)."""
 from lib import *
-from test_sight import Far
+from test_sight import Far, Nets
 
 ECHO = """import socket
 with socket.create_server(("0.0.0.0", 7999)) as listener:
@@ -22,6 +22,14 @@ with socket.create_connection((sys.argv[1], 7999)) as connection:
         trips.append(time.monotonic() - began)
 print(sorted(trips)[15])
 """
+
+
+def round_trip(nets, one, other):
+    """Seconds of a round trip by TCP between two machines, a median of 30."""
+    with subprocess.Popen(nets.run(other, sys.executable, "-c", ECHO), stdout=subprocess.PIPE) as echo:
+        echo.stdout.readline()
+        done = subprocess.run(nets.run(one, sys.executable, "-c", ASK, nets.at[other]), check=True, capture_output=True, text=True, timeout=60)
+    return float(done.stdout)
 
 
 class Link:
@@ -72,11 +80,45 @@ class Link:
             self.ip("netns", "del", space, check=False)
 
     def trip(self):
-        """Seconds of a round trip by TCP, a median of 30."""
-        with subprocess.Popen(self.run("far", sys.executable, "-c", ECHO), stdout=subprocess.PIPE) as echo:
-            echo.stdout.readline()
-            done = subprocess.run(self.run("near", sys.executable, "-c", ASK, self.at["far"]), check=True, capture_output=True, text=True, timeout=60)
-        return float(done.stdout)
+        return round_trip(self, "near", "far")
+
+
+class Spread(Nets):
+    """A bridge with a network namespace for each name, between any two of which a round trip takes `seconds` more than it does without."""
+
+    def __init__(self, seconds, *names):
+        self.seconds, self.links = seconds, []
+        try:
+            super().__init__(*names)
+        except BaseException:
+            if self.at:
+                self.__exit__()
+            raise
+
+    def cable(self, near, far):
+        """A packet passes two of these on its way, so each takes half of the delay."""
+        if self.seconds == 0:
+            super().cable(near, far)
+            return
+        # pylint: disable-next=consider-using-with
+        link = subprocess.Popen([BIN / "delay_link", near, far, str(round(self.seconds * 1e6 / 2))], stdout=subprocess.PIPE)
+        self.links.append(link)
+        if link.stdout.readline() != b"ready\n":
+            raise Skip("no tun device can be made here")
+        for end in (near, far):
+            self.ip("link", "set", end, "mtu", "65000", "txqueuelen", "10000")
+
+    def traffic(self, name):
+        """Bytes that a machine has sent and received so far, with all headers."""
+        text = subprocess.run(self.run(name, "cat", "/proc/net/dev"), check=True, capture_output=True, text=True).stdout
+        counts = next(line.split(":")[1].split() for line in text.splitlines() if line.strip().startswith(f"{self.tag}w"))
+        return int(counts[8]), int(counts[0])
+
+    def __exit__(self, *_):
+        for link in self.links:
+            link.kill()
+            link.wait()
+        super().__exit__()
 
 
 @contextlib.contextmanager

@@ -44,6 +44,23 @@ def submit(fleet, job, workers=2):
     return subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+def training(fleet):
+    """Waits until a job trains, with a place in its input that is worth something."""
+
+    def trains():
+        state = fleet.state()
+        if state.get("state") == "done":
+            raise TooShort("the job was over before it was seen to train")
+        return state.get("state") == "train" and state["examples"] > 1000
+
+    within(30, "the job to train", trains)
+
+
+def under_way(submission):
+    if submission.poll() is not None:
+        too_soon(submission.returncode, submission.communicate()[0])
+
+
 def ended(fleet, submission, seconds=300):
     """Waits for a job's end; returns its digests."""
     text = submission.communicate(timeout=seconds)[0]

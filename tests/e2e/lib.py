@@ -212,27 +212,59 @@ def longer(count):
     return count * LENGTH[0]
 
 
+def too_soon(status, said):
+    """A case still needs a job that has ended: well, so that it was too short, or by a failure."""
+    if status == 0:
+        raise TooShort(said[-1000:])
+    raise AssertionError(f"exit status {status}:\n{said[-3000:]}")
+
+
 def still_going(run):
     if not run.running():
-        raise TooShort(run.output()[-1000:])
+        too_soon(run.process.returncode, run.output())
+
+
+def until(run, what, look, seconds=60, pause=0.02):
+    """Waits for something in a job under way; returns what `look` says of it."""
+    end = time.monotonic() + seconds
+    while not (got := look()):
+        still_going(run)
+        assert time.monotonic() < end, f"{what}: not within {seconds} s:\n{run.output()[-2000:]}"
+        time.sleep(pause)
+    return got
 
 
 def stopped_early(run):
-    """Waits for a run that was told to stop before the end of its job."""
-    if run.wait() == 0:
+    """Waits for a run that was told to stop before the end of its job; returns its status."""
+    status = run.wait()
+    if status == 0:
         raise TooShort(run.output()[-1000:])
+    return status
+
+
+def break_off(run, number=signal.SIGKILL):
+    """Ends a run before the end of its job; returns its status."""
+    run.process.send_signal(number)
+    status = stopped_early(run)
+    if (run.dir / "report.json").exists():
+        raise TooShort(run.output()[-1000:])
+    return status
 
 
 def started(run, seconds=60):
     """Waits until the job trains."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and run.running():
+
+    def trains():
         done = subprocess.run([SHOAL, "status", "--run-dir", run.dir, "--json"], capture_output=True, text=True, check=False)
-        if done.returncode == 0 and (status := json.loads(done.stdout)).get("state") == "train" and status.get("examples", 0) > 0:
-            return
-        time.sleep(0.05)
-    still_going(run)
-    raise AssertionError(f"the job never trained:\n{run.output()[-2000:]}")
+        return done.returncode == 0 and (status := json.loads(done.stdout)).get("state") == "train" and status.get("examples", 0) > 0
+
+    until(run, "the job to train", trains, seconds, 0.05)
+
+
+def numbered(folder):
+    """The numbered checkpoints that have their name, the newest last."""
+    folder = pathlib.Path(folder)
+    return sorted(p for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 
 
 def strike(run, name, number=signal.SIGKILL):

@@ -1,4 +1,4 @@
-"""seeded: what tests/accuracy and tests/pairs share: one run of a job with one seed, its figures, a file that keeps them, and the interval of a mean."""
+"""seeded: what tests/accuracy, pairs, forms and older share: one run of a job with one seed, its figures, a file that keeps them, the interval of a mean."""
 import math
 import statistics
 import threading
@@ -132,11 +132,20 @@ def train(job, seed, sets, servers, workers, straggler=0.0):
 
 # ---- what is kept ----------------------------------------------------------------------------------------------------
 
-def programs():
+def built(folder, *names):
+    """Ends this program, with words, where a folder lacks one of these."""
+    lacks = [name for name in names if not (folder / name).is_file()]
+    if lacks:
+        print(f"{folder} has no {', '.join(lacks)}: it must be the folder of built programs (SHOAL_BIN, --old)", file=sys.stderr)
+        sys.exit(66)
+
+
+def programs(folder=BIN):
     """A name for the programs: figures of others are not taken for theirs."""
+    built(folder, *PROGRAMS)
     h = hashlib.sha256()
     for name in PROGRAMS:
-        h.update((BIN / name).read_bytes())
+        h.update((folder / name).read_bytes())
     return h.hexdigest()[:12]
 
 
@@ -178,9 +187,9 @@ class Runs:
 
     def __init__(self, job, options, kept, keep, trainer=train):
         self.job, self.options, self.kept, self.trainer = job, options, kept, trainer
-        self.data = data_sets(job, keep)
         self.base = {"job": job.stem, "text": hashlib.sha256(job.read_bytes()).hexdigest()[:12], "programs": programs(), "servers": options.servers,
                      "workers": options.workers, "straggler": getattr(options, "straggler", 0.0)}
+        self.data = data_sets(job, keep)
 
     def of(self, seed, sets):
         return {**self.base, "seed": seed, "set": sorted(sets)}

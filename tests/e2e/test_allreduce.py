@@ -47,8 +47,9 @@ def killed(space, train, over, names, kills, expected, seed, pause=(0.3, 2.5)):
 
 def calm(space, train, over):
     report = run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 2, 2)
-    again = run_job(job_file(space / "again.yaml", train, **over), space / "again", 1, 2)
-    assert digests(report) == digests(again), "two undisturbed runs differ"
+    for servers, workers in ((1, 1), (1, 3)):  # the bits do not depend on how many there are
+        again = run_job(job_file(space / f"again-{workers}.yaml", train, **over), space / f"again-{workers}", servers, workers)
+        assert digests(report) == digests(again), f"a run of {workers} workers differs"
     assert report["ring"]["steps"] > 0 and report["ring"]["rings"] >= 1, report["ring"]
     return digests(report)
 
@@ -107,6 +108,44 @@ def steps_go_on_within_a_lease_and_two_seconds(space):
         assert longest < LEASE + 2, longest
         assert status(run)["ring"]["members"] == 1, status(run)["ring"]
     finally:
+        run.process.terminate()
+        run.wait(60)
+
+
+def without_a_worker_checkpoint_and_stop_end_at_once(space):
+    """No rest can come: both say what to do. When the worker is back, a checkpoint is made."""
+    train = synth(space / "train.tsv", 6000, 14)
+    run = Run(job_file(space / "job.yaml", train, **ring(**{"train.epochs": 100000})), space / "run", 1, 1)
+
+    def asked(*words):
+        at = time.monotonic()
+        done = subprocess.run([SHOAL, *words, "--run-dir", run.dir], capture_output=True, text=True, timeout=100, check=False)
+        return done, time.monotonic() - at
+
+    try:
+        started(run)
+        for last in (False, True):
+            strike(run, "worker-0", signal.SIGSTOP)
+            time.sleep(2 * LEASE + 2)
+            done, took = asked("checkpoint", "create", f"with-{last}")
+            assert done.returncode == 69 and "has no worker" in done.stderr and "Start a worker" in done.stderr, done
+            assert took < 3, took
+            if last:
+                break
+            run.signal("worker-0", signal.SIGCONT)
+            started(run)
+            end = time.monotonic() + 30
+            while (done := asked("checkpoint", "create", "there")[0]).returncode != 0 and time.monotonic() < end:
+                time.sleep(0.3)  # it joins again
+            assert done.returncode == 0, done
+        at = next(word for word in (run.dir / "coordinator.yaml").read_text().split('"') if word.startswith("ipc://"))
+        done = subprocess.run([SHOAL, "stop", "--coordinator", at], capture_output=True, text=True, timeout=10, check=False)
+        assert done.returncode == 0, done
+        run.signal("worker-0", signal.SIGCONT)
+        assert run.wait(60) != 0
+        assert "no last checkpoint: job e2e has no worker" in run.output() and "goes on from an earlier one" in run.output(), run.output()[-2000:]
+    finally:
+        run.signal("worker-0", signal.SIGCONT)
         run.process.terminate()
         run.wait(60)
 
@@ -172,4 +211,4 @@ def scores_beside_training_are_at_most_so_old(space):
 
 if __name__ == "__main__":
     main([bsp_is_bit_for_bit_whoever_dies, async_counts_each_example_once, all_workers_die_at_once, steps_go_on_within_a_lease_and_two_seconds,
-          tables_of_one_kind_of_job_begin_the_other, checkpoint_goes_on_with_other_workers, scores_beside_training_are_at_most_so_old])
+          without_a_worker_checkpoint_and_stop_end_at_once, tables_of_one_kind_of_job_begin_the_other, checkpoint_goes_on_with_other_workers, scores_beside_training_are_at_most_so_old])

@@ -88,15 +88,8 @@ def fill(path, left):
                 return
 
 
-def server_says(run, words, timeout=60):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        text = run.logs("server-0*")
-        if words in text:
-            return
-        assert run.running(), f"the run ended before its server said {words!r}:\n{run.output()[-2000:]}"
-        time.sleep(0.1)
-    raise AssertionError(f"the server did not say {words!r}:\n{text[-2000:]}")
+def server_says(run, words):
+    until(run, f"the server to say {words!r}", lambda: words in run.logs("server-0*"), pause=0.1)
 
 
 def disk_that_somebody_else_fills_stops_nothing_for_good(space):
@@ -104,24 +97,20 @@ def disk_that_somebody_else_fills_stops_nothing_for_good(space):
     with small_disk(space, "256m") as mount:
         train = synth(space / "train.tsv", 60000, 6)
         over = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "train.consistency": "async", "train.prefetch": 4,
-                "train.batch": 128, "train.epochs": 12, "journal.max": 16 * MIB}
+                "train.batch": 128, "train.epochs": longer(12), "journal.max": 16 * MIB}
         job = job_file(space / "job.yaml", train, **over)
         expected = digests(run_job(job, space / "calm"))
         run = Run(job, space / "run", 1, 1, ["--server-set", f"data_dir={mount}/data", "--server-set", f"disk_free={64 * MIB}",
                                              "--server-set", f"journal.segment={MIB}"])
-        end = time.monotonic() + 60
-        while run.running() and time.monotonic() < end and (shard_status(run) or {}).get("rows", 0) == 0:
-            time.sleep(0.05)
+        until(run, "rows", lambda: (shard_status(run) or {}).get("rows", 0) > 0, pause=0.05)
         before = run.children("server-0")
         fill(mount / "filler", 48 * MIB)
         server_says(run, "pushes are refused")
-        end = time.monotonic() + 20  # a beat tells it
-        while not (shard_status(run) or {}).get("disk_short"):
-            assert time.monotonic() < end, shard_status(run)
-            time.sleep(0.2)
+        until(run, "a beat to tell it", lambda: (shard_status(run) or {}).get("disk_short"), 20, 0.2)
         fill(mount / "filler", 0)
         time.sleep(3)
-        assert run.running() and run.children("server-0") == before, "the server did not live through a full disk"
+        still_going(run)
+        assert run.children("server-0") == before, "the server did not live through a full disk"
         worker_log = run.logs("worker-0*")
         os.unlink(mount / "filler")
         server_says(run, "pushes are taken")

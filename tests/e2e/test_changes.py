@@ -162,10 +162,10 @@ def a_fleet_is_translated_by_way_of_a_checkpoint(space):
 
 def rows_of(space, where):
     """By key: weights, and the optimizer's state, of adagrad a number a weight."""
-    out = space / f"rows-{time.monotonic_ns()}.tsv"
-    got = shoal("checkpoint", "export", where, "emb", "--state", "--out", out)
+    out = space / f"rows-{time.monotonic_ns()}"
+    got = shoal("export", where, "emb", "--format", "tsv", "--state", "--out", out)
     assert got.returncode == 0, got
-    lines = [line.split("\t") for line in out.read_text().splitlines()]
+    lines = [line.split("\t") for line in (out / "emb.tsv").read_text().splitlines()]
     names, rows = lines[0], {line[0] + line[1]: [float(x) for x, name in zip(line, lines[0]) if name[0] in "ws" and name[1:].isdigit()] for line in lines[1:]}
     assert len(names) > 2 and len(rows) > 100, names
     return {key: (row[:len(row) // 2], row[len(row) // 2:]) for key, row in rows.items()}

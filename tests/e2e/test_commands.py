@@ -12,7 +12,7 @@ from fleet import Fleet, shoal, within
 from lib import *
 
 TREE = pathlib.Path(__file__).parents[2]
-VERB = r"shoal(?: checkpoint)? [a-z]+|shoal-(?:server|coordinator|worker)"
+VERB = r"shoal(?: checkpoint| keys)? [a-z]+|shoal-(?:server|coordinator|worker)"
 
 # Blocks of code and files, by their first line.
 NO_COMMANDS = {
@@ -59,6 +59,8 @@ CANNOT = {
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
         "tests/scrape [--pairs N] [--seconds S] [--trace N]": LONG, "tests/pairs --job JOB --a SETTINGS [--b SETTINGS]...": LONG,
         "tests/overlap [--prefetch N,N] [--lanes N]": LONG, "tests/link [--rounds N] [--seconds S] [CASE...]": LONG,
+        "tests/forms [--workers N,N] [--delay MS,MS]": LONG, "tests/older --old DIR [--pairs N] [-- WORD...]": LONG,
+        "tests/marks LIST --folder DIR [--minutes M] [NAME...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
                             "tests/sim/seeds --of moves": LONG},
@@ -73,12 +75,13 @@ AS = {
         "shoal status --run-dir DIR": f"shoal status {RUN}",
         "shoal tables --run-dir DIR": f"shoal tables {RUN} && shoal tables {RUN} emb --what-if shows=2",
         "shoal inspect --run-dir DIR emb 0:68fd1e64": f"shoal inspect {RUN} emb 0:VALUE",
-        "shoal checkpoint create | list | verify | sign | diff | restore | export | remove": "shoal checkpoint --help",
+        "shoal checkpoint create | list | verify | sign | diff | restore | remove": "shoal checkpoint --help",
         "shoal local JOB.yaml --resume CHECKPOINT": f"shoal local job.yaml --resume {KEPT}/MIDDLE --set data.valid=[]",
         "shoal local JOB.yaml --start-from RUN": "shoal local job.yaml --start-from runs/kept",
         "shoal replay JOB.yaml": "shoal replay replay.yaml",
         "shoal sweep JOB.yaml --set KEY=A,B": "shoal sweep job.yaml --set model.hidden=[8],[16]",
         "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
+        "shoal export RUN --out FOLDER": "shoal export runs/kept --out exported",
     },
     "deploy/manual/fleet.md": {
         "shoal-coordinator --check --config /etc/shoal/coordinator.yaml": f"shoal-coordinator --check --config {TREE}/deploy/systemd/coordinator.yaml",
@@ -116,11 +119,16 @@ AS = {
         "shoal checkpoint sign DIR/000007 --key ann-signs.key": f"shoal checkpoint sign {KEPT}/LAST --key ann-signs.key",
         "shoal checkpoint verify DIR/000007 --signers ../signers": f"shoal checkpoint verify {KEPT}/LAST --signers ../signers",
         "shoal checkpoint diff DIR/000006 DIR/000007": f"shoal checkpoint diff {KEPT}/MIDDLE {KEPT}/LAST",
-        "shoal checkpoint export DIR/000007 emb --out emb.tsv": f"shoal checkpoint export {KEPT}/LAST emb --out emb.tsv",
-        "shoal checkpoint export DIR/NAME TABLE --out FILE --missing-ok": f"shoal checkpoint export {KEPT}/LAST emb --out there.tsv --missing-ok",
+        "shoal export DIR/000007 --out FOLDER": f"shoal export {KEPT}/LAST --out last",
+        "shoal export DIR/NAME TABLE --out FOLDER --missing-ok": f"shoal export {KEPT}/LAST emb --out there --missing-ok",
         "shoal checkpoint remove 000006 --coordinator EP": f"shoal checkpoint create old {RUN} && shoal checkpoint remove old {RUN}",
         "shoal local JOB.yaml --resume DIR/000007 --servers 3": f"shoal local job.yaml --resume {KEPT}/LAST --servers 3",
         "shoal checkpoint restore DIR/000007 --coordinator EP": f"shoal checkpoint restore {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",
+    },
+    "deploy/manual/export.md": {
+        "shoal export WHERE --out FOLDER": "shoal export runs/kept --out whole",
+        "shoal export WHERE emb --format safetensors --state --out FOLDER": f"shoal export {KEPT}/LAST emb --format safetensors --state --out emb",
+        "shoal export WHERE --format tsv --since OLDER --out FOLDER": f"shoal export {KEPT}/LAST --format tsv --since {KEPT}/MIDDLE --out changed",
     },
     "deploy/manual/job.md": {
         "shoal local day1.yaml --run-dir runs/1": "shoal local job.yaml --run-dir runs/1",
@@ -143,7 +151,7 @@ AS = {
         "shoal sweep JOB.yaml --set KEY=VALUE,VALUE [--set KEY=VALUE,VALUE]... [--dir DIR] [--at-once N]":
             "shoal sweep job.yaml --set tables[0].dim=4,8 --dir swept --at-once 2",
         "shoal eval [JOB.yaml] --from WHERE [--in FILE]...": "shoal eval job.yaml --from runs/kept --in day_1.tsv",
-        "shoal checkpoint export WHERE TABLE --out FILE": "shoal checkpoint export runs/kept dense --out dense.csv --format csv --state",
+        "shoal export WHERE [TABLE]... --out FOLDER": "shoal export runs/kept dense --out dense --format csv --state",
         "shoal status ...": f"shoal status {RUN} --json",
         "shoal digest ... [TABLE]": f"shoal digest {RUN} emb",
         "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",
@@ -156,6 +164,14 @@ AS = {
         "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
         "shoal erase ... TABLE --keys FILE":
             f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
+        "shoal keys allow ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys allow --coordinator tcp://GOING emb --keys keys --job job.yaml",
+        "shoal keys block ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys block --coordinator tcp://GOING emb --keys keys --json",
+        "shoal keys reset ... TABLE --keys FILE": "echo C1:VALUE > keys && shoal keys reset --coordinator tcp://GOING emb --keys keys",
+        "shoal keys list ... TABLE": f"shoal keys list {RUN} emb && shoal keys list --from {KEPT}/LAST emb --json",
+        "shoal keys allow emb --field C1 --values users.txt --coordinator EP":
+            "echo VALUE > users.txt && shoal keys allow emb --field C1 --values users.txt --coordinator tcp://GOING | grep '1 newly allowed'",
+        "shoal keys list emb --coordinator EP": "shoal keys list emb --coordinator tcp://GOING | grep 'C1.allowed'",
+        "shoal keys block emb --field C1 --value VALUE --coordinator EP": "shoal keys block emb --field C1 --value VALUE --coordinator tcp://GOING",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
         "shoal drop SPACE --coordinator EP":  # e2e/test_spaces drops; here the job runs

@@ -35,14 +35,10 @@ def its_exit_status_is_69_and_it_is_started_again_a_few_times(space):
 
 
 def a_worker_that_fails_every_time_is_left_where_it_lies(space):
-    run = Run(jobs(space, **{"train.epochs": 1000}), space / "run", 1, 2)
-    deadline = time.time() + 120
-    while "going on without it" not in run.output() and time.time() < deadline:
-        assert run.running(), run.output()
-        time.sleep(0.1)
+    run = Run(jobs(space, **{"train.epochs": longer(1000)}), space / "run", 1, 2)
+    until(run, "the worker to be left", lambda: "going on without it" in run.output(), 120, 0.1)
     output = run.output()
-    run.process.terminate()
-    run.process.wait(60)
+    break_off(run, signal.SIGTERM)
     assert "worker-1 ended 5 times soon after its start (exit status 69: " in output, output
     assert "device 1 has fallen off the bus" in output, output
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """test_export_scores: what `shoal predict` writes follows from an export and the manual alone: no code of ours computes here, neither keys nor sums.
 
-Keys are by the formula of deploy/manual/run.md, XXH3 by the system's libxxhash; rows and tensors by "Exports" there; a value without a row is zeros."""
+Keys are by the formula of deploy/manual/run.md, XXH3 by the system's libxxhash; rows and tensors by deploy/manual/export.md, from a safetensors; a value
+without a row is zeros."""
 import array
 import ctypes
 import math
 
+from exports import arrays_of, told_of
 from lib import *
 from test_predict import auc, lines_of, scores_of, shoal
 
-NUMBERS, CATEGORIES, DIM, HIDDEN, BLOCK = 13, 26, 4, [16, 8], 512
+NUMBERS, CATEGORIES, DIM, HIDDEN = 13, 26, 4, [16, 8]
 NEW, SEEN = 1500, 500  # rows that are scored: of another log, and of the training's
 
 
@@ -23,25 +25,18 @@ def key_of(field, value):
     return field << 48 | xxh3_64(value, field) & (1 << 48) - 1
 
 
-def sparse_rows(path):
-    """Reads the rows of a binary export: key, then the floats."""
-    data, rows, size = path.read_bytes(), {}, 8 + 4 * (1 + DIM)
-    assert len(data) % size == 0
-    for at in range(0, len(data), size):
-        rows[int.from_bytes(data[at:at + 8], "little")] = array.array("f", data[at + 8:at + size])
-    return rows
+def sparse_rows(folder):
+    """The rows of table emb of an export: by key, the first-order weight and the vector."""
+    found = arrays_of(folder)
+    rows = zip(found["emb.first"].rows(), found["emb.vectors"].rows(), strict=True)
+    return {key: array.array("f", first + vector) for key, (first, vector) in zip(found["emb.keys"].values(), rows, strict=True)}
 
 
-def dense_tensors(path, counts):
-    """Reads the tensors of a tsv: block b of tensor t has key t << 48 | b; cut to the tensors' sizes."""
-    tensors = {}
-    for line in lines_of(path)[1:]:
-        key, field, *floats = line.split("\t")
-        assert int(field) == int(key, 16) >> 48 and len(floats) == BLOCK
-        tensors.setdefault(int(field), {})[int(key, 16) & (1 << 48) - 1] = [float(x) for x in floats]
-    got = [[x for block in sorted(tensors[t]) for x in tensors[t][block]] for t in sorted(tensors)]
-    assert [math.ceil(n / BLOCK) * BLOCK for n in counts] == [len(t) for t in got], "the tensors are not those of the manual"
-    return [t[:n] for t, n in zip(got, counts)]
+def dense_tensors(folder, shapes):
+    """The values of the network's tensors, in the order of their numbers; they are those of the manual."""
+    found, told = arrays_of(folder), sorted(told_of(folder)["tensors"], key=lambda t: t["number"])
+    assert [found[t["name"]].shape for t in told] == shapes, [(t["name"], found[t["name"]].shape) for t in told]
+    return [found[t["name"]].values() for t in told]
 
 
 def number(cell):
@@ -71,16 +66,15 @@ def score(line, rows, tensors):
     return 1 / (1 + math.exp(-z)), found.count(None)
 
 
-def scored_by_hand(space, model, counts):
+def scored_by_hand(space, model, shapes):
     train, test = synth(space / "train.tsv", 8000, 1), synth(space / "test.tsv", NEW, 2)
     test.write_text("\n".join([*lines_of(test), *lines_of(train)[:SEEN]]) + "\n")
     job = job_file(space / "job.yaml", train, **{"data.test": str(test), "model.kind": model, "checkpoint.at_end": True, "train.epochs": 2})
     report = run_job(job, space / "run", servers=2)
     [made] = [p for p in (space / "run/checkpoints").iterdir() if (p / "manifest.json").exists()]
-    shoal("checkpoint", "export", made, "emb", "--format", "binary", "--out", space / "emb.bin")
-    shoal("checkpoint", "export", made, "dense", "--out", space / "dense.tsv")
+    shoal("export", made, "--format", "safetensors", "--out", space / "exported")
     shoal("predict", "--from", space / "run", "--out", space / "scores.csv")
-    rows, tensors = sparse_rows(space / "emb.bin"), dense_tensors(space / "dense.tsv", counts)
+    rows, tensors = sparse_rows(space / "exported"), dense_tensors(space / "exported", shapes)
     lines, told = lines_of(test), [float(s) for s in scores_of(space / "scores.csv")]
     mine = [score(line, rows, tensors) for line in lines]
     worst = max(abs(m - t) for (m, _), t in zip(mine, told, strict=True))
@@ -93,13 +87,13 @@ def scored_by_hand(space, model, counts):
 
 
 def fm_follows_from_an_export(space):
-    scored_by_hand(space, "fm", [1, NUMBERS])
+    scored_by_hand(space, "fm", [[1], [1, NUMBERS]])
 
 
 def deepfm_follows_from_an_export(space):
     inputs = CATEGORIES * DIM + NUMBERS
-    layers = [n for i, out in zip([inputs, *HIDDEN], HIDDEN) for n in (i * out, out)]
-    scored_by_hand(space, "deepfm", [1, NUMBERS, *layers, HIDDEN[-1]])
+    layers = [shape for i, out in zip([inputs, *HIDDEN], HIDDEN) for shape in ([out, i], [out])]
+    scored_by_hand(space, "deepfm", [[1], [1, NUMBERS], *layers, [1, HIDDEN[-1]]])
 
 
 if __name__ == "__main__":

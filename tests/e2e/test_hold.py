@@ -5,6 +5,8 @@ import gzip
 
 from lib import *
 
+BREAKS = int(os.environ.get("SHOAL_KILLS", "8"))
+
 
 @contextlib.contextmanager
 def held(*folders):
@@ -26,8 +28,7 @@ def broken_off(space, job, name="run"):
     """A run that was killed while it trained, and whose daemons have ended."""
     run = Run(job, space / name, 2)
     started(run)
-    run.process.kill()
-    run.process.wait()
+    break_off(run)
     with held(*(run.dir / daemon for daemon in ("coordinator", "server-0", "server-1"))):
         return run
 
@@ -39,8 +40,7 @@ def who_starts_again_at_once_waits_for_what_still_ends(space):
     calm = run_job(job, space / "calm", 2)
     first = Run(job, space / "run", 2)
     started(first)
-    first.process.kill()
-    first.process.wait()
+    break_off(first)
     with held(*(space / "run" / name for name in ("coordinator", "server-0", "server-1"))):
         second = Run(job, space / "run", 2)
         time.sleep(5)
@@ -121,18 +121,32 @@ def a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint(space):
     train = synth(space / "train.tsv", 4000, 1)
     job = job_file(space / "job.yaml", train, **{"durability": "memory", "train.epochs": longer(20), "checkpoint.every_batches": 10})
     run = Run(job, space / "run", 2)
-    while not list(run.dir.glob("checkpoints/0*/manifest.json")):
-        assert run.running(), run.output()
-        time.sleep(0.02)
+    until(run, "a checkpoint", lambda: numbered(run.dir / "checkpoints"))
     for _ in range(2):
-        run.process.kill()
-        run.process.wait()
+        break_off(run)
         run = Run(job, space / "run", 2)
-        while "goes on from its newest checkpoint" not in run.output():
-            assert run.running(), run.output()
-            time.sleep(0.02)
+        started(run)  # a return that is broken off itself is no second one
     assert run.wait() == 0, run.output()
+    assert run.output().count("goes on from its newest checkpoint") == 1 and "begins anew" not in run.output(), run.output()
     assert run.report()["went_back"] == 2 and run.report()["examples"] == 4000 * longer(20)
+
+
+def a_run_in_memory_goes_back_whenever_it_is_broken_off(space):
+    """Also where its checkpoint gets its name at that moment, and while it goes back: it began anew. More often than a job goes back in vain by itself."""
+    train, dice = synth(space / "train.tsv", 4000, 1), random.Random(int(os.environ.get("SHOAL_SEED", "3")))
+    job = job_file(space / "job.yaml", train, **{"durability": "memory", "train.epochs": longer(40), "checkpoint.every_batches": 10})
+    run = Run(job, space / "run", 2)
+    until(run, "a checkpoint", lambda: numbered(run.dir / "checkpoints"), pause=0.001)
+    for _ in range(BREAKS):
+        break_off(run)
+        assert "begins anew" not in run.output(), run.output()
+        run = Run(job, space / "run", 2)
+        time.sleep(dice.uniform(0, 0.8))
+        still_going(run)
+    assert run.wait() == 0, run.output()
+    assert "goes on from its newest checkpoint" in run.output() and "begins anew" not in run.output(), run.output()
+    assert run.report()["examples"] == 4000 * longer(40)
+    print(f"      broken off {BREAKS} times, went back {run.report()['went_back']} times", flush=True)
 
 
 def a_log_that_was_replaced_is_not_learnt_beside_the_other(space):
@@ -141,8 +155,7 @@ def a_log_that_was_replaced_is_not_learnt_beside_the_other(space):
     job = job_file(space / "job.yaml", train, **{"train.epochs": longer(40)})
     run = Run(job, space / "run")
     started(run)
-    run.process.terminate()
-    assert run.wait() == 69
+    assert break_off(run, signal.SIGTERM) == 69
     train.rename(space / "right.tsv")
     other.rename(train)
     wrong = Run(job, space / "run")
@@ -188,8 +201,7 @@ def a_run_goes_on_with_what_it_began_with(space):
     job = job_file(space / "job.yaml", train, **{"train.epochs": longer(40)})
     run = Run(job, space / "run", extra=["--start-from", space / "a"])
     started(run)
-    run.process.kill()
-    run.process.wait()
+    break_off(run)
     without = Run(job, space / "run")
     assert without.wait() == 73 and f"was begun with --start-from {space / 'a'}: give the same" in without.output(), without.output()
     (space / "a").rename(space / "gone")
@@ -197,25 +209,29 @@ def a_run_goes_on_with_what_it_began_with(space):
     assert again.wait() == 0, again.output()
 
 
+def stop_job(run):
+    """Has the coordinator of a run end its job, and itself."""
+    still_going(run)
+    ends = [path for path in run.sockets() if path.endswith("/coordinator")]
+    got = subprocess.run([str(SHOAL), "stop", "--coordinator", f"ipc://{ends[0] if ends else '/gone'}"], capture_output=True, text=True, timeout=200, check=False)
+    stopped_early(run)
+    assert got.returncode == 0, got
+
+
 def who_cannot_go_on_is_told_what_can(space):
     train = synth(space / "train.tsv", 4000, 1)
     job = job_file(space / "job.yaml", train, **{"train.epochs": longer(100), "checkpoint.every_batches": 10})
     run = Run(job, space / "run", 2)
-    while not list(run.dir.glob("checkpoints/0*/manifest.json")):
-        assert run.running(), run.output()
-        time.sleep(0.02)
-    [coordinator] = [path for path in run.sockets() if path.endswith("/coordinator")]
-    shoal("stop", "--coordinator", f"ipc://{coordinator}")
-    stopped_early(run)
+    until(run, "a checkpoint", lambda: numbered(run.dir / "checkpoints"))
+    stop_job(run)
     for _ in range(2):
         again = Run(job, space / "run", 2)
         assert again.wait(60) == 73 and "has failed or was stopped" in again.output(), again.output()
-    newest = sorted((space / "run/checkpoints").glob("0*/manifest.json"))[-1].parent
+    newest = numbered(space / "run/checkpoints")[-1]
     assert f"name another --run-dir to begin anew, with --resume {newest} to go on" in again.output(), again.output()
     onward = Run(job, space / "on", 2, extra=["--resume", newest])
     started(onward)
-    onward.process.terminate()
-    assert onward.wait() == 69
+    assert break_off(onward, signal.SIGTERM) == 69
     other = Run(job, space / "on", 1, extra=["--resume", newest])
     assert other.wait(60) == 73 and "was begun with --servers 2 --shards 1: say so" in other.output(), other.output()
     without = Run(job, space / "on", 2)
@@ -231,9 +247,7 @@ def what_will_not_come_is_not_waited_for(space):
     job = job_file(space / "job.yaml", train, **{"train.epochs": longer(100)})
     run = Run(job, space / "run")
     started(run)
-    [coordinator] = [path for path in run.sockets() if path.endswith("/coordinator")]
-    shoal("stop", "--coordinator", f"ipc://{coordinator}")
-    stopped_early(run)
+    stop_job(run)
     dead = Run(job, space / "run", extra=["--no-restart", "--server-set", "nosuch=1"])
     assert dead.wait(60) == 69 and "has ended and --no-restart leaves it so" in dead.output(), dead.output()
     shutil.rmtree(run.dir / "server-0")
@@ -249,7 +263,9 @@ def a_second_run_of_a_job_with_the_same_checkpoints_is_refused(space):
     run = Run(job, space / "first")
     started(run)
     second = Run(job, space / "second")
-    assert second.wait() == 73 and "another coordinator trains a job named e2e with checkpoints in" in second.output(), second.output()
+    refused = second.wait()
+    still_going(run)
+    assert refused == 73 and "another coordinator trains a job named e2e with checkpoints in" in second.output(), second.output()
     assert run.wait() == 0, run.output()
     short = job_file(space / "short.yaml", train, **{**over, "train.epochs": longer(10)})
     assert run_job(short, space / "third")["checkpoints_made"] > 0
@@ -274,12 +290,12 @@ def a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing(space):
     words = [str(SHOAL), "sweep", str(job), "--set", "tables[0].dim=4,8", "--dir", str(space / "sweep"), "--at-once", "1"]
     first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
-    while not list(space.path.glob("sweep/*/server-0/shard-0")):
-        assert time.monotonic() < end and first.poll() is None
+    while not list(space.path.glob("sweep/*/server-0/shard-0")) and first.poll() is None:
+        assert time.monotonic() < end
         time.sleep(0.05)
     second = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
     if first.poll() is not None:
-        raise TooShort("the first sweep was over")
+        too_soon(first.returncode, "the first sweep was over: " + "".join(first.communicate()))
     assert second.returncode == 73 and "in use by another shoal command" in second.stderr, second
     assert first.communicate(timeout=200)[0] and first.returncode == 0
     assert json.loads((space / "sweep/sweep.json").read_text())["variants"][1]["auc"] > 0
@@ -312,7 +328,7 @@ def two_that_make_one_log_leave_a_whole_one(space):
 if __name__ == "__main__":
     main([who_starts_again_at_once_waits_for_what_still_ends, who_is_told_to_end_while_it_waits_ends_well, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
           a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept,
-          a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint, what_will_not_come_is_not_waited_for,
+          a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint, a_run_in_memory_goes_back_whenever_it_is_broken_off, what_will_not_come_is_not_waited_for,
           a_log_that_was_replaced_is_not_learnt_beside_the_other, a_worker_that_has_no_cache_any_more_leaves_the_job_to_the_other, a_run_that_ended_without_its_page_gets_it, a_run_goes_on_with_what_it_began_with, who_cannot_go_on_is_told_what_can,
           a_second_run_of_a_job_with_the_same_checkpoints_is_refused, many_that_read_an_ended_run_take_turns,
           a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,

@@ -35,8 +35,8 @@ def rows_are_where_arithmetic_says(space):
     """The whole export is accounted for, and its rows give the scores: no row is there by another key."""
     train = log(space / "log.csv")
     run_job(job(space, "job", train), space / "run", servers=2)
-    shoal("checkpoint", "export", space / "run", "emb", "--format", "binary", "--out", space / "emb.bin")
-    rows = sparse_rows(space / "emb.bin")
+    shoal("export", space / "run", "--out", space / "npy")
+    rows = sparse_rows(space / "npy")
     items, cities = [ITEM + n for n in range(9)], [key_of(3, str(n).encode()) for n in range(5)]
     assert sorted(rows) == sorted([*USERS, key_of(0, b""), *items, *cities])
     for field, value, key in (("user", 4711, 4711), ("user", 2**48 - 1, 2**48 - 1), ("item", 8, ITEM + 8), ("seen", 8, ITEM + 8), ("city", 4, cities[4])):
@@ -56,8 +56,8 @@ def rows_are_where_arithmetic_says(space):
 
 
 def dense(space):
-    shoal("checkpoint", "export", space / "run", "dense", "--out", space / "dense.tsv")
-    return (space / "dense.tsv").read_text().splitlines()[1:]
+    shoal("export", space / "run", "dense", "--format", "tsv", "--out", space / "dense")
+    return (space / "dense/dense.tsv").read_text().splitlines()[1:]
 
 
 def what_is_no_id_is_malformed(space):

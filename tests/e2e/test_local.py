@@ -6,14 +6,7 @@ from lib import *
 
 
 def long_run(space, name, **over):
-    return Run(job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": 20000, **over}), space / name)
-
-
-def wait_for(what, run, seconds=60):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end and run.running(), run.output()[-2000:]
-        time.sleep(0.05)
+    return Run(job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": longer(20000), **over}), space / name)
 
 
 def stop(run):
@@ -24,7 +17,7 @@ def stop(run):
 def nobody_else_gets_in(space):
     """Sockets in a folder of one's own, no port; what is written is this user's alone."""
     run = long_run(space, "run")
-    wait_for(lambda: len(run.sockets()) == 2 and "train" in run.output(), run)
+    until(run, "the job to train", lambda: len(run.sockets()) == 2 and "train" in run.output())
     folder = pathlib.Path(run.sockets()[0]).parent
     pids = [str(pid) for name in ("coordinator", "server-0", "worker-0") for pid in run.children(name)]
     own = {os.readlink(fd) for pid in pids for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir() if os.path.islink(fd)}
@@ -83,7 +76,7 @@ def the_runtime_folder_is_used_where_it_is_short(space):
         os.environ["XDG_RUNTIME_DIR"] = str(own)
         try:
             run = long_run(space, f"run-{used}")
-            wait_for(lambda: len(run.sockets()) == 2, run)
+            until(run, "the sockets", lambda: len(run.sockets()) == 2)
             assert (own in pathlib.Path(run.sockets()[0]).parents) == used, run.sockets()
             stop(run)
             own.rmdir()
@@ -106,11 +99,9 @@ def servers_share_the_machines_memory(space):
 def what_the_daemons_warned_of_is_told_at_the_end(space):
     """A job that ends with 0 gives no reason to look into logs: here checkpoints on the way find no room. With the daemon's name, and ten lines at most."""
     with small_disk(space, "40m") as disk:
-        over = {"checkpoint.dir": str(disk / "kept"), "checkpoint.every_batches": 10, "train.epochs": 40}
+        over = {"checkpoint.dir": str(disk / "kept"), "checkpoint.every_batches": 10, "train.epochs": longer(40)}
         run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 10000, 1), **over), space / "run")
-        while run.running() and not list(disk.glob("kept/*/manifest.json")):
-            time.sleep(0.02)
-        still_going(run)
+        until(run, "a checkpoint", lambda: numbered(disk / "kept"))
         with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as f:
             while f.write(bytes(1 << 12)):
                 pass

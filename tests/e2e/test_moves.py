@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 
 from fleet import Fleet as AnyFleet
-from fleet import bsp_job, ended, shoal, submit, within
+from fleet import bsp_job, ended, shoal, submit, under_way, within
 from lib import *
 
 SERVERS = ["s0", "s1", "s2"]
@@ -56,9 +56,7 @@ def trained(fleet, submission):
         return submission.poll() is not None or (state.get("state") == "train" and state.get("examples", 0) > 0)
 
     within(120, "the job to train", seen)
-    if submission.poll() is not None:
-        ended(fleet, submission)
-        raise TooShort
+    under_way(submission)
     time.sleep(1)
 
 

@@ -86,9 +86,7 @@ def a_disk_that_gets_room_again_is_told_in_the_report(space):
             os.posix_fallocate(f.fileno(), 0, 350 << 20)
         run = Run(job_file(space / "job.yaml", train), disk / "run", extra=["--server-set", "disk_free=400M"])
         begin = time.monotonic()
-        while "waits for disk: server-0 takes no pushes" not in run.output():
-            assert run.running() and time.monotonic() - begin < 15, run.output()
-            time.sleep(0.1)
+        until(run, "the server to take no pushes", lambda: "waits for disk: server-0 takes no pushes" in run.output(), 15, 0.1)
         (disk / "filler").unlink()
         assert run.wait(120) == 0, run.output()
         report, page = run.report(), drawn(disk / "run/report.html")
@@ -99,15 +97,12 @@ def a_disk_that_gets_room_again_is_told_in_the_report(space):
 
 
 def a_server_that_does_not_answer_is_told_by_name(space):
-    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": 20000, "coordinator.lease": "1s"})
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": longer(20000), "coordinator.lease": "1s"})
     run = Run(job, space / "run")
 
     def look(verb):
         return subprocess.run([SHOAL, verb, "--run-dir", str(run.dir)], capture_output=True, text=True)
-    end = time.monotonic() + 30
-    while "  ready" not in look("status").stdout or ", 0 a second" in look("status").stdout:
-        assert time.monotonic() < end and run.running(), look("status").stdout
-        time.sleep(0.5)
+    until(run, "the job to train", lambda: "  ready" in look("status").stdout and ", 0 a second" not in look("status").stdout, 30, 0.5)
     shown = look("status").stdout
     assert float(shown.split("memory of the process ")[1].split(" MB")[0]) < 1000, shown
     strike(run, "server-0", signal.SIGSTOP)
@@ -129,9 +124,7 @@ def a_run_folder_is_of_one_job(space):
     extra = ["--set", "train.consistency=bsp"]
     run = Run(job, space / "run", 1, 1, extra)
     started(run)
-    still_going(run)
-    run.process.terminate()
-    run.process.wait(60)
+    break_off(run, signal.SIGTERM)
     kept = (space / "run/job.yaml").read_bytes()
     other = Run(job, space / "run", 1, 1, ["--set", "train.lanes=3"])
     assert other.wait(60) == 73 and "another job file or other --set" in other.output(), other.output()

@@ -247,7 +247,7 @@ def a_replay_takes_objects_window_by_window(space):
     report, _ = trained(space, "behind", space / "behind.yaml", 3)
     assert digests(report) == digests(one) and sorted(calls.read_text().split()) == sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*")), "each once"
     killed = Run(bsp, space / "killed", 2, 2)
-    within(60, "a day's end", lambda: list((space / "killed").glob("checkpoints/0*")) or not killed.running())
+    until(killed, "a day's end", lambda: list((space / "killed").glob("checkpoints/0*")))
     deaths = sum(killed.signal(who) for who in ("worker-1", "coordinator", "server-0"))
     assert killed.wait() == 0 and digests(killed.report()) == digests(one), killed.output()[-3000:]
     if deaths == 0:

@@ -44,7 +44,7 @@ def lost_coordinator_says_the_way_back_to_its_job(space):
     train = synth(space / "train.tsv", ROWS, 1)
     points = space / "points"
     points.mkdir()
-    job = job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": 12, "train.batch": 64, "checkpoint.dir": str(points)})
+    job = job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": longer(12), "train.batch": 64, "checkpoint.dir": str(points)})
     whole = digests(run_job(job, space / "whole"))
     root = ("--set", f"checkpoint_root={points}")
     with Fleet(space, "a") as fleet:
@@ -53,7 +53,7 @@ def lost_coordinator_says_the_way_back_to_its_job(space):
             fleet.server(f"s{i}")
         worker = fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-        within(30, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state()["examples"] > 1000)
+        training(fleet)
         got = shoal("checkpoint", "create", "here", "--coordinator", fleet.endpoint)
         if got.returncode != 0 or fleet.state().get("state") == "done":
             raise TooShort("train")
@@ -256,11 +256,8 @@ def a_checkpoint_of_another_model_is_refused_by_name(space):
     train = synth(space / "train.tsv", longer(ROWS), 1)
     job = job_file(space / "job.yaml", train, **{"train.epochs": 200, "train.batch": 64})
     run = Run(job, space / "run")
-    made = within(60, "a checkpoint", lambda: (g := shoal("checkpoint", "create", "one", "--run-dir", space / "run")).returncode == 0 and g)
-    assert made.returncode == 0
-    still_going(run)
-    run.process.terminate()
-    run.process.wait()
+    until(run, "a checkpoint", lambda: shoal("checkpoint", "create", "one", "--run-dir", space / "run").returncode == 0)
+    break_off(run, signal.SIGTERM)
     for key, value in (("model.hidden", [8, 16]), ("model.kind", "dcnv2"), ("features.fields", ["C1", "C2"]), ("tables[0].name", "other")):
         other = job_file(space / "other.yaml", train, **{"train.epochs": 200, "train.batch": 64, key: value})
         got = shoal("local", other, "--run-dir", space / "again", "--resume", space / "run" / "checkpoints" / "one")

@@ -12,14 +12,14 @@ def prepared(space, **more):
     train = synth(space / "train.tsv", 6000, 1)
     points = space / "points"
     points.mkdir(exist_ok=True)
-    return job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": 12, "train.batch": 64, "checkpoint.dir": str(points), **more}), points
+    return job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": longer(12), "train.batch": 64, "checkpoint.dir": str(points), **more}), points
 
 
 def begun(fleet, job):
     """The job trains, and a checkpoint is made; returns the whole run's digests."""
     worker = fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
     assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-    within(30, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state()["examples"] > 1000)
+    training(fleet)
     got = shoal("checkpoint", "create", "here", "--coordinator", fleet.endpoint)
     if got.returncode != 0 or fleet.state().get("state") == "done":
         raise TooShort("train")
@@ -104,8 +104,8 @@ def typed(line, **values):
     return shoal(*[str(values.get(word, word)) for word in line.split()])
 
 
-def lines(path):
-    return len(path.read_text().splitlines()) - 1
+def lines(folder):
+    return len((folder / "emb.tsv").read_text().splitlines()) - 1
 
 
 def what_the_others_hold_is_kept(space):
@@ -123,10 +123,14 @@ def what_the_others_hold_is_kept(space):
         assert got.returncode == 0 and shard, got
         for look in (shoal("checkpoint", "list", points), shoal("checkpoint", "verify", points / "half")):
             assert look.returncode == 0 and f"no whole checkpoint: it lacks {shard[1]}" in look.stdout, look
-        out = space / "half.tsv"
-        refused = shoal("checkpoint", "export", points / "half", "emb", "--out", out)
+        out = space / "half"
+        refused = shoal("export", points / "half", "--format", "tsv", "--out", out)
         assert refused.returncode == 66 and shard[1] in refused.stderr and "--missing-ok" in refused.stderr and not out.exists(), refused
-        got = shoal("checkpoint", "export", points / "half", "emb", "--out", out, "--missing-ok")
+        refused = shoal("export", points / "half", "--since", points / "here", "--out", out, "--missing-ok")
+        assert refused.returncode == 66 and "would count as erased" in refused.stderr and not out.exists(), refused
+        refused = shoal("export", points / "here", "--since", points / "half", "--out", out, "--missing-ok")
+        assert refused.returncode == 66 and "would count as new" in refused.stderr and not out.exists(), refused
+        got = shoal("export", points / "half", "emb", "--format", "tsv", "--out", out, "--missing-ok")
         assert got.returncode == 0 and f"not all rows of emb: {shard[2]} of its 64 tablets are missing" in got.stdout and lines(out) > 0, got
         refused = shoal("replace", "s1", "--from", points / "half", "--coordinator", fleet.endpoint)
         assert refused.returncode == 78 and "no job goes on with it" in refused.stderr, refused
@@ -137,13 +141,13 @@ def what_the_others_hold_is_kept(space):
     told = [note for note in began["notes"] if f"table emb: {shard[2]} of 64 tablets are not in the checkpoint" in note]
     assert told, began["notes"]
     shutil.move(space / "began" / "server-1", space / "away")
-    refused = shoal("checkpoint", "export", space / "began", "emb", "--out", space / "b.tsv")
+    refused = shoal("export", space / "began", "emb", "--format", "tsv", "--out", space / "b")
     assert refused.returncode == 66 and re.search(r"no server-\*/shard-\* folder has the rows of shard \d", refused.stderr) and "--missing-ok" in refused.stderr, refused
-    got = shoal("checkpoint", "export", space / "began", "emb", "--out", space / "b.tsv", "--missing-ok")
+    got = shoal("export", space / "began", "emb", "--format", "tsv", "--out", space / "b", "--missing-ok")
     assert got.returncode == 0 and "not all rows of emb" in got.stdout, got
     shutil.move(space / "away", space / "began" / "server-1")
-    assert shoal("checkpoint", "export", space / "began", "emb", "--out", space / "c.tsv").returncode == 0
-    assert 0 < lines(space / "b.tsv") < lines(space / "c.tsv")
+    assert shoal("export", space / "began", "emb", "--format", "tsv", "--out", space / "c").returncode == 0
+    assert 0 < lines(space / "b") < lines(space / "c")
 
 
 def a_job_begins_with_what_the_others_held(space):
@@ -152,7 +156,7 @@ def a_job_begins_with_what_the_others_held(space):
     with Fleet(space, "a").up() as fleet:
         fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-        within(30, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state()["examples"] > 1000)
+        training(fleet)
         kept = (fleet.folder("s0") / "name").stat().st_ino
         lost(fleet, "s1")
         within(15, "the problem", lambda: "--without s1" in fleet.told().stdout)

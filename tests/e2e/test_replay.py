@@ -76,10 +76,8 @@ def what_is_killed_or_stopped_ends_as_if_it_had_not(space):
             raise TooShort("the runs end before anything dies")
     print(f"      {died} kills in {tries} runs", flush=True)
     run = Run(job(space, train), space / "stopped", 2, 2)
-    while run.running() and len(list((space / "stopped").glob("checkpoints/0*"))) < 2:
-        time.sleep(0.02)
-    run.process.send_signal(signal.SIGINT)
-    run.wait()
+    until(run, "two days' ends", lambda: len(numbered(space / "stopped/checkpoints")) > 1)
+    break_off(run, signal.SIGINT)
     again = run_job(job(space, train), space / "stopped", 2, 2)
     assert digests(again) == digests(calm), "it goes on at the very batch"
     second = sorted((space / "calm/checkpoints").iterdir())[1]

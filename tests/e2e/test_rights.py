@@ -64,8 +64,8 @@ def what_needs_no_writing_works_and_the_rest_is_refused(space):
     log, checkpoint = space / "train.tsv", run / "checkpoints" / "000001"
     scores, rows, copied = space / "scores", space / "rows", 0
     good("predict", "--from", run, "--in", log, "--out", scores)
-    good("checkpoint", "export", run, "emb", "--out", rows)
-    key = next(line.split("\t")[0] for line in rows.read_text().splitlines()[1:])
+    good("export", run, "emb", "--format", "tsv", "--out", rows)
+    key = next(line.split("\t")[0] for line in (rows / "emb.tsv").read_text().splitlines()[1:])
     digest, figures = good("digest", "--run-dir", run).stdout, json.loads(good("eval", "--from", run, "--in", log).stdout)
     for inside, why in ways(run):
         out, before = place(space, inside), files(run)
@@ -85,11 +85,11 @@ def what_needs_no_writing_works_and_the_rest_is_refused(space):
         assert "has rows and no pushes" in shoal("blame", "emb", key, "--run-dir", run, inside=inside).stderr
         assert note in good("predict", "--from", run, "--in", log, "--out", out / "scores", inside=inside).stderr
         assert (out / "scores").read_bytes() == scores.read_bytes()
-        assert note in good("checkpoint", "export", run, "emb", "--out", out / "rows", inside=inside).stderr
-        assert sorted((out / "rows").read_text().split("\n")) == sorted(rows.read_text().split("\n"))
+        assert note in good("export", run, "emb", "--format", "tsv", "--out", out / "rows", inside=inside).stderr
+        assert (out / "rows/emb.tsv").read_bytes() == (rows / "emb.tsv").read_bytes()
         got = good("eval", "--from", run, "--in", log, inside=inside)
         assert note in got.stderr and json.loads(got.stdout)["auc"] == figures["auc"], (got, figures)
-        good("checkpoint", "export", checkpoint, "emb", "--out", out / "again", inside=inside)
+        good("export", checkpoint, "emb", "--out", out / "again", inside=inside)
         # as advised
         copied += 1
         copy = out / f"copy-{copied}"
@@ -107,7 +107,7 @@ def one_folder_that_cannot_be_written_is_named(space):
     inner = run / "server-1" / "shard-0"
     for inside, why in ways(inner):
         inside = inside if inside[:1] != ["setpriv"] else read_only(inner)
-        for words in (["digest", "--run-dir", run], ["predict", "--from", run, "--in", log, "--out", space / "x"], ["checkpoint", "export", run, "emb", "--out", space / "y"]):
+        for words in (["digest", "--run-dir", run], ["predict", "--from", run, "--in", log, "--out", space / "x"], ["export", run, "emb", "--out", space / "y"]):
             got = shoal(*words, inside=inside)
             assert got.returncode == 77 and f"{inner} cannot be written (" in got.stderr and "COPY" in got.stderr, got
             assert "its checkpoint" not in got.stderr and "exit status" not in got.stderr, got
@@ -138,7 +138,7 @@ def a_run_that_may_not_be_read_is_no_missing_one(space):
         if inside[:1] != ["unshare"]:
             out = place(space, inside)
             for words in (["digest", "--run-dir", run], ["status", "--run-dir", run], ["predict", "--from", run, "--in", space / "train.tsv", "--out", out / "x"],
-                          ["checkpoint", "export", run, "emb", "--out", out / "y"], ["local", space / "job.yaml", "--start-from", run, "--run-dir", out / "z"]):
+                          ["export", run, "emb", "--out", out / "y"], ["local", space / "job.yaml", "--start-from", run, "--run-dir", out / "z"]):
                 got = shoal(*words, inside=inside)
                 assert got.returncode == 77 and re.search(f"{run} may not be read by this user: run this as its owner", got.stderr), got
         run.chmod(0o755)

@@ -82,8 +82,8 @@ def paddle_rows_need_nine_shows(space):
 
 def alive(run_dir, out):
     """Users with a row: their ids stand in the keys."""
-    subprocess.run([SHOAL, "checkpoint", "export", run_dir, "emb", "--out", out], check=True)
-    rows = [line.split("\t") for line in out.read_text().splitlines()[1:]]
+    subprocess.run([SHOAL, "export", run_dir, "emb", "--format", "tsv", "--out", out], check=True)
+    rows = [line.split("\t") for line in (out / "emb.tsv").read_text().splitlines()[1:]]
     return {int(row[0], 16) & (1 << 48) - 1 for row in rows if row[1] in ("0", "user")}
 
 

@@ -254,7 +254,7 @@ class Nets:
             space, near, far = f"{self.tag}{name}", f"{self.tag}v{i}", f"{self.tag}w{i}"
             self.at[name] = f"10.231.7.{i + 1}"
             self.ip("netns", "add", space)
-            self.ip("link", "add", near, "type", "veth", "peer", "name", far)
+            self.cable(near, far)
             self.ip("link", "set", near, "master", f"{self.tag}b", "up")
             self.ip("link", "set", far, "netns", space)
             self.ip("-n", space, "addr", "add", f"{self.at[name]}/24", "dev", far)
@@ -263,6 +263,10 @@ class Nets:
 
     def ip(self, *words, check=True):
         return subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
+
+    def cable(self, near, far):
+        """Makes the two ends of a machine's way to the bridge."""
+        self.ip("link", "add", near, "type", "veth", "peer", "name", far)
 
     def run(self, name, *words):
         return ["ip", "netns", "exec", f"{self.tag}{name}", *map(str, words)]
@@ -278,7 +282,8 @@ class Nets:
         return self
 
     def __exit__(self, *_):
-        for name in self.at:
+        for i, name in enumerate(self.at):
+            self.ip("link", "del", f"{self.tag}v{i}", check=False)  # the kernel takes its time for those of a namespace that goes
             self.ip("netns", "del", f"{self.tag}{name}", check=False)
         self.ip("link", "del", f"{self.tag}b", check=False)
 

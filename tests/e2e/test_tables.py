@@ -86,22 +86,16 @@ def one_table_or_two_train_alike(space):
 
 def checkpoint(run):
     """One that is made as soon as all servers are there."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end and run.running():
-        got = shoal("checkpoint", "create", "--run-dir", run.dir, "--json")
-        if got.returncode == 0:
-            return pathlib.Path(json.loads(got.stdout)["path"])
-        time.sleep(0.2)
-    still_going(run)
-    raise AssertionError(f"no checkpoint was made: {got}\n{run.output()[-2000:]}")
+    create = lambda: (got := shoal("checkpoint", "create", "--run-dir", run.dir, "--json")).returncode == 0 and got
+    return pathlib.Path(json.loads(until(run, "a checkpoint", create, pause=0.2).stdout)["path"])
 
 
 def export(folder, table):
     """{key: (field, weights, state, statistics)}."""
-    out = folder.parent / f"{folder.name}-{table}.tsv"
-    got = shoal("checkpoint", "export", folder, table, "--out", out, "--state")
+    out = folder.parent / f"{folder.name}-{table}"
+    got = shoal("export", folder, table, "--format", "tsv", "--out", out, "--state")
     assert got.returncode == 0, got
-    names, *lines = [line.split("\t") for line in out.read_text().splitlines()]
+    names, *lines = [line.split("\t") for line in (out / f"{table}.tsv").read_text().splitlines()]
     width, state = (sum(n[0] == kind and n[1:].isdigit() for n in names) for kind in "ws")
     rows = {v[0]: [int(v[1])] + [single(x) for x in v[2:]] for v in lines}
     return {key: (v[0], v[1:1 + width], v[1 + width:1 + width + state], dict(zip(names[2 + width + state:], v[1 + width + state:])))
@@ -129,7 +123,7 @@ def three_tables_through_kill_checkpoint_and_restore(space):
     still_going(run)
     listed = ask("checkpoint", "diff", folder, folder)["tables"]
     assert [t["name"] for t in listed] == list(expected), listed
-    for table, fields, width, state, stats in (("user", {0}, 9, 2 * 9 + 2, 4), ("goods", {1}, 5, 5, 4), ("rest", {3, 4}, 4, 2 * 4, 0)):
+    for table, fields, width, state, stats in (("user", {0}, 9, 2 * 9 + 2, 5), ("goods", {1}, 5, 5, 5), ("rest", {3, 4}, 4, 2 * 4, 0)):
         rows = export(folder, table).values()
         assert {field for field, *_ in rows} == fields
         assert {(len(w), len(s), len(t)) for _, w, s, t in rows} == {(width, state, stats)}, (table, next(iter(rows)))

@@ -51,8 +51,7 @@ def each_day_goes_on_where_the_last_one_ended(space):
     for day, (columns, _, _) in enumerate(DAYS):
         path = job(space, day, log(space / f"day-{day}.csv", columns, rows, day + 1), test)
         run = Run(path, space / f"run-{day}", 2, 2, ["--start-from", str(space / f"run-{day - 1}")] if day else [])
-        while run.running() and "epoch 1: train" not in run.logs("coordinator"):
-            time.sleep(0.02)
+        until(run, "the job to train", lambda: "epoch 1: train" in run.logs("coordinator"))
         strike(run, f"server-{day % 2}")
         assert run.wait() == 0, run.output()
         reports.append(run.report())

@@ -200,7 +200,7 @@ def row_told(text):
 
 
 def rows_exported(text):
-    """The lines of an export in their order, without the column that is not shown any more."""
+    """The lines of an export in their order, without the column that 0.2.0 does not have."""
     lines = [line.split("\t") for line in text.splitlines()]
     kept = [i for i, name in enumerate(lines[0]) if name != NOT_SHOWN]
     return sorted("\t".join(line[i] for i in kept) for line in lines)
@@ -224,15 +224,14 @@ def read_running(fleet, keys):
 
 
 def read_checkpoint(folder, space):
-    """Returns the rows of each table, and a hash of them as they are exported, with state, in order of line."""
+    """Returns the rows of each table, and a hash of its lines as they are exported, with state: rows in order of line, or the elements of the network's tensors."""
     diff = json.loads(shoal("checkpoint", "diff", folder, folder, "--json"))
     found = {}
+    shoal("export", folder, "--format", "tsv", "--out", space / "export", "--state")
     for table in diff["tables"]:
-        out = space / f"export-{table['name']}.tsv"
-        shoal("checkpoint", "export", folder, table["name"], "--out", out, "--state")
-        lines = rows_exported(out.read_text(encoding="utf-8"))
+        lines = rows_exported((space / "export" / f"{table['name']}.tsv").read_text(encoding="utf-8"))
         found[table["name"]] = [table["rows_after"], hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]]
-        out.unlink()
+    shutil.rmtree(space / "export")
     return found
 
 

@@ -48,7 +48,7 @@ static void two_names_have_one_number(void)
 }
 
 static const struct broken list[] = {
-    {"proto/job/legend.c", 1, two_names_have_one_number, "is->name[list][i].number !="},
+    {"proto/job/legend_match.c", 1, two_names_have_one_number, "is->name[list][i].number !="},
     {"proto/job/config_get.c", 1, a_value_changes_after_its_check, "whole"},
     {"proto/job/config_get.c", 2, a_key_without_a_default_is_absent, "value != NULL"},
 };

@@ -220,23 +220,24 @@ static void ask(struct fake_side *s)
 {
     struct fake_worker *w = s->worker;
     struct wire q = {.type = WIRE_TYPE_RING};
-    q.u.RING = (struct wire_RING){.pass = w->pass,
-                                  .run = w->run,
-                                  .seen = s->told.news,
-                                  .ring = s->ring,
-                                  .has = s->has,
-                                  .step = s->step,
-                                  .marks_low = s->marks_low,
-                                  .marks_high = s->marks_high,
-                                  .rest = s->rest,
-                                  .begun = s->begun,
-                                  .settled = settled(s),
-                                  .published = s->published,
-                                  .digest = s->digest,
-                                  .digest_step = s->digest != 0,
-                                  .unreached = s->unreached,
-                                  .of = s->of,
-                                  .lanes = lanes_run(w)};
+    q.u.RING =
+        (struct wire_RING){.pass = w->pass,
+                           .run = w->run,
+                           .seen = s->told.news,
+                           .ring = s->ring,
+                           .has = s->has,
+                           .step = s->step,
+                           .marks_low = s->marks_low,
+                           .marks_high = s->marks_high,
+                           .rest = s->rest,
+                           .begun = s->begun,
+                           .settled = settled(s),
+                           .published = s->published,
+                           .digest = s->digest,
+                           .digest_step = s->digest_step + (s->digest != 0 && s->digest_step == 0),
+                           .unreached = s->unreached,
+                           .of = s->of,
+                           .lanes = lanes_run(w)};
     uint64_t now = env_now_ns(w->env);
     bool same = memcmp(&q.u.RING, &s->last, sizeof s->last) == 0;
     if (same && s->sent_ns != 0 && now - s->sent_ns < 1500 * MS)

@@ -34,8 +34,9 @@ struct fake_side {
     struct env_timer timer;
     bool endpoint_late; /* it joins without an endpoint */
     bool has, settled, silent;
-    uint64_t digest; /* of its step 1; 0: not told */
-    uint64_t run;    /* of all below */
+    uint64_t digest; /* of this step, 0: of step 1; digest 0: not told */
+    uint64_t digest_step;
+    uint64_t run; /* of all below */
     uint64_t ring, of, step, begun, marks_low, marks_high, published, rest, unreached;
     uint64_t mine[FAKE_LANES]; /* by lane: the newest step to which this worker has contributed */
     struct wire_RING last;     /* the request that was sent last */

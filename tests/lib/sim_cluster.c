@@ -191,6 +191,8 @@ static void coord_end(struct cluster *c, bool power, uint64_t seed)
 {
     if (c->coord_node == NULL)
         return;
+    if (c->options.orderly && c->coords % 2 == 0)
+        sim_works_end(c->coord_node);
     sim_kill(c->coord_node);
     if (power)
         disk_off(c->disk, seed);

@@ -39,6 +39,7 @@ struct cluster_options {
     bool stay;            /* the workers wait between jobs */
     uint32_t jobs;        /* jobs that the coordinator runs side by side; 0: 1 */
     bool power;           /* machines may lose power; needs dir */
+    bool orderly;         /* every second coordinator ends its works before it is killed */
     /* a second coordinator, which stands by on the same store: a model that refuses every request
      * and names the one that leads. A coordinator that is started leads at the endpoint of the one
      * that stood by, and another one stands by where the killed one was */

@@ -53,14 +53,14 @@ static const struct env_handler handler = {message_gives_more, drained, NULL};
 static void the_loop_sleeps_on_a_socket_with_input(void)
 {
     n.handler = &handler;
-    touch(&line);
+    net_touch(&line);
     prepare_cb(&(uv_prepare_t){.data = &n});
 }
 
 static void more_is_drained_than_the_budget(void)
 {
     n.handler = &handler;
-    touch(&line);
+    net_touch(&line);
     drain(&n);
 }
 

@@ -31,11 +31,12 @@ struct fleet {
     uint32_t leader; /* its place */
     uint64_t term;
     uint32_t in_sync, min_in_sync;
-    bool deaf;              /* the coordinator answers no IN_SYNC */
-    bool refuses;           /* it answers AGAIN where one adds a copy */
-    bool stands_by;         /* it refuses all, as a coordinator that stands by */
-    uint32_t in_sync_asked; /* requests */
-    uint64_t copy_rate;     /* of copies that start from now on */
+    bool deaf;               /* the coordinator answers no IN_SYNC */
+    bool refuses;            /* it answers AGAIN where one adds a copy */
+    bool stands_by;          /* it refuses all, as a coordinator that stands by */
+    uint32_t in_sync_asked;  /* requests */
+    uint32_t in_sync_wanted; /* the list of the newest one */
+    uint64_t copy_rate;      /* of copies that start from now on */
 };
 
 static void fleet_reply_to(struct fleet *f, uint32_t i, struct wire_SHARD_BEAT_reply *out)
@@ -80,6 +81,7 @@ static void fleet_boss_message(void *core, peer_t from, struct msg *m)
     } else {
         ck_assert_int_eq(w.type, WIRE_TYPE_IN_SYNC);
         f->in_sync_asked++;
+        f->in_sync_wanted = w.u.IN_SYNC.in_sync;
         if (f->deaf)
             return;
         if (w.u.IN_SYNC.term == f->term && f->refuses && (w.u.IN_SYNC.in_sync & ~f->in_sync) != 0)

@@ -284,6 +284,14 @@ void sim_kill(struct sim_node *n)
     events_purge(n->sim, n);
 }
 
+void sim_works_end(struct sim_node *n)
+{
+    const struct event_heap *h = &n->sim->heap;
+    for (size_t i = 0; i < h->count; i++)
+        if (h->at[i]->node == n && h->at[i]->kind == EVENT_WORK)
+            h->at[i]->work->run(h->at[i]->work);
+}
+
 void sim_pause(struct sim_node *n, uint64_t until_ns)
 {
     n->paused_until_ns = until_ns;

@@ -49,6 +49,9 @@ void sim_node_who(struct sim_node *n, const struct env_who *who);
 void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" */
 /* removes the node; the caller still owns the core's memory */
 void sim_kill(struct sim_node *n);
+/* Runs the works of env_work that are under way, without a word to the loop: so a process ends that
+ * waits for its threads. The caller kills the node next. */
+void sim_works_end(struct sim_node *n);
 void sim_pause(struct sim_node *n, uint64_t until_ns); /* frozen: events queue up */
 /* Until then its loop runs but no work of env_work ends, as with a disk or a device that hangs. */
 void sim_wedge(struct sim_node *n, uint64_t until_ns);

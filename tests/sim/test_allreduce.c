@@ -11,8 +11,8 @@
  *    lane gives to the network then depends on its batches alone, and the rows' shows count every
  *    example of every push.
  *
- * The order in which a network is added up depends on the number of workers in the run's first ring
- * (worker/ring/README.md), so an undisturbed run is made for each number of them.
+ * The order in which a network is added up follows from the lanes alone (worker/ring/README.md), so
+ * one undisturbed run has the bits of all, with any number of workers.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
  * SHOAL_SIM_STRIKE: one of the list `strikes`, from 0. */
@@ -26,6 +26,7 @@
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/sim_play.h"
 #include "tests/lib/worker_files.h"
+#include "worker/ring/ring.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -40,6 +41,7 @@ enum { ROWS = 480, EPOCHS = 2, LANES = 4, WORKERS_MOST = LANES };
 static struct cluster cluster;
 static const char *folder;
 static char yaml[4096], checkpoints[512], who[96];
+static int epochs = EPOCHS;
 
 struct kind {
     const char *name, *model, *mode, *table, *train;
@@ -76,7 +78,7 @@ static void job_make(const struct kind *k, uint32_t every)
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n%s",
              worker_path("train.csv"), worker_path("train.csv"), worker_path("cache"), k->table,
-             k->model, EPOCHS, k->mode, LANES, k->train, more);
+             k->model, epochs, k->mode, LANES, k->train, more);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -125,6 +127,15 @@ static bool network_lost(const char *text)
            strstr(text, "all workers ended at once, the network is in the tables as of") != NULL;
 }
 
+/* Power took pushes that were acknowledged, and the weights for them are gone. */
+static bool rows_lost(const char *text)
+{
+    return cluster.options.power &&
+           (strstr(text, "the servers have lost batches of lane") != NULL ||
+            strstr(text, "a server has lost pushes") != NULL ||
+            strstr(text, "power took what was not on a disk yet") != NULL);
+}
+
 /* Lets the job go on to its end, which must be a good one, or `torn`: false. Processes that are
  * dead stay dead, unless `mends`. */
 static bool job_ends(bool over, bool mends)
@@ -137,7 +148,7 @@ static bool job_ends(bool over, bool mends)
     }
     cluster_result(&cluster, &got);
     ck_assert_msg(over, "%s: not over after %" PRIu64 " s", who, sim_now_ns(cluster.sim) / SECOND);
-    if (got.state == WIRE_JOB_FAILED && network_lost(got.text)) {
+    if (got.state == WIRE_JOB_FAILED && (network_lost(got.text) || rows_lost(got.text))) {
         torn++;
         return false;
     }
@@ -147,7 +158,6 @@ static bool job_ends(bool over, bool mends)
     return true;
 }
 
-/* The members of the run's first ring. */
 static uint32_t starts(void)
 {
     return cluster.coord->slot[0].ring->ring.starts;
@@ -161,43 +171,37 @@ static void rows_take(struct oracle_rows *out)
     oracle_rows_take(out);
 }
 
-/* Undisturbed runs, by kind and the number of workers. */
-static struct calm {
-    struct oracle_rows rows; /* count 0: not run yet */
-    uint64_t ns;             /* how long it took */
-} calms[KINDS][WORKERS_MOST + 1];
+/* The rows of an undisturbed run, by kind; count 0: it was not made yet. */
+static struct oracle_rows calms[KINDS];
 
-static const struct calm *calm_of(const struct kind *k, uint32_t workers)
+static const struct oracle_rows *calm_of(const struct kind *k)
 {
-    ck_assert_uint_ge(workers, 1);
-    ck_assert_uint_le(workers, WORKERS_MOST);
-    struct calm *c = &calms[k - kinds][workers];
-    if (c->rows.count > 0)
+    struct oracle_rows *c = &calms[k - kinds];
+    if (c->count > 0)
         return c;
-    struct cluster_options o = calm_options(workers, 1);
+    struct cluster_options o = calm_options(3, 1);
     job_make(k, 0);
-    begin(k, &o, "calm", workers);
+    begin(k, &o, "calm", 0);
     ck_assert(job_ends(false, false));
-    ck_assert_uint_eq(starts(), workers);
-    rows_take(&c->rows);
+    rows_take(c);
     end();
     return c;
 }
 
-/* The job has ended: compares all rows, those of the network too, with those of the undisturbed run
- * of as many starts, and removes the cluster. */
+/* The job has ended: compares all rows, those of the network too, with those of the undisturbed
+ * run, and removes the cluster. */
 static void check(const struct kind *k)
 {
     struct oracle_rows rows;
-    uint32_t p = starts();
     char of[sizeof who];
+    ck_assert_uint_eq(starts(), LANES);
     memcpy(of, who, sizeof of);
     rows_take(&rows);
     end();
-    const struct calm *must = calm_of(k, p);
+    const struct oracle_rows *must = calm_of(k);
     memcpy(who, of, sizeof who);
     oracle_watch(&cluster, who); /* names the run in the oracle's messages */
-    oracle_rows_same(&rows, &must->rows);
+    oracle_rows_same(&rows, must);
     oracle_rows_free(&rows);
 }
 
@@ -287,20 +291,41 @@ static void server_dies(uint32_t n)
     cluster_mend(&cluster);
 }
 
+static void server_loses_power(uint32_t n)
+{
+    cluster_server_power(&cluster, n % cluster.options.servers, n);
+    oracle_power_lost();
+    (void)cluster_run(&cluster, in((uint64_t)n * 37 % 500 * MS));
+    cluster_mend(&cluster);
+}
+
+static void all_servers_lose_power(uint32_t n)
+{
+    for (uint32_t i = 0; i < cluster.options.servers; i++)
+        cluster_server_power(&cluster, i, n + i);
+    cluster_coord_power(&cluster, n);
+    oracle_power_lost();
+    (void)cluster_run(&cluster, in((uint64_t)n * 37 % 1500 * MS));
+    cluster_mend(&cluster);
+}
+
 static const struct {
     const char *name;
     void (*strike)(uint32_t n);
     bool quick; /* the job then goes on within a lease and a second */
-} strikes[] = {{"worker_dies", worker_dies, true},
-               {"worker_dies_and_comes", worker_dies_and_comes, true},
-               {"two_workers_die", two_workers_die, false},
-               {"all_workers_die", all_workers_die, false},
-               {"worker_freezes", worker_freezes, true},
-               {"worker_comes", worker_comes, true},
-               {"line_is_cut", line_is_cut, false},
-               {"coordinator_dies", coordinator_dies, false},
-               {"coordinator_and_worker_die", coordinator_and_worker_die, false},
-               {"server_dies", server_dies, true}};
+    bool power; /* power may take acknowledged pushes, and with them the job */
+} strikes[] = {{.name = "worker_dies", .strike = worker_dies, .quick = true},
+               {.name = "worker_dies_and_comes", .strike = worker_dies_and_comes, .quick = true},
+               {.name = "two_workers_die", .strike = two_workers_die},
+               {.name = "all_workers_die", .strike = all_workers_die},
+               {.name = "worker_freezes", .strike = worker_freezes, .quick = true},
+               {.name = "worker_comes", .strike = worker_comes, .quick = true},
+               {.name = "line_is_cut", .strike = line_is_cut},
+               {.name = "coordinator_dies", .strike = coordinator_dies},
+               {.name = "coordinator_and_worker_die", .strike = coordinator_and_worker_die},
+               {.name = "server_dies", .strike = server_dies, .quick = true},
+               {.name = "server_loses_power", .strike = server_loses_power, .power = true},
+               {.name = "all_servers_lose_power", .strike = all_servers_lose_power, .power = true}};
 #define STRIKES (sizeof strikes / sizeof strikes[0])
 
 static uint64_t number(const char *name, uint64_t fallback)
@@ -345,6 +370,7 @@ START_TEST(allreduce_goes_on_whatever_happens)
         struct cluster_options o = calm_options(3, 100 + n);
         bool ended = false;
         o.servers = 2;
+        o.power = strikes[what].power;
         job_make(k, 0);
         begin(k, &o, strikes[what].name, n);
         over = run_pushes(1 + (uint64_t)n * 23);
@@ -360,7 +386,9 @@ START_TEST(allreduce_goes_on_whatever_happens)
         runs += !over; /* it was struck */
     }
     bool all = strikes[what].strike == all_workers_die;
-    if (!all)
+    if (strikes[what].power)
+        ck_assert_uint_gt(runs, torn);
+    else if (!all)
         ck_assert_uint_gt(runs, 4 * torn);
     else if (strcmp(k->mode, "bsp") != 0)
         ck_assert_uint_gt(2 * runs, torn);
@@ -412,8 +440,23 @@ static bool two_made(void *context)
     return cluster.coord->slot[0].checkpoint->list->made >= 2;
 }
 
-/* A job of two workers goes on from a checkpoint with one, two, three and four: the order of the
- * sum is the checkpoint's. */
+/* The bits do not depend on the number of workers with which a job begins. */
+START_TEST(allreduce_has_the_same_bits_with_any_number_of_workers)
+{
+    const struct kind *k = &kinds[_i];
+    if (!chosen((size_t)_i, STRIKES))
+        return;
+    for (uint32_t workers = 1; workers <= WORKERS_MOST; workers++) {
+        struct cluster_options o = calm_options(workers, 10 + workers);
+        job_make(k, 0);
+        begin(k, &o, "workers", workers);
+        ck_assert(job_ends(false, false));
+        check(k);
+    }
+}
+END_TEST
+
+/* A job of two workers goes on from a checkpoint with one, two, three and four. */
 START_TEST(allreduce_resumes_with_any_number_of_workers)
 {
     const struct kind *k = &kinds[_i];
@@ -421,7 +464,7 @@ START_TEST(allreduce_resumes_with_any_number_of_workers)
     struct cluster_options o = calm_options(2, 5);
     if (!chosen((size_t)_i, STRIKES))
         return;
-    const struct calm *calm = calm_of(k, 2);
+    const struct oracle_rows *calm = calm_of(k);
     job_make(k, 12);
     begin(k, &o, "first", 0);
     ck_assert_msg(sim_run(cluster.sim, in(BOUND), two_made, NULL), "%s: no checkpoint", who);
@@ -436,12 +479,129 @@ START_TEST(allreduce_resumes_with_any_number_of_workers)
         job_make(k, 0);
         begin(k, &o, "resumes", workers);
         ck_assert(job_ends(false, false));
-        ck_assert_uint_eq(starts(), 2);
+        ck_assert_uint_eq(starts(), LANES);
         rows_take(&rows);
         end();
-        oracle_rows_same(&rows, &calm->rows);
+        oracle_rows_same(&rows, calm);
         oracle_rows_free(&rows);
     }
+}
+END_TEST
+
+/* ---- power ----------------------------------------------------------------------------------- */
+
+static bool one_made(void *context)
+{
+    (void)context;
+    return cluster.coord->slot[0].checkpoint->list->made > 0;
+}
+
+static void checkpoints_remove(void)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf %.400s/*", checkpoints);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Servers lose power again and again. Returns true when the job is over. */
+static bool outages(struct rng *r)
+{
+    bool over = false;
+    for (uint64_t i = 0, count = 2 + rng_below(r, 5); i < count && !over; i++) {
+        uint64_t pushes = oracle_acknowledged() + rng_below(r, 60);
+        (void)sim_run(cluster.sim, in(SECOND), acknowledged, &pushes);
+        over = cluster_run(&cluster, in((1 + rng_below(r, 30)) * MS));
+        if (over)
+            break;
+        cluster_server_power(&cluster, (uint32_t)rng_below(r, cluster.options.servers),
+                             rng_next(r));
+        oracle_power_lost();
+        over = cluster_run(&cluster, in((1 + rng_below(r, 200)) * MS));
+        cluster_mend(&cluster);
+    }
+    return over;
+}
+
+/* Power takes acknowledged pushes. The job goes back to a checkpoint by itself and ends with the
+ * bits of an undisturbed one; before the first checkpoint it may end with a sentence. */
+START_TEST(allreduce_goes_back_when_power_takes_its_rows)
+{
+    const struct kind *k = &kinds[_i];
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 8);
+    uint32_t back = 0;
+    if (!chosen((size_t)_i, STRIKES))
+        return;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        struct rng r = rng_of(seed, 23, 1);
+        struct cluster_options o = calm_options(1 + (uint32_t)rng_below(&r, 3), seed);
+        o.servers = 1 + (uint32_t)rng_below(&r, 3);
+        o.power = true;
+        job_make(k, 8 + (uint32_t)rng_below(&r, 24));
+        begin(k, &o, "power", seed);
+        if (rng_below(&r, 8) > 0)
+            (void)sim_run(cluster.sim, in(20 * SECOND), one_made, NULL);
+        bool over = outages(&r), good = job_ends(over, true);
+        back += cluster.coord->slot[0].went_back;
+        if (good)
+            check(k);
+        else
+            end();
+        checkpoints_remove();
+    }
+    ck_assert_uint_ge(seeds, 4 * torn);
+    ck_assert(seeds < 8 || back > 0 || strcmp(k->mode, "bsp") != 0);
+}
+END_TEST
+
+/* ---- a worker that cannot -------------------------------------------------------------------- */
+
+static struct env *poor; /* the worker that has no memory for a ring */
+static uint64_t tried_ns[16];
+static uint32_t tries;
+
+int __real_ring_open(const struct ring_options *options, struct ring **out, struct err *e);
+int __wrap_ring_open(const struct ring_options *options, struct ring **out, struct err *e);
+int __wrap_ring_open(const struct ring_options *options, struct ring **out, struct err *e)
+{
+    if (options->env != poor)
+        return __real_ring_open(options, out, e);
+    if (tries < 16)
+        tried_ns[tries] = sim_now_ns(cluster.sim);
+    tries++;
+    return err_set(e, SHOAL_E_NOMEM, "no memory for a ring");
+}
+
+static bool three_times(void *context)
+{
+    char text[ERR_TEXT_MAX];
+    (void)context;
+    return coord_unable_text(&cluster.coord->slot[0].ring->unable, 0, sim_now_ns(cluster.sim), text,
+                             sizeof text);
+}
+
+/* A worker that has no memory for a ring stops the others ever more seldom, and is named. */
+START_TEST(allreduce_waits_between_the_tries_of_a_worker_that_cannot)
+{
+    const struct kind *k = &kinds[1];
+    struct cluster_options o = calm_options(3, 5);
+    epochs = 1000; /* it is still at work when the test is over */
+    job_make(k, 0);
+    begin(k, &o, "poor", 0);
+    (void)run_pushes(20);
+    poor = sim_node_env(cluster.worker[cluster_worker_start(&cluster)].node);
+    ck_assert_msg(sim_run(cluster.sim, in(60 * SECOND), three_times, NULL), "%s: %u tries", who,
+                  tries);
+    ck_assert_uint_eq(tries, COORD_UNABLE_TRIES);
+    for (uint32_t i = 1; i < tries; i++)
+        ck_assert_uint_ge(tried_ns[i] - tried_ns[i - 1], SECOND << (i - 1));
+    poor = NULL; /* now it can */
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < 100 && members < 4; i++) {
+        (void)cluster_run(&cluster, in(100 * MS));
+        members = cluster.coord->slot[0].ring->ring.count;
+    }
+    ck_assert_uint_eq(members, 4);
+    end();
 }
 END_TEST
 
@@ -466,7 +626,14 @@ int main(void)
     tcase_set_timeout(c, 1200);
     tcase_add_loop_test(c, allreduce_goes_on_whatever_happens, 0, 2 * STRIKES);
     tcase_add_loop_test(c, allreduce_keeps_the_bits_under_faults, 0, KINDS);
+    tcase_add_loop_test(c, allreduce_has_the_same_bits_with_any_number_of_workers, 0, KINDS);
+    tcase_add_loop_test(c, allreduce_goes_back_when_power_takes_its_rows, 0, KINDS);
     tcase_add_loop_test(c, allreduce_resumes_with_any_number_of_workers, 0, KINDS);
+    suite_add_tcase(s, c);
+    c = tcase_create("cannot");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 300);
+    tcase_add_test(c, allreduce_waits_between_the_tries_of_a_worker_that_cannot);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -75,6 +75,7 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
 
 static enum durability durability = DURABLE_JOURNAL; /* for the job and its servers */
 static bool power;                                   /* machines may lose it */
+static bool orderly;                                 /* as in struct cluster_options */
 
 static void job_make(const struct kind *k, uint32_t every)
 {
@@ -161,7 +162,8 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
                                 .servers = 1,
                                 .workers = 1,
                                 .durability = durability,
-                                .power = power};
+                                .power = power,
+                                .orderly = orderly};
     (void)k;
     if (!calm) {
         sim.drop = (double)rng_below(r, 3) * 0.05;
@@ -353,8 +355,9 @@ static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct clu
     snprintf(first, sizeof first, "%s/first", folder);
     job_make(k, memory ? 2 + (uint32_t)rng_below(&r, 6) : 8 + (uint32_t)rng_below(&r, 24));
     power = !memory;
+    orderly = memory;
     cluster_make(k, &r, first, NULL, false);
-    power = false;
+    power = orderly = false;
     if (rng_below(&r, 8) > 0) /* else the job may have no checkpoint and end */
         (void)sim_run(cluster.sim, 20 * SECOND, one_made, NULL);
     uint32_t count = 2 + (uint32_t)rng_below(&r, 6);

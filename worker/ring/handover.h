@@ -51,7 +51,8 @@ struct handover_source {
     const char (*keys)[48];        /* (members): keys of the ring's workers; "": it has none */
     uint32_t members;
 };
-/* Answers a request RING_READ. */
+/* Answers a request RING_READ of a peer whose role has the right to it; over tcp of one with a key
+ * of `keys`. */
 void handover_serve(const struct handover_source *s, peer_t from, const struct wire *w);
 
 #endif

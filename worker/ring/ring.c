@@ -5,7 +5,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
-#include "proto/wire/allow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -210,8 +209,6 @@ static int chunk_admit(const struct ring *r, peer_t from, const struct wire *w, 
 {
     const struct wire_RING_CHUNK *q = &w->u.RING_CHUNK;
     const struct env_who *who = env_who(r->env, from);
-    if (!allow_may(WIRE_RIGHT_RING_CHUNK, WIRE_WORKER, who->role, false))
-        return allow_denied(WIRE_RIGHT_RING_CHUNK, WIRE_WORKER, role_text(who->role), e);
     if (who->role != ROLE_LOCAL && strcmp(who->key, r->before_key) != 0)
         return err_set(e, SHOAL_E_DENIED,
                        "the key %s is not that of the worker before this one in ring %" PRIu64,

@@ -13,8 +13,8 @@
  * member dies or joins, the coordinator gives out a ring of the next number, and a chunk of an
  * older one is refused. A worker that was frozen therefore adds nothing to a sum.
  *
- * Only the member before may send chunks: the message's right (allow.h) and, over tcp, the key that
- * the coordinator named.
+ * Only the member before may send chunks: over tcp the one with the key that the coordinator named.
+ * The role of a peer is the caller's to check, before ring_message.
  *
  * Thread: the worker's loop. */
 #ifndef WORKER_RING_RING_H

@@ -301,7 +301,7 @@ void lane_drop(struct lane *l, int status)
     SHOAL_ASSERT(status != 0);
     l->dropping = true;
     l->result.status = status;
-    lane_step_end(l);
+    lane_step_drop(l, status);
     for (uint32_t i = 0; i < l->batch_count; i++) {
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);

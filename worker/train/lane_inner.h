@@ -168,6 +168,9 @@ void lane_step_give(struct lane *l);
 bool lane_step_may_push(const struct lane *l, const struct lane_batch *b);
 void lane_step_begin(struct lane *l);
 void lane_step_acknowledged(struct lane *l);
+/* The lane is dropped with this status. While its seat still has the lane and a thread is at work,
+ * the worker has not settled: the lane's last batches are in the network and not in the rows. */
+void lane_step_drop(struct lane *l, int status);
 void lane_step_end(struct lane *l);
 
 /* lane_compute.c: computes the next batch in order, on a thread, or on one for each slice. */

@@ -143,6 +143,13 @@ void lane_step_acknowledged(struct lane *l)
     step_lane_acknowledged(l->base->step, &name);
 }
 
+void lane_step_drop(struct lane *l, int status)
+{
+    l->step.batch = 0;
+    if (status == SHOAL_E_STOPPED) /* its seat has let the lane go */
+        lane_step_end(l);
+}
+
 void lane_step_end(struct lane *l)
 {
     l->step.batch = 0;

@@ -3,17 +3,15 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/npy.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { NPY_HEAD = 128 }; /* bytes of the npy head, a multiple of 64 */
 
 struct score_file {
     const char *path;
@@ -158,22 +156,13 @@ static void line_print(struct score_file *f, const struct scores *s, uint32_t ro
 
 /* ---- npy ---- */
 
-/* NEP 1: magic, version 1.0, length u16, a Python dictionary, blanks, a line end. */
-static void npy_head(struct score_file *f, uint64_t rows)
+static void npy_head_write(struct score_file *f, uint64_t rows)
 {
-    char head[NPY_HEAD + 1], shape[64];
+    char head[NPY_HEAD];
     uint32_t tasks = tasks_of(f->job);
-    if (tasks == 1)
-        (void)snprintf(shape, sizeof shape, "(%" PRIu64 ",)", rows);
-    else
-        (void)snprintf(shape, sizeof shape, "(%" PRIu64 ", %u)", rows, tasks);
-    int n = snprintf(head, sizeof head,
-                     "\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
-                     '\0', NPY_HEAD - 10, '\0', shape);
-    SHOAL_ASSERT(n > 0 && n < NPY_HEAD);
-    memset(head + n, ' ', (size_t)(NPY_HEAD - 1 - n));
-    head[NPY_HEAD - 1] = '\n';
-    (void)fwrite(head, 1, NPY_HEAD, f->file);
+    const uint64_t shape[] = {rows, tasks};
+    npy_head("<f4", shape, tasks == 1 ? 1 : 2, head);
+    (void)fwrite(head, 1, sizeof head, f->file);
 }
 
 static void npy_row(struct score_file *f, const struct scores *s, const float *score)
@@ -194,7 +183,7 @@ static void head_write(struct score_file *f, uint64_t split_rows)
         return;
     f->head = false;
     if (f->format == SCORE_NPY)
-        npy_head(f, split_rows);
+        npy_head_write(f, split_rows);
     else
         names_print(f);
 }

@@ -293,6 +293,8 @@ static void work_done(struct env_work *w)
     k->sum = k->copies = false;
     if (s->state == STEP_OUT)
         ring_shut(s);
+    else if (k->status == SHOAL_E_NOMEM)
+        s->options.unable(s->options.context, k->status, k->error.text);
     else if (k->status != 0)
         s->options.failed(s->options.context, k->status, k->error.text);
     step_turn(s);
@@ -329,8 +331,7 @@ void step_stop(struct steps *s)
     (void)step_stopped(s);
 }
 
-/* No lane has contributed to a step after this one. */
-static void step_from(struct steps *s, uint64_t step)
+void step_from(struct steps *s, uint64_t step)
 {
     s->at = s->begun = step;
     for (uint32_t i = 0; i < s->options.lanes; i++)

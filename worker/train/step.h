@@ -62,6 +62,9 @@ struct step_options {
                    uint32_t first, uint32_t end);
     void (*failed)(void *context, int status, const char *text); /* the job cannot go on */
     void (*lost)(void *context, const char *text);               /* this worker is to join again */
+    /* This worker cannot take part in the ring, for lack of memory or of a way to another worker:
+     * it is to join again after a pause, for each attempt stops the others. */
+    void (*unable)(void *context, int status, const char *text);
     /* Lanes that this worker holds and whose task has begun (step_lane_known), or did before. */
     uint32_t (*lanes_held)(void *context);
     void *context;

@@ -126,6 +126,8 @@ void step_stop(struct steps *s);
 int step_open(struct steps *s, struct err *e);
 /* A turn soon, so that it never changes a lane that is calling; lanes may go on after it. */
 void step_soon(struct steps *s);
+/* No lane has contributed to a step after this one. */
+void step_from(struct steps *s, uint64_t step);
 /* The network is whole, as of this step. */
 void step_whole(struct steps *s, uint64_t step, bool before);
 /* The network is of no use any more. */

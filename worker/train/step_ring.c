@@ -151,10 +151,14 @@ static void ring_stands(struct steps *s)
 static void handed_over(void *owner, int status, const char *text)
 {
     struct steps *s = owner;
+    char why[ERR_TEXT_MAX];
     handover_stop(s->handover);
     s->handover = NULL;
     if (status != 0) {
-        s->options.lost(s->options.context, text);
+        (void)snprintf(why, sizeof why,
+                       "the worker at %.150s, which has the network, does not hand it over: %.280s",
+                       s->member[s->told.source].endpoint, text);
+        s->options.unable(s->options.context, status, why);
         return;
     }
     step_whole(s, s->told.step, true);
@@ -214,10 +218,8 @@ static void stands_turn(struct steps *s)
         rc = step_open(s, &e);
         s->again = true; /* a lane may have contributed already */
     }
-    if (rc == SHOAL_E_NOMEM || rc == SHOAL_E_TOO_BIG)
-        s->options.lost(s->options.context, e.text);
-    else if (rc != 0)
-        log_warn("ring %" PRIu64 ": %s; this worker tries again", s->known, e.text);
+    if (rc != 0)
+        s->options.unable(s->options.context, rc, e.text);
     if (s->state == STEP_OPEN)
         step_soon(s);
 }
@@ -389,6 +391,7 @@ void step_begin(struct steps *s, const struct step_begin *as)
     s->as = *as;
     if (s->run != as->run)
         step_forget(s);
+    step_from(s, s->at); /* the lanes may go back to a batch before their contributions */
     s->run = as->run;
     s->told = (struct wire_RING_reply){0};
     s->said = (struct wire_RING){0};

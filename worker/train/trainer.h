@@ -27,6 +27,10 @@
  * opens its door (door.h) and joins once more over the same connection, with its endpoint, which
  * gives the same worker. One that cannot listen leaves, and the job goes on without it.
  *
+ * A worker that has no memory for its place in a ring, or does not reach the worker that has the
+ * network, gives its lanes back with the reason, and joins again after 1 s, 2 s, up to half a
+ * minute: each attempt stops the ring. A step that it makes ends the row.
+ *
  * A worker whose device fails leaves in good order with its reason and ends with its status (69 or
  * 70). The job does not fail: its lanes go to other workers. The worker leaves within half a lease,
  * even if the device keeps its threads. If the device is lost (UNAVAILABLE), the job's

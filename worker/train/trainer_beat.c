@@ -69,7 +69,7 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
     else if (w->status == 0)
         traces_set(&t->traces, w->u.WORKER_BEAT_reply.trace_every);
     if (w->status == 0 && w->u.WORKER_BEAT_reply.list)
-        trainer_job_list_again(t);
+        trainer_objects_list_again(t);
     return REQUEST_DONE;
 }
 

@@ -1,6 +1,15 @@
-/* trainer_inner.h: the struct behind a trainer, for trainer.c (its life), trainer_beat.c (what it
- * tells again and again), trainer_job.c (what depends on the job) and trainer_step.c (the network
- * that workers keep in step). */
+/* trainer_inner.h: the struct behind a trainer, and what its files ask of each other:
+ *
+ *   trainer.c          its life: the tick, seats, messages
+ *   trainer_join.c     JOINING
+ *   trainer_job.c      PREPARING: what is made from the job's text
+ *   trainer_objects.c  a log of objects, listed for all workers
+ *   trainer_tables.c   names, tables and profile, told to the coordinator
+ *   trainer_host.c     what seats ask
+ *   trainer_step.c     the network that workers keep in step
+ *   trainer_beat.c     beats
+ *   trainer_clear.c    CLEARING, and its reasons
+ *   trainer_leave.c    LEAVING, REPLACING, DONE */
 #ifndef WORKER_TRAIN_TRAINER_INNER_H
 #define WORKER_TRAIN_TRAINER_INNER_H
 
@@ -40,6 +49,11 @@ struct trainer {
      * waits failed_ms, 0 the first time. */
     uint64_t failed_hash, failed_said;
     uint32_t failed_ms;
+    /* It could not take part in a ring: the last pause for that, and the steps that it had made by
+     * then. pause_ms: the pause before it joins again; 0: none. */
+    uint32_t unable_ms, pause_ms;
+    uint64_t unable_steps;
+    bool paused; /* JOINING: wait_timer ends the pause */
     /* CLEARING and LEAVING with `again`: the device is lost and another backend will replace it;
      * code 0: no. */
     struct err lost;
@@ -86,25 +100,38 @@ struct trainer {
 
 /* trainer.c */
 void trainer_tick(struct trainer *t);
+
+/* trainer_clear.c */
 /* Runs the tick soon, from the loop, so that it never changes a lane or request that is calling. */
 void trainer_wake(struct trainer *t);
 /* Gives up everything, then joins again or leaves with this status. The first reason stands. */
 void trainer_clear(struct trainer *t, bool again, int status, const char *text);
-
 /* Its part of the job is finished; status 0: in good order. Leaves, or waits for the next job. */
 void trainer_end(struct trainer *t, int status, const char *text);
-
 /* The device failed. The lanes go back and the job continues elsewhere; this process ends with its
  * status, or continues with another backend. */
 void trainer_break(struct trainer *t, int status, const char *text);
 /* Its input differs from the job's: it leaves with CONFIG or, with options.stay, checks again from
  * time to time. */
 void trainer_apart(struct trainer *t, const char *text);
-void trainer_replaced(struct trainer *t);
 /* The coordinator no longer knows this worker. */
 void trainer_forgotten(struct trainer *t);
-
 bool trainer_has_device(const struct trainer *t);
+
+/* trainer_join.c */
+void trainer_join_init(struct trainer *t);
+/* JOINING: asks the coordinator, after so many ms. */
+void trainer_join(struct trainer *t, uint32_t pause_ms);
+/* door_options.opened: joins once more. The worker may be leaving by now. */
+void trainer_door_opened(void *owner, const struct err *e);
+
+/* trainer_leave.c */
+void trainer_leave_init(struct trainer *t);
+/* CLEARING, once it is settled: sends the last beat, so that the report counts every example, then
+ * the farewell, for which the coordinator has two seconds. A worker that joins again says farewell
+ * too: a coordinator that still knows it frees its lanes at once rather than at the end of the
+ * lease. */
+void trainer_farewell(struct trainer *t);
 
 /* trainer_beat.c */
 void trainer_beat_init(struct trainer *t);
@@ -125,7 +152,6 @@ void trainer_step_drop(struct trainer *t); /* same conditions as trainer_job_dro
 void trainer_step_figures(const struct trainer *t, struct wire_WORKER_BEAT *out);
 
 /* trainer_job.c */
-void trainer_host_init(struct trainer *t);
 void trainer_job_init(struct trainer *t);
 /* Takes the job's text and number (WORKER_JOIN); a new job replaces the old one. All seats must be
  * free and idle, and no thread at work. */
@@ -137,14 +163,22 @@ void trainer_job_forget(struct trainer *t);
 /* Makes the input's shape, the model, its schemas and the seats, unless they are made, on a thread
  * while t->preparing; then calls trainer_tick. An error ends the trainer's work. */
 void trainer_job_prepare(struct trainer *t);
-/* Growing log: the coordinator wants a list. */
-void trainer_job_list_again(struct trainer *t);
-/* While t->listing: continues when the list is there. */
-void trainer_job_list(struct trainer *t);
 /* Drops model and seats. Same conditions as trainer_job_drop. */
 void trainer_model_drop(struct trainer *t);
-/* Makes another backend, on a thread while t->replacing; then calls trainer_replaced. */
-void trainer_job_replace(struct trainer *t);
-void trainer_job_declare(struct trainer *t);
+
+/* trainer_objects.c */
+void trainer_objects_init(struct trainer *t);
+/* While t->listing: continues when the list is there. */
+void trainer_objects_list(struct trainer *t);
+/* Growing log: the coordinator wants a list. */
+void trainer_objects_list_again(struct trainer *t);
+
+/* trainer_tables.c */
+void trainer_tables_init(struct trainer *t);
+void trainer_tables_declare(struct trainer *t); /* names first, then each table of the model */
+void trainer_profile_tell(struct trainer *t);   /* once, when the input has it */
+
+/* trainer_host.c */
+void trainer_host_init(struct trainer *t);
 
 #endif

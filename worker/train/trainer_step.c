@@ -1,8 +1,13 @@
 /* trainer_step.c: a trainer's part in a network that the workers keep in step (step.h). */
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "worker/train/trainer_inner.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+/* Doubles each time, until a step is made. */
+enum { UNABLE_PAUSE_MS = 1000, UNABLE_PAUSE_MS_MAX = 30000 };
 
 /* ---- callbacks of the step ------------------------------------------------------------------- */
 
@@ -45,6 +50,27 @@ static void step_lost(void *context, const char *text)
     trainer_forgotten(t);
 }
 
+static void step_unable(void *context, int status, const char *text)
+{
+    struct trainer *t = context;
+    const char *advice = "see the log of the worker that it names, and the network to it";
+    uint64_t steps = step_figures(t->step).steps;
+    char why[ERR_TEXT_MAX];
+    if (t->unable_ms == 0 || steps != t->unable_steps)
+        t->unable_ms = UNABLE_PAUSE_MS;
+    else
+        t->unable_ms = MIN(2 * t->unable_ms, UNABLE_PAUSE_MS_MAX);
+    t->unable_steps = steps;
+    t->pause_ms = t->unable_ms;
+    if (status == SHOAL_E_NOMEM)
+        advice = "free memory on its machine, or stop this worker";
+    (void)snprintf(why, sizeof why, "no place in the ring that keeps the network: %.380s; %s", text,
+                   advice);
+    log_warn("%s; this worker gives up its lanes and joins again in %u s", why, t->pause_ms / 1000);
+    t->broken = true; /* the job goes on without it */
+    trainer_clear(t, true, status, why);
+}
+
 static uint32_t step_lanes_held(void *context)
 {
     const struct trainer *t = context;
@@ -73,6 +99,7 @@ int trainer_step_make(struct trainer *t, struct trainer_made *m)
                                    .stands = step_stands,
                                    .failed = step_failed,
                                    .lost = step_lost,
+                                   .unable = step_unable,
                                    .lanes_held = step_lanes_held,
                                    .context = t};
     if (!t->job.train.allreduce || t->job.train.skip) /* skip: it trains nothing */

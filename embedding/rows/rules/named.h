@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NAMED_MAX (1u << 20) /* most names of a tablet */
+/* Most names of a tablet: they take half of what a message carries, so that the tablet can still
+ * move (embedding/move.h). */
+#define NAMED_MAX (1u << 19)
 
 enum name_kind { NAME_NONE = 0, NAME_ERASED = 1, NAME_BLOCKED = 2, NAME_ALLOWED = 3 };
 

@@ -236,6 +236,7 @@ struct coord_job {
     uint64_t laned; /* the run in which all lanes were fenced: from then on their marks are known */
     /* why the job goes back: what servers have lost of it (back.h); "": nothing */
     char lost[ERR_TEXT_MAX];
+    bool lost_rows;    /* they were in the memory of a server that has started again */
     uint64_t short_ns; /* for how long a server took no pushes for lack of disk */
     struct {           /* the first thing that the job asked for and did not get; 0: none */
         int status;

@@ -197,6 +197,15 @@ static bool is_futile(struct coord_job *j, const char *path)
     return false;
 }
 
+void coord_back_forgive(struct coord_job *j)
+{
+    static const struct back_tries none;
+    struct back_tries was;
+    int rc = coord_store_get_fixed(j->store, "back_tries", &was, sizeof was, NULL);
+    if (rc == 0 && was.number == j->at.number)
+        (void)coord_job_note(j, "back_tries", &none, sizeof none);
+}
+
 static int back_refuse(struct coord_job *j, const char *why, const char *path)
 {
     coord_end_fail(
@@ -273,16 +282,10 @@ static void read_begin(struct coord_job *j, const char *path)
 
 void coord_back_lost(struct coord_job *j, uint32_t shard)
 {
-    char path[LIMIT_PATH], why[LIMIT_NAME + 96];
     SHOAL_ASSERT(coord_phase_running(j) && j->at.phase >= PHASE_SETUP);
-    (void)snprintf(why, sizeof why,
-                   "server %s died, and its rows were in memory alone (durability: memory)",
-                   j->fleet->members.shard[shard].server);
-    if (coord_newest_path(j, path))
-        coord_back_want(j, "%s", why);
-    else
-        coord_end_fail(j, SHOAL_E_UNAVAILABLE,
-                       "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
+    coord_back_want(j, "server %s died, and its rows were in memory alone (durability: memory)",
+                    j->fleet->members.shard[shard].server);
+    j->lost_rows = true;
 }
 
 void coord_back_replaced(struct coord_job *j)
@@ -296,6 +299,10 @@ void coord_back_step(struct coord_job *j)
     char path[LIMIT_PATH];
     if (!coord_goes_back(j) || j->newest != NULL)
         return;
+    if (coord_checkpoint_comes(j)) { /* the newest may be the first one */
+        coord_checkpoint_coming_step(j);
+        return;
+    }
     const char *why = j->lost;
     bool kept = coord_newest_path(j, path);
     if (kept && coord_spaces_held(j->fleet) > coord_space_holds(j->fleet, j->space))
@@ -308,6 +315,9 @@ void coord_back_step(struct coord_job *j)
             why, j->space->name, path);
     else if (kept)
         read_begin(j, path);
+    else if (j->lost_rows)
+        coord_end_fail(j, SHOAL_E_UNAVAILABLE,
+                       "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
     else
         coord_end_fail(j, SHOAL_E_CORRUPT,
                        "%s; start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} "

@@ -7,8 +7,8 @@
  *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step---------------------+
  *   An operator has replaced a server whose disk is lost. --coord_back_replaced-----------+
  *                                                                                         v
- *   An errand reads the newest checkpoint (newest.h). The job waits as long as the folder does not
- *     answer.
+ *   A checkpoint that is to get its name is waited for (checkpoint_coming.c). Then an errand reads
+ *     the newest one (newest.h). The job waits as long as the folder does not answer.
  *                                                                                         v
  *   The store gets the checkpoint's content, under a new run --> SETUP (flow.h): every shard drops
  *     its rows (ROWS_GO, fresh.h) and loads the checkpoint's (LOAD).
@@ -20,7 +20,8 @@
  * has only not loaded yet, because nothing was trained. So each return costs one load, and a load
  * that fails ends the job. The sixth return in a row to one checkpoint, with no batch done that had
  * not been done before, ends the job too: a server that dies at the same batch each time would
- * otherwise send the job back without end.
+ * otherwise send the job back without end. The count begins anew when the job is submitted again to
+ * a coordinator that has restarted: a run may be broken off and continued any number of times.
  *
  * Invariants:
  *  1. Work from before the return does not count. The run is new, and the shards refuse pushes of
@@ -50,7 +51,7 @@ struct coord_job;
 
 /* True when the shard, whose beat was just judged as `what`, has lost rows that the job needs. */
 bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what);
-/* The shard has lost such rows: the job goes back, or ends. */
+/* The shard has lost such rows: the next step sends the job back, or ends it. */
 void coord_back_lost(struct coord_job *j, uint32_t shard);
 /* Returns the batches of all lanes that are done on every shard, as far as the coordinator
  * knows. */
@@ -58,6 +59,8 @@ uint64_t coord_back_batches(const struct coord_job *j);
 /* An operator's order sends the job back (replace.h). */
 void coord_back_replaced(struct coord_job *j);
 void coord_back_step(struct coord_job *j);
+/* The job was submitted again: forgets how often it went back in vain. */
+void coord_back_forgive(struct coord_job *j);
 /* After a restart: reads how often the job went back, and whether a return was interrupted. */
 int coord_back_load(struct coord_job *j, struct err *e);
 

@@ -32,9 +32,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the longest wait after the last push for reports of tasks, which may be lost */
-#define REPORT_WAIT_NS UINT64_C(3000000000)
-
 static bool evaluated(struct coord_job *j);
 static bool end_waits(struct coord_job *j);
 
@@ -320,9 +317,10 @@ static bool step_train(struct coord_job *j)
         coord_ring_go(j, RING_FOR_PAUSE); /* a step may be lost with its worker, and comes again */
     if (!coord_task_drained(t))
         return false;
-    if (!coord_ring_rest(j, RING_FOR_PAUSE) ||
-        (t->reported < t->stop && coord_now_ns(j) - t->last_pushed_ns < REPORT_WAIT_NS))
+    if (!coord_ring_rest(j, RING_FOR_PAUSE))
         return false;
+    /* a report that is missing is that of a worker that has died or lost its lane: no other is
+     * taken (handle.c) */
     SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
     if (!coord_replay_end(j) || (t->stop < t->tasks && end_waits(j)))
         return false;
@@ -386,7 +384,7 @@ static bool eval_begin(struct coord_job *j, enum coord_phase phase)
          * no evaluation. */
         if (!coord_epoch_plan(j))
             return false;
-        coord_task_settle(j->tasks, coord_now_ns(j));
+        coord_task_settle(j->tasks);
     }
     coord_eval_close(j->eval);
     struct coord_eval_objects objects = {.holder = j->objects[split].holder,

@@ -273,6 +273,8 @@ int coord_handle_leave(struct coord_job *j, struct coord_ask *a)
                  coord_roll_broken(&j->roll, worker->name))
             /* its device or its input failed: it may not come again; if it does, it counts again */
             j->at.workers_wanted--;
+        if (q->fail_status != 0 && !q->fatal)
+            coord_ring_unable(j, worker, q->fail_text);
         if (alone && worker->failed_before >= j->watch.failed_rounds)
             j->watch.failed_rounds = worker->failed_before + 1;
         worker_gone(j, worker->number, q->fail_status != 0 ? q->fail_text : NULL);

@@ -234,14 +234,23 @@ static void worker_say(const struct coord_job *j, const struct coord_worker *w, 
                         w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
 }
 
+static void ring_say(const struct coord_job *j, struct json *list)
+{
+    const struct coord_unable *u = &j->ring->unable;
+    char text[ERR_TEXT_MAX];
+    if (coord_ring_late(j, text, sizeof text))
+        coord_sight_say(list, "ring_late", j->spec.name, "%s", text);
+    for (uint32_t i = 0; i < COORD_UNABLE_MOST && coord_phase_running(j); i++)
+        if (coord_unable_text(u, i, coord_now_ns(j), text, sizeof text))
+            coord_sight_say(list, "ring_unable", u->of[i].name, "%s", text);
+}
+
 static void workers_say(const struct coord_job *j, struct json *list)
 {
-    char text[ERR_TEXT_MAX];
     uint64_t without = env_now_ns(j->fleet->env) - MAX(j->watch.worker_ns, j->phase_ns);
     for (uint32_t i = 0; i < j->workers.count; i++)
         worker_say(j, &j->workers.worker[i], list);
-    if (coord_ring_late(j, text, sizeof text))
-        coord_sight_say(list, "ring_late", j->spec.name, "%s", text);
+    ring_say(j, list);
     visitors_say(j->fleet, list);
     if (coord_phase_running(j) && j->workers.count == 0 && without > COORD_UNHEARD_NS)
         coord_sight_say(

@@ -2,8 +2,10 @@
 #include "server/coord/job/stop.h"
 
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/keep/checkpoint.h"
+#include "server/coord/work/ring_job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +57,31 @@ static bool orderly(const struct coord_job *j)
     return j->spec.checkpoint.dir[0] != 0 && !j->spec.train.skip && coord_server_away(j) == NULL;
 }
 
+/* why: there is no last checkpoint, for this reason; NULL: for that of its last attempt. */
+static void end(struct coord_job *j, const char *why)
+{
+    const struct coord_checkpoint *k = j->checkpoint;
+    char path[LIMIT_PATH] = "";
+    bool kept = coord_checkpoint_newest(j, 0, path);
+    if (why == NULL)
+        why = k->end_why.status != 0 ? k->end_why.text : "there was none in time";
+    if (k->end_made && kept)
+        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request; --resume %.400s goes on", path);
+    else
+        coord_end_fail(
+            j, SHOAL_E_STOPPED, "stopped by request; it has no last checkpoint: %.250s%s%.180s%s",
+            why, text_if(kept, "; --resume "), path, text_if(kept, " goes on from an earlier one"));
+}
+
 bool coord_stop_order(struct coord_job *j, uint64_t id)
 {
+    char why[ERR_TEXT_MAX];
     if (j->stop.asked || !orderly(j) || coord_goes_back(j))
         return false;
+    if (!coord_grow_on(j) && coord_ring_alone(j, why, sizeof why)) {
+        end(j, why);
+        return false;
+    }
     j->stop = (struct coord_stop){.asked = true, .id = id, .since_ns = env_now_ns(j->fleet->env)};
     log_info("job %s is asked to stop: it ends behind %s", j->spec.name,
              coord_grow_on(j) ? "the batches that are given out" : "its last checkpoint");
@@ -66,24 +89,16 @@ bool coord_stop_order(struct coord_job *j, uint64_t id)
            coord_job_put(j, STOP_KEY, &j->at.number, sizeof j->at.number);
 }
 
-static void end(struct coord_job *j)
-{
-    const struct coord_checkpoint *k = j->checkpoint;
-    char path[LIMIT_PATH];
-    if (k->end_made && coord_checkpoint_newest(j, 0, path))
-        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request; --resume %.400s goes on", path);
-    else
-        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request; it has no last checkpoint: %.400s",
-                       k->end_why.status != 0 ? k->end_why.text : "there was none in time");
-}
-
 void coord_stop_step(struct coord_job *j)
 {
     if (!j->stop.asked || coord_grow_on(j) || coord_phase_over(j))
         return;
+    char why[ERR_TEXT_MAX];
     bool due = coord_checkpoint_end_due(j) || coord_checkpoint_busy(j);
-    if (!due || env_now_ns(j->fleet->env) - j->stop.since_ns > STOP_MAX_NS)
-        end(j);
+    if (due && coord_ring_alone(j, why, sizeof why))
+        end(j, why);
+    else if (!due || env_now_ns(j->fleet->env) - j->stop.since_ns > STOP_MAX_NS)
+        end(j, NULL);
 }
 
 bool coord_stop_waits(const struct coord_job *j, char *text, size_t bytes)

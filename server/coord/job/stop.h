@@ -8,7 +8,8 @@
  * FAILED with the status STOPPED is reported as "stopped" (phase.h). The last checkpoint is that of
  * checkpoint.at_end (checkpoint.h), made while the job trains, so the job can be resumed at the
  * very batch. It is tried as often as that one, for STOP_MAX_NS at most; training goes on
- * meanwhile. The order is stored: a coordinator that starts again obeys it.
+ * meanwhile. A job whose workers keep the network, and that has none, ends without it. The order
+ * is stored: a coordinator that starts again obeys it.
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_JOB_STOP_H

@@ -16,6 +16,7 @@
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/fleet/folder.h"
+#include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/held.h"
 #include "server/coord/job/look.h"
@@ -565,6 +566,25 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
     return 0;
 }
 
+/* The request names the job that runs. */
+static int running_take(struct coord_job *j, const struct coord_submit *submit, struct err *e)
+{
+    if (j->submitter == 0) /* a run that was broken off is continued */
+        coord_back_forgive(j);
+    const struct coord_shard *doubtful = rows_doubtful(j);
+    if (doubtful != NULL)
+        return coord_held_awaited(
+            j->fleet, doubtful, e,
+            "has rows of this job in its memory, and has not been heard of since "
+            "the coordinator started",
+            "start it, or end the job with `shoal stop`");
+    if (coord_goes_back(j)) /* or ends, and the repeated request begins it anew */
+        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s goes back to its newest checkpoint"
+                       : submit again in a moment ",
+                         j->spec.name);
+    return workers_take(j, submit->workers, e);
+}
+
 void coord_submit_say(const struct coord_job *j, char said[ERR_TEXT_MAX])
 {
     char names[ERR_TEXT_MAX / 2];
@@ -597,18 +617,8 @@ static int job_take(struct coord_job *job, uint64_t number, peer_t from,
         struct coord_job job;
         struct coord_parts parts;
     };
-    bool again = number == 0 && coord_submit_again(job, from, submit);
-    const struct coord_shard *doubtful = NULL;
-    if (again)
-        doubtful = rows_doubtful(job);
-    if (doubtful != NULL)
-        return coord_held_awaited(
-            job->fleet, doubtful, e,
-            "has rows of this job in its memory, and has not been heard of since "
-            "the coordinator started",
-            "start it, or end the job with `shoal stop`");
-    if (again)
-        return workers_take(job, submit->workers, e);
+    if (number == 0 && coord_submit_again(job, from, submit))
+        return running_take(job, submit, e);
     if (coord_phase_running(job))
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",

@@ -112,6 +112,7 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state >= CHECKPOINT_EXPORTING)
         coord_cut_drop(j, k->cut);
+    coord_checkpoint_coming_forget(j);
     forget(j);
     run_close(j);
     coord_checkpoint_sweep(j); /* removes the rest of a large checkpoint */
@@ -122,22 +123,21 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
     coord_cut_withdraw(j, cut_done); /* last: the next order may end the job, and come back here */
 }
 
-/* Notes a checkpoint that belongs to the job: it stands in the report and is published. */
-static void made_note(struct coord_job *j, const struct coord_checkpoint_record *record)
+void coord_checkpoint_made_note(struct coord_job *j, const struct coord_checkpoint_record *record,
+                                enum coord_checkpoint_reason reason, uint64_t age_ns)
 {
     struct coord_checkpoint *k = j->checkpoint;
-    k->last_ns = k->begun_ns;
-    k->last_batches = k->begun_batches;
     uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
     k->list->record[at] = *record;
+    k->coming.number = 0; /* the list has it: coord_checkpoint_coming_open */
     coord_checkpoint_publish(j, at);
     (void)coord_checkpoint_list_note(j);
-    coord_checkpoint_told_made(j);
-    if (k->reason == CHECKPOINT_OF_END) {
+    coord_checkpoint_told_made(j, age_ns);
+    if (reason == CHECKPOINT_OF_END) {
         k->end_made = true; /* stored, or the next coordinator would make another one */
         (void)coord_job_put(j, END_KEY, &j->at.number, sizeof j->at.number);
     }
-    if (k->reason == CHECKPOINT_OF_DAY)
+    if (reason == CHECKPOINT_OF_DAY)
         coord_replay_made(j, true);
 }
 
@@ -163,15 +163,17 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
         return;
     }
     k->making->stays = true;
-    text_copy(record.name, sizeof record.name, k->name);
     log_event(CHECKPOINT_MADE, k->path,
               "checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
               k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
     coord_cut_drop(j, k->cut);
     forget(j);
     run_close(j);
-    if (k->reason != CHECKPOINT_OF_TABLES)
-        made_note(j, &record);
+    if (k->reason != CHECKPOINT_OF_TABLES) {
+        k->last_ns = k->begun_ns;
+        k->last_batches = k->begun_batches;
+        coord_checkpoint_made_note(j, &record, k->reason, env_now_ns(j->fleet->env) - k->begun_ns);
+    }
     k->prune = true;
     prune_step(j);
     k->made = (struct wire_CHECKPOINT_reply){.rows = record.rows, .bytes = record.bytes};
@@ -421,6 +423,7 @@ void coord_checkpoint_step(struct coord_job *j)
     coord_checkpoint_sweep_step(j);
     coord_checkpoint_publish_step(j);
     silence_look(j);
+    coord_checkpoint_coming_step(j);
     if (k->state == CHECKPOINT_OPENING && coord_setup_all(j))
         cut_begin(j);
     if (coord_phase_running(j))
@@ -457,6 +460,8 @@ int coord_checkpoint_open(struct coord_job *j, struct err *e)
     if (rc != 0 || k->list->number != j->at.number)
         *k->list = (struct coord_checkpoint_list){.number = j->at.number};
     rc = coord_checkpoint_told_open(j, e);
+    if (rc == 0)
+        rc = coord_checkpoint_coming_open(j, e);
     if (rc != 0)
         return rc;
     uint64_t ended = 0;
@@ -487,6 +492,9 @@ void coord_checkpoint_close(struct coord_job *j)
         return;
     if (k->making != NULL)
         coord_checkpoint_sweep(j);
+    /* no thread works on it any more: it has its name, or will not get it (5) */
+    if (k->state == CHECKPOINT_NAMING)
+        k->making->stays = k->making->named;
     forget(j);
     (void)coord_checkpoint_disclaim(j);
     coord_errand_close(j->fleet);
@@ -530,6 +538,7 @@ void coord_checkpoint_job(struct coord_job *j)
     k->end_why.text[0] = 0;
     k->hook.next[0] = 0;
     k->hook.foreign = k->hook.running;
+    k->coming.number = 0;
     *k->list = (struct coord_checkpoint_list){.number = j->at.number};
     k->told = (struct coord_checkpoint_told){.number = j->at.number};
 }

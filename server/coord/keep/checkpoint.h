@@ -45,6 +45,9 @@
  *     [assert: coord_checkpoint_begin, held]
  *  4. A failed checkpoint does not end the job: it is a warning, and the next one is tried.
  *     [test: checkpoint_that_a_shard_cannot_write_is_given_up]
+ *  5. A checkpoint of a running job that has its name belongs to the job, even if the coordinator
+ *     ended or died in NAMING: "checkpoint_coming" is in the store before the folder gets its name
+ *     (checkpoint_coming.c). [test: checkpoint_that_has_its_name_belongs_to_the_job]
  *
  * Errands alone reach files, by options.folder (folder.h). options.hook_start and hook_poll run the
  * publish command. */
@@ -107,6 +110,17 @@ struct coord_checkpoint_list { /* stored whole */
     struct coord_checkpoint_record record[COORD_CHECKPOINTS_MAX];
 };
 
+/* Value of "checkpoint_coming": the checkpoint that is to get its name. */
+struct coord_checkpoint_coming {
+    uint64_t number;  /* the job's number; 0: none is to come */
+    uint64_t state;   /* hash of its MANIFEST_STATE_FILE: another one may take the name */
+    uint64_t begun_s; /* seconds since 1970 when it was begun */
+    uint32_t reason;  /* enum coord_checkpoint_reason */
+    uint32_t zero;
+    struct coord_checkpoint_record record;
+};
+_Static_assert(sizeof(struct coord_checkpoint_coming) == 136, "it is stored");
+
 struct coord_checkpoint_told { /* stored whole */
     uint64_t number;           /* the job's number */
     uint64_t newest_s;         /* seconds since 1970 when the newest was begun; 0: unknown */
@@ -133,8 +147,10 @@ struct coord_checkpoint {
     struct coord_folder_claim claim; /* on the job's checkpoints in `dir`, while the job runs */
     uint64_t cut, begun_ns, held_for_ns;
     struct coord_checkpoint_record record; /* NAMING: of the checkpoint in progress */
-    struct json *manifest;                 /* owned; the facts known so far */
-    void *saved;                           /* owned; the coordinator's state */
+    /* NAMING: the checkpoint in progress; after a restart: one that may have got its name before */
+    struct coord_checkpoint_coming coming;
+    struct json *manifest; /* owned; the facts known so far */
+    void *saved;           /* owned; the coordinator's state */
     size_t saved_bytes;
     struct {
         uint64_t rows, bytes;
@@ -228,6 +244,11 @@ const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord
 /* The folder of that checkpoint, by checkpoint.dir of the job as long as `dir` is not open; false:
  * there is none. */
 bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH]);
+/* True while a checkpoint of the running job is in NAMING, or may have got its name before this
+ * coordinator started. A job that goes back waits until that is known. */
+bool coord_checkpoint_comes(const struct coord_job *j);
+/* Called as time passes: looks again for a name that could not be looked for. */
+void coord_checkpoint_coming_step(struct coord_job *j);
 /* True when the checkpoint in progress, or the last one, is of the tables alone. */
 bool coord_checkpoint_of_tables(const struct coord_job *j);
 /* True when the checkpoint in progress, or the last one, leaves the shard out. */

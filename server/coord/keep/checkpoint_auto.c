@@ -8,6 +8,7 @@
 #include "server/coord/keep/saved.h"
 #include "server/coord/work/grow.h"
 #include "server/coord/work/replay.h"
+#include "server/coord/work/ring_job.h"
 
 /* attempts at the checkpoint of the job's end, RETRY_NS apart */
 #define END_TRIES 5u
@@ -51,13 +52,15 @@ void coord_checkpoint_missed(struct coord_job *j)
 }
 
 /* Begins an automatic checkpoint. One that cannot be begun is a warning like the others (4). While
- * a server is away it waits without a message: the status names the server. */
+ * a server is away, or a ring has no worker, it waits without a message: the status tells of it. */
 static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason reason)
 {
     struct coord_checkpoint *k = j->checkpoint;
+    char why[ERR_TEXT_MAX];
     struct err e = {0};
     if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
-        coord_server_away(j) != NULL)
+        coord_checkpoint_comes(j) || coord_server_away(j) != NULL ||
+        coord_ring_alone(j, why, sizeof why))
         return;
     int rc = coord_checkpoint_begin(j, "", "", reason, &e);
     if (rc != 0)

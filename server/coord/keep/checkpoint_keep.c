@@ -127,6 +127,9 @@ struct keeping {
     char published[2][LIMIT_PATH]; /* the publish command works on these, or takes them next */
     struct coord_folder_claim claim;
     bool more; /* removed checkpoints have left files */
+    /* the checkpoint that is looked for, number 0: none; there: it has its name */
+    struct coord_checkpoint_coming coming;
+    bool there;
 };
 
 static struct keeping *keeping_of(struct coord_errand *r)
@@ -265,6 +268,8 @@ static int keeper_run(struct coord_errand *r, struct err *e)
     int rc = coord_checkpoint_dir(p->ops, p->root, p->dir, e);
     if (rc == 0 && claim_take(p, &why) != 0)
         log_warn("%s; this job removes none meanwhile, the other may", why.text);
+    if (rc == 0 && p->coming.number != 0)
+        p->there = coord_checkpoint_coming_there(p->ops, p->dir, &p->coming);
     return rc;
 }
 
@@ -298,14 +303,19 @@ static void keeper_done(void *context, struct coord_errand *r, int rc, const str
     struct coord_checkpoint *k = j->checkpoint;
     struct keeping *p = keeping_of(r);
     SHOAL_ASSERT(k->keeper == r && k->claim.path[0] == 0);
+    bool looked = p->coming.number != 0 && p->coming.number == k->coming.number;
     k->keeper = NULL;
     if (rc != 0) {
         log_warn("%s; %s", e->text, p->open ? "no checkpoint can be made" : "old ones stay");
+        if (looked && rc != SHOAL_E_UNAVAILABLE) /* else it is looked for again */
+            coord_checkpoint_coming_seen(j, false);
         return;
     }
     k->claim = p->claim;
     p->claim.path[0] = 0;
     memcpy(k->dir, p->dir, sizeof k->dir);
+    if (looked)
+        coord_checkpoint_coming_seen(j, p->there);
     if (p->open || p->more)
         coord_checkpoint_sweep(j);
     coord_errand_leave(j->fleet, r);
@@ -334,6 +344,8 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
     if (p == NULL)
         return; /* the next checkpoint prunes again */
     p->open = open;
+    if (open && coord_checkpoint_comes(j))
+        p->coming = k->coming;
     p->root = text_or(j->fleet->options.checkpoint_root, "");
     text_copy(p->dir, sizeof p->dir, dir);
     memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);

@@ -83,11 +83,11 @@ int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *d
 /* Returns the highest number that this job has made. The number of a removed checkpoint is not used
  * again. */
 uint64_t coord_checkpoint_last(const struct coord_job *j);
-/* Starts an errand. open: it opens the folder of a job that goes on, and takes the claim, without
- * which no checkpoint is removed. Else it takes the claim if that is missing, and removes the
- * oldest checkpoints of this job, numbered beyond checkpoint.keep and named beyond keep_named,
- * except those that a reader has open. Named ones that lack rows of servers that were away are
- * counted apart. */
+/* Starts an errand. open: it opens the folder of a job that goes on, takes the claim, without which
+ * no checkpoint is removed, and looks for the one that comes. Else it takes the claim if that is
+ * missing, and removes the oldest checkpoints of this job, numbered beyond checkpoint.keep and
+ * named beyond keep_named, except those that a reader has open. Named ones that lack rows of
+ * servers that were away are counted apart. */
 void coord_checkpoint_keeper(struct coord_job *j, bool open);
 /* Removes the rest of large folders in small steps, so that other errands get their turn. */
 void coord_checkpoint_sweep_step(struct coord_job *j);
@@ -101,11 +101,27 @@ void coord_checkpoint_publish_lost(struct coord_job *j);
 /* Returns e.g. "done"; NULL: no command was run for it. */
 const char *coord_checkpoint_published(const struct coord_checkpoint_record *r);
 bool coord_checkpoint_list_note(struct coord_job *j);
+/* Adds a checkpoint that was made to the job's list, and publishes it; k->path is its folder.
+ * age_ns: the time since it was begun. */
+void coord_checkpoint_made_note(struct coord_job *j, const struct coord_checkpoint_record *record,
+                                enum coord_checkpoint_reason reason, uint64_t age_ns);
+/* Stores that the checkpoint is to get its name; its state and its record are known. False: the
+ * store failed. */
+bool coord_checkpoint_coming_put(struct coord_job *j);
+/* The checkpoint was given up. */
+void coord_checkpoint_coming_forget(struct coord_job *j);
+/* After a restart: reads which checkpoint may have got its name. */
+int coord_checkpoint_coming_open(struct coord_job *j, struct err *e);
+/* On the errand's thread: true when the checkpoint has its name in dir. */
+bool coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
+                                   const struct coord_checkpoint_coming *coming);
+/* The folder was looked at: there: the checkpoint joins the job's list. */
+void coord_checkpoint_coming_seen(struct coord_job *j, bool there);
 /* Reads the stored facts about the newest checkpoint and the last failure; the newest one's age
  * continues from there. */
 int coord_checkpoint_told_open(struct coord_job *j, struct err *e);
-/* The newest checkpoint, already in the list, has been made: stores when. */
-void coord_checkpoint_told_made(struct coord_job *j);
+/* The newest checkpoint, already in the list, was begun so long ago: stores when. */
+void coord_checkpoint_told_made(struct coord_job *j, uint64_t age_ns);
 /* A checkpoint of the job could not be made: counts it, and keeps the reason for the status. */
 void coord_checkpoint_failed(struct coord_job *j, const char *why);
 /* The age of the newest checkpoint, since it was begun; false: there is none, or its age is

@@ -5,6 +5,7 @@
 #include "server/coord/fleet/add.h"
 #include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/keep/saved.h"
+#include "server/coord/work/ring_job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,11 @@ static int phase_check(const struct coord_job *j, bool tables, struct err *e)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "job %s goes back to its newest checkpoint: ask again when it trains",
                        j->spec.name);
+    if (coord_checkpoint_comes(j) && j->checkpoint->state == CHECKPOINT_IDLE)
+        return err_set(e, SHOAL_E_BUSY,
+                       "this coordinator has just started, and sees if checkpoint %s was made "
+                       "before: ask again in a moment",
+                       j->checkpoint->coming.record.name);
     if (coord_phase_running(j) && (in_the_making(j) || (!tables && !coord_saved_phase(phase))))
         return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", j->spec.name,
                        coord_phase_name(j));
@@ -158,7 +164,10 @@ int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
     if (*tables || j->at.phase == PHASE_DONE)
         return kept_check(j, e);
     const struct coord_shard *away = coord_server_away(j);
+    char why[ERR_TEXT_MAX];
     if (away != NULL)
         return is_away(j->fleet, away->server, e);
+    if (coord_ring_alone(j, why, sizeof why))
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s", why);
     return 0;
 }

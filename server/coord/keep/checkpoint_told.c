@@ -51,11 +51,11 @@ int coord_checkpoint_told_open(struct coord_job *j, struct err *e)
     return 0;
 }
 
-void coord_checkpoint_told_made(struct coord_job *j)
+void coord_checkpoint_told_made(struct coord_job *j, uint64_t age_ns)
 {
     struct coord_checkpoint *k = j->checkpoint;
     k->aged_ns = env_now_ns(j->fleet->env);
-    k->age_ns = k->aged_ns - k->begun_ns;
+    k->age_ns = age_ns;
     k->told.newest_s = j->fleet->options.folder->wall_s() - k->age_ns / UINT64_C(1000000000);
     k->told.made = k->list->made;
     told_note(j);

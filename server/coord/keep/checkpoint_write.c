@@ -369,6 +369,7 @@ int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *
     record->bytes += k->saved_bytes + job_bytes;
     record->seconds = (double)(env_now_ns(j->fleet->env) - k->begun_ns) * 1e-9;
     record->held_seconds = (double)k->held_for_ns * 1e-9;
+    text_copy(record->name, sizeof record->name, k->name);
     json_set_int(k->manifest, "rows", (int64_t)record->rows);
     json_set_int(k->manifest, "bytes", (int64_t)record->bytes);
     json_set_number(k->manifest, "seconds", record->seconds);
@@ -382,6 +383,8 @@ int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *
     k->manifest = NULL;
     k->saved = NULL;
     m->errand.run = name_run;
+    if (!coord_checkpoint_coming_put(j)) /* no errand begins before that is in the store */
+        return coord_store_failed(e);
     k->making = NULL;
     rc = coord_errand_start(j->fleet, &m->errand, j, named, e);
     if (rc == 0)

@@ -336,9 +336,13 @@ uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
 
 static void resting_step(struct coord_job *j)
 {
+    char why[ERR_TEXT_MAX];
     if (coord_ring_rest(j, RING_FOR_CUT))
         hold_begin(j);
-    else if (env_now_ns(j->fleet->env) - j->cut->since_ns > REST_MAX_NS)
+    else if (coord_ring_alone(j, why, sizeof why)) {
+        coord_cut_drop(j, j->cut->cut);
+        cut_end(j, SHOAL_E_UNAVAILABLE, why);
+    } else if (env_now_ns(j->fleet->env) - j->cut->since_ns > REST_MAX_NS)
         cut_again(j, SHOAL_E_TIMEOUT,
                   "the workers, which keep the network, did not rest after one step in time");
 }

@@ -10,6 +10,7 @@
  *                                                    has them (home.h)--> RESTORING
  *   RESTORING --restored--> OPENING --opening_step: all shards have the new run: cut_end--> IDLE
  *
+ *   RESTING --cut_end: no worker is there any more--> IDLE
  *   RESTING --cut_again: not at rest in time---------------+
  *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> WRITING,
  *   GOING   --cut_again: refused---------------------------+        RESTING or HOLDING, as before

@@ -24,6 +24,12 @@ bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH])
         text_copy(path, LIMIT_PATH, ordered);
         return true;
     }
+    if (coord_checkpoint_comes(j)) {
+        (void)snprintf(path, LIMIT_PATH, "%.900s/%s",
+                       text_unless_empty(j->checkpoint->dir, j->spec.checkpoint.dir),
+                       j->checkpoint->coming.record.name);
+        return true;
+    }
     if (coord_checkpoint_newest(j, 0, path))
         return true;
     text_copy(path, LIMIT_PATH, j->at.from_path);

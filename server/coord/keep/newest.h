@@ -26,7 +26,8 @@ struct coord_newest {
     struct coord_from from;
 };
 
-/* Writes the path that the job would go back to, for people; false: the job has no checkpoint. */
+/* Writes the path that the job would go back to, for people; false: the job has no checkpoint. One
+ * that comes (coord_checkpoint_comes) counts. */
 bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH]);
 /* Begins the reading; `read` is called on the loop. rc != 0 there: a folder did not answer in time;
  * otherwise out->rc tells the result. NOMEM, errors of coord_errand_start. */

@@ -5,7 +5,10 @@
  *     [assert: answer_task]
  *  2. In bsp every lane is always live; in async and ssp a lane is live while a worker holds it.
  *     [assert: lane_fence]
- *  3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards] */
+ *  3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards]
+ *  4. Where the workers keep the network, a lane's clock is its mark: all lanes make the same
+ *     steps, so one that had a smaller clock would hold back the pulls of others, whose
+ *     contributions it waits for itself. [test: ring_lanes_have_the_clocks_of_their_steps] */
 #include "server/coord/work/grant.h"
 
 #include "proto/base/assert.h"
@@ -133,7 +136,7 @@ static bool lane_task_behind(struct coord_job *j, uint32_t lane, uint64_t mark)
             l->mark = mark;
             return true;
         }
-        coord_task_pushed(t, lane, coord_now_ns(j));
+        coord_task_pushed(t, lane);
     }
     return false;
 }
@@ -254,9 +257,9 @@ static void lane_place(struct coord_job *j, uint32_t lane)
     }
     l->at = l->fence_mark;
     l->clock = l->fence_mark;
-    if (l->fence_low != 0)
+    if (!coord_ring_on(j) && l->fence_low != 0) /* 4 */
         l->clock = l->fence_low;
-    else if (low != UINT64_MAX)
+    else if (!coord_ring_on(j) && low != UINT64_MAX)
         l->clock = low;
     l->placed = true;
     lane_fence(j, lane, true);
@@ -589,7 +592,7 @@ static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
         return false;
     l->used = true;
     if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
-        coord_task_pushed(t, q->lane, coord_now_ns(j));
+        coord_task_pushed(t, q->lane);
     bool leaves = l->task == COORD_NO_TASK && coord_pace_leaves(j, q->lane);
     if (!leaves && lane_task(j, q->lane)) {
         answer_task(j, a->from, a->request->id, q->lane);

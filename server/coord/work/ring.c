@@ -16,7 +16,8 @@ static const struct sm ring_moves = SM("a ring", names, moves);
 
 void coord_ring_open(struct coord_ring *r, uint32_t lanes)
 {
-    *r = (struct coord_ring){.lanes = lanes, .source = COORD_RING_TABLES};
+    *r = (struct coord_ring){
+        .lanes = lanes, .starts = MIN(lanes, WIRE_RING_MEMBERS), .source = COORD_RING_TABLES};
 }
 
 static uint32_t index_of(const struct coord_ring *r, uint64_t worker)
@@ -99,6 +100,13 @@ static bool same_members(const struct coord_ring *r, const uint64_t *worker, uin
     return same;
 }
 
+bool coord_ring_changes(const struct coord_ring *r, const uint64_t *worker, uint32_t count)
+{
+    uint64_t next[WIRE_RING_MEMBERS];
+    uint32_t picked = members_pick(r, worker, count, next);
+    return !same_members(r, next, picked);
+}
+
 bool coord_ring_gather(struct coord_ring *r, const uint64_t *worker, uint32_t count)
 {
     uint64_t next[WIRE_RING_MEMBERS];
@@ -143,8 +151,6 @@ static void ring_stand(struct coord_ring *r)
         }
     }
     SHOAL_ASSERT(r->step >= r->published); /* 4: what is published was whole at a member */
-    if (r->starts == 0)
-        r->starts = r->count; /* 3 */
     r->stood = r->number;
     sm_move(&ring_moves, &r->state, RING_STANDS);
 }
@@ -228,7 +234,8 @@ bool coord_ring_from_record(struct coord_ring *r, uint64_t run, const struct coo
     coord_ring_open(r, in->lanes);
     r->number = in->number;
     r->stood = in->stood;
-    r->starts = in->starts;
+    if (in->starts != 0)
+        r->starts = in->starts; /* 3: of a run that began under a release with another rule */
     r->published = in->published;
     if (in->count == 0)
         return true;

@@ -19,8 +19,10 @@
  *     ring_numbers_rise_with_each_gathering]
  *  2. Members hold stretches of lanes that cover all of them, one lane each at least. [test:
  *     ring_members_hold_all_lanes]
- *  3. The starts (worker/ring/way.h) are the members of the run's first ring that stands, and stay.
- *     [test: ring_keeps_its_starts]
+ *  3. The starts (worker/ring/way.h) follow from the lanes alone, and stay for the life of a run.
+ *     So does the order in which contributions are added up, and the bits of the network depend
+ *     neither on the number of workers nor on the moment at which each came. A stored ring keeps
+ *     the starts that it has. [test: ring_keeps_its_starts]
  *  4. No step is forgotten: the ring goes on from a step at or above the published one, and above
  *     or at every step that a member reports. [assert: ring_stand] */
 #ifndef SERVER_COORD_WORK_RING_H
@@ -46,7 +48,7 @@ struct coord_ring_member {
 
 struct coord_ring {
     enum coord_ring_state state;
-    uint32_t lanes, starts; /* starts 0: no ring has stood yet */
+    uint32_t lanes, starts;
     uint64_t number, stood; /* stood: the number of the last ring that stood; 0: none has */
     uint64_t step;          /* RING_STANDS: it goes on from here */
     uint32_t source; /* RING_STANDS: index of a member that has the step, or COORD_RING_TABLES */
@@ -64,6 +66,8 @@ void coord_ring_again(struct coord_ring *r);
  * for each lane, and WIRE_RING_MEMBERS. Returns whether it gathers anew: false: it has the members
  * already that it can have. Without a worker it is RING_NONE. */
 bool coord_ring_gather(struct coord_ring *r, const uint64_t *worker, uint32_t count);
+/* True when coord_ring_gather with these workers would change the members. */
+bool coord_ring_changes(const struct coord_ring *r, const uint64_t *worker, uint32_t count);
 /* True when a network that the worker had in ring `of` is that of the run: in the last ring that
  * stood, or in one since which no ring has made a step without this worker. */
 bool coord_ring_counts(const struct coord_ring *r, uint64_t worker, uint64_t of);

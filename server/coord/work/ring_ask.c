@@ -44,21 +44,16 @@ static int steps_check(const struct coord_job *j, struct coord_ask *a)
                    a->worker->name, said, most);
 }
 
-/* All members have the same bits after each step. */
-static int digest_check(const struct coord_job *j, struct coord_ask *a)
+/* Notes the worker's digest, if it is that of a member of the ring at hand. */
+static void digest_take(struct coord_job *j, uint32_t member, const struct wire_RING *q)
 {
-    const struct wire_RING *q = &a->request->u.RING;
-    const struct coord_ring *r = &j->ring->ring;
-    const struct coord_ring_asker *first = NULL;
-    if (r->state == RING_STANDS && r->member[0].worker != a->worker->number)
-        first = coord_ring_asker_of(j, r->member[0].worker);
-    if (first == NULL || q->digest_step == 0 || q->ring != r->number || first->ring != r->number ||
-        first->digest_step != q->digest_step || first->digest == q->digest)
-        return 0;
-    return err_set(&a->e, SHOAL_E_CORRUPT,
-                   "the network of worker %s differs from that of the others after step %" PRIu64
-                   ": its machine computes or keeps something wrong",
-                   a->worker->name, q->digest_step);
+    struct coord_ring_job *r = j->ring;
+    if (r->ring.state != RING_STANDS || q->ring != r->ring.number || q->digest_step == 0 ||
+        q->digest_step > q->step)
+        return;
+    const struct coord_digest_verdict v =
+        coord_digests_note(&r->digests, member, q->digest_step, q->digest);
+    coord_ring_verdict(j, &v);
 }
 
 /* A worker makes progress when it says something new. */
@@ -74,8 +69,8 @@ static void said_note(struct coord_job *j, struct coord_worker *w, struct coord_
     a->begun = q->begun;
     a->unreached = q->unreached;
     a->of = q->of;
-    a->digest = q->digest;
-    a->digest_step = q->digest_step;
+    if (q->of == j->ring->ring.number && q->step > j->ring->ring.step)
+        coord_unable_over(&j->ring->unable, w->name);
     if (more)
         coord_stall_moved(w, coord_now_ns(j));
 }
@@ -134,6 +129,7 @@ static void member_take(struct coord_job *j, uint64_t worker, const struct wire_
              (q->marks_low != r->ring.step || q->marks_high != r->ring.step))
         coord_ring_marks(j, q->marks_low, q->marks_high);
     rest_take(j, member, q);
+    digest_take(j, member, q);
 }
 
 int coord_ring_ask(struct coord_job *j, struct coord_ask *a)
@@ -154,8 +150,6 @@ int coord_ring_ask(struct coord_job *j, struct coord_ask *a)
         return 0; /* a late copy */
     bool trains = q->run == j->at.run && j->at.phase == PHASE_TRAIN && !coord_goes_back(j);
     int rc = trains ? steps_check(j, a) : 0;
-    if (rc == 0 && trains)
-        rc = digest_check(j, a);
     if (rc != 0)
         return rc;
     if (a->request->id > s->id)
@@ -194,6 +188,21 @@ static void first_tell(const struct coord_ring_job *r, struct wire_RING_reply *r
 {
     reply->generation = r->generation;
     reply->publish = r->rest.state == REST_SETTLED && r->generation != 0;
+}
+
+/* The worker leaves: its network is not that of most. */
+static void refuse(struct coord_job *j, struct coord_ring_asker *a)
+{
+    const struct wire request = {.type = WIRE_TYPE_RING, .id = a->id};
+    const struct coord_worker *w = coord_worker_find(&j->workers, a->worker);
+    a->waits = false;
+    if (w != NULL)
+        coord_send(j->fleet, a->peer,
+                   wire_refusal(&request, SHOAL_E_CORRUPT,
+                                "the network of worker %s differs from that of most others after "
+                                "step %" PRIu64 ": its machine computes or keeps something wrong; "
+                                "test its memory and processor before it works again",
+                                w->name, a->wrong));
 }
 
 static void answer(struct coord_job *j, struct coord_ring_asker *a)
@@ -242,7 +251,9 @@ void coord_ring_answer_all(struct coord_job *j)
         bool knows = a->seen == r->news,
              told = a->answered == r->news && now - a->answered_ns < AGAIN_NS,
              late = now - a->since_ns >= WIRE_BEAT_MS * UINT64_C(1000000);
-        if (a->waits && (late || (!knows && !told)))
+        if (a->waits && a->wrong != 0)
+            refuse(j, a);
+        else if (a->waits && (late || (!knows && !told)))
             answer(j, a);
     }
 }

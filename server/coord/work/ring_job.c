@@ -38,6 +38,12 @@ void coord_ring_gone(struct coord_job *j, uint64_t worker)
         *a = r->asker[--r->count];
 }
 
+void coord_ring_unable(struct coord_job *j, const struct coord_worker *w, const char *text)
+{
+    if (coord_ring_on(j))
+        coord_unable_note(&j->ring->unable, w->name, text, coord_now_ns(j));
+}
+
 /* ---- the store ------------------------------------------------------------------------------- */
 
 bool coord_ring_put(struct coord_job *j)
@@ -103,6 +109,50 @@ void coord_ring_saved(const struct coord_job *j, bool marks, struct coord_ring_r
         out->lanes = j->tasks->lanes;
 }
 
+/* ---- digests --------------------------------------------------------------------------------- */
+
+static const char *member_name(struct coord_job *j, uint32_t member)
+{
+    const struct coord_worker *w =
+        coord_worker_find(&j->workers, j->ring->ring.member[member].worker);
+    if (w == NULL)
+        return "that has gone";
+    return w->name;
+}
+
+static void wrong_mark(struct coord_job *j, uint32_t member, uint64_t step)
+{
+    struct coord_ring_asker *a = coord_ring_asker_of(j, j->ring->ring.member[member].worker);
+    if (a == NULL || a->wrong != 0)
+        return;
+    a->wrong = step;
+    log_warn("the network of worker %s differs from that of most others after step %" PRIu64
+             ": the ring goes on without it",
+             member_name(j, member), step);
+}
+
+void coord_ring_verdict(struct coord_job *j, const struct coord_digest_verdict *v)
+{
+    uint32_t count = j->ring->ring.count;
+    for (uint32_t i = 0; i < count && v->word == DIGESTS_WRONG; i++)
+        if ((v->wrong >> i & 1) != 0)
+            wrong_mark(j, i, v->step);
+    if (v->word == DIGESTS_LOST)
+        coord_back_want(j,
+                        "the networks of workers %s and %s differ after step %" PRIu64
+                        ", and most workers agree on none: a machine computes or keeps something "
+                        "wrong; test the memory and the processor of both",
+                        member_name(j, v->one), member_name(j, v->other), v->step);
+}
+
+/* The members change: what they have told decides. True: the job goes back. */
+static bool digests_close(struct coord_job *j)
+{
+    const struct coord_digest_verdict v = coord_digests_close(&j->ring->digests);
+    coord_ring_verdict(j, &v);
+    return coord_goes_back(j);
+}
+
 /* ---- gathering ------------------------------------------------------------------------------- */
 
 /* Returns the number of workers that can be members. */
@@ -112,8 +162,8 @@ static uint32_t able(struct coord_job *j, uint64_t worker[COORD_RING_ASKERS])
     for (uint32_t i = 0; i < j->ring->count; i++) {
         uint64_t number = j->ring->asker[i].worker;
         const struct coord_worker *w = coord_worker_find(&j->workers, number);
-        if (w != NULL && w->endpoint[0] != 0 && !coord_stall_barred(j, w) &&
-            !coord_death_shunned(j, w))
+        if (w != NULL && w->endpoint[0] != 0 && j->ring->asker[i].wrong == 0 &&
+            !coord_stall_barred(j, w) && !coord_death_shunned(j, w))
             worker[count++] = number;
     }
     return count;
@@ -163,6 +213,11 @@ static void gather(struct coord_job *j)
     uint64_t worker[COORD_RING_ASKERS], holder[LIMIT_LANES];
     struct coord_ring_job *r = j->ring;
     uint32_t count = able(j, worker);
+    if (r->ring.state == RING_STANDS && (r->again || coord_ring_changes(&r->ring, worker, count))) {
+        if (digests_close(j))
+            return;
+        count = able(j, worker);
+    }
     for (uint32_t l = 0; l < j->tasks->lanes; l++)
         holder[l] = coord_ring_holder(&r->ring, l);
     if (r->ring.state != RING_NONE && !any_member(&r->ring, worker, count)) {
@@ -207,6 +262,7 @@ void coord_ring_stood(struct coord_job *j)
     struct coord_ring_job *r = j->ring;
     const char *source = "the tables";
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && r->ring.state == RING_STANDS);
+    coord_digests_open(&r->digests, r->ring.count);
     if (r->ring.source != COORD_RING_TABLES)
         source = "a member";
     log_info("ring %" PRIu64 " stands: %u workers, step %" PRIu64 " from %s", r->ring.number,
@@ -235,8 +291,7 @@ void coord_ring_marks(struct coord_job *j, uint64_t low, uint64_t high)
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
-/* True when the member has the network of the ring's step. */
-static bool ready(const struct coord_job *j, uint64_t worker)
+bool coord_ring_ready(const struct coord_job *j, uint64_t worker)
 {
     const struct coord_ring *r = &j->ring->ring;
     const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
@@ -253,7 +308,7 @@ uint32_t coord_ring_pick(const struct coord_job *j, uint64_t worker)
 {
     const struct coord_ring_member *m = coord_ring_find(&j->ring->ring, worker);
     const struct coord_tasks *t = j->tasks;
-    if (m == NULL || !ready(j, worker))
+    if (m == NULL || !coord_ring_ready(j, worker))
         return COORD_NO_LANE;
     for (uint32_t l = m->first; l < m->first + m->lanes; l++)
         if (t->lane[l].state == LANE_FREE &&
@@ -302,6 +357,20 @@ static uint64_t drained_at(const struct coord_job *j)
     if (t->pushed < t->stop)
         return 0;
     return t->lane[0].next_batch - 1; /* rounds are even */
+}
+
+bool coord_ring_alone(const struct coord_job *j, char *text, size_t bytes)
+{
+    uint64_t without = coord_now_ns(j) - j->watch.worker_ns;
+    if (!coord_ring_on(j) || j->at.phase != PHASE_TRAIN || j->workers.count > 0 ||
+        without <= coord_lease_ns(j))
+        return false;
+    (void)snprintf(text, bytes,
+                   "job %s has no worker, and its workers keep the network (train.dense): the "
+                   "servers have it as of step %" PRIu64
+                   " alone, and rows of later steps. Start a worker, and ask again when it trains",
+                   j->spec.name, j->ring->ring.published);
+    return true;
 }
 
 bool coord_ring_rest(struct coord_job *j, enum coord_ring_for what)
@@ -400,99 +469,4 @@ void coord_ring_step(struct coord_job *j)
         return;
     SHOAL_ASSERT(j->ring->stored == j->ring->ring.number); /* 1 */
     coord_ring_answer_all(j);
-}
-
-/* ---- members that are waited for ------------------------------------------------------------- */
-
-bool coord_ring_member(const struct coord_job *j, uint64_t worker)
-{
-    return coord_ring_on(j) && coord_ring_find(&j->ring->ring, worker) != NULL;
-}
-
-bool coord_ring_works(const struct coord_job *j, uint64_t worker)
-{
-    const struct coord_ring_job *r = j->ring;
-    if (coord_ring_find(&r->ring, worker) == NULL)
-        return false;
-    if (r->ring.state != RING_STANDS || !ready(j, worker))
-        return true;
-    bool rests = r->rest.state == REST_SETTLED || r->rest.state == REST_STANDS;
-    return !rests && coord_lane_held(j->tasks, worker) > 0;
-}
-
-static uint64_t begun_of(const struct coord_job *j, uint64_t worker)
-{
-    const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
-    if (a == NULL || a->ring != j->ring->ring.number)
-        return 0;
-    return a->begun;
-}
-
-/* Returns the member that the ring waits for: one that has not reported, or is furthest behind; of
- * several the one that came last. 0: there are no members. */
-static uint64_t awaited(const struct coord_job *j)
-{
-    const struct coord_ring *r = &j->ring->ring;
-    uint64_t worst = 0, least = UINT64_MAX;
-    for (uint32_t i = 0; i < r->count; i++) {
-        const struct coord_ring_member *m = &r->member[i];
-        uint64_t at = m->told;
-        if (r->state == RING_STANDS)
-            at = begun_of(j, m->worker);
-        if (at < least || (at == least && m->worker > worst)) {
-            least = at;
-            worst = m->worker;
-        }
-    }
-    return worst;
-}
-
-bool coord_ring_waits(const struct coord_job *j, uint64_t worker)
-{
-    return awaited(j) != worker;
-}
-
-uint64_t coord_ring_apart(const struct coord_job *j, uint64_t *other)
-{
-    const struct coord_ring *r = &j->ring->ring;
-    for (uint32_t i = 0; i < r->count; i++) {
-        uint64_t one = r->member[i].worker;
-        const struct coord_ring_asker *a = coord_ring_asker_of(j, one);
-        if (a == NULL || a->ring != r->number || a->unreached == one ||
-            coord_ring_find(r, a->unreached) == NULL)
-            continue;
-        *other = MIN(one, a->unreached);
-        return MAX(one, a->unreached);
-    }
-    return 0;
-}
-
-bool coord_ring_late(const struct coord_job *j, char *text, size_t bytes)
-{
-    const struct coord_ring_job *r = j->ring;
-    uint64_t now = coord_now_ns(j);
-    uint32_t missing = 0;
-    if (!coord_ring_on(j) || j->workers.count == 0 || r->gathers_ns == 0 ||
-        now - r->gathers_ns <= coord_lease_ns(j))
-        return false;
-    const struct coord_worker *w = NULL;
-    for (uint32_t i = 0; i < j->workers.count; i++) {
-        const struct coord_ring_member *m = coord_ring_find(&r->ring, j->workers.worker[i].number);
-        if (m == NULL || m->told)
-            continue;
-        w = &j->workers.worker[i];
-        missing++;
-    }
-    if (w == NULL)
-        (void)snprintf(text, bytes,
-                       "no worker can take part in the ring that keeps the network: none has told "
-                       "where it listens, or those that have get no work now; see `listen` in "
-                       "worker.yaml, and the workers' logs");
-    else
-        (void)snprintf(text, bytes,
-                       "the ring gathers its %u workers for %" PRIu64
-                       " s: %u of them have not answered, %s is one; see its log",
-                       r->ring.count, (now - r->gathers_ns) / UINT64_C(1000000000), missing,
-                       w->name);
-    return true;
 }

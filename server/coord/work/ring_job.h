@@ -23,6 +23,9 @@
  * checkpoint (back.h). Under bsp it goes back, too, where the rows are ahead of the tables'
  * network: batches since then would be computed with newer rows than before.
  *
+ * Members tell digests of their networks (ring_digest.h). One that differs from most leaves; where
+ * no digest is that of most, the job goes back.
+ *
  *  1. A gathering is stored before a worker is told of it. [test: ring_is_stored_before_it_is_told]
  *     [assert: coord_ring_step]
  *  2. A lane is granted to the member of whose stretch it is, and to no other, once that member has
@@ -40,7 +43,9 @@
 #include "proto/base/err.h"
 #include "proto/wire/wire.h"
 #include "server/coord/work/ring.h"
+#include "server/coord/work/ring_digest.h"
 #include "server/coord/work/ring_rest.h"
+#include "server/coord/work/ring_unable.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +53,7 @@
 
 struct coord_job;
 struct coord_ask;
+struct coord_worker;
 
 /* Members, and spare workers that take their places. */
 #define COORD_RING_ASKERS 256u
@@ -61,7 +67,7 @@ struct coord_ring_asker {
     uint64_t since_ns, answered_ns; /* when the request came; when the last answer went */
     uint64_t seen, answered;        /* news that it has obeyed; news of the last answer */
     uint64_t ring, step, begun, unreached, of;
-    uint64_t digest, digest_step;
+    uint64_t wrong; /* its network differs from that of most after this step; 0: it does not */
 };
 
 /* The reasons for a rest: a cut, or a pause of training. */
@@ -70,6 +76,8 @@ enum coord_ring_for { RING_FOR_CUT = 1, RING_FOR_PAUSE = 2 };
 struct coord_ring_job {
     struct coord_ring ring;
     struct coord_rest rest;
+    struct coord_digests digests;
+    struct coord_unable unable;
     uint32_t wanted;       /* bits: enum coord_ring_for */
     uint64_t news;         /* rises with each change that workers are told; 0: not drawn yet */
     uint64_t stored;       /* the newest gathering in the store */
@@ -87,12 +95,14 @@ struct coord_ring_job {
 /* True when the job's workers keep the network. */
 bool coord_ring_on(const struct coord_job *j);
 /* RING. MALFORMED: the servers keep this job's network, or no worker can have such a step. CORRUPT:
- * the worker's network has other bits than the first member's: it leaves, and the job goes on. */
+ * the worker's network has other bits than that of most members: it leaves, and the job goes on. */
 int coord_ring_ask(struct coord_job *j, struct coord_ask *a);
 /* Gathers, rests and answers, as far as it is due. */
 void coord_ring_step(struct coord_job *j);
 /* The worker is no longer known. */
 void coord_ring_gone(struct coord_job *j, uint64_t worker);
+/* The worker gives up its work, for this reason, and may come again. */
+void coord_ring_unable(struct coord_job *j, const struct coord_worker *w, const char *text);
 /* After a restart, and for a job that goes on from a checkpoint: takes the stored ring. */
 int coord_ring_load(struct coord_job *j, struct err *e);
 /* The record for a checkpoint: without members, for those are workers of this cluster. marks: the
@@ -113,6 +123,10 @@ bool coord_ring_behind(struct coord_job *j, uint32_t lane, uint64_t mark);
 /* The mark behind which a lane goes on that is granted now; mark: of its rows. */
 uint64_t coord_ring_mark(const struct coord_job *j, uint64_t mark);
 
+/* True when no rest can come, since the job has had no worker for a lease: a sentence with the
+ * remedy. The workers alone had the network since the published step, so the tables of this moment
+ * are of no one step. */
+bool coord_ring_alone(const struct coord_job *j, char *text, size_t bytes);
 /* Wants a rest. True: the ring rests, and the tables have the network; or the servers keep it, or
  * nothing is trained. The caller asks again at each step, and says coord_ring_go in the end. */
 bool coord_ring_rest(struct coord_job *j, enum coord_ring_for what);
@@ -120,8 +134,8 @@ void coord_ring_go(struct coord_job *j, enum coord_ring_for what);
 
 /* True when the worker is a member, or is to be one. */
 bool coord_ring_member(const struct coord_job *j, uint64_t worker);
-/* True when a member is to get on: it is to report, to take the network, or to make steps with its
- * lanes. One that the coordinator itself holds still (a rest, no task) is not. */
+/* True when a member is to get on: it is to report, to take the network, to ask for its lanes, or
+ * to make steps with them. One that the coordinator itself holds still (a rest, no task) is not. */
 bool coord_ring_works(const struct coord_job *j, uint64_t worker);
 /* True when the ring waits for another member, and not for this one. */
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker);

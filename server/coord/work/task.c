@@ -230,7 +230,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
     t->batch = batch;
     t->tasks = t->next = t->frontier = t->pushed = t->reported = 0;
     t->examples = t->bad_lines = t->drawn = t->batches = 0;
-    t->planned_ns = t->last_pushed_ns = now_ns;
+    t->planned_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
         t->lane[l].next_task = l;
@@ -401,7 +401,7 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     return index;
 }
 
-void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
+void coord_task_pushed(struct coord_tasks *t, uint32_t lane)
 {
     struct coord_lane *l = &t->lane[lane];
     SHOAL_ASSERT(lane < t->lanes && l->task < t->tasks && t->pushed < t->tasks);
@@ -409,7 +409,6 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
     SHOAL_ASSERT(task->lane == lane && !task->pushed);
     task->pushed = true;
     t->pushed++;
-    t->last_pushed_ns = now_ns;
     l->mark = coord_task_last(task);
     l->task = COORD_NO_TASK;
 }
@@ -654,9 +653,9 @@ void coord_task_resume(struct coord_tasks *t)
     SHOAL_ASSERT(t->pushed <= t->tasks && t->next <= t->tasks);
 }
 
-void coord_task_settle(struct coord_tasks *t, uint64_t now_ns)
+void coord_task_settle(struct coord_tasks *t)
 {
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].task != COORD_NO_TASK)
-            coord_task_pushed(t, l, now_ns);
+            coord_task_pushed(t, l);
 }

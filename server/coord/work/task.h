@@ -147,7 +147,7 @@ struct coord_tasks {
     uint64_t bad_lines, drawn;
     uint32_t epoch;
     uint64_t batch, batches; /* rows of a batch; batches with rows */
-    uint64_t planned_ns, last_pushed_ns;
+    uint64_t planned_ns;
 };
 
 /* The stored record of an appended task, under "task/INDEX"; a record of another run or epoch is
@@ -194,7 +194,7 @@ uint32_t coord_task_next(const struct coord_tasks *t, uint32_t lane, uint64_t wo
  * dealt. False: the batch belongs to an earlier epoch. */
 bool coord_task_again(struct coord_tasks *t, uint32_t lane, uint64_t batch);
 /* The lane's current task is done on every shard. */
-void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns);
+void coord_task_pushed(struct coord_tasks *t, uint32_t lane);
 /* Takes the figures of a finished task; false when it has reported before. */
 bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum);
 /* True when all tasks below `stop` are pushed and all lanes are free. */
@@ -236,6 +236,6 @@ int coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
 void coord_task_resume(struct coord_tasks *t);
 /* Called after coord_task_resume when all appended tasks are known to be pushed: no lane has a task
  * afterwards. */
-void coord_task_settle(struct coord_tasks *t, uint64_t now_ns);
+void coord_task_settle(struct coord_tasks *t);
 
 #endif

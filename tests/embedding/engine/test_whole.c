@@ -84,7 +84,7 @@ START_TEST(one_row_is_shown_from_the_store)
     const struct table *t = engine_row(s.g, 0, key, &stored, &e);
     ck_assert_msg(t != NULL, "%s", e.text);
     ck_assert(stored);
-    struct json *j = row_json(t, key, "x", stored, &found);
+    struct json *j = row_json(t, t, key, "x", stored, &found);
     ck_assert(found);
     ck_assert_str_eq(json_as_string(json_get(j, "tier"), ""), "store");
     ck_assert_uint_eq(json_count(json_get(j, "weights")), SHARD_WIDTH);

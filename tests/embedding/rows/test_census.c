@@ -229,6 +229,12 @@ START_TEST(censuses_of_shards_add_up)
     struct census_ask ask = {.what_if = true, .shows = 2};
     struct census *sum, *part;
     struct err e = {0};
+    uint64_t changed, named[600];
+    for (uint32_t i = 0; i < 600; i++)
+        named[i] = key_in(4, i % 4, i / 4);
+    ck_assert_int_eq(table_keys(r.table, KEY_BLOCK, named, 600, NULL, &changed), 0);
+    ck_assert_int_eq(table_keys(r.table, KEY_ALLOW, named, 2, NULL, &changed), 0);
+    ck_assert_int_eq(table_keys(r.table, KEY_ERASE, named + 2, 5, NULL, &changed), 0);
     ck_assert_int_eq(census_new(&s, &ask, &sum, &e), 0);
     for (uint32_t i = 0; i < 2; i++) { /* two shards with half of the tablets each */
         ck_assert_int_eq(census_new(&s, &ask, &part, &e), 0);
@@ -242,6 +248,9 @@ START_TEST(censuses_of_shards_add_up)
     struct json *whole = count(&r, &ask), *added = census_json(sum);
     char *a = json_text(whole, 0), *b = json_text(added, 0);
     ck_assert_str_eq(a, b);
+    ck_assert_int_eq(in(added, "named.erased"), 5);
+    ck_assert_int_eq(in(added, "named.blocked"), 593);
+    ck_assert_int_eq(in(added, "named.allowed"), 2);
     free(a);
     free(b);
     json_free(whole);
@@ -261,7 +270,7 @@ START_TEST(row_json_names_each_part_of_a_row)
     struct rows r = six_rows(&s);
     uint64_t key = key_in(3, 1, 1);
     bool found;
-    struct json *j = row_json(r.table, key, "s/0", false, &found);
+    struct json *j = row_json(r.table, r.table, key, "s/0", false, &found);
     ck_assert(found && json_as_bool(json_get(j, "found"), false));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 4);
     /* AdaGrad's state; the statistics are not part of it */
@@ -274,14 +283,21 @@ START_TEST(row_json_names_each_part_of_a_row)
     ck_assert(json_as_number(json_get(j, "stats.click"), 0) == 1);
     ck_assert_double_eq_tol(json_as_number(json_get(j, "stats.score"), 0), 1.1, 1e-6);
     json_free(j);
-    j = row_json(r.table, key, "s/0", true, &found);
+    j = row_json(r.table, r.table, key, "s/0", true, &found);
     ck_assert_str_eq(json_as_string(json_get(j, "tier"), ""), "store");
     json_free(j);
-    j = row_json(r.table, key_in(3, 1, 9), "s/0", false, &found);
+    j = row_json(r.table, r.table, key_in(3, 1, 9), "s/0", false, &found);
     ck_assert(!found && !json_as_bool(json_get(j, "found"), true));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 4);
     ck_assert_uint_eq(json_count(json_get(j, "state")), 0);
     ck_assert_ptr_null(json_get(j, "stats"));
+    ck_assert_ptr_null(json_get(j, "named"));
+    json_free(j);
+    uint64_t changed;
+    ck_assert_int_eq(table_keys(r.table, KEY_BLOCK, &key, 1, NULL, &changed), 0);
+    j = row_json(r.table, r.table, key, "s/0", false, &found); /* its row stays */
+    ck_assert(found);
+    ck_assert_str_eq(json_as_string(json_get(j, "named"), ""), "blocked");
     json_free(j);
     rows_close(&r);
 }

@@ -252,6 +252,47 @@ START_TEST(field_without_rows_is_found)
 }
 END_TEST
 
+/* Each name once, in the order of key_mix, whatever the size of the pages. */
+START_TEST(names_are_listed_in_order_page_by_page)
+{
+    static const enum key_action given[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW};
+    struct table_schema s = rows_schema(OPT_SGD, 3, 2);
+    struct rows r = rows_open(&s);
+    struct table_name some[7];
+    uint32_t found = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        uint64_t key = rows_key(i);
+        name_keys(&r, given[i % 3], &key, 1);
+    }
+    uint64_t none = rows_key(0), before = 0;
+    name_keys(&r, KEY_RESET, &none, 1);
+    for (uint32_t tablet = 0; tablet < 4; tablet++) {
+        uint64_t from = (uint64_t)tablet << 62;
+        uint32_t room = 1 + tablet * 2, count;
+        while ((count = table_names(r.table, tablet, from, some, room)) > 0) {
+            for (uint32_t i = 0; i < count; i++) {
+                uint64_t mixed = key_mix(some[i].key);
+                ck_assert_uint_ge(mixed, from);
+                ck_assert(found == 0 || mixed > before);
+                ck_assert_uint_eq(key_tablet(mixed, 2), tablet);
+                before = mixed;
+                found++;
+            }
+            from = before + 1;
+        }
+    }
+    ck_assert_uint_eq(found, KEYS - 1);
+    uint64_t erased = rows_key(3), blocked = rows_key(4), allowed = rows_key(5);
+    const uint64_t key[] = {erased, blocked, allowed};
+    for (int i = 0; i < 3; i++) {
+        uint64_t mixed = key_mix(key[i]);
+        ck_assert_uint_eq(table_names(r.table, key_tablet(mixed, 2), mixed, some, 1), 1);
+        ck_assert(some[0].key == key[i] && some[0].action == given[i]);
+    }
+    rows_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("keys");
@@ -265,6 +306,7 @@ int main(void)
     tcase_add_test(c, only_tablets_asked_for_are_named);
     tcase_add_loop_test(c, dropped_field_leaves_no_trace, 0, 2);
     tcase_add_loop_test(c, field_without_rows_is_found, 0, 2);
+    tcase_add_test(c, names_are_listed_in_order_page_by_page);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

@@ -414,7 +414,7 @@ START_TEST(people_are_shown_weights_as_numbers)
     s.rules.stats = 1;
     struct rows r = rows_open(&s);
     stats_push(&r, key, 0, 5, 1, (struct stats_batch){.batch = 1});
-    struct json *j = row_json(r.table, key, "s/0", false, &found);
+    struct json *j = row_json(r.table, r.table, key, "s/0", false, &found);
     ck_assert(found);
     ck_assert_str_eq(json_as_string(json_get(j, "values"), ""), schema_values_name(&s));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 3);

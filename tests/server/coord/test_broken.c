@@ -112,7 +112,7 @@ static void a_batch_number_is_left_out(void)
 {
     begin(WIRE_SSP);
     (void)coord_task_append(c->slot[0].tasks, 0);
-    coord_task_pushed(c->slot[0].tasks, 0, 0);
+    coord_task_pushed(c->slot[0].tasks, 0);
     c->slot[0].tasks->lane[0].next_batch++;
     (void)coord_task_append(c->slot[0].tasks, 0);
 }

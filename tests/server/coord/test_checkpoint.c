@@ -10,6 +10,7 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
+#include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/keep/newest.h"
 #include "server/coord/work/objects_index.h"
 #include "tests/lib/server_fake.h"
@@ -1872,16 +1873,26 @@ static void lose_at(uint32_t batches)
 START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
 {
     char path[LIMIT_PATH];
+    struct err e = {0};
+    uint64_t run = 0;
     rig_start("epochs: 2, consistency: ssp", "", NULL);
+    const struct coord_submit again = {r.yaml, strlen(r.yaml), 2, "", false};
     in_memory();
     run_batches(20);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("one"));
     for (uint32_t i = 0; i < 9 && coord_phase_running(&r.coord->slot[0]); i++) {
         lose_at(3);
-        if (_i == 1) { /* _i 1: the coordinator that counts dies, too */
+        if (_i >= 1) { /* the coordinator that counts dies, too */
             coord_kill();
             coord_start();
         }
+        if (_i == 2) /* and the job is submitted again: the run was broken off */
+            (void)coord_submit(&r.coord->slot[0], 77, &again, NULL, &run, &e);
+    }
+    if (_i == 2) {
+        gone_back(2, 9);
+        rig_stop();
+        return;
     }
     ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
     ck_assert_int_eq(r.coord->slot[0].at.status, SHOAL_E_UNAVAILABLE);
@@ -1930,7 +1941,7 @@ START_TEST(checkpoint_in_memory_survives_the_coordinator)
 END_TEST
 
 /* The job now continues from another checkpoint than it was submitted with. A client that submits
- * it again gets the running job. */
+ * it again gets the running job, once that has gone back (_i 1: the folder hangs before). */
 START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
 {
     struct err e = {0};
@@ -1945,6 +1956,8 @@ START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
         coord_kill();
         lose(1, 0);
         coord_start();
+        if (_i == 1)
+            sim_wedge(r.node, sim_now_ns(r.sim) + 3 * SECOND);
         while (coord_submit(&r.coord->slot[0], 77, &same, NULL, &run, &e) == SHOAL_E_UNAVAILABLE)
             ck_assert(sim_step(r.sim));
         ck_assert_msg(run == number, "%s", e.text);
@@ -1954,6 +1967,131 @@ START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
             ck_assert(sim_step(r.sim));
     }
     gone_back(2, 2);
+    rig_stop();
+}
+END_TEST
+
+/* ---- a checkpoint that gets its name at the end of its coordinator --------------------------- */
+
+/* Runs the job until a thread is to give a checkpoint its name. */
+static struct coord_making *naming_wait(void)
+{
+    const struct coord_checkpoint *k = r.coord->slot[0].checkpoint;
+    while (k->state != CHECKPOINT_NAMING || k->making->errand.state != ERRAND_RUNS)
+        ck_assert(sim_step(r.sim));
+    return k->making;
+}
+
+/* The thread gives the name, and the loop, which ends, does not hear of it. killed: the process dies
+ * with no chance to undo anything. */
+static void coord_end_after_naming(bool killed)
+{
+    struct coord_making *m = naming_wait();
+    struct err e = {0};
+    ck_assert_msg(m->errand.run(&m->errand, &e) == 0, "%s", e.text);
+    m->stays = killed;
+    coord_kill();
+}
+
+/* The name was there, the list did not have it: the job began anew, and in the first case the folder
+ * was removed. _i / 2: the folder hangs at the next start. */
+START_TEST(checkpoint_that_has_its_name_belongs_to_the_job)
+{
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    coord_end_after_naming(_i % 2 == 1);
+    ck_assert_uint_eq(entries(""), 1);
+    lose(1, 0);
+    coord_start();
+    sim_wedge(r.node, sim_now_ns(r.sim) + (_i / 2 == 0 ? 2 : 200) * SECOND);
+    if (_i / 2 == 1) { /* for longer than an errand waits */
+        ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 190 * SECOND, job_over, NULL));
+        ck_assert(coord_goes_back(&r.coord->slot[0]) && r.coord->slot[0].went_back == 0);
+    }
+    gone_back(2, 1);
+    ck_assert_double_eq(report_number("checkpoints.0.rows"), 20);
+    ck_assert_ptr_nonnull(strstr(r.client.report, "\"000001\""));
+    rig_stop();
+}
+END_TEST
+
+/* Its name is not there, or is another's: the job goes back to the one before, or ends without
+ * one. */
+START_TEST(checkpoint_without_its_name_is_not_gone_back_to)
+{
+    struct coord_checkpoint_coming c;
+    struct err e = {0};
+    bool before = _i % 2 == 1, another = _i / 2 == 1;
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    if (before)
+        made_wait(1, 1);
+    if (another) {
+        coord_end_after_naming(false);
+        ck_assert_int_eq(coord_store_get_fixed(r.store, "checkpoint_coming", &c, sizeof c, &e), 0);
+        c.state++;
+        ck_assert_int_eq(coord_store_put(r.store, "checkpoint_coming", &c, sizeof c, &e), 0);
+    } else {
+        (void)naming_wait();
+        coord_kill();
+    }
+    ck_assert_uint_eq(entries(""), (uint32_t)before + another);
+    lose(1, 0);
+    coord_start();
+    if (before) {
+        gone_back(2, 1);
+    } else {
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+        ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+        ck_assert_ptr_nonnull(strstr(r.client.text, "and there is no checkpoint"));
+    }
+    rig_stop();
+}
+END_TEST
+
+/* The first checkpoint is about to get its name when rows are lost: there was "no checkpoint". */
+START_TEST(checkpoint_that_is_to_get_its_name_is_gone_back_to)
+{
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    (void)naming_wait();
+    sim_wedge(r.node, sim_now_ns(r.sim) + (_i == 0 ? 1 : 20) * SECOND); /* 1: leases run out, too */
+    lose(1, (_i == 0 ? 0 : 10) * SECOND);
+    gone_back(2, 1);
+    rig_stop();
+}
+END_TEST
+
+/* It is published, old ones are removed, and that of the end is not made again. _i 1: the servers
+ * keep their rows, so the job does not go back. */
+START_TEST(checkpoint_that_has_its_name_is_handled_as_others)
+{
+    r.hooks = true;
+    rig_start("epochs: 1, consistency: ssp",
+              ", keep: 1, every_batches: 60, at_end: true, publish: [publish-it, now]", NULL);
+    if (_i == 0)
+        in_memory();
+    made_wait(1, 1);
+    while (r.coord->slot[0].at.phase != PHASE_DIGEST)
+        ck_assert(sim_step(r.sim));
+    coord_end_after_naming(false);
+    uint32_t published = r.hook_count;
+    ck_assert_uint_eq(entries(""), 2);
+    if (_i == 0)
+        lose(1, 0);
+    coord_start();
+    if (_i == 1) { /* none is begun before it is known */
+        sim_wedge(r.node, sim_now_ns(r.sim) + 5 * SECOND);
+        fake_client_checkpoint(&r.client, "asked");
+        checkpoint_wait();
+        ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_BUSY);
+        ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "sees if checkpoint 000002 was"));
+    }
+    job_done();
+    ck_assert_uint_eq(r.hook_count, published + 1);
+    ck_assert_double_eq(report_number("went_back"), _i == 0);
+    ck_assert_double_eq(report_number("checkpoints_made"), 2);
+    ck_assert(entries("") == 1 && entries("000002") == 1);
     rig_stop();
 }
 END_TEST
@@ -2866,10 +3004,14 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_that_is_late_is_a_problem, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_test(t, checkpoint_gone_back_to_lets_no_counter_fall);
-    tcase_add_loop_test(t, checkpoint_gone_back_to_in_vain_ends_the_job, 0, 2);
+    tcase_add_loop_test(t, checkpoint_gone_back_to_in_vain_ends_the_job, 0, 3);
     tcase_add_test(t, checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
-    tcase_add_test(t, checkpoint_gone_back_to_is_the_job_that_was_submitted);
+    tcase_add_loop_test(t, checkpoint_that_has_its_name_belongs_to_the_job, 0, 4);
+    tcase_add_loop_test(t, checkpoint_without_its_name_is_not_gone_back_to, 0, 4);
+    tcase_add_loop_test(t, checkpoint_that_is_to_get_its_name_is_gone_back_to, 0, 2);
+    tcase_add_loop_test(t, checkpoint_that_has_its_name_is_handled_as_others, 0, 2);
+    tcase_add_loop_test(t, checkpoint_gone_back_to_is_the_job_that_was_submitted, 0, 2);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_loop_test(t, checkpoint_before_the_newest_is_gone_back_to, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);

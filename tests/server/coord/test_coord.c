@@ -1367,9 +1367,9 @@ START_TEST(coord_evaluations_take_no_time_of_training)
 }
 END_TEST
 
-/* Only at this point may a worker's report arrive after the push that it is about. The wait for a
- * lost report is limited. */
-START_TEST(coord_last_report_of_an_epoch_is_waited_for)
+/* A worker asks on only when its report was answered, and a report of a lane that is free is
+ * refused. So one that is missing when all lanes are free is that of a worker that died. */
+START_TEST(coord_report_that_is_missing_holds_up_no_epoch)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 1", 1, 1, NULL);
     struct coord_tasks *t = r.coord->slot[0].tasks;
@@ -1377,12 +1377,7 @@ START_TEST(coord_last_report_of_an_epoch_is_waited_for)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_eq(t->pushed, t->tasks - 1);
     t->reported--;
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND * 29 / 10, NULL, NULL);
-    ck_assert_uint_eq(t->pushed, t->tasks);
-    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_TRAIN);
-    ck_assert_uint_eq(r.coord->slot[0].at.epoch, 1);
-    t->reported += _i == 1;
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND * (_i == 1 ? 1 : 6) / 20, NULL, NULL);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, NULL, NULL);
     ck_assert_uint_ne(r.coord->slot[0].at.phase * 8 + r.coord->slot[0].at.epoch,
                       PHASE_TRAIN * 8 + 1);
     rig_stop();
@@ -2963,7 +2958,7 @@ int main(void)
     tcase_add_loop_test(t, coord_lost_doubled_and_reordered_messages_change_nothing, 0, 12);
     tcase_add_test(t, coord_best_epoch_is_restored);
     tcase_add_loop_test(t, coord_evaluations_take_no_time_of_training, 0, 3);
-    tcase_add_loop_test(t, coord_last_report_of_an_epoch_is_waited_for, 0, 2);
+    tcase_add_test(t, coord_report_that_is_missing_holds_up_no_epoch);
     tcase_add_loop_test(t, coord_evaluates_every_so_many_batches, 0, 3);
     tcase_add_test(t, coord_one_epoch_stops_early_and_keeps_the_best);
     tcase_add_loop_test(t, coord_death_within_an_epoch_changes_no_evaluation, 0, 24);

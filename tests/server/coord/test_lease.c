@@ -67,7 +67,7 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
                      0);
     task(0, 7);
     task(1, 8);
-    coord_task_pushed(c->slot[0].tasks, 0, 0);
+    coord_task_pushed(c->slot[0].tasks, 0);
     task(0, 7);
     again();
     /* the first batch of the lane's second task, the third task of all */
@@ -164,7 +164,7 @@ START_TEST(batches_are_told_as_they_were_asked_for)
         0);
     task(0, 7);
     task(1, 8);
-    coord_task_pushed(c->slot[0].tasks, 0, 0);
+    coord_task_pushed(c->slot[0].tasks, 0);
     task(0, 7);
 #define LINE(worker, task, position, rows)                                                         \
     "{\"worker\": " #worker ", \"name\": \"\", \"task\": " #task                                   \
@@ -242,7 +242,7 @@ START_TEST(the_log_is_bounded)
                          0);
         for (uint32_t i = 0; i < 10000; i++) {
             task(0, 7);
-            coord_task_pushed(c->slot[0].tasks, 0, 0);
+            coord_task_pushed(c->slot[0].tasks, 0);
         }
     }
     again();

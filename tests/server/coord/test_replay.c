@@ -166,7 +166,7 @@ START_TEST(before_its_time_no_lane_has_a_task)
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     while (coord_task_append(t, 0) != COORD_NO_TASK)
-        coord_task_pushed(t, 0, now);
+        coord_task_pushed(t, 0);
     ck_assert_uint_eq(t->next, c->slot[0].replay->segment[1].task);
     ck_assert(!coord_task_drained(t)); /* it waits, and is not done */
     now += SECOND;
@@ -284,7 +284,7 @@ START_TEST(a_day_has_its_own_examples_alone)
         ck_assert_int_eq(coord_replay_stop(&c->slot[0], true, &e), 0);
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
         while (coord_task_append(t, 0) != COORD_NO_TASK) {
-            coord_task_pushed(t, 0, now);
+            coord_task_pushed(t, 0);
             counted(window++);
         }
         ck_assert_uint_eq(window, t->stop);
@@ -344,7 +344,7 @@ START_TEST(a_day_has_its_own_values_alone)
     for (uint32_t day = 0, window = 0; day < 2; day++) {
         ck_assert_int_eq(coord_replay_stop(&c->slot[0], true, &e), 0);
         while (coord_task_append(t, 0) != COORD_NO_TASK) {
-            coord_task_pushed(t, 0, now);
+            coord_task_pushed(t, 0);
             value_counted(window++);
         }
         ck_assert(coord_replay_end(&c->slot[0]));

@@ -199,21 +199,34 @@ START_TEST(ring_keeps_its_starts)
 {
     struct coord_ring_record record;
     coord_ring_open(&ring, 8);
-    ck_assert(GATHER(1, 2, 3));
-    ck_assert_uint_eq(ring.starts, 0);
-    ck_assert(GATHER(1, 2, 3, 4)); /* one more before the first ring stands */
+    ck_assert(GATHER(1));
     all_report(0);
-    ck_assert_uint_eq(ring.starts, 4);
-    ck_assert(GATHER(1, 2));
+    ck_assert_uint_eq(ring.starts, 8); /* whatever the first ring has */
+    ck_assert(GATHER(1, 2, 3));
     all_report(9);
-    ck_assert_uint_eq(ring.starts, 4);
+    ck_assert_uint_eq(ring.starts, 8);
     coord_ring_to_record(&ring, 3, &record);
+    record.starts = 3; /* the members of a first ring, as an earlier release had it */
     coord_ring_open(&ring, 8);
     ck_assert(coord_ring_from_record(&ring, 3, &record));
-    ck_assert_uint_eq(ring.starts, 4);
+    ck_assert_uint_eq(ring.starts, 3);
     ck_assert(GATHER(2));
     all_report(10);
-    ck_assert_uint_eq(ring.starts, 4);
+    ck_assert_uint_eq(ring.starts, 3);
+    coord_ring_open(&ring, 100);
+    ck_assert_uint_eq(ring.starts, WIRE_RING_MEMBERS);
+}
+END_TEST
+
+START_TEST(ring_says_whether_members_would_change)
+{
+    static const uint64_t two[] = {2, 1}, three[] = {1, 2, 3};
+    coord_ring_open(&ring, 8);
+    ck_assert(coord_ring_changes(&ring, two, 2));
+    ck_assert(GATHER(1, 2));
+    ck_assert(!coord_ring_changes(&ring, two, 2));
+    ck_assert(coord_ring_changes(&ring, three, 3) && coord_ring_changes(&ring, two, 1));
+    ck_assert_uint_eq(ring.number, 1);
 }
 END_TEST
 
@@ -259,8 +272,10 @@ START_TEST(ring_of_another_run_or_impossible_is_not_taken)
             bad.count = 9;
         if (i == 3)
             bad.starts = 9;
-        if (i == 4)
-            bad.state = RING_STANDS; /* without starts */
+        if (i == 4) {
+            bad.state = RING_STANDS;
+            bad.starts = 0;
+        }
         if (i == 5)
             bad.state = RING_STANDS + 1;
         ck_assert(!coord_ring_from_record(&ring, 3, &bad));
@@ -281,6 +296,7 @@ int main(void)
     tcase_add_test(t, ring_without_a_member_of_before_goes_back_to_the_tables);
     tcase_add_test(t, ring_takes_reports_of_its_gathering_alone);
     tcase_add_test(t, ring_keeps_its_starts);
+    tcase_add_test(t, ring_says_whether_members_would_change);
     tcase_add_test(t, ring_goes_on_after_a_restart);
     tcase_add_test(t, ring_of_another_run_or_impossible_is_not_taken);
     return suite_main(s);

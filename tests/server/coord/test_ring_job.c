@@ -4,6 +4,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/job/stop.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/ring_job.h"
 #include "server/coord/work/task.h"
@@ -152,6 +153,10 @@ static void check(void)
     for (uint32_t l = 0; l < t->lanes && ring()->lanes > 0; l++)
         if (t->lane[l].state == LANE_HELD && job()->at.phase == PHASE_TRAIN)
             ck_assert_uint_eq(t->lane[l].worker, coord_ring_holder(ring(), l));
+    /* lanes are in step, so are their clocks: none may wait for another one's */
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state == LANE_HELD && t->lane[l].placed)
+            ck_assert_uint_eq(t->lane[l].clock, t->lane[l].at);
 }
 
 static void step(void)
@@ -220,7 +225,7 @@ START_TEST(ring_job_runs_to_its_report)
     (void)snprintf(train, sizeof train, "epochs: 2, consistency: %s", mode[_i % 3]);
     rig_start(train, "", workers, NULL, NULL);
     job_done(2);
-    ck_assert_uint_eq(ring()->starts, workers);
+    ck_assert_uint_eq(ring()->starts, LANES);
     ck_assert_uint_eq(r.network.rings, 1);
     ck_assert_uint_eq(r.network.contributions, 2 * STEPS * LANES);
     ck_assert_uint_eq(job()->tally.lanes_moved, 0);
@@ -255,7 +260,7 @@ START_TEST(ring_goes_on_after_a_death)
         if (_i % 4 == 0)
             worker_kill((dies + 1) % 3);
         job_done(2);
-        ck_assert_uint_eq(ring()->starts, 3);
+        ck_assert_uint_eq(ring()->starts, LANES);
         ck_assert_uint_ge(r.network.rings, 2);
         rig_stop();
     }
@@ -293,6 +298,21 @@ START_TEST(ring_grants_each_lane_to_its_member)
 }
 END_TEST
 
+/* Lanes come and go many times, and their clocks stay those of the ring's steps: a lane with a
+ * smaller one would hold others back, and wait for them itself. */
+START_TEST(ring_lanes_have_the_clocks_of_their_steps)
+{
+    rig_start("epochs: 3, consistency: ssp, staleness: 1", "", 2, NULL, NULL);
+    for (uint32_t i = 0; i < 8; i++) {
+        until_step(r.network.complete + 3);
+        worker_add();
+        worker_kill(i); /* check() has the assertion */
+    }
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
 /* All die: others take the network from the tables, and what was trained since comes again. */
 START_TEST(ring_goes_on_from_the_tables_after_all_have_died)
 {
@@ -314,7 +334,7 @@ START_TEST(ring_goes_on_from_the_tables_after_all_have_died)
     until_step(12);
     ck_assert_uint_eq(r.network.slowest_mark, published);
     job_done(2);
-    ck_assert_uint_eq(ring()->starts, 2);
+    ck_assert_uint_eq(ring()->starts, LANES);
     rig_stop();
 }
 END_TEST
@@ -397,7 +417,7 @@ START_TEST(ring_rests_before_a_cut)
     r.network = network;
     rig_start("epochs: 2", checkpoints(), (uint32_t)_i % 3 + 1, path, NULL);
     job_done(2);
-    ck_assert_uint_eq(ring()->starts, 2);
+    ck_assert_uint_eq(ring()->starts, LANES);
     ck_assert_uint_eq(r.network.contributions, (2 * STEPS - cut) * LANES);
     rig_stop();
 }
@@ -446,25 +466,220 @@ START_TEST(ring_torn_publish_sends_the_job_back)
     r.network.low = r.network.high = cut; /* as the servers load them */
     job_done(2);
     ck_assert_uint_eq(job()->went_back, 1);
-    ck_assert_uint_eq(ring()->starts, 2);
+    ck_assert_uint_eq(ring()->starts, LANES);
     rig_stop();
 }
 END_TEST
 
-/* A step that no lane can have, and a network with other bits than the first member's, are
- * refused. */
+/* A step that no lane can have is refused. */
 START_TEST(ring_refuses_what_cannot_be)
 {
     rig_start("epochs: 2", "", 2, NULL, NULL);
     until_step(5);
     uint32_t first = r.worker[1].number == ring()->member[0].worker;
-    if (_i == 0)
-        r.side[1 - first].begun = 1000;
-    r.side[first].digest = 7;
-    r.side[1 - first].digest = 7 + (_i == 1);
+    r.side[1 - first].begun = 1000;
     pass(SECOND);
     ck_assert_int_eq(r.worker[first].refused, 0);
-    ck_assert_int_eq(r.worker[1 - first].refused, _i == 0 ? SHOAL_E_MALFORMED : SHOAL_E_CORRUPT);
+    ck_assert_int_eq(r.worker[1 - first].refused, SHOAL_E_MALFORMED);
+    rig_stop();
+}
+END_TEST
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+/* Each worker tells a digest of step 2, that of `wrong` (bits) is another one. */
+static void digests_tell(uint32_t wrong)
+{
+    for (uint32_t i = 0; i < r.workers; i++) {
+        r.side[i].digest = 7 + (wrong >> i & 1);
+        r.side[i].digest_step = 2;
+    }
+}
+
+/* One of three has other bits than the two others: it leaves, even if it is the first. */
+START_TEST(ring_goes_on_without_a_network_that_differs)
+{
+    rig_start("epochs: 2", "", 3, NULL, NULL);
+    until_step(5);
+    digests_tell(1u << _i);
+    pass(SECOND / 2);
+    ck_assert_int_eq(r.worker[_i].refused, SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(r.worker[_i].refused_text, "differs from that of most others"));
+    for (int i = 0; i < 3; i++)
+        ck_assert(i == _i || r.worker[i].refused == 0);
+    ck_assert_ptr_null(coord_ring_find(ring(), r.worker[_i].number));
+    ck_assert_uint_eq(coord_lane_held(job()->tasks, r.worker[_i].number), 0);
+    worker_kill((uint32_t)_i);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* Two that differ: the right network is not known. */
+START_TEST(ring_of_two_networks_ends_the_job_in_words)
+{
+    rig_start("epochs: 2", "", 2, NULL, NULL);
+    until_step(5);
+    digests_tell(1);
+    run_job();
+    ck_assert_uint_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_msg(strstr(r.client.text, "differ after step 2") != NULL, "%s", r.client.text);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "worker-0"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "worker-1"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(ring_of_two_networks_sends_the_job_back)
+{
+    rig_start("epochs: 2", checkpoints(), 2, NULL, NULL);
+    until_step(5);
+    (void)checkpoint_make();
+    uint64_t cut = r.network.low;
+    until_step(cut + 3);
+    digests_tell(2);
+    while (job()->went_back == 0)
+        step();
+    digests_tell(0);
+    r.network.low = r.network.high = cut; /* as the servers load them */
+    job_done(2);
+    ck_assert_uint_eq(job()->went_back, 1);
+    rig_stop();
+}
+END_TEST
+
+/* Two of three have told, and differ, when the third dies: no ring goes on with the two. */
+START_TEST(ring_does_not_go_on_with_networks_that_differ)
+{
+    rig_start("epochs: 2", "", 3, NULL, NULL);
+    until_step(5);
+    r.side[2].silent = true;
+    digests_tell(1);
+    pass(SECOND / 10);
+    ck_assert(!coord_goes_back(job()));
+    worker_kill(2);
+    run_job();
+    ck_assert_uint_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_msg(strstr(r.client.text, "differ after step 2") != NULL, "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
+/* ---- without a worker ------------------------------------------------------------------------ */
+
+/* Asks for a checkpoint; returns its status, with the text in r.client.checkpoint.text. */
+static int checkpoint_asked(uint64_t most_ns)
+{
+    uint64_t late = sim_now_ns(r.sim) + most_ns;
+    fake_client_checkpoint(&r.client, "");
+    while (!r.client.checkpoint.answered && sim_now_ns(r.sim) < late)
+        step();
+    ck_assert_msg(r.client.checkpoint.answered, "no answer");
+    return r.client.checkpoint.status;
+}
+
+/* No rest can come: that is said at once. When a worker is there again, it comes. */
+START_TEST(ring_checkpoint_without_a_worker_fails_at_once)
+{
+    rig_start("epochs: 2", checkpoints(), 2, NULL, NULL);
+    until_step(5);
+    worker_kill(0);
+    worker_kill(1);
+    pass(5 * SECOND);
+    ck_assert_int_eq(checkpoint_asked(SECOND / 2), SHOAL_E_UNAVAILABLE);
+    ck_assert_msg(strstr(r.client.checkpoint.text, "has no worker") != NULL, "%s",
+                  r.client.checkpoint.text);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "Start a worker"));
+    worker_add();
+    pass(SECOND);
+    (void)checkpoint_make();
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* The workers die while they are to rest: it waits as long as they may come again. */
+START_TEST(ring_checkpoint_whose_workers_die_ends)
+{
+    rig_start("epochs: 2", checkpoints(), 2, NULL, NULL);
+    until_step(5);
+    r.network.no_settle = true;
+    fake_client_checkpoint(&r.client, "");
+    pass(SECOND / 2);
+    ck_assert(!r.client.checkpoint.answered);
+    ck_assert_int_eq(job()->cut->state, CUT_RESTING);
+    worker_kill(0);
+    worker_kill(1);
+    pass(4 * SECOND);
+    ck_assert(r.client.checkpoint.answered);
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    r.network.no_settle = false;
+    worker_add();
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* The job ends without its last checkpoint, at once and in words; also where the workers die while
+ * that one is made. */
+START_TEST(ring_stop_without_a_worker_ends_at_once)
+{
+    rig_start("epochs: 2", checkpoints(), 2, NULL, NULL);
+    until_step(5);
+    (void)checkpoint_make();
+    r.network.no_settle = _i == 1;
+    if (_i == 1)
+        ck_assert(coord_stop_order(job(), 1));
+    worker_kill(0);
+    worker_kill(1);
+    pass(4 * SECOND);
+    if (_i == 0)
+        ck_assert(!coord_stop_order(job(), 1));
+    ck_assert_uint_eq(job()->at.phase, PHASE_FAILED);
+    ck_assert_int_eq(job()->at.status, SHOAL_E_STOPPED);
+    ck_assert_msg(strstr(job()->at.text, "no last checkpoint: job t has no worker") != NULL, "%s",
+                  job()->at.text);
+    ck_assert_ptr_nonnull(strstr(job()->at.text, "goes on from an earlier one"));
+    rig_stop();
+}
+END_TEST
+
+/* A worker dies before it has reported its last tasks. No report of the dead comes, and none is
+ * waited for. */
+START_TEST(ring_epoch_ends_without_the_reports_of_the_dead)
+{
+    rig_start("epochs: 2", "", 2, NULL, NULL);
+    r.worker[1].dead_batch = LANES / 2 * STEPS;
+    while (r.worker[1].batches < LANES / 2 * STEPS)
+        step();
+    uint64_t died = sim_now_ns(r.sim);
+    while (job()->at.phase == PHASE_TRAIN)
+        step();
+    ck_assert_uint_lt(job()->tasks->reported, job()->tasks->tasks);
+    ck_assert_uint_lt(sim_now_ns(r.sim) - died, 2 * SECOND); /* a lease, and the fences */
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* ---- what it tells --------------------------------------------------------------------------- */
+
+/* A worker that gives up its place again and again is named. */
+START_TEST(ring_names_a_worker_that_cannot_take_part)
+{
+    char text[ERR_TEXT_MAX];
+    rig_start("epochs: 2", "", 2, NULL, NULL);
+    until_step(3);
+    const struct coord_worker *w = coord_worker_find(&job()->workers, r.worker[1].number);
+    for (uint32_t i = 0; i < COORD_UNABLE_TRIES; i++) {
+        ck_assert(
+            !coord_unable_text(&job()->ring->unable, 0, sim_now_ns(r.sim), text, sizeof text));
+        coord_ring_unable(job(), w, "no memory for a ring");
+    }
+    ck_assert(coord_unable_text(&job()->ring->unable, 0, sim_now_ns(r.sim), text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "worker-1"));
+    pass(2 * SECOND); /* it makes steps */
+    ck_assert(!coord_unable_text(&job()->ring->unable, 0, sim_now_ns(r.sim), text, sizeof text));
     rig_stop();
 }
 END_TEST
@@ -567,6 +782,20 @@ START_TEST(ring_member_without_progress_loses_its_place)
 }
 END_TEST
 
+/* A member beats, and asks for none of its lanes: its seats wait for a server that it does not
+ * reach. */
+START_TEST(ring_member_that_asks_for_no_lane_loses_its_place)
+{
+    rig_start("epochs: 2", "", 2, NULL, NULL);
+    r.worker[1].seats = 0;
+    until_step(5);
+    ck_assert_uint_eq(ring()->count, 1);
+    ck_assert_uint_eq(ring()->member[0].worker, r.worker[0].number);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
 /* A coordinator that dies at any moment: the workers keep their network, and go on. */
 START_TEST(ring_goes_on_after_the_coordinator_has_died)
 {
@@ -579,7 +808,7 @@ START_TEST(ring_goes_on_after_the_coordinator_has_died)
         coord_stop();
         coord_start();
         job_done(2);
-        ck_assert_uint_eq(ring()->starts, 2);
+        ck_assert_uint_eq(ring()->starts, LANES);
         ck_assert_uint_eq(r.network.tables_read, 2); /* when the job began */
         rig_stop();
     }
@@ -649,17 +878,28 @@ int main(void)
     tcase_add_test(t, ring_is_stored_before_it_is_told);
     tcase_add_loop_test(t, ring_goes_on_after_a_death, 0, 9);
     tcase_add_test(t, ring_grants_each_lane_to_its_member);
+    tcase_add_test(t, ring_lanes_have_the_clocks_of_their_steps);
     tcase_add_loop_test(t, ring_goes_on_from_the_tables_after_all_have_died, 0, 3);
     tcase_add_test(t, ring_keeps_tasks_until_a_publish_covers_them);
     tcase_add_test(t, ring_rests_before_an_evaluation);
     tcase_add_loop_test(t, ring_rests_before_a_cut, 0, 6);
     tcase_add_test(t, ring_torn_publish_ends_the_job_in_words);
     tcase_add_test(t, ring_torn_publish_sends_the_job_back);
-    tcase_add_loop_test(t, ring_refuses_what_cannot_be, 0, 2);
+    tcase_add_test(t, ring_refuses_what_cannot_be);
+    tcase_add_loop_test(t, ring_goes_on_without_a_network_that_differs, 0, 3);
+    tcase_add_test(t, ring_of_two_networks_ends_the_job_in_words);
+    tcase_add_test(t, ring_of_two_networks_sends_the_job_back);
+    tcase_add_test(t, ring_does_not_go_on_with_networks_that_differ);
+    tcase_add_test(t, ring_checkpoint_without_a_worker_fails_at_once);
+    tcase_add_test(t, ring_checkpoint_whose_workers_die_ends);
+    tcase_add_loop_test(t, ring_stop_without_a_worker_ends_at_once, 0, 2);
+    tcase_add_test(t, ring_epoch_ends_without_the_reports_of_the_dead);
+    tcase_add_test(t, ring_names_a_worker_that_cannot_take_part);
     tcase_add_test(t, ring_tells_what_it_waits_for);
     tcase_add_test(t, ring_lost_under_bsp_ends_the_job_in_words);
     tcase_add_test(t, ring_job_whose_rows_were_lost_goes_back);
     tcase_add_loop_test(t, ring_member_without_progress_loses_its_place, 0, 3);
+    tcase_add_test(t, ring_member_that_asks_for_no_lane_loses_its_place);
     tcase_add_loop_test(t, ring_goes_on_after_the_coordinator_has_died, 0, 8);
     tcase_add_loop_test(t, ring_goes_on_after_many_changes, 0, 6);
     return suite_main(s);

@@ -56,7 +56,7 @@ static void task_do(uint32_t lane, uint32_t index, uint64_t first)
     t.lane[lane].state = LANE_HELD;
     ck_assert_uint_eq(coord_task_append(&t, lane), index);
     ck_assert_uint_eq(t.task[index].first_batch, first);
-    coord_task_pushed(&t, lane, 0);
+    coord_task_pushed(&t, lane);
     t.lane[lane].worker = 0;
     t.lane[lane].state = LANE_FREE;
 }
@@ -78,16 +78,16 @@ START_TEST(coord_task_done_tasks_come_again)
     ck_assert_uint_eq(t.pushed, 1);
     ck_assert_uint_eq(t.lane[1].task, 3); /* its current one: batches 5 to 8 */
     ck_assert_uint_eq(t.lane[1].next_batch, 13);
-    coord_task_pushed(&t, 1, 0);
+    coord_task_pushed(&t, 1);
     ck_assert(!coord_task_report(&t, 3, &sum)); /* its figures count once */
     ck_assert_uint_eq(coord_task_next(&t, 1, 1), 5);
     ck_assert(coord_task_again(&t, 1, 1)); /* from the first batch on */
     ck_assert_uint_eq(t.pushed, 0);
     ck_assert_uint_eq(t.lane[1].task, 1);
-    coord_task_pushed(&t, 1, 0);
+    coord_task_pushed(&t, 1);
     ck_assert(coord_task_again(&t, 1, 11)); /* task 3 is not done again yet */
     ck_assert_uint_eq(t.lane[1].task, 3);
-    coord_task_pushed(&t, 1, 0);
+    coord_task_pushed(&t, 1);
     task_do(1, 5, 9);
     task_do(1, 7, 13);
     task_do(1, 9, 17);
@@ -165,14 +165,14 @@ START_TEST(coord_task_of_an_object_goes_to_its_holder)
     coord_lane_grant(&t, 0, 6);
     coord_lane_granted(&t, 0, 0);
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 2);
-    coord_task_pushed(&t, 0, 0);
+    coord_task_pushed(&t, 0);
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 2);
-    coord_task_pushed(&t, 0, 0);
+    coord_task_pushed(&t, 0);
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 1); /* it had no holder */
     ck_assert_uint_eq(holder[1], 6);
-    coord_task_pushed(&t, 0, 0);
+    coord_task_pushed(&t, 0);
     (void)coord_task_append(&t, 0);
-    coord_task_pushed(&t, 0, 0);
+    coord_task_pushed(&t, 0);
     ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK); /* the rest is worker 5's */
     ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE);
     ck_assert_uint_eq(coord_lane_pick(&t, 5, 2), 1);
@@ -197,7 +197,7 @@ static uint32_t given(uint32_t lane, uint64_t to)
     t.lane[lane].worker = to;
     uint32_t i = coord_task_append(&t, lane);
     if (i != COORD_NO_TASK)
-        coord_task_pushed(&t, lane, 0);
+        coord_task_pushed(&t, lane);
     return i;
 }
 
@@ -325,7 +325,7 @@ START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
             uint32_t i = coord_task_append(&t, 0);
             ck_assert_uint_eq(t.task[i].first_batch, next);
             next += t.task[i].batch_count;
-            coord_task_pushed(&t, 0, 0);
+            coord_task_pushed(&t, 0);
         }
         ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
         ck_assert(coord_task_drained(&t));
@@ -351,7 +351,7 @@ START_TEST(coord_task_stops_between_rounds)
         for (uint32_t n = 0; n < 2; n++) {
             ck_assert(!coord_task_drained(&t));
             ck_assert_uint_eq(coord_task_append(&t, l), 3 * n + l);
-            coord_task_pushed(&t, l, 0);
+            coord_task_pushed(&t, l);
         }
         ck_assert_uint_eq(coord_task_append(&t, l), COORD_NO_TASK);
     }
@@ -362,7 +362,7 @@ START_TEST(coord_task_stops_between_rounds)
     ck_assert_uint_eq(coord_task_frontier(&t), 9); /* the other lanes have yet to do their part */
     coord_task_stop(&t, 0);
     ck_assert_uint_eq(t.stop, 9);
-    coord_task_settle(&t, 0);
+    coord_task_settle(&t);
     ck_assert_uint_eq(t.pushed, 7);
     ck_assert(!coord_task_drained(&t));
     coord_task_close(&t);
@@ -479,7 +479,7 @@ START_TEST(coord_task_behind_the_gate_is_not_given_out)
     t.gate = 4;
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert_uint_ne(coord_task_append(&t, i % 2), COORD_NO_TASK);
-        coord_task_pushed(&t, i % 2, 0);
+        coord_task_pushed(&t, i % 2);
     }
     ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
     ck_assert_uint_eq(coord_lane_pick(&t, 9, 2), COORD_NO_LANE);
@@ -487,7 +487,7 @@ START_TEST(coord_task_behind_the_gate_is_not_given_out)
     coord_task_stop(&t, 6);
     for (uint32_t i = 0; i < 2; i++) {
         ck_assert_uint_ne(coord_task_append(&t, i), COORD_NO_TASK);
-        coord_task_pushed(&t, i, 0);
+        coord_task_pushed(&t, i);
     }
     ck_assert_uint_eq(coord_task_append(&t, 1), COORD_NO_TASK);
     coord_task_close(&t);
@@ -501,7 +501,7 @@ START_TEST(coord_task_records_bring_an_epoch_back)
     plan(2, WIRE_SSP, 100, 10, 2); /* five tasks */
     for (int n = 0; n < 2; n++) {
         (void)coord_task_append(&t, 0);
-        coord_task_pushed(&t, 0, 0);
+        coord_task_pushed(&t, 0);
     }
     uint32_t open = coord_task_append(&t, 1);
     for (uint32_t i = 0; i < t.tasks; i++)
@@ -523,7 +523,7 @@ START_TEST(coord_task_records_bring_an_epoch_back)
     ck_assert_uint_eq(t.lane[0].task, 1);
     ck_assert_uint_eq(t.lane[1].task, open);
     ck_assert_uint_eq(t.lane[0].next_batch, 5);
-    coord_task_pushed(&t, 0, 0);
+    coord_task_pushed(&t, 0);
     ck_assert_uint_eq(coord_task_append(&t, 0), 3);
     coord_task_close(&t);
 }

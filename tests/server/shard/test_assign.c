@@ -331,6 +331,29 @@ START_TEST(an_image_waits_for_the_sync)
 }
 END_TEST
 
+/* Under `journal` a push is answered before the sync, an assignment is not: no mark of a lane would
+ * tell that power has taken it. */
+START_TEST(an_assignment_is_on_disk_when_it_is_answered)
+{
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
+    begin(&r, WIRE_ASYNC);
+    rig_run(&r, 2000);
+    learn(3, 5);
+    uint64_t id = assign(&r, 1, 3),
+             push = rig_push(&r, (struct rig_push_args){
+                                     .from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    rig_run(&r, 1000);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_ge(engine_synced(r.shard->engine), engine_sequence(r.shard->engine));
+    rig_free(&r);
+    rig_remove_dir(dir);
+}
+END_TEST
+
 /* After a start nothing is assigned before the fences have been told again. */
 START_TEST(an_assignment_waits_for_the_fences_of_a_start)
 {
@@ -503,6 +526,7 @@ int main(void)
     tcase_add_test(c, an_assignment_is_of_no_clock);
     tcase_add_test(c, a_shard_of_the_network_alone_knows_no_mark);
     tcase_add_test(c, an_image_waits_for_the_sync);
+    tcase_add_test(c, an_assignment_is_on_disk_when_it_is_answered);
     tcase_add_test(c, an_assignment_waits_for_the_fences_of_a_start);
     tcase_add_test(c, many_assignments_of_a_drain_are_all_taken);
     tcase_add_loop_test(c, an_image_waits_for_the_copies, 0, 2);

@@ -82,6 +82,65 @@ START_TEST(a_refused_follower_that_dies_holds_up_nothing)
 }
 END_TEST
 
+/* A list with the follower was refused, but a late copy of that request may still be stored. So no
+ * push is answered without the follower before a shorter list is asked for and stored. */
+START_TEST(a_list_that_was_refused_is_taken_back)
+{
+    struct fleet f = {0};
+    fleet_new(&f, 2, 2);
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 1500);
+    fleet_run(&f, 1200);
+    ck_assert_uint_eq(f.in_sync, 1);
+    f.refuses = true;
+    fleet_run(&f, 800); /* the follower is back and caught up */
+    ck_assert_uint_eq(f.in_sync_wanted, 3);
+    fleet_kill(&f, 1);
+    uint64_t push = fleet_push(&f, 0, 1);
+    for (uint32_t ms = 0; ms < 2 * FLEET_LEASE_MS && f.in_sync_wanted == 3; ms++) {
+        ck_assert_int_eq(rig_status(&f.worker, push), RIG_WAITING);
+        fleet_run(&f, 1);
+    }
+    ck_assert_uint_eq(f.in_sync_wanted, 1);
+    fleet_run(&f, 100);
+    ck_assert_int_eq(rig_status(&f.worker, push), 0);
+    fleet_free(&f);
+}
+END_TEST
+
+/* Pushes go on while a follower comes back. The list with it is asked for when it has all that was
+ * acknowledged without it. */
+START_TEST(a_follower_joins_with_all_that_is_acknowledged)
+{
+    struct fleet f = {0};
+    uint32_t near = 0, asked = 0;
+    uint64_t batch = 1, next = 0;
+    fleet_new(&f, 2, 2);
+    const struct copies *c = &f.copy[0].shard->copies;
+    const struct copies_follower *back = &c->follower[1];
+    fleet_cut(&f, f.copy[0].node, f.copy[1].node, 700);
+    fleet_run(&f, 690);
+    ck_assert_uint_eq(f.in_sync, 1);
+    for (uint64_t end = sim_now_ns(f.sim) + 1000 * MS; asked == 0 && sim_now_ns(f.sim) < end;) {
+        uint64_t was = c->asked_id;
+        if (sim_now_ns(f.sim) >= next) {
+            (void)fleet_push(&f, 0, batch++);
+            next = sim_now_ns(f.sim) + MS / 4;
+        }
+        ck_assert(sim_step(f.sim));
+        near += back->near && back->have < c->acknowledged;
+        if (was != 0 || c->asked_id == 0 || (c->wanted >> 1 & 1) == 0)
+            continue;
+        asked++;
+        ck_assert_uint_ge(back->have, c->acknowledged);
+    }
+    ck_assert(near > 0 && asked > 0);
+    fleet_run(&f, 100);
+    ck_assert_uint_eq(f.in_sync, 3);
+    fleet_equal(&f, 0, 1);
+    fleet_free(&f);
+}
+END_TEST
+
 /* The list grows: the leader waits for the follower before that is stored. */
 START_TEST(a_follower_that_is_back_is_waited_for_first)
 {
@@ -312,6 +371,8 @@ int main(void)
     tcase_add_test(c, a_late_answer_asks_for_no_beat);
     tcase_add_test(c, a_coordinator_that_stands_by_renews_no_lease);
     tcase_add_test(c, a_refused_follower_that_dies_holds_up_nothing);
+    tcase_add_test(c, a_list_that_was_refused_is_taken_back);
+    tcase_add_test(c, a_follower_joins_with_all_that_is_acknowledged);
     tcase_add_test(c, a_cut_is_made_by_both_copies);
     tcase_add_test(c, a_cut_is_dropped_by_both_copies);
     suite_add_tcase(s, c);

@@ -106,6 +106,100 @@ START_TEST(only_led_keys_are_named)
     uint64_t id = name_keys(&r, 0, WIRE_KEY_BLOCK, keys, 16);
     rig_run(&r, 5);
     ck_assert_uint_eq(rig_reply(&r, id)->u.KEYS_reply.changed, 10);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.KEYS_reply.skipped, 6);
+    rig_free(&r);
+}
+END_TEST
+
+/* A client sends again until it is answered, so a copy may be late. */
+START_TEST(a_late_copy_of_a_request_changes_nothing)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t key = rig_key(3, 0);
+    struct table_name is;
+    struct wire w = rig_wire(&r, WIRE_TYPE_KEYS);
+    w.u.KEYS = (struct wire_KEYS){.action = WIRE_KEY_ALLOW, .key_count = 1};
+    rig_send(&r, &w, 1, &key, sizeof key, NULL, 0);
+    rig_run(&r, 5);
+    uint64_t block = name_keys(&r, 0, WIRE_KEY_BLOCK, &key, 1);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, block)->u.KEYS_reply.changed, 1);
+    rig_send(&r, &w, 1, &key, sizeof key, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, w.id)->u.KEYS_reply.changed, 1);
+    uint32_t tablet = key_tablet(key_mix(key), RIG_BITS);
+    ck_assert_uint_eq(table_names(engine_table(r.shard->engine, 0), tablet, 0, &is, 1), 1);
+    ck_assert_int_eq(is.action, KEY_BLOCK);
+    rig_free(&r);
+}
+END_TEST
+
+static uint64_t list_names(struct rig *r, uint32_t table, uint64_t from)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_NAMED);
+    w.u.NAMED = (struct wire_NAMED){table, from};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Pages end where another shard leads, and say where to go on. */
+START_TEST(names_are_listed_as_far_as_tablets_are_led)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    static const uint32_t first[] = {WIRE_KEY_ERASE, WIRE_KEY_BLOCK, WIRE_KEY_BLOCK};
+    uint64_t keys[16];
+    for (uint32_t i = 0; i < 16; i++)
+        keys[i] = rig_key(i, 0);
+    name_keys(&r, 0, WIRE_KEY_ALLOW, keys, 16);
+    name_keys(&r, 0, WIRE_KEY_BLOCK, keys, 3);
+    name_keys(&r, 0, WIRE_KEY_ERASE, keys, 1);
+    uint64_t all = list_names(&r, 0, 0), behind = list_names(&r, 0, key_mix(keys[2]) + 1);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, all)->u.NAMED_reply.count, 16);
+    ck_assert_uint_eq(rig_reply(&r, all)->u.NAMED_reply.next, 0);
+    const struct wire_named *name = r.answer[all].m->frame[1].data;
+    for (uint32_t i = 0; i < 16; i++) {
+        ck_assert_uint_eq(name[i].key, keys[i]);
+        ck_assert_uint_eq(name[i].action, i < 3 ? first[i] : WIRE_KEY_ALLOW);
+    }
+    ck_assert_uint_eq(rig_reply(&r, behind)->u.NAMED_reply.count, 13);
+    rig_map(&r, 2, 10);
+    rig_run(&r, 5);
+    uint64_t led = list_names(&r, 0, 0), away = list_names(&r, 0, UINT64_C(10) << 60),
+             none = list_names(&r, 9, 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, led)->u.NAMED_reply.count, 10);
+    ck_assert_uint_eq(rig_reply(&r, led)->u.NAMED_reply.next, UINT64_C(10) << 60);
+    ck_assert_int_eq(rig_status(&r, away), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_NO_TABLE);
+    rig_free(&r);
+}
+END_TEST
+
+/* A page has room for WIRE_NAMED_MAX names; the next one goes on behind the last. */
+START_TEST(many_names_are_listed_in_pages)
+{
+    enum { MORE = 100, ALL = WIRE_NAMED_MAX + MORE };
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t *keys = calloc(ALL, sizeof *keys);
+    for (uint32_t i = 0; i < ALL; i++)
+        keys[i] = i;
+    name_keys(&r, 0, WIRE_KEY_BLOCK, keys, LIMIT_KEYS);
+    name_keys(&r, 0, WIRE_KEY_BLOCK, keys + LIMIT_KEYS, ALL - LIMIT_KEYS);
+    rig_run(&r, 50);
+    uint64_t one = list_names(&r, 0, 0);
+    rig_run(&r, 5);
+    const struct wire_NAMED_reply *page = &rig_reply(&r, one)->u.NAMED_reply;
+    const struct wire_named *name = r.answer[one].m->frame[1].data;
+    ck_assert_uint_eq(page->count, WIRE_NAMED_MAX);
+    ck_assert_uint_eq(page->next, key_mix(name[WIRE_NAMED_MAX - 1].key) + 1);
+    uint64_t two = list_names(&r, 0, page->next);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, two)->u.NAMED_reply.count, MORE);
+    ck_assert_uint_eq(rig_reply(&r, two)->u.NAMED_reply.next, 0);
+    free(keys);
     rig_free(&r);
 }
 END_TEST
@@ -172,6 +266,9 @@ int main(void)
         erased_key_is_gone_for_the_pull_behind_it,
         many_keys_are_erased_in_steps,
         only_led_keys_are_named,
+        a_late_copy_of_a_request_changes_nothing,
+        names_are_listed_as_far_as_tablets_are_led,
+        many_names_are_listed_in_pages,
         keys_that_cannot_be_named_are_refused,
         keys_wait_for_nothing_before_they_have_begun,
         scrub_is_answered,

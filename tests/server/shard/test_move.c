@@ -155,6 +155,28 @@ START_TEST(a_giver_holds_pushes_until_the_map)
 }
 END_TEST
 
+static uint64_t block_key(void)
+{
+    uint64_t key = rig_key(TABLET, 0);
+    struct wire w = rig_wire(&r, WIRE_TYPE_KEYS);
+    w.u.KEYS = (struct wire_KEYS){.action = WIRE_KEY_BLOCK, .key_count = 1};
+    return rig_send(&r, &w, 1, &key, sizeof key, NULL, 0);
+}
+
+/* The image that has left has no such name: it would be lost with the move. */
+START_TEST(a_giver_changes_no_names_until_the_map)
+{
+    read_for(2);
+    uint64_t during = block_key();
+    ck_assert_int_eq(answered(during), SHOAL_E_AGAIN);
+    ck_assert_int_eq(answered(move_map(2, true, 1)), 0);
+    uint64_t after = block_key();
+    ck_assert_int_eq(answered(after), 0);
+    ck_assert_uint_eq(rig_reply(&r, after)->u.KEYS_reply.changed, 0);
+    ck_assert_uint_eq(rig_reply(&r, after)->u.KEYS_reply.skipped, 1);
+}
+END_TEST
+
 /* The push is for other tablets, so it goes on with the map that takes this one away. */
 START_TEST(a_giver_that_holds_a_push_drops_the_tablet_with_the_map)
 {
@@ -379,6 +401,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_giver_holds_pushes_until_the_map);
+    tcase_add_test(t, a_giver_changes_no_names_until_the_map);
     tcase_add_test(t, a_giver_that_holds_a_push_drops_the_tablet_with_the_map);
     tcase_add_test(t, a_pull_that_waits_is_refused_when_its_tablet_has_moved);
     tcase_add_test(t, a_reading_of_a_former_move_answers_no_later_one);

@@ -29,7 +29,8 @@ struct worker {
     uint64_t last;              /* lanes stop behind this batch */
     bool slow;                  /* lanes compute, and do not come back: lane_back does it */
     uint64_t rows;              /* batches computed for their rows alone */
-    uint64_t moved, late, lost, failed;
+    uint64_t moved, late, lost, failed, unable;
+    int status; /* of the newest `unable` */
     char text[ERR_TEXT_MAX];
     /* at the coordinator */
     peer_t peer;
@@ -169,6 +170,15 @@ static void on_lost(void *context, const char *text)
 {
     struct worker *w = context;
     w->lost++;
+    (void)snprintf(w->text, sizeof w->text, "%s", text);
+    step_end(w->step);
+}
+
+static void on_unable(void *context, int status, const char *text)
+{
+    struct worker *w = context;
+    w->unable++;
+    w->status = status;
     (void)snprintf(w->text, sizeof w->text, "%s", text);
     step_end(w->step);
 }
@@ -391,6 +401,7 @@ static struct worker *world_worker(void)
                                    .stands = on_stands,
                                    .failed = on_failed,
                                    .lost = on_lost,
+                                   .unable = on_unable,
                                    .lanes_held = lanes_held,
                                    .context = w};
     ck_assert_msg(step_new(&o, &w->step, &e) == 0, "%s", e.text);

@@ -145,6 +145,12 @@ static void lost(void *context, const char *why)
     ck_abort_msg("%s", why);
 }
 
+static void unable(void *context, int status, const char *why)
+{
+    (void)context;
+    ck_abort_msg("%d: %s", status, why);
+}
+
 static uint32_t lanes_held(void *context)
 {
     (void)context;
@@ -177,6 +183,7 @@ static void step_make(void)
                                    .stands = stands,
                                    .failed = failed,
                                    .lost = lost,
+                                   .unable = unable,
                                    .lanes_held = lanes_held};
     const struct step_begin as = {.worker = 1, .pass = 1, .run = FAKE_RUN, .lease_ms = 1000};
     struct network_options n = {0};
@@ -242,8 +249,7 @@ static void open_lane(const char *mode, const char *batch, const char *norm, uin
     lane_begin(lane);
 }
 
-/* Tasks of up to 20 batches, from this one on. */
-static void run_task(uint64_t first, uint32_t batches, uint64_t rows)
+static void start_task(uint64_t first, uint32_t batches, uint64_t rows)
 {
     const struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_TASK,
                                               .generation = 1,
@@ -256,6 +262,12 @@ static void run_task(uint64_t first, uint32_t batches, uint64_t rows)
                                               .run = FAKE_RUN};
     ended = false;
     lane_start(lane, &task, input);
+}
+
+/* Tasks of up to 20 batches, from this one on. */
+static void run_task(uint64_t first, uint32_t batches, uint64_t rows)
+{
+    start_task(first, batches, rows);
     ck_assert(ended || sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, has_ended, NULL));
 }
 
@@ -362,6 +374,34 @@ START_TEST(lane_of_a_made_step_pushes_its_rows_alone)
 }
 END_TEST
 
+/* A lane that goes on too late is dropped when the thread that reads its next batch is back. Until
+ * then the worker has not settled: the lane's rows may lack batches that the network has. */
+START_TEST(lane_that_is_dropping_has_not_settled)
+{
+    open_lane("async", "batch: 16", "batch", 300);
+    run_task(1, BATCHES, 192);
+    settle();
+    uint32_t seen = 0;
+    start_task(BATCHES - 1, 6, 96);
+    while (!ended) {
+        ck_assert(sim_step(fake.sim));
+        if (ended || !lane->dropping)
+            continue;
+        seen++;
+        ck_assert(base.step->slot[0].runs);
+    }
+    ck_assert_uint_gt(seen, 0);
+    ck_assert(!base.step->slot[0].runs);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_GAP);
+    start_task(BATCHES + 1, 3, 48);
+    ck_assert(base.step->slot[0].runs);
+    lane_drop(lane, SHOAL_E_STOPPED); /* its seat has let it go */
+    ck_assert(!base.step->slot[0].runs);
+    ck_assert(ended || sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND, has_ended, NULL));
+    close_lane();
+}
+END_TEST
+
 static void weights_after(const char *batch, uint32_t batches, float *out, size_t floats)
 {
     open_lane("async", batch, "none", 300);
@@ -423,6 +463,7 @@ int main(void)
     tcase_add_test(t, lane_gives_when_the_push_before_is_acknowledged);
     tcase_add_test(t, lane_of_bsp_pushes_after_the_step);
     tcase_add_test(t, lane_of_a_made_step_pushes_its_rows_alone);
+    tcase_add_test(t, lane_that_is_dropping_has_not_settled);
     tcase_add_test(t, lane_window_gives_the_mean_of_its_slices);
     tcase_add_test(t, lane_that_evaluates_pulls_the_network);
     return suite_main(s);

@@ -262,6 +262,97 @@ START_TEST(step_names_the_worker_that_it_does_not_reach)
 }
 END_TEST
 
+/* Servers that lose power lose pushes that were acknowledged, and all workers join again. A lane
+ * that had contributed to the next step goes back to a batch of the newest one, for its rows. */
+START_TEST(step_of_a_worker_that_joins_again_has_no_contributions)
+{
+    static const uint32_t first[] = {0};
+    struct step_arrays a;
+    world_open("", 0);
+    world_ring(1);
+    struct worker *w = &world.worker[0];
+    w->last = 4;
+    world_grant(0);
+    world_run(1000);
+    ck_assert_int_eq(step_admit(w->step, 0, 5, &a), STEP_GIVES);
+    world_gradients(0, 5, &a);
+    step_back(w->step, 0);
+    step_give(w->step, 0, 5, 4, 1);
+    step_end(w->step);
+    const struct step_begin as = {.worker = 1, .pass = 1, .run = WORLD_RUN, .lease_ms = 1000};
+    step_begin(w->step, &as);
+    world_gather(first, 1);
+    world_stand(1, 4, 0);
+    w->last = 7;
+    lane_grant(w, 0, 3); /* the push of batch 4 is lost */
+    ck_assert_uint_eq(w->rows, 1);
+    for (uint32_t lane = 1; lane < WORLD_LANES; lane++)
+        lane_grant(w, lane, 4);
+    lanes_try(w);
+    world_run(1000);
+    world_check(w, 7);
+    world_close();
+}
+END_TEST
+
+/* ---- a worker that cannot -------------------------------------------------------------------- */
+
+static bool no_ring; /* ring_open has no memory */
+
+int __real_ring_open(const struct ring_options *options, struct ring **out, struct err *e);
+int __wrap_ring_open(const struct ring_options *options, struct ring **out, struct err *e);
+int __wrap_ring_open(const struct ring_options *options, struct ring **out, struct err *e)
+{
+    if (no_ring)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a ring");
+    return __real_ring_open(options, out, e);
+}
+
+/* It says so once, and stays out until it joins again. */
+START_TEST(step_without_memory_for_a_ring_is_unable)
+{
+    static const uint32_t both[] = {0, 1};
+    world_open("", 0);
+    world_ring(1);
+    world.worker[0].last = 6;
+    world_grant(0);
+    world_run(1000);
+    struct worker *w = world_worker();
+    world_run(100);
+    world_gather(both, 2);
+    no_ring = true;
+    world_stand(2, 6, 0);
+    ck_assert_uint_eq(w->unable, 1);
+    ck_assert_int_eq(w->status, SHOAL_E_NOMEM);
+    ck_assert_str_eq(w->text, "no memory for a ring");
+    ck_assert(w->lost == 0 && w->failed == 0 && w->step->state == STEP_OUT);
+    no_ring = false;
+    world_close();
+}
+END_TEST
+
+/* A source that has another network: its words are told, and the worker does not ask again. */
+START_TEST(step_whose_handover_fails_is_unable)
+{
+    static const uint32_t both[] = {0, 1};
+    world_open("", 0);
+    world_ring(1);
+    world.worker[0].last = 6;
+    world_grant(0);
+    world_run(1000);
+    struct worker *w = world_worker();
+    world_run(100);
+    world_gather(both, 2);
+    network_skip(world.worker[0].step->network, 7); /* not the step of the ring any more */
+    world_stand(2, 6, 0);
+    ck_assert_uint_eq(w->unable, 1);
+    ck_assert_int_eq(w->status, SHOAL_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(w->text, "of step 6"));
+    ck_assert_uint_eq(w->lost, 0);
+    world_close();
+}
+END_TEST
+
 /* ---- a rest ---------------------------------------------------------------------------------- */
 
 static uint64_t largest(uint64_t a, uint64_t b)
@@ -472,6 +563,9 @@ int main(void)
     tcase_add_test(t, step_of_two_rates_fails);
     tcase_add_test(t, step_allocates_nothing);
     tcase_add_test(t, step_names_the_worker_that_it_does_not_reach);
+    tcase_add_test(t, step_of_a_worker_that_joins_again_has_no_contributions);
+    tcase_add_test(t, step_without_memory_for_a_ring_is_unable);
+    tcase_add_test(t, step_whose_handover_fails_is_unable);
     tcase_add_test(t, step_rests_where_it_is_told);
     tcase_add_test(t, step_settles_when_pushes_are_acknowledged);
     tcase_add_test(t, step_publishes_what_a_later_step_follows);

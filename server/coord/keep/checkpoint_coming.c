@@ -1,0 +1,118 @@
+/* checkpoint_coming.c: a checkpoint that is to get its name. The folder gets it on another thread, and
+ * the list of checkpoints knows it only afterwards. A coordinator that ends in between leaves a whole
+ * checkpoint to which its job must go back when rows are lost. So its record is stored before, and
+ * the next coordinator looks for the folder. */
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "proto/job/manifest.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/keep/checkpoint.h"
+#include "server/coord/keep/checkpoint_keep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMING_KEY "checkpoint_coming"
+#define SECOND_NS UINT64_C(1000000000)
+
+bool coord_checkpoint_comes(const struct coord_job *j)
+{
+    return coord_phase_running(j) && j->checkpoint->coming.number == j->at.number;
+}
+
+/* ---- stored ---------------------------------------------------------------------------------- */
+
+bool coord_checkpoint_coming_put(struct coord_job *j)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    const struct coord_making *m = k->making;
+    uint64_t age_ns = env_now_ns(j->fleet->env) - k->begun_ns;
+    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && m->saved_bytes > 0);
+    SHOAL_ASSERT(!coord_checkpoint_comes(j)); /* none begins while one is looked for */
+    if (coord_checkpoint_of_tables(j) || !coord_phase_running(j))
+        return true; /* no job goes back to it */
+    k->coming = (struct coord_checkpoint_coming){.number = j->at.number,
+                                                 .state = hash_bytes(m->saved, m->saved_bytes, 0),
+                                                 .begun_s = j->fleet->options.folder->wall_s() -
+                                                            age_ns / SECOND_NS,
+                                                 .reason = k->reason,
+                                                 .record = k->record};
+    return coord_job_put(j, COMING_KEY, &k->coming, sizeof k->coming);
+}
+
+void coord_checkpoint_coming_forget(struct coord_job *j)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    if (k->coming.number == 0)
+        return;
+    k->coming = (struct coord_checkpoint_coming){.number = 0};
+    (void)coord_job_note(j, COMING_KEY, &k->coming, sizeof k->coming);
+}
+
+int coord_checkpoint_coming_open(struct coord_job *j, struct err *e)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    const struct coord_checkpoint_list *l = k->list;
+    struct coord_checkpoint_coming c;
+    int rc = coord_store_get_fixed(j->store, COMING_KEY, &c, sizeof c, e);
+    if (rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT)
+        return 0;
+    if (rc != 0 || c.number != j->at.number || !coord_phase_running(j))
+        return rc;
+    c.record.name[sizeof c.record.name - 1] = 0;
+    bool listed = l->made > 0 &&
+                  strcmp(l->record[(l->made - 1) % COORD_CHECKPOINTS_MAX].name, c.record.name) == 0;
+    if (!listed)
+        k->coming = c;
+    return 0;
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+bool coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
+                                   const struct coord_checkpoint_coming *coming)
+{
+    char path[LIMIT_PATH];
+    struct json *m = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    uint64_t state = 0;
+    (void)snprintf(path, sizeof path, "%.900s/%s", dir, coming->record.name);
+    if (ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
+        return false;
+    bool there = manifest_parse(text, bytes, &m, NULL) == 0 &&
+                 manifest_hex(json_get(manifest_file(m, MANIFEST_STATE_FILE), "xxh3"), &state) &&
+                 state == coming->state;
+    json_free(m);
+    free(text);
+    return there;
+}
+
+void coord_checkpoint_coming_seen(struct coord_job *j, bool there)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    const struct coord_checkpoint_coming c = k->coming;
+    k->coming.number = 0;
+    if (!there || !coord_phase_running(j))
+        return;
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && c.number == j->at.number);
+    (void)snprintf(k->path, sizeof k->path, "%.900s/%s", k->dir, c.record.name);
+    log_info("checkpoint %s was made when the coordinator ended", k->path);
+    uint64_t age_s = SAT_SUB(j->fleet->options.folder->wall_s(), c.begun_s);
+    k->last_ns = 0; /* the next one is due by the age of this one */
+    k->prune = true;
+    coord_checkpoint_made_note(j, &c.record, (enum coord_checkpoint_reason)c.reason,
+                               age_s * SECOND_NS);
+}
+
+void coord_checkpoint_coming_step(struct coord_job *j)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    if (!coord_checkpoint_comes(j) || k->state == CHECKPOINT_NAMING || k->keeper != NULL ||
+        coord_errand_check(j->fleet, j->spec.checkpoint.dir, NULL) != 0)
+        return;
+    coord_checkpoint_keeper(j, true);
+}
