@@ -579,9 +579,9 @@ static int running_take(struct coord_job *j, const struct coord_submit *submit, 
             "the coordinator started",
             "start it, or end the job with `shoal stop`");
     if (coord_goes_back(j)) /* or ends, and the repeated request begins it anew */
-        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s goes back to its newest checkpoint"
-                       : submit again in a moment ",
-                         j->spec.name);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "job %s goes back to its newest checkpoint: submit again in a moment",
+                       j->spec.name);
     return workers_take(j, submit->workers, e);
 }
 
