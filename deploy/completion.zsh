@@ -58,7 +58,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" drop\:"a field that no job has any more gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" drop\:"a space, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -370,6 +370,7 @@ case $at in
             '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
             '*--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
@@ -384,6 +385,7 @@ case $at in
             '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
             '*--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
@@ -398,6 +400,7 @@ case $at in
             '--values=[a value of the field a line, as it stands in the input]:FILE:_files'
             '*--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--from=[where the tables are: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
@@ -408,6 +411,7 @@ case $at in
     ('shoal keys list')
         takes=(
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
