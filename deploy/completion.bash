@@ -38,7 +38,6 @@ _shoal()
         'shoal keys block') at=$word ;;
         'shoal keys reset') at=$word ;;
         'shoal keys list') at=$word ;;
-        'shoal import') at=$word ;;
         'shoal drop') at=$word ;;
         'shoal promote') at=$word ;;
         'shoal replace') at=$word ;;
@@ -53,7 +52,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -76,17 +75,16 @@ _shoal()
     'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal trace') words='--every --from --run-dir --coordinator --keys --json --help' ;;
     'shoal doctor') words='--config --set --bundle --cluster --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal digest') words='--from --run-dir --coordinator --keys --json --help' ;;
-    'shoal tables') words='--what-if --heat --sample --share --job --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal inspect') words='--field --value --job --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal blame') words='--limit --field --value --job --from --run-dir --coordinator --keys --json --help' ;;
-    'shoal erase') words='--keys --field --values --value --receipt --checkpoints --job --coordinator --from --run-dir --help' ;;
+    'shoal digest') words='--space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal tables') words='--what-if --heat --sample --share --job --space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal inspect') words='--field --value --job --space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal blame') words='--limit --field --value --job --space --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal erase') words='--keys --field --values --value --receipt --checkpoints --job --space --coordinator --from --run-dir --help' ;;
     'shoal keys') words='allow block reset list --help' ;;
-    'shoal keys allow') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
-    'shoal keys block') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
-    'shoal keys reset') words='--keys --field --values --value --job --coordinator --from --run-dir --json --help' ;;
-    'shoal keys list') words='--job --from --run-dir --coordinator --json --help' ;;
-    'shoal import') words='--field --raw --ids --weights --state --keep --map --job --check --json --coordinator --keys --from --run-dir --help' ;;
+    'shoal keys allow') words='--keys --field --values --value --job --space --coordinator --from --run-dir --json --help' ;;
+    'shoal keys block') words='--keys --field --values --value --job --space --coordinator --from --run-dir --json --help' ;;
+    'shoal keys reset') words='--keys --field --values --value --job --space --coordinator --from --run-dir --json --help' ;;
+    'shoal keys list') words='--job --space --from --run-dir --coordinator --json --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
     'shoal replace') words='--from --coordinator --keys --help' ;;
@@ -97,7 +95,7 @@ _shoal()
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
-    'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --import-rows --train-rows --dir --json --help' ;;
+    'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --check --log-format --help --version' ;;
     'shoal-coordinator') words='--config --set --check --tensorboard --log-format --help --version' ;;
     'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --listen --advertise --backend --devices --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
@@ -204,6 +202,7 @@ _shoal()
     'shoal doctor --run-dir') words=''; file=yes ;;
     'shoal doctor --coordinator') words=''; file=yes ;;
     'shoal doctor --keys') words=''; file=yes ;;
+    'shoal digest --space') words=''; file=yes ;;
     'shoal digest --from') words=''; file=yes ;;
     'shoal digest --run-dir') words=''; file=yes ;;
     'shoal digest --coordinator') words=''; file=yes ;;
@@ -212,6 +211,7 @@ _shoal()
     'shoal tables --sample') words=''; file=yes ;;
     'shoal tables --share') words=''; file=yes ;;
     'shoal tables --job') words=''; file=yes ;;
+    'shoal tables --space') words=''; file=yes ;;
     'shoal tables --from') words=''; file=yes ;;
     'shoal tables --run-dir') words=''; file=yes ;;
     'shoal tables --coordinator') words=''; file=yes ;;
@@ -219,6 +219,7 @@ _shoal()
     'shoal inspect --field') words=''; file=yes ;;
     'shoal inspect --value') words=''; file=yes ;;
     'shoal inspect --job') words=''; file=yes ;;
+    'shoal inspect --space') words=''; file=yes ;;
     'shoal inspect --from') words=''; file=yes ;;
     'shoal inspect --run-dir') words=''; file=yes ;;
     'shoal inspect --coordinator') words=''; file=yes ;;
@@ -227,6 +228,7 @@ _shoal()
     'shoal blame --field') words=''; file=yes ;;
     'shoal blame --value') words=''; file=yes ;;
     'shoal blame --job') words=''; file=yes ;;
+    'shoal blame --space') words=''; file=yes ;;
     'shoal blame --from') words=''; file=yes ;;
     'shoal blame --run-dir') words=''; file=yes ;;
     'shoal blame --coordinator') words=''; file=yes ;;
@@ -238,6 +240,7 @@ _shoal()
     'shoal erase --receipt') words=''; file=yes ;;
     'shoal erase --checkpoints') words=''; file=yes ;;
     'shoal erase --job') words=''; file=yes ;;
+    'shoal erase --space') words=''; file=yes ;;
     'shoal erase --coordinator') words=''; file=yes ;;
     'shoal erase --from') words=''; file=yes ;;
     'shoal erase --run-dir') words=''; file=yes ;;
@@ -246,6 +249,7 @@ _shoal()
     'shoal keys allow --values') words=''; file=yes ;;
     'shoal keys allow --value') words=''; file=yes ;;
     'shoal keys allow --job') words=''; file=yes ;;
+    'shoal keys allow --space') words=''; file=yes ;;
     'shoal keys allow --coordinator') words=''; file=yes ;;
     'shoal keys allow --from') words=''; file=yes ;;
     'shoal keys allow --run-dir') words=''; file=yes ;;
@@ -254,6 +258,7 @@ _shoal()
     'shoal keys block --values') words=''; file=yes ;;
     'shoal keys block --value') words=''; file=yes ;;
     'shoal keys block --job') words=''; file=yes ;;
+    'shoal keys block --space') words=''; file=yes ;;
     'shoal keys block --coordinator') words=''; file=yes ;;
     'shoal keys block --from') words=''; file=yes ;;
     'shoal keys block --run-dir') words=''; file=yes ;;
@@ -262,23 +267,15 @@ _shoal()
     'shoal keys reset --values') words=''; file=yes ;;
     'shoal keys reset --value') words=''; file=yes ;;
     'shoal keys reset --job') words=''; file=yes ;;
+    'shoal keys reset --space') words=''; file=yes ;;
     'shoal keys reset --coordinator') words=''; file=yes ;;
     'shoal keys reset --from') words=''; file=yes ;;
     'shoal keys reset --run-dir') words=''; file=yes ;;
     'shoal keys list --job') words=''; file=yes ;;
+    'shoal keys list --space') words=''; file=yes ;;
     'shoal keys list --from') words=''; file=yes ;;
     'shoal keys list --run-dir') words=''; file=yes ;;
     'shoal keys list --coordinator') words=''; file=yes ;;
-    'shoal import --field') words=''; file=yes ;;
-    'shoal import --ids') words=''; file=yes ;;
-    'shoal import --weights') words=''; file=yes ;;
-    'shoal import --state') words=''; file=yes ;;
-    'shoal import --map') words=''; file=yes ;;
-    'shoal import --job') words=''; file=yes ;;
-    'shoal import --coordinator') words=''; file=yes ;;
-    'shoal import --keys') words=''; file=yes ;;
-    'shoal import --from') words=''; file=yes ;;
-    'shoal import --run-dir') words=''; file=yes ;;
     'shoal drop --coordinator') words=''; file=yes ;;
     'shoal drop --keys') words=''; file=yes ;;
     'shoal promote --coordinator') words=''; file=yes ;;
@@ -314,7 +311,6 @@ _shoal()
     'shoal bench --journal-seconds') words=''; file=yes ;;
     'shoal bench --only') words=''; file=yes ;;
     'shoal bench --checkpoint-rows') words=''; file=yes ;;
-    'shoal bench --import-rows') words=''; file=yes ;;
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;

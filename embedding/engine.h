@@ -130,17 +130,18 @@ int engine_place_set(struct engine *g, const struct engine_place *place, struct 
 int engine_place_leaves(const struct engine *g, const struct engine_place *next,
                         const uint32_t *may_leave, uint32_t count, struct err *e);
 
-/* The names of the numbers in the keys: one line of text in the format of proto/job/legend.h. The
- * folder keeps it for a coordinator that has lost its store. A newer line has a higher version. */
+/* The fleet's spaces and the names of the numbers in their keys: a text in the format of
+ * proto/job/catalog.h. The folder keeps it for a coordinator that has lost its store. A newer text
+ * has a higher version. */
 struct engine_names {
     uint64_t version; /* 0: none is known, and all else is 0 */
-    const char *line; /* borrowed, (bytes), without a newline */
+    const char *line; /* borrowed, (bytes), without a final newline */
     uint32_t bytes;
-    uint64_t digest; /* XXH3 of the line */
+    uint64_t digest; /* XXH3 of the text */
 };
 /* Valid until the next engine_names_set. */
 const struct engine_names *engine_names(const struct engine *g);
-/* The line is on disk on return; it is copied. IO, NOMEM: nothing has changed. */
+/* The text is on disk on return; it is copied. IO, NOMEM: nothing has changed. */
 int engine_names_set(struct engine *g, uint64_t version, const char *line, uint32_t bytes,
                      struct err *e);
 
@@ -269,9 +270,10 @@ struct engine_fields {
     uint64_t of[LIMIT_TABLES][LIMIT_FIELDS / 64];
 };
 /* Reads a list of fields: "TABLE:NUMBER", or "TABLE:*" for all fields of a table, separated by
- * blanks. Tables that are not here are ignored. NULL: no fields. MALFORMED. */
-int engine_fields_take(const struct engine *g, const char *text, struct engine_fields *out,
-                       struct err *e);
+ * blanks. Of several tables with one name those of `tables` (a bit each) are meant. Tables that are
+ * not here are ignored. NULL: no fields. MALFORMED. */
+int engine_fields_take(const struct engine *g, const char *text, uint64_t tables,
+                       struct engine_fields *out, struct err *e);
 /* Drops all rows of the fields (one table's) from a tablet, and the counts of its keys that wait
  * for a row. names: drops the names of keys, too, as if the fields had never existed. Journalled as
  * engine_keys is. *rows: dropped rows. A tablet that is not led is ignored. Refusals as of
@@ -399,6 +401,12 @@ int engine_cut_drop(struct engine *g, uint64_t cut);
  * the text is valid during the call. */
 typedef void (*engine_export_done)(void *context, int status, const char *text, uint64_t rows,
                                    uint64_t bytes);
+struct engine_export {
+    uint64_t cut;
+    const char *path;
+    uint32_t part, parts;
+    uint64_t tables; /* of a cut that belongs to no run: a bit for each that is exported; 0: all */
+};
 /* Exports the complete cut to the new folder PATH/part-PPPP (part of `parts`) on an I/O thread.
  * Rows and journal are hard links where the file system allows it, else copies; a manifest has the
  * checksum of every file. The folder is made as part-PPPP.tmp, synced, and named by one rename.
@@ -407,6 +415,9 @@ typedef void (*engine_export_done)(void *context, int status, const char *text, 
  * cut), MALFORMED (part, parts, path), DENIED (not below checkpoint_root), BUSY (another export is
  * under way), AGAIN (no tablet is led yet), IO, NOMEM. done: EXISTS (the folder holds another cut,
  * or another part), CANTCREATE, NO_SPACE, CORRUPT, IO. */
+int engine_cut_export_tables(struct engine *g, const struct engine_export *what,
+                             engine_export_done done, void *context, struct err *e);
+/* The same for all tables of the cut. */
 int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,
                       uint32_t parts, engine_export_done done, void *context, struct err *e);
 

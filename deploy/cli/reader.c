@@ -66,12 +66,22 @@ int reader_find(const struct option_line *o, struct reader_place *out, struct er
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int open_at(const struct reader_place *at, bool rows, struct reader **out, struct err *e)
+/* space: NULL: the only one's. */
+static int open_at(const struct reader_place *at, bool rows, const char *space, struct reader **out,
+                   struct err *e)
 {
     struct reader *r = calloc(1, sizeof *r);
     int rc = 0;
     if (r == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    text_copy(r->space, sizeof r->space, text_or(space, ""));
+    if (space != NULL && strlen(space) >= sizeof r->space)
+        rc =
+            err_set(e, SHOAL_E_USAGE, "--space: a name has at most %zu bytes", sizeof r->space - 1);
+    if (rc != 0) {
+        reader_close(r);
+        return rc;
+    }
     switch (at->kind) {
     case READER_LIVE:
         rc = reader_live_open(r, at->endpoint, e);
@@ -106,7 +116,7 @@ int reader_open(const struct option_line *o, struct reader **out, struct err *e)
     struct reader_place at;
     int rc = reader_find(o, &at, e);
     if (rc == 0)
-        rc = open_at(&at, true, out, e);
+        rc = open_at(&at, true, option_text(o, "space"), out, e);
     if (rc == 0)
         reader_lacks_note(*out, at.folder);
     return rc;
@@ -123,7 +133,7 @@ int reader_open_in(const char *folder, struct reader **out, struct err *e)
                        "the run in %s goes on: make a checkpoint, `shoal checkpoint create "
                        "--run-dir %s`, and read that",
                        folder, folder);
-    return open_at(&at, true, out, e);
+    return open_at(&at, true, NULL, out, e);
 }
 
 /* The error for a run whose coordinator does not answer. */
@@ -149,7 +159,7 @@ int reader_open_live(const struct option_line *o, struct reader **out, struct er
     if (rc != 0)
         return rc;
     if (at.kind == READER_LIVE)
-        return open_at(&at, false, out, e);
+        return open_at(&at, false, NULL, out, e);
     if (at.kind == READER_RUN)
         return silent(at.folder, e);
     return err_set(e, SHOAL_E_NOINPUT, "%s: no coordinator runs for a checkpoint", at.folder);
@@ -410,6 +420,7 @@ static int live_job(struct reader *r, char **text, size_t *bytes, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_JOB_TEXT}, reply;
     struct msg *m;
+    memcpy(w.u.JOB_TEXT.space, r->space, sizeof r->space);
     int rc = cli_ask(r->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc == SHOAL_E_AGAIN) /* there was no job */
         return 0;

@@ -17,6 +17,7 @@ struct reader {
     uint32_t tables;
     /* live */
     struct ask *coordinator; /* NULL: not live */
+    char space[LIMIT_NAME];  /* whose tables; "": the only one's */
     uint16_t *shard_of;      /* by tablet, over all tables */
     uint64_t numbers;        /* numbers of the tables on the shards (wire_table_number) */
     uint32_t tablet_count;

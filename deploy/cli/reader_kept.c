@@ -9,6 +9,7 @@
 #include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "proto/base/lockfile.h"
+#include "proto/job/catalog.h"
 #include "proto/job/legend.h"
 
 #include <errno.h>
@@ -271,9 +272,13 @@ static int names_kept(const struct reader *r, struct legend *out, struct err *e)
         if (n->version > 0 && (newest == NULL || n->version > newest->version))
             newest = n;
     }
+    struct catalog spaces;
     if (newest == NULL)
         return 0;
-    return legend_parse(newest->line, newest->bytes, out, e);
+    int rc = catalog_read(newest->line, newest->bytes, &spaces, e);
+    if (rc != 0 || spaces.count == 0 || spaces.space[0].line == NULL)
+        return rc;
+    return legend_parse(spaces.space[0].line, spaces.space[0].bytes, out, e);
 }
 
 int reader_kept_job(struct reader *r, char **text, size_t *bytes, struct err *e)

@@ -62,9 +62,17 @@ static int live_map(struct reader *r, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_MAP_GET, .u.MAP_GET.reads = true}, reply;
     struct msg *m;
+    memcpy(w.u.MAP_GET.space, r->space, sizeof r->space);
     int rc = cli_ask(r->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc == SHOAL_E_USAGE)
+        return err_wrap(e, rc, "--space is missing");
     if (rc != 0)
         return rc;
+    const char *is = reply.u.MAP_GET_reply.space;
+    if (r->space[0] != 0 && is[0] != 0 && strcmp(r->space, is) != 0) {
+        msg_free(m);
+        return err_set(e, SHOAL_E_NOT_FOUND, "there is no space %s there, but %s", r->space, is);
+    }
     r->tablet_count = reply.u.MAP_GET_reply.tablet_count;
     r->shards = reply.u.MAP_GET_reply.shards;
     r->numbers = reply.u.MAP_GET_reply.tables;
@@ -106,6 +114,7 @@ static int live_tables(struct reader *r, struct err *e)
         struct err silent;
         struct msg *m;
         w.u.TABLE_GET.table = i;
+        memcpy(w.u.TABLE_GET.space, r->space, sizeof r->space);
         int rc = cli_ask(r->coordinator, &w, NULL, QUESTION_MS, &reply, &m, &silent);
         if (rc == SHOAL_E_NO_TABLE || rc == SHOAL_E_NOT_FOUND)
             return 0;

@@ -16,8 +16,9 @@
 enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
 #define LEARNS_NS UINT64_C(15000000000)
 
+/* said: what the coordinator has to say of the job that it took; "": nothing. */
 static int job_submit(struct ask *a, const char *text, int64_t workers, const struct begin *begin,
-                      uint64_t *run, struct err *e)
+                      uint64_t *run, char said[ERR_TEXT_MAX], struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
@@ -34,9 +35,12 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
         asked = time_monotonic_ns();
         rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
     }
-    if (rc == 0)
-        *run = reply.u.SUBMIT_reply.run;
-    return rc;
+    said[0] = 0;
+    if (rc != 0)
+        return rc;
+    *run = reply.u.SUBMIT_reply.run;
+    memcpy(said, reply.u.SUBMIT_reply.said, ERR_TEXT_MAX);
+    return 0;
 }
 
 /* Shows the input's fields once, before training begins. */
@@ -78,12 +82,40 @@ static int own_check(const struct json *s, uint64_t run, struct err *e)
                    run, shown, json_get_string(s, "job", "?"));
 }
 
+/* Looks for the job in the list. *over: it has ended, with *job_status; else it waits for its turn.
+ * An error: it is not in the list. */
+static int listed_check(struct ask *a, uint64_t run, bool *over, int *job_status, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_JOBS}, reply;
+    struct json *list = NULL;
+    struct msg *m;
+    int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
+    rc = json_parse(m->frame[1].data, m->frame[1].bytes, &list, e);
+    msg_free(m);
+    const char *state = "";
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *line = json_array_at(list, i);
+        if ((uint64_t)json_get_int(line, "number", 0) != run)
+            continue;
+        state = json_get_string(line, "state", "");
+        *job_status = (int)json_get_int(line, "status", 0);
+    }
+    *over = strcmp(state, "submitted") != 0 && strcmp(state, "running") != 0;
+    if (rc == 0 && state[0] == 0)
+        rc = SHOAL_E_NOT_FOUND;
+    json_free(list);
+    return rc;
+}
+
 /* Returns when the job is over; its status is in *job_status. */
 static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *e)
 {
     const struct timespec pause = {0, 500000000};
     uint32_t silent_ms = 0;
     bool input_shown = false;
+    struct err silent;
     for (unsigned round = 0;; round++) {
         struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
         struct json *s = NULL;
@@ -100,15 +132,21 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
         if (rc != 0)
             return rc;
         silent_ms = 0;
-        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0 &&
-            (rc = own_check(s, run, e)) == 0) {
+        bool over = false, other = false;
+        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
+            other = own_check(s, run, e) != 0;
+        if (s != NULL && !other) {
             input_show(s, &input_shown);
             progress_show(s, round);
         }
         json_free(s);
         msg_free(m);
-        if (rc != 0)
-            return rc;
+        if (other && listed_check(a, run, &over, job_status, &silent) != 0)
+            return e->code;
+        if (over)
+            return 0;
+        if (other) /* it waits for its turn */
+            continue;
         *job_status = reply.u.STATUS_reply.job_status;
         if (reply.u.STATUS_reply.state == WIRE_JOB_DONE ||
             reply.u.STATUS_reply.state == WIRE_JOB_FAILED)
@@ -177,7 +215,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
     struct job job = {0};
-    char *text = NULL;
+    char *text = NULL, said[ERR_TEXT_MAX] = "";
     uint64_t run = 0;
     int job_status = 0, rc = job_text(o->path, o->set, &text, e);
     if (rc == 0)
@@ -185,7 +223,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
     if (rc == 0)
         rc = cli_ask_open(o->coordinator, NULL, &a, e);
     if (rc == 0) {
-        rc = job_submit(a, text, o->workers, &o->begin, &run, e);
+        rc = job_submit(a, text, o->workers, &o->begin, &run, said, e);
         if (rc != 0)
             err_wrap(e, rc, "coordinator %s", o->coordinator);
     }
@@ -193,6 +231,8 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
         printf("%s is run %" PRIu64 "; `shoal status --coordinator %s` shows it, `shoal stop "
                "--coordinator %s` ends it\n",
                o->path, run, o->coordinator, o->coordinator);
+        if (said[0] != 0)
+            puts(text_clean(said));
         fflush(stdout);
         keeps_none_say(&job, o->path);
         cli_lanes_say(&job, o->path, o->workers);
@@ -233,12 +273,19 @@ int cli_submit(struct option_line *o, struct err *e)
 int cli_stop(struct option_line *o, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STOP, .u.STOP.job_only = true}, reply;
+    char *end = NULL;
+    if (o->words == 1)
+        w.u.STOP.run = strtoull(o->word[0], &end, 10);
+    if (o->words == 1 && (*end != 0 || w.u.STOP.run == 0))
+        return err_set(e, SHOAL_E_USAGE, "%s is no number of a job: shoal jobs lists them",
+                       o->word[0]);
     int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, NULL, e);
     if (rc != 0)
         return rc;
     puts(reply.u.STOP_reply.ends
              ? "the job ends soon: one that grows behind the batches that are given out, any "
                "other behind its last checkpoint; asked again it ends at once"
-             : "no job runs there any more");
+         : w.u.STOP.run != 0 ? "that job runs and waits there no more"
+                             : "no job runs there any more");
     return 0;
 }

@@ -249,9 +249,47 @@ static int table_tell(struct reader *c, uint32_t table, const struct string_list
     return 0;
 }
 
+static void space_print(const struct json *space)
+{
+    const struct json *tables = json_get(space, "tables");
+    printf("%-24s ", text_unless_empty(json_get_string(space, "space", ""), "(not known)"));
+    for (size_t i = 0; i < json_count(tables); i++)
+        printf("%s%s", text_if(i > 0, ", "), json_as_string(json_array_at(tables, i), "?"));
+    if (json_get(space, "job") != NULL)
+        printf("; made by job %s, number %" PRId64, json_get_string(space, "job", "?"),
+               json_get_int(space, "number", 0));
+    puts(strcmp(json_get_string(space, "state", ""), "lost") == 0 ? "; rows are lost" : "");
+}
+
+/* Lists the spaces of a fleet that has several. *several: it has. */
+static int spaces_tell(const struct option_line *o, bool *several, struct err *e)
+{
+    struct reader *c;
+    struct json *status = NULL;
+    int rc = reader_open_live(o, &c, e);
+    if (rc == 0)
+        rc = reader_status(c, &status, e);
+    const struct json *list = json_get(status, "spaces");
+    *several = rc == 0 && json_count(list) > 1;
+    if (*several && option_given(o, "json")) {
+        cli_json_print(list);
+    } else if (*several) {
+        struct json *shown = json_printable(list);
+        printf("%zu spaces; --space NAME shows the tables of one\n", json_count(shown));
+        for (size_t i = 0; i < json_count(shown); i++)
+            space_print(json_array_at(shown, i));
+        json_free(shown);
+    }
+    json_free(status);
+    if (rc == 0)
+        reader_close(c);
+    return rc;
+}
+
 static int tables(struct option_line *o, struct err *e)
 {
     struct key_place place = {.job = NULL};
+    bool several = false;
     const char *name = o->word[0];
     const struct string_list *rules = option_list(o, "what-if");
     struct reader *c = NULL;
@@ -261,7 +299,15 @@ static int tables(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_USAGE, "--heat and --what-if do not go together");
     if (rules->count > 0 && name == NULL)
         return err_set(e, SHOAL_E_USAGE, "--what-if is for one table: name it");
-    int rc = reader_open(o, &c, e);
+    bool all = name == NULL && !heat && rules->count == 0 && !option_given(o, "space") &&
+               reader_folder(o) == NULL;
+    int rc = 0;
+    if (all)
+        rc = spaces_tell(o, &several, e);
+    if (rc == 0 && several)
+        return 0;
+    if (rc == 0)
+        rc = reader_open(o, &c, e);
     if (rc == 0 && name != NULL)
         rc = reader_table(c, name, &only, e);
     if (heat) {

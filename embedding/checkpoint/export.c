@@ -39,6 +39,7 @@ struct export_work {
     struct engine *g;    /* borrowed */
     /* schemas, tablets and, for a cut in memory, facts; export_run fills in the rest */
     struct part part;
+    uint64_t tables;                /* as in engine_export */
     uint64_t changed[LIMIT_TABLES]; /* sequence of each table's last change of schema; 0: none */
     struct store *store;            /* borrowed; the store of a cut in memory, else NULL */
     char cut[LIMIT_PATH], path[LIMIT_PATH], dir[LIMIT_PATH], tmp[LIMIT_PATH];
@@ -230,15 +231,16 @@ static int fill_part(struct export_work *x, const struct part *cut, struct err *
     return rc;
 }
 
-/* Leaves out tables of other jobs' runs. */
-static void leave_out_others(struct cut_facts *f)
+/* Leaves out tables of other spaces. */
+static void leave_out_others(struct cut_facts *f, uint64_t asked)
 {
+    uint64_t tables = f->tables;
     if (f->run == 0)
-        return;
-    f->existing &= f->tables;
+        tables = asked != 0 ? asked : UINT64_MAX;
     for (uint32_t i = 0; i < LIMIT_TABLES && f->sized; i++)
-        if ((f->tables >> i & 1) == 0)
+        if ((f->existing & ~tables) >> i & 1)
             f->rows -= f->table_rows[i];
+    f->existing &= tables;
 }
 
 static int make_part(struct export_work *x, struct err *e)
@@ -252,7 +254,7 @@ static int make_part(struct export_work *x, struct err *e)
     if (x->store == NULL)
         rc = cut_read(x->cut, CUT_READ, &cut, e);
     if (rc == 0)
-        leave_out_others(&cut.facts);
+        leave_out_others(&cut.facts, x->tables);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if ((cut.facts.existing >> i & 1) && x->changed[i] > cut.facts.sequence)
             rc = err_set(e, SHOAL_E_SCHEMA,
@@ -376,9 +378,12 @@ static int find_cut(struct engine *g, uint64_t cut, struct export_work *x, struc
     return 0;
 }
 
-int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,
-                      uint32_t parts, engine_export_done done, void *context, struct err *e)
+int engine_cut_export_tables(struct engine *g, const struct engine_export *what,
+                             engine_export_done done, void *context, struct err *e)
 {
+    const char *path = what->path;
+    uint64_t cut = what->cut;
+    uint32_t part = what->part, parts = what->parts;
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
     if (cut == 0 || part >= parts || parts > LIMIT_SHARDS || path[0] != '/' ||
@@ -407,6 +412,7 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
         return rc;
     }
     x->g = g;
+    x->tables = what->tables;
     x->part.part = part;
     x->part.parts = parts;
     text_copy(x->path, sizeof x->path, path);
@@ -417,4 +423,11 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
     g->exporting = cut;
     engine_work(g, &x->work, export_run, export_done);
     return 0;
+}
+
+int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,
+                      uint32_t parts, engine_export_done done, void *context, struct err *e)
+{
+    const struct engine_export what = {.cut = cut, .path = path, .part = part, .parts = parts};
+    return engine_cut_export_tables(g, &what, done, context, e);
 }

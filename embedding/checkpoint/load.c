@@ -459,9 +459,10 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
                 void *context, struct err *e)
 {
     struct engine_fields without;
+    uint64_t tables = o->tables != 0 ? o->tables : UINT64_MAX;
     int rc = check_begin(g, o, e);
     if (rc == 0)
-        rc = engine_fields_take(g, o->without, &without, e);
+        rc = engine_fields_take(g, o->without, tables, &without, e);
     if (rc != 0)
         return rc;
     const struct run *run = runs_find(&g->runs, o->run);

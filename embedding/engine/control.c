@@ -355,16 +355,11 @@ int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const 
     return 0;
 }
 
-/* 1 + the number of the table with this name; 0: there is none here. */
-static uint32_t table_named(const struct engine *g, const char *text, size_t bytes)
+static bool is_named(const struct engine *g, uint32_t table, const char *text, size_t bytes)
 {
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        const struct table *t = g->table[i].table;
-        if (t != NULL && strlen(table_schema_of(t)->name) == bytes &&
-            memcmp(table_schema_of(t)->name, text, bytes) == 0)
-            return i + 1;
-    }
-    return 0;
+    const struct table *t = g->table[table].table;
+    return t != NULL && strlen(table_schema_of(t)->name) == bytes &&
+           memcmp(table_schema_of(t)->name, text, bytes) == 0;
 }
 
 /* The end of the number, or `*`, behind this ':' if the word ends there; NULL: the ':' is part of a
@@ -382,8 +377,8 @@ static const char *word_end(const char *colon)
     return NULL;
 }
 
-int engine_fields_take(const struct engine *g, const char *text, struct engine_fields *out,
-                       struct err *e)
+int engine_fields_take(const struct engine *g, const char *text, uint64_t tables,
+                       struct engine_fields *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
     for (const char *p = text; p != NULL && *p != 0; p += *p == ' ') {
@@ -398,11 +393,14 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
             field = strtoul(colon + 1, NULL, 10);
         if (colon == NULL || field >= LIMIT_FIELDS)
             return err_set(e, SHOAL_E_MALFORMED, "fields: \"%.100s\" is no list of them", text);
-        uint32_t table = table_named(g, p, (size_t)(colon - p));
-        if (table > 0 && all)
-            memset(out->of[table - 1], 0xff, sizeof out->of[0]);
-        else if (table > 0)
-            out->of[table - 1][field / 64] |= UINT64_C(1) << (field % 64);
+        for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+            if ((tables >> t & 1) == 0 || !is_named(g, t, p, (size_t)(colon - p)))
+                continue;
+            if (all)
+                memset(out->of[t], 0xff, sizeof out->of[0]);
+            else
+                out->of[t][field / 64] |= UINT64_C(1) << (field % 64);
+        }
         p = end;
     }
     return 0;

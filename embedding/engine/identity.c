@@ -5,7 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
-#include "proto/job/legend.h"
+#include "proto/job/catalog.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -75,7 +75,7 @@ static const struct kind place_kind = {
     "which rows of which cluster lie here; bring the file back from a copy of this folder"};
 static const struct kind names_kind = {
     "names", UINT64_C(0x31454d4e4c504853), /* "SHPLNME1" */
-    sizeof(struct told_file) + LEGEND_BYTES_MAX, names_fits,
+    sizeof(struct told_file) + CATALOG_BYTES_MAX, names_fits,
     "what the fields in the keys are called; move it away, and the coordinator, which has it too, "
     "tells it again"};
 static const struct kind taken_kind = {
@@ -260,7 +260,7 @@ int engine_names_set(struct engine *g, uint64_t version, const char *line, uint3
 {
     struct told_file *f;
 
-    SHOAL_ASSERT(version > 0 && bytes > 0 && bytes <= LEGEND_BYTES_MAX);
+    SHOAL_ASSERT(version > 0 && bytes > 0 && bytes <= CATALOG_BYTES_MAX);
     int rc = told_put(g, &names_kind, version, line, bytes, &f, e);
     if (rc == 0)
         key_names_take(g, f);

@@ -13,6 +13,7 @@
 #define LIMIT_KEYS 65536u               /* keys of one pull or push */
 #define LIMIT_WIDTH 4096u               /* floats of one row's weights */
 #define LIMIT_TABLES 64u
+#define LIMIT_SPACES 32u     /* models of a fleet */
 #define LIMIT_JOB_TABLES 32u /* tables of a job file: sparse ones */
 #define LIMIT_TABLETS 65536u /* tablets of one table */
 #define LIMIT_SHARDS 1024u

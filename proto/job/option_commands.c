@@ -46,10 +46,11 @@ const struct option_command option_commands[] = {
      "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
      "for every job.",
      options_submit, 1},
-    {"shoal stop", "end the job of a running cluster early", "[options]",
+    {"shoal stop", "end the job of a running cluster early", "[NUMBER] [options]",
      "Ends the running job, behind its last checkpoint where the job has checkpoint.dir; asked "
-     "again, at once. Coordinator, servers and workers stay.",
-     NULL, options_cluster, 0},
+     "again, at once. With NUMBER (`shoal jobs`): that job, also while it waits for its turn. "
+     "Coordinator, servers and workers stay.",
+     NULL, options_cluster, 1},
     {"shoal checkpoint", "make, list, check, sign, compare, restore and remove checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
@@ -137,9 +138,10 @@ const struct option_command option_commands[] = {
      "at the start.",
      options_top, 0},
     {"shoal jobs", "the jobs of a cluster, and how they ended", "[options]",
-     "The job that runs and the last hundred that ended, the newest last: number, name, state "
-     "(running, finished, failed, stopped), begin and end in UTC, model, examples, newest figures, "
-     "and why a job failed. `shoal report --coordinator EP NUMBER` shows the report of one that "
+     "The last hundred jobs that ended, the one that runs, and those that wait for their turn: "
+     "number, name, state (submitted, running, finished, failed, stopped), begin and end in UTC, "
+     "model, examples, newest figures, and why a job failed. `shoal report --coordinator EP "
+     "NUMBER` shows the report of one that "
      "has ended.",
      NULL, options_cluster_json, 0},
     {"shoal trace", "the way of a batch through worker and shards, with times",
@@ -165,13 +167,14 @@ const struct option_command option_commands[] = {
      "Rows and digest of each table: XXH3 over the tablets in order, each over its rows (weights "
      "and "
      "optimizer state) sorted by key. Equal digests mean equal tables, bit for bit.",
-     NULL, options_look, 1},
+     NULL, options_digest, 1},
     {"shoal tables", "what is in the tables, what a rule would keep, what a log will need",
      "[TABLE] [options]\nTABLE --what-if RULE=VALUE [--what-if ...] [options]\n"
      "[TABLE] --heat [options]\n"
      "--sample JOB.yaml [--share P] [--json]",
      "Rows and bytes by field and tier, histograms of weight norms, and, where rows have "
-     "statistics, of shows and ages.",
+     "statistics, of shows and ages. Where the servers hold the tables of several spaces it lists "
+     "the spaces, and --space NAME shows the tables of one.",
      NULL, options_tables, 1},
     {"shoal inspect", "one row: weights, optimizer state, statistics, tablet, shard",
      "TABLE KEY [options]\nTABLE --field NAME --value TEXT [options]",
@@ -231,9 +234,12 @@ const struct option_command option_commands[] = {
      "Exit status: 65 bad files, 66 no such file, table or field, 69 a job trains in the table or "
      "the cluster does not answer, 78 fields of the export that differ.",
      options_import, 2},
-    {"shoal drop", "a field that no job has any more gone from a fleet", "TABLE/FIELD [options]",
-     "Drops all rows of a field that the last job does not have any more, from all servers, and "
-     "gives its number back. TABLE is `dense` or `dense_stats` for the network's tensors, "
+    {"shoal drop", "a space, or a field that no job has any more, gone from a fleet",
+     "SPACE [options]\n[SPACE/]TABLE/FIELD [options]",
+     "SPACE: drops all rows of a space's tables from all servers, and the space itself; "
+     "checkpoints of it stay. FIELD: drops all rows of a field that the last job of the space does "
+     "not have any more, and gives its number back. TABLE is `dense` or `dense_stats` for the "
+     "network's tensors, "
      "`numbers` "
      "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
      "typed again. Checkpoints keep the field.",

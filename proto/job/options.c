@@ -130,6 +130,8 @@ const struct config_key options_export[] = {
 /* ---- looking --------------------------------------------------------------------------------- */
 
 const struct config_key options_look[] = {OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0}};
+const struct config_key options_digest[] = {
+    OPTION_SPACE, OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0}};
 
 const struct config_key options_trace[] = {
     {"every", CONFIG_INT, 0, 1000000000, .values = "N",
@@ -182,6 +184,7 @@ const struct config_key options_tables[] = {
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "of --sample: share of the input that is read; the whole log is reckoned from it"},
     OPTION_JOB,
+    OPTION_SPACE,
     OPTIONS_WHERE,
     OPTION_JSON,
     OPTION_HELP,
@@ -189,7 +192,8 @@ const struct config_key options_tables[] = {
 };
 
 const struct config_key options_inspect[] = {
-    OPTION_FIELD, OPTION_VALUE, OPTION_JOB, OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0},
+    OPTION_FIELD,  OPTION_VALUE, OPTION_JOB,  OPTION_SPACE,
+    OPTIONS_WHERE, OPTION_JSON,  OPTION_HELP, {0},
 };
 
 const struct config_key options_blame[] = {
@@ -197,6 +201,7 @@ const struct config_key options_blame[] = {
     OPTION_FIELD,
     OPTION_VALUE,
     OPTION_JOB,
+    OPTION_SPACE,
     {"from", CONFIG_STRING, .values = "WHERE",
      .text = "where the tables are: the folder of a run of `shoal local`, running or ended (an "
              "ended one does not know workers any more), or `fleet`"},
@@ -269,6 +274,7 @@ const struct config_key options_erase[] = {
      .text = "folder of checkpoints: those that still hold any of the keys are listed in the "
              "receipt"},
     OPTION_JOB,
+    OPTION_SPACE,
     OPTION_COORDINATOR,
     OPTION_FROM_RUNNING,
     OPTION_FROM_RUN,
@@ -279,6 +285,7 @@ const struct config_key options_erase[] = {
 const struct config_key options_keys[] = {
     OPTIONS_KEY_LIST("at most 16,777,216"),
     OPTION_JOB,
+    OPTION_SPACE,
     OPTION_COORDINATOR,
     OPTION_FROM_RUNNING,
     OPTION_FROM_RUN,
@@ -287,7 +294,8 @@ const struct config_key options_keys[] = {
     {0},
 };
 const struct config_key options_keys_list[] = {
-    OPTION_JOB, OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_JSON, OPTION_HELP, {0},
+    OPTION_JOB,         OPTION_SPACE, OPTION_FROM, OPTION_FROM_RUN,
+    OPTION_COORDINATOR, OPTION_JSON,  OPTION_HELP, {0},
 };
 
 const struct config_key options_verify[] = {

@@ -45,6 +45,9 @@
 /* Another name of --from, for commands that take OPTION_FROM. */
 #define OPTION_FROM_RUN \
     {"run-dir", CONFIG_STRING, .values = "DIR", .text = "the same as --from DIR"}
+#define OPTION_SPACE \
+    {"space", CONFIG_STRING, .values = "NAME", .otherwise = "the only one that has tables", \
+     .text = "whose tables: the `space` of a job file; `shoal tables` lists those of a fleet"}
 #define OPTIONS_WHERE OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_KEYS
 #define OPTION_JOB \
     {"job", CONFIG_STRING, .values = "JOB.yaml", .otherwise = "the job that made the tables", \

@@ -178,9 +178,10 @@
 #define WIRE_MAP_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_MAP_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
 
-/* The meaning of the numbers in keys (proto/job/legend.h). frame 1: the line, without its end.
- * Stored on disk before the reply, so before a row of a new number is pushed. Refused (CONFIG): an
- * older version than the shard's, and another line of the same version. */
+/* The fleet's spaces, and the meaning of the numbers in keys of each. frame 1: the text
+ * (proto/job/catalog.h). Stored on disk before the reply, so before a row of a new number is
+ * pushed. Refused (CONFIG): an older version than the shard's, and another text of the same
+ * version. */
 #define WIRE_NAMES_SET(U32, U64, I32, F32, F64, B, STR) \
     U64(version) U64(cluster_high) U64(cluster_low)
 #define WIRE_NAMES_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
@@ -250,7 +251,8 @@
 
 /* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard
  * links where the file system allows, else copies), with the checksum of each file in the part's
- * manifest; it is part `part` of `parts`. A repeated request gets the same reply.
+ * manifest; it is part `part` of `parts`. tables: bit t says that table t belongs to it, where the
+ * cut is of no run, whose tables it is else; 0: all tables. A repeated request gets the same reply.
  *
  * LOAD: the shard fills its empty tables with the tablets that it leads, from all parts under
  * `path` (as many as there were shards then). The marks of the checkpoint's run are set under the
@@ -262,7 +264,7 @@
 #define WIRE_WITHOUT 2048
 #define WIRE_TRANSLATED 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
-    U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
+    U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH) U64(tables)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) \
     U64(run) STR(path, LIMIT_PATH) U32(lanes) U32(mode) STR(without, WIRE_WITHOUT) \
@@ -493,26 +495,29 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * existing tables, or another worker's input, have other names. */
 #define WIRE_LEGEND(U32, U64, I32, F32, F64, B, STR) U64(pass)
 #define WIRE_LEGEND_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
-/* The text of the job that made the tables that the servers hold; AGAIN: there is none yet. Reply
- * frame 1: YAML. */
-#define WIRE_JOB_TEXT(U32, U64, I32, F32, F64, B, STR) U32(unused)
+/* The text of the job that made the tables of a space (as in MAP_GET); AGAIN: there is none yet.
+ * Reply frame 1: YAML. */
+#define WIRE_JOB_TEXT(U32, U64, I32, F32, F64, B, STR) U32(unused) STR(space, LIMIT_NAME)
 #define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* The tables that the servers hold, and the map. reads: the client reads these tables, whatever job
- * runs; without it a worker of the current job waits until that job has made its own. Both count
- * tables and tablets as the job that made them: its table 0 comes first, and its tablet 0.
+/* The tables of a space, and the map. reads: the client reads these tables, whatever job runs;
+ * without it a worker of the current job waits until that job has made its own. space: its name;
+ * one that holds tables alone is meant by any name. Empty where several do: USAGE, which names
+ * them; the reply of MAP_GET tells whose tables they are ("": not known). Both count tables and
+ * tablets as the job that made them: its table 0 comes first, and its tablet 0.
  *
  * TABLE_GET: reply frame 1 as in TABLE_CREATE. MAP_GET: `tables` has a bit for each number by which
  * shards know one of these tables (wire_table_number); PULL, PUSH and all other requests to a shard
  * name a table by it. Reply frame 1: u16 shard of each tablet of these tables. Frame 2: one
  * LF-ended line for each shard number: its endpoint, a blank, and the public key that it has shown
  * to the coordinator, if any; empty while unknown. */
-#define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
+#define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table) STR(space, LIMIT_NAME)
 #define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
-#define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) B(reads)
+#define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) \
+    U64(map_epoch) B(reads) STR(space, LIMIT_NAME)
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(map_epoch) U32(tablet_count) U32(shards) U64(tables)
+    U64(map_epoch) U32(tablet_count) U32(shards) U64(tables) STR(space, LIMIT_NAME)
 
 /* Renews the worker's lease with each beat and carries the worker's figures (sums since it
  * joined; worker/train/stats.h explains them). Reply: the number of lanes that it holds. Status
@@ -807,12 +812,13 @@ enum wire_ring_read {
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */
 
-/* frame 1: job file (YAML text). workers: how many workers to wait for before lanes are assigned
- * (0: none). from: folder of the checkpoint that the job resumes; with `start`, of the one whose
- * tables it starts with ("fleet": the tables that the servers hold); empty: none. Reply: the
- * run. */
+/* While a job runs, or others wait, the job waits for its turn. frame 1: job file (YAML text).
+ * workers: how many workers to wait for before lanes are assigned (0: none). from: folder of the
+ * checkpoint that the job resumes; with `start`, of the one whose tables it starts with ("fleet":
+ * the tables that the servers hold of its space); empty: none. Reply: the run; said: a sentence
+ * that a person who submits it should read, or empty. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
-#define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
+#define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) STR(said, ERR_TEXT_MAX)
 /* Reply frame 1: JSON text: servers, workers, lanes, progress, and the report once the job is
  * over. */
 #define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
@@ -833,8 +839,10 @@ enum wire_ring_read {
  * last. every: as in TRACE_EVERY. */
 #define WIRE_TRACE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(batch)
 #define WIRE_TRACE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) U32(every) U32(count)
-/* Ends the job (job_only) or the process. ends: there is a job, and it will end in good order. */
-#define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
+/* Ends the job (job_only) or the process. run: the number of the job, which may wait for its turn;
+ * 0: of the job at hand. ends: there is a job, and it will end in good order. NOT_FOUND: no job
+ * with the number runs or waits. */
+#define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only) U64(run)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
 /* Makes a checkpoint while the job goes on; the reply comes when it is complete (or refused). name
@@ -862,9 +870,11 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     U32(order) B(dry_run) STR(server, WIRE_MOVES_SERVERS)
 #define WIRE_MOVES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Removes from all servers the rows of a field, or of one of the network's tensors, that the last
- * job no longer has. Its number may then be assigned again. The reply comes when that is done (or
+ * job of the space no longer has. Its number may then be assigned again. Without table and field
+ * the whole space goes. space: empty: the only one. The reply comes when that is done (or
  * refused). */
-#define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) STR(table, LIMIT_NAME) STR(field, 96)
+#define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) \
+    STR(table, LIMIT_NAME) STR(field, 96) STR(space, LIMIT_NAME)
 #define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 /* Rows of files go into a table by key (ASSIGN): sent before the first of them, and (done) behind
  * the last one; both go into the audit log. BUSY: a job that uses the table runs. number: the
@@ -1047,10 +1057,15 @@ enum wire_job_state {
  * that shares no table with `tables` is open. FIELDS: removes all rows of the fields in `fields`
  * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
  * fields again: nothing is done once that run was opened here, and the names of their keys stay.
- * With run 0 the names of their keys go too. LOADED: empties again what a LOAD for `run`, or for an
- * older run that never trained, did or does in `tables`. A running LOAD is cancelled, and `run` is
- * dropped in any case. */
-enum wire_rows { WIRE_ROWS_ALL = 0, WIRE_ROWS_FIELDS = 1, WIRE_ROWS_LOADED = 2 };
+ * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED:
+ * empties again what a LOAD for `run`, or for an older run that never trained, did or does in
+ * `tables`. A running LOAD is cancelled, and `run` is dropped in any case. */
+enum wire_rows {
+    WIRE_ROWS_ALL = 0,
+    WIRE_ROWS_FIELDS = 1,
+    WIRE_ROWS_LOADED = 2,
+    WIRE_ROWS_TABLES = 3
+};
 
 /* ERASE: the row is removed and the key is blocked. BLOCK: no row is made for the key. ALLOW: the
  * key is admitted whatever the table's admission says. RESET: the key is neither blocked nor

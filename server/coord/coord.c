@@ -21,6 +21,7 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
+#include "server/coord/job/turns.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_remove.h"
 #include "server/coord/keep/cut.h"
@@ -82,6 +83,9 @@ static int on_submit(struct coord *c, struct coord_ask *a)
                                         a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from,
                                         a->request->u.SUBMIT.start};
     struct coord_job *j = coord_slot_for(c, a->from, &submit);
+    if (!coord_submit_again(j, a->from, &submit) && coord_turns_wait(c))
+        return coord_turns_take(c, a, &submit, &a->reply.u.SUBMIT_reply.run,
+                                a->reply.u.SUBMIT_reply.said, &a->e);
     if (c->look != NULL)
         rc = coord_look_asked(c, a, &submit, &a->e);
     if (rc == 0) {
@@ -96,6 +100,7 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     if (rc != 0)
         return rc;
     a->reply.u.SUBMIT_reply.run = run;
+    coord_submit_say(j, a->reply.u.SUBMIT_reply.said);
     return 0;
 }
 
@@ -226,6 +231,12 @@ static bool stop_again(struct coord *c, const struct coord_ask *a)
 static int on_stop(struct coord *c, struct coord_ask *a)
 {
     bool *ends = &a->reply.u.STOP_reply.ends;
+    uint64_t run = a->request->u.STOP.run;
+    if (run != 0 && coord_turns_stop(c, run))
+        return 0;
+    if (run != 0 && run != coord_slot_newest(c)->at.number)
+        return err_set(&a->e, SHOAL_E_NOT_FOUND,
+                       "no job with number %" PRIu64 " runs or waits: shoal jobs lists them", run);
     if (stop_again(c, a)) {
         *ends = a->request->id != c->stopped.id || c->stopped.ends;
         return 0;
@@ -242,7 +253,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* Returns why no field can be dropped now; code 0: no job uses the tables. */
+/* Returns why nothing can be dropped now; code 0: no job uses the tables. */
 static struct err tables_used(const struct coord_job *j)
 {
     struct err e = {0};
@@ -424,7 +435,9 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     else if (w->type == WIRE_TYPE_TRACE_EVERY)
         (void)snprintf(out, 160, "one batch in %u", w->u.TRACE_EVERY.every);
     else if (w->type == WIRE_TYPE_DROP)
-        (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
+        (void)snprintf(out, 160, "%.60s%s%.60s%s%.30s", w->u.DROP.space,
+                       text_if(w->u.DROP.table[0] != 0 && w->u.DROP.space[0] != 0, "/"),
+                       w->u.DROP.table, text_if(w->u.DROP.field[0] != 0, "/"), w->u.DROP.field);
     else if (w->type == WIRE_TYPE_IMPORT)
         (void)snprintf(out, 160, "%.40s %s%" PRIu64 " rows of %.60s, xxh3 %016" PRIx64,
                        w->u.IMPORT.table, text_if(w->u.IMPORT.done, "has "), w->u.IMPORT.rows,
@@ -581,6 +594,7 @@ static void step(struct coord *c)
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);
+    coord_turns_step(c);
 }
 
 static void on_drained(void *core)

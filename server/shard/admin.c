@@ -308,6 +308,7 @@ static struct json *tables(struct shard *s)
             continue;
         struct json *j = json_new_object();
         json_set_string(j, "name", table_schema_of(t)->name);
+        json_set_int(j, "table", i);
         json_set_int(j, "rows", (int64_t)table_rows(t));
         set_count(j, "cold_rows", table_cold_rows(t));
         json_set_int(j, "row_bytes", (int64_t)table_row_bytes(t));

@@ -563,7 +563,9 @@ void cut_on_export(struct shard *s, peer_t from)
     }
     c->exporter = (struct checkpoint_asker){true, from, id};
     c->export = r;
-    int rc = engine_cut_export(s->engine, r.cut, r.path, r.part, r.parts, exported_cb, s, &e);
+    const struct engine_export what = {
+        .cut = r.cut, .path = r.path, .part = r.part, .parts = r.parts, .tables = r.tables};
+    int rc = engine_cut_export_tables(s->engine, &what, exported_cb, s, &e);
     if (rc) {
         c->exporter.busy = false;
         shard_refuse(s, from, WIRE_TYPE_CUT_EXPORT, id, rc, "shard %s: %s", s->name, e.text);

@@ -3,12 +3,32 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
+#include "proto/job/catalog.h"
 #include "server/shard/shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
-/* Tables belong to one space until there are several. */
+/* The space of all tables while a fleet has one alone: shards do not know its name. */
 #define SPACE "default"
+
+/* Notes which space has which table. */
+static void spaces_look(struct shard *s)
+{
+    const struct engine_names *n = engine_names(s->engine);
+    struct gauges *g = &s->gauges;
+    struct catalog spaces;
+    if (g->names_version == n->version)
+        return;
+    g->names_version = n->version;
+    memset(g->space, 0, sizeof g->space);
+    g->several = catalog_read(n->line, n->bytes, &spaces, NULL) == 0 && spaces.space[0].tables != 0;
+    for (uint32_t i = 0; g->several && i < spaces.count; i++)
+        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+            if ((spaces.space[i].tables >> t & 1) != 0)
+                text_copy(g->space[t], LIMIT_NAME, spaces.space[i].name);
+}
 
 static void requests_put(const struct shard *s, struct meter_sheet *out)
 {
@@ -65,7 +85,8 @@ static void staleness_put(const struct shard *s, struct meter_sheet *out)
     meter_put_times(out, STALENESS, &t, s->name, NULL);
 }
 
-static void table_put(const struct shard *s, const struct table *t, struct meter_sheet *out)
+static void table_put(const struct shard *s, const struct table *t, const char *space,
+                      struct meter_sheet *out)
 {
     const char *name = table_schema_of(t)->name;
     uint64_t rows = table_rows(t), cold = table_cold_rows(t);
@@ -78,17 +99,17 @@ static void table_put(const struct shard *s, const struct table *t, struct meter
                 {"blocked", c.blocked},   {"clipped", c.clipped},
                 {"aged", c.aged},         {"expired", c.expired},
                 {"evicted", c.evicted}};
-    meter_put(out, ROWS, (double)SAT_SUB(rows, cold), s->name, SPACE, name, "memory", NULL);
-    meter_put(out, ROWS, (double)cold, s->name, SPACE, name, "store", NULL);
-    meter_put(out, ROW_BYTES, (double)(SAT_SUB(rows, cold) * table_row_bytes(t)), s->name, SPACE,
+    meter_put(out, ROWS, (double)SAT_SUB(rows, cold), s->name, space, name, "memory", NULL);
+    meter_put(out, ROWS, (double)cold, s->name, space, name, "store", NULL);
+    meter_put(out, ROW_BYTES, (double)(SAT_SUB(rows, cold) * table_row_bytes(t)), s->name, space,
               name, "memory", NULL);
-    meter_put(out, ROW_BYTES, (double)(cold * table_row_bytes(t)), s->name, SPACE, name, "store",
+    meter_put(out, ROW_BYTES, (double)(cold * table_row_bytes(t)), s->name, space, name, "store",
               NULL);
     for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++)
-        meter_put(out, TABLE_KEYS, (double)rule[i].count, s->name, SPACE, name, rule[i].name, NULL);
+        meter_put(out, TABLE_KEYS, (double)rule[i].count, s->name, space, name, rule[i].name, NULL);
     const struct ages_table *ages = &s->ages.table[table_schema_of(t)->table];
-    meter_put(out, AGED_PUSHES, (double)ages->pushes, s->name, SPACE, name, NULL);
-    meter_put(out, AGE, (double)ages->steps, s->name, SPACE, name, NULL);
+    meter_put(out, AGED_PUSHES, (double)ages->pushes, s->name, space, name, NULL);
+    meter_put(out, AGE, (double)ages->steps, s->name, space, name, NULL);
 }
 
 static void rows_put(const struct shard *s, const struct engine_stats *g, struct meter_sheet *out)
@@ -97,8 +118,9 @@ static void rows_put(const struct shard *s, const struct engine_stats *g, struct
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct table *t = engine_table(s->engine, i);
         led += s->lead.range[i].count;
-        if (t != NULL)
-            table_put(s, t, out);
+        const char *space = s->gauges.several ? s->gauges.space[i] : SPACE;
+        if (t != NULL && space[0] != 0) /* else it was dropped */
+            table_put(s, t, space, out);
     }
     meter_put(out, TABLETS, (double)led, s->name, "led", NULL);
     meter_put(out, TABLETS, g->tablets_dirty, s->name, "dirty", NULL);
@@ -201,6 +223,7 @@ void gauges_put(struct shard *s, struct meter_sheet *out)
     requests_put(s, out);
     refusals_put(s, out);
     staleness_put(s, out);
+    spaces_look(s);
     rows_put(s, &g, out);
     budgets_put(s, &g, out);
     store_put(s, &g, out);

@@ -2,6 +2,7 @@
 #ifndef SERVER_SHARD_GAUGES_H
 #define SERVER_SHARD_GAUGES_H
 
+#include "proto/base/limits.h"
 #include "proto/meter/meter.h"
 
 #include <stdbool.h>
@@ -13,6 +14,11 @@ struct gauges {
     uint64_t flushed, flushed_ns; /* the flushed sequence, and when it was first seen */
     uint64_t syncs, sync_ns;      /* syncs that are done, and when the one at hand was first seen */
     bool syncing;                 /* the last look saw one */
+    uint64_t names_version;       /* of the names that `space` is of; 0: none are known */
+    /* by the table's number, the space that has it; "": it was dropped, or the fleet has one
+     * space */
+    char space[LIMIT_TABLES][LIMIT_NAME];
+    bool several; /* the fleet has several spaces */
 };
 
 /* Adds all rows of a shard (proto/meter/meter_table.h) to the sheet. On the shard's loop, about

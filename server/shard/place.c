@@ -3,7 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
-#include "proto/job/legend.h"
+#include "proto/job/catalog.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -161,18 +161,17 @@ static int names_check(const struct shard *s, const struct wire_NAMES_SET *r, co
 {
     const struct engine_place *p = engine_place(s->engine);
     const struct engine_names *n = engine_names(s->engine);
-    struct legend names;
+    struct catalog spaces;
     if (s->beat.coordinator != 0 && nowhere(p))
         return err_set(e, SHOAL_E_AGAIN, "it has not been told its number yet; ask again");
     if (s->beat.coordinator != 0 &&
         (r->cluster_high != p->cluster[0] || r->cluster_low != p->cluster[1]))
         return err_set(e, SHOAL_E_CONFIG, "the names are of another cluster");
-    if (r->version == 0 || legend_parse(line, bytes, &names, e) != 0)
+    if (r->version == 0 || catalog_read(line, bytes, &spaces, e) != 0)
         return err_set(e, SHOAL_E_MALFORMED,
                        "names of version %" PRIu64 " in %zu bytes are not as a coordinator writes "
                        "them",
                        r->version, bytes);
-    legend_free(&names);
     if (r->version < n->version)
         return err_set(e, SHOAL_E_CONFIG,
                        "the names are of version %" PRIu64 ", this shard has those of version "

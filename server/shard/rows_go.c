@@ -92,12 +92,25 @@ static void step_cb(struct env_timer *t)
         answer(s, rc, e.text);
 }
 
+/* All fields of all tables that are asked for. */
+static void tables_take(struct rows_go *d)
+{
+    memset(&d->fields, 0, sizeof d->fields);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((d->asked.tables >> t & 1) != 0)
+            memset(d->fields.of[t], 0xff, sizeof d->fields.of[t]);
+}
+
 static int fields_begin(struct shard *s, struct err *e)
 {
     struct rows_go *d = &s->rows_go;
     if (!lead_ready(&s->lead)) /* without a map it would drop nothing and report success */
         return err_set(e, SHOAL_E_AGAIN, "it has no map yet; ask again");
-    int rc = engine_fields_take(s->engine, d->asked.fields, &d->fields, e);
+    int rc = 0;
+    if (d->asked.what == WIRE_ROWS_FIELDS)
+        rc = engine_fields_take(s->engine, d->asked.fields, d->asked.tables, &d->fields, e);
+    else
+        tables_take(d);
     if (rc)
         return rc;
     /* the run was opened here already, so the rows may be the job's own */
@@ -164,6 +177,7 @@ static int begin(struct shard *s, struct err *e)
     case WIRE_ROWS_ALL:
         return clear_begin(s, e);
     case WIRE_ROWS_FIELDS:
+    case WIRE_ROWS_TABLES:
         return fields_begin(s, e);
     case WIRE_ROWS_LOADED:
         return engine_load_drop(s->engine, r->run, r->tables, unloaded_cb, s, e);
@@ -200,16 +214,22 @@ void rows_go_on_message(struct shard *s, peer_t from)
         answer(s, rc, e.text);
 }
 
+/* In steps, so that requests come in between. */
+static bool in_steps(const struct rows_go *d)
+{
+    return d->asked.what == WIRE_ROWS_FIELDS || d->asked.what == WIRE_ROWS_TABLES;
+}
+
 bool rows_go_busy(const struct shard *s, uint64_t tables)
 {
     const struct rows_go *d = &s->rows_go;
-    return d->peer != 0 && d->asked.what == WIRE_ROWS_FIELDS && (d->asked.tables & tables) != 0;
+    return d->peer != 0 && in_steps(d) && (d->asked.tables & tables) != 0;
 }
 
 bool rows_go_stop(struct shard *s)
 {
     struct rows_go *d = &s->rows_go;
-    if (d->peer != 0 && d->asked.what != WIRE_ROWS_FIELDS && s->engine != NULL)
+    if (d->peer != 0 && !in_steps(d) && s->engine != NULL)
         return false;
     env_timer_stop(s->env, &d->timer);
     d->peer = 0;

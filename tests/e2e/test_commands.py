@@ -98,6 +98,14 @@ AS = {
         "shoal submit JOB.yaml --start-from DIR/monday": f"shoal submit next.yaml --start-from {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",
         "shoal submit JOB.yaml --start-from DIR/monday --set train.skip=true":
             f"shoal submit job.yaml --start-from {KEPT}/MIDDLE --set train.skip=true --set checkpoint.dir=$PWD/made --no-wait --coordinator {EMPTY}",
+        "shoal submit ads.yaml --coordinator EP": f"shoal submit next.yaml --no-wait --coordinator {EMPTY}",  # several: e2e/test_spaces
+        "shoal tables --coordinator EP": "shoal tables --coordinator tcp://GOING > there",
+        "shoal digest --coordinator EP --space search": "shoal digest --coordinator tcp://GOING --space e2e > there",
+        "shoal predict search.yaml --from fleet --coordinator EP":
+            "shoal predict going.yaml --from fleet --coordinator tcp://GOING --in day_1.tsv --out going.csv",
+        "shoal drop search --coordinator EP": "! shoal drop e2e --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
+        "shoal jobs --coordinator EP": "shoal jobs --coordinator tcp://GOING | grep -q running",
+        "shoal stop NUMBER --coordinator EP": "! shoal stop 12 --coordinator tcp://GOING 2> refused && grep -q 'runs or waits' refused",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal replace b --coordinator EP": f"! shoal replace b --coordinator {EMPTY} 2> refused && grep -q 'replicas: 1' refused",
         "shoal promote 0 --coordinator EP": f"! shoal promote 0 --coordinator {EMPTY} 2> refused && grep -q 'no other copies' refused",
@@ -173,6 +181,8 @@ AS = {
         "shoal keys block emb --field C1 --value VALUE --coordinator EP": "shoal keys block emb --field C1 --value VALUE --coordinator tcp://GOING",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
+        "shoal drop SPACE --coordinator EP":  # e2e/test_spaces drops; here the job runs
+            "! shoal drop e2e --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal promote SHARD --coordinator EP":  # e2e/test_replicas has copies; here there are none
             "! shoal promote 0 --coordinator tcp://GOING 2> refused && grep -q 'no other copies' refused",
         "shoal replace SERVER --coordinator EP":

@@ -130,9 +130,10 @@ def dropped_field_leaves_no_trace(space):
         rows = {n: row(fleet, f"{i}:x3") for i, n in enumerate("abc")}
         none = drop(fleet, "emb/d")
         assert none.returncode == 66 and "there is no emb/d here: what it does not have any more is emb/a" in none.stderr, none
-        for wrong, why in (("emb", "is no TABLE/FIELD"), ("s/emb/a", "a fleet has one space alone")):
+        for wrong, status, why in (("emb", 66, "there is no space emb here, but e2e"), ("s/emb/a", 66, "there is no space s here, but e2e"),
+                                   ("s/emb/a/b", 64, "has four parts"), ("emb/", 64, "is no SPACE, TABLE/FIELD")):
             got = drop(fleet, wrong)
-            assert got.returncode == 64 and why in got.stderr, got
+            assert got.returncode == status and why in got.stderr, got
         fleet.stop("s1")
         half = drop(fleet, "emb/a")  # the other server drops its rows at once, and this one is waited for, for a while
         assert half.returncode == 69 and "server s1 is not heard any more: say it again when it is back" in half.stderr, half

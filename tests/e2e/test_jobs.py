@@ -21,15 +21,15 @@ def report(fleet, *words):
 def three_jobs(space, fleet):
     """One that finishes, one that fails in its second epoch, one that is stopped in training."""
     log = synth(space / "log.tsv", 2000, 1)
-    fleet.job(job_file(space / "good.yaml", log, job="good", **{"data.valid": str(log)}))
+    fleet.job(job_file(space / "good.yaml", log, job="good", space="jobs", **{"data.valid": str(log)}))
     bad = space / "bad.tsv"
     bad.write_text(log.read_text() + "no row\n" * 400)
-    worker = fleet.start("worker", "train", "--config", job_file(space / "bad.yaml", bad, job="bad", **{"data.max_bad": 0.01}), "--coordinator",
+    worker = fleet.start("worker", "train", "--config", job_file(space / "bad.yaml", bad, job="bad", space="jobs", **{"data.max_bad": 0.01}), "--coordinator",
                          fleet.endpoint, program="shoal-worker")
     failed = shoal("submit", space / "bad.yaml", "--coordinator", fleet.endpoint, "--start-from", "fleet")
     assert failed.returncode == 65, failed
     worker.wait(30)
-    long = job_file(space / "long.yaml", log, job="long", **{"data.valid": str(log), "train.epochs": 100000})
+    long = job_file(space / "long.yaml", log, job="long", space="jobs", **{"data.valid": str(log), "train.epochs": 100000})
     worker = fleet.start("worker", "train", "--config", long, "--coordinator", fleet.endpoint, program="shoal-worker")
     assert shoal("submit", long, "--coordinator", fleet.endpoint, "--start-from", "fleet", "--no-wait").returncode == 0
     within(60, "a second epoch", lambda: fleet.state().get("epoch", 0) >= 2 and fleet.state().get("valid_auc"))

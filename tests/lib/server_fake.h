@@ -65,7 +65,7 @@ struct fake_shard {
     uint32_t in_sync;                    /* of that reply */
     char refused[ERR_TEXT_MAX];          /* the last refusal of a beat */
     uint64_t map_epoch;
-    uint32_t tablets[2]; /* tablets of tables 0 and 1; 0: not created */
+    uint32_t tablets[8]; /* tablets of tables; 0: not created */
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     uint64_t names_version;
@@ -73,7 +73,7 @@ struct fake_shard {
     size_t taken_bytes;
     char taken[4096];
     uint32_t names_asked;       /* how often */
-    char names[512];            /* from the coordinator; "": none */
+    char names[2048];           /* from the coordinator; "": none */
     bool names_slow;            /* while true, NAMES_SET is BUSY */
     bool map_slow;              /* the same for MAP_HELD */
     uint32_t takes;             /* MOVE_TAKE so far */

@@ -167,7 +167,8 @@ START_TEST(two_jobs_end_as_each_does_alone)
     run(0, JOBS, BOUND);
     ck_assert(sim_run(cluster.sim, BOUND, all_over, &both));
     same_as_alone();
-    ck_assert_uint_eq(cluster.coord->slot[0].numbers & cluster.coord->slot[1].numbers, 0);
+    ck_assert_uint_eq(cluster.coord->slot[0].space->numbers & cluster.coord->slot[1].space->numbers,
+                      0);
 }
 END_TEST
 

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,7 @@ static struct msg *map_get_build(struct request *r)
     client_head(r, &w);
     w.u.MAP_GET.map_epoch = c->map.epoch;
     w.u.MAP_GET.reads = c->options.reads;
+    text_copy(w.u.MAP_GET.space, LIMIT_NAME, text_or(c->options.space, ""));
     return wire_encode(&w);
 }
 

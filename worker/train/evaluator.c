@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/bad_lines.h"
 #include "worker/data/inputs.h"
 #include "worker/train/known_names.h"
@@ -110,8 +111,10 @@ static void prepare_done(struct env_work *w)
 
 static struct msg *names_build(struct request *r)
 {
+    struct evaluator *v = container_of(r, struct evaluator, names);
     struct wire w;
     client_head(r, &w);
+    text_copy(w.u.JOB_TEXT.space, LIMIT_NAME, v->options.job->space);
     return wire_encode(&w);
 }
 
@@ -397,8 +400,11 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
     if (v == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluation");
     v->options = *options;
-    struct client_options client = {
-        .coordinator = options->coordinator, .reads = true, .on_map = map_changed, .context = v};
+    struct client_options client = {.coordinator = options->coordinator,
+                                    .reads = true,
+                                    .space = options->job->space,
+                                    .on_map = map_changed,
+                                    .context = v};
     int rc = client_new(env, &client, &v->client, e);
     if (rc != 0) {
         free(v);

@@ -172,9 +172,8 @@ struct coord_job {
     struct coord_newest *newest;
     struct coord_workers workers;
     struct coord_setup setup;
-    /* the tables of the last job in this slot that the servers still hold */
-    struct coord_made made;
-    uint64_t numbers; /* a bit for each number by which shards know a table of the slot; stored */
+    /* its tables on the servers; those of no space in a slot that never had a job. Borrowed */
+    struct coord_space *space;
     struct {
         /* when the coordinator started; when a worker was last there; when the log last named the
          * missing processes; when problems were last looked for */
@@ -237,8 +236,7 @@ struct coord_job {
     uint64_t laned; /* the run in which all lanes were fenced: from then on their marks are known */
     /* why the job goes back: what servers have lost of it (back.h); "": nothing */
     char lost[ERR_TEXT_MAX];
-    /* the lost rows are needed, so the job goes back even if that drops other jobs' tables */
-    bool lost_rows;
+    bool lost_rows;    /* they were in the memory of a server that has started again */
     uint64_t short_ns; /* for how long a server took no pushes for lack of disk */
     struct {           /* the first thing that the job asked for and did not get; 0: none */
         int status;

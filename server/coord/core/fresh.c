@@ -41,6 +41,12 @@ static bool put_fields(struct coord_fleet *f, uint64_t number, uint64_t begun, c
     return true;
 }
 
+bool coord_fresh_fields_put(struct coord_fleet *f, const struct coord_fresh_fields *is)
+{
+    bool none = is->number == 0 && f->fresh_fields->number == 0;
+    return none || put_fields(f, is->number, is->begun, is->what);
+}
+
 bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields)
 {
     const struct coord_fresh to = {all ? number : 0, all && coord_fresh_half(f)};

@@ -41,6 +41,8 @@ int coord_fresh_open(struct coord_fleet *fleet, struct err *e);
 /* Stores, at submit, what the job asks to be dropped before it trains: all rows, or the rows of
  * `fields` in the tables that it begins with ("": of no field). False: the store failed. */
 bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields);
+/* Stores the state of another space, which comes to hand (job/turn.h). False: the store failed. */
+bool coord_fresh_fields_put(struct coord_fleet *f, const struct coord_fresh_fields *is);
 /* Returns the fields that the job has still to drop; NULL: none. */
 const char *coord_fresh_fields_due(const struct coord_job *j);
 /* Returns the fields that a job began to drop and did not finish; "": none. */

@@ -87,15 +87,15 @@ static int record_take(struct coord_made *m, const char *value, size_t bytes, st
     return take(m, &head, value + sizeof head, value + sizeof head + tables, numbers, e);
 }
 
-int coord_made_open(struct coord_job *j, struct err *e)
+int coord_made_open(const struct coord_space *s, struct err *e)
 {
     void *value;
     size_t bytes;
     struct err why = {0};
-    int rc = coord_store_get(j->store, KEY, &value, &bytes, e);
+    int rc = coord_store_get(s->store, KEY, &value, &bytes, e);
     if (rc != 0)
         return coord_store_optional(rc);
-    rc = record_take(&j->made, value, bytes, &why);
+    rc = record_take(s->made, value, bytes, &why);
     free(value);
     if (rc == SHOAL_E_NOMEM)
         return err_set(e, rc, "%s", why.text);
@@ -104,16 +104,24 @@ int coord_made_open(struct coord_job *j, struct err *e)
     return 0;
 }
 
-bool coord_made_known(const struct coord_job *j)
+bool coord_made_known(const struct coord_fleet *f, const struct coord_space *s)
 {
-    const struct coord_made *m = &j->made;
-    return m->number != 0 && coord_map_has(&j->fleet->cluster, m->numbers, m->table, m->tables);
+    const struct coord_made *m = s->made;
+    return s->state != SPACE_DROPPED && m->number != 0 &&
+           coord_map_has(&f->cluster, m->numbers, m->table, m->tables);
+}
+
+/* Stores the record of a space. */
+static bool record_put(struct coord_fleet *f, struct coord_space *s, const void *record,
+                       size_t bytes)
+{
+    return coord_fleet_store(f, s->store, KEY, record, bytes, true);
 }
 
 static bool same(const struct coord_made *m, const struct coord_job *j)
 {
-    return m->number == j->at.number && m->tables == j->at.tables && m->numbers == j->numbers &&
-           m->yaml_bytes == j->yaml_bytes &&
+    return m->number == j->at.number && m->tables == j->at.tables &&
+           m->numbers == j->space->numbers && m->yaml_bytes == j->yaml_bytes &&
            memcmp(m->table, j->table, m->tables * sizeof *m->table) == 0 &&
            memcmp(m->yaml, j->yaml, m->yaml_bytes) == 0;
 }
@@ -122,10 +130,10 @@ bool coord_made_take(struct coord_job *j)
 {
     const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
     size_t tables = head.tables * sizeof *j->table, base = sizeof head + tables + head.yaml_bytes,
-           bytes = base + sizeof j->numbers;
+           bytes = base + sizeof j->space->numbers;
     struct err e = {0};
     SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
-    if (same(&j->made, j))
+    if (same(j->space->made, j))
         return true;
     char *record = malloc(bytes);
     if (record == NULL)
@@ -133,9 +141,9 @@ bool coord_made_take(struct coord_job *j)
     memcpy(record, &head, sizeof head);
     memcpy(record + sizeof head, j->table, tables);
     memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
-    memcpy(record + base, &j->numbers, sizeof j->numbers);
-    bool good = coord_job_put(j, KEY, record, bytes);
-    if (good && take(&j->made, &head, j->table, j->yaml, j->numbers, &e) != 0) {
+    memcpy(record + base, &j->space->numbers, sizeof j->space->numbers);
+    bool good = record_put(j->fleet, j->space, record, bytes);
+    if (good && take(j->space->made, &head, j->table, j->yaml, j->space->numbers, &e) != 0) {
         log_warn("tables of the job: %s; noted again in a moment", e.text);
         good = false;
     }
@@ -147,7 +155,7 @@ void coord_made_adopt(struct coord_job *j)
 {
     void *yaml = NULL;
     SHOAL_ASSERT(!coord_phase_running(j));
-    if (j->made.number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
+    if (j->space->made->number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
         return;
     if (j->yaml == NULL && coord_store_get(j->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
         j->yaml = yaml;
@@ -155,21 +163,41 @@ void coord_made_adopt(struct coord_job *j)
         (void)coord_made_take(j);
 }
 
-bool coord_made_forget(struct coord_job *j)
+static bool forget(struct coord_fleet *f, struct coord_space *s)
 {
     static const struct head none;
-    if (j->made.number == 0)
+    if (s->made->number == 0)
         return true;
-    coord_made_close(&j->made);
-    return coord_job_put(j, KEY, &none, sizeof none);
+    coord_made_close(s->made);
+    return record_put(f, s, &none, sizeof none);
 }
 
-int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *bytes,
+bool coord_made_forget(struct coord_job *j)
+{
+    return forget(j->fleet, j->space);
+}
+
+bool coord_made_gone(struct coord_fleet *f, struct coord_space *s)
+{
+    return forget(f, s) && coord_space_forget(f, s);
+}
+
+bool coord_made_clear(struct coord_fleet *f)
+{
+    f->cluster.held = 0;
+    COORD_EACH_SPACE (f, s) {
+        if (s->state == SPACE_DROPPED && !coord_made_gone(f, s))
+            return false;
+        f->cluster.held |= s->numbers;
+    }
+    return true;
+}
+
+int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t *bytes,
                     struct err *e)
 {
-    const struct coord_made *m = &j->made;
-    const struct coord_names *told = &j->fleet->names;
-    const struct legend *names = told->version > 0 ? &told->legend : &m->spec.legend;
+    const struct coord_made *m = s->made;
+    const struct legend *names = s->named ? &s->legend : &m->spec.legend;
     SHOAL_ASSERT(m->number != 0);
     if (whole)
         return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
@@ -181,6 +209,28 @@ int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *
     rc = legend_put(bare, bare_bytes, names, text, bytes, e);
     free(bare);
     return rc;
+}
+
+struct json *coord_made_json(const struct coord_fleet *f)
+{
+    struct json *list = json_new_array();
+    COORD_EACH_SPACE (f, s) {
+        const struct coord_made *m = s->made;
+        if (!coord_space_holds(f, s))
+            continue;
+        struct json *item = json_new_object(), *tables = json_new_array();
+        json_set_string(item, "space", s->name);
+        json_set_string(item, "state", s->state == SPACE_LOST ? "lost" : "there");
+        for (uint32_t t = 0; m->number != 0 && t < m->tables; t++)
+            json_append_string(tables, m->table[t].name);
+        json_set(item, "tables", tables);
+        if (m->number != 0)
+            json_set_string(item, "job", m->spec.name);
+        json_set_int(item, "number", (int64_t)m->number);
+        json_set_bool(item, "at_hand", s == f->spaces.at_hand);
+        json_append(list, item);
+    }
+    return list;
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
@@ -195,18 +245,34 @@ static int unknown(const struct coord_fleet *f, struct err *e)
                    "coordinator knows of has made them; ask again once a job has made its own");
 }
 
+/* Finds the space that a request asks for; *out NULL: no space holds tables. */
+static int space_of(struct coord_job *j, const char *name, struct coord_space **out, struct err *e)
+{
+    int rc = coord_space_asked(j->fleet, name, out, e);
+    if (rc == 0 && *out != NULL && (*out)->state == SPACE_LOST)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "rows of space %s were in the memory of a server that has started again: "
+                       "they are lost: shoal drop %s, and begin it with a checkpoint",
+                       (*out)->name, (*out)->name);
+    return rc;
+}
+
 int coord_made_job_text(struct coord_job *j, struct coord_ask *a)
 {
     char *text;
     size_t bytes;
-    if (j->made.number == 0) /* a reader of tables must not number fields by itself */
+    struct coord_space *s;
+    int rc = space_of(j, a->request->u.JOB_TEXT.space, &s, &a->e);
+    if (rc != 0)
+        return rc;
+    if (s == NULL || s->made->number == 0) /* a reader of tables must not number fields by itself */
         return unknown(j->fleet, &a->e);
     /* a scorer needs the meaning of the tables, not how their log was read */
     bool whole = a->who.role != ROLE_SERVE;
-    int rc = coord_made_text(j, whole, &text, &bytes, &a->e);
+    rc = coord_made_text(s, whole, &text, &bytes, &a->e);
     if (rc != 0)
         return rc;
-    a->reply.u.JOB_TEXT_reply.run = j->made.number;
+    a->reply.u.JOB_TEXT_reply.run = s->made->number;
     a->silent = true; /* without memory the peer asks again */
     (void)coord_send_frame(j->fleet, a->from, &a->reply, text, bytes);
     free(text);
@@ -217,11 +283,16 @@ int coord_made_table_get(struct coord_job *j, struct coord_ask *a)
 {
     uint32_t table = a->request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
-    if (j->made.number == 0 && coord_phase_running(j))
+    struct coord_space *space;
+    int rc = space_of(j, a->request->u.TABLE_GET.space, &space, &a->e);
+    if (rc != 0)
+        return rc;
+    bool known = space != NULL && space->made->number != 0;
+    if (!known && coord_phase_running(j))
         return unknown(j->fleet, &a->e);
-    if (table >= j->made.tables)
+    if (!known || table >= space->made->tables)
         return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
-    const struct table_schema *s = &j->made.table[table];
+    const struct table_schema *s = &space->made->table[table];
     wire_schema_to(s, &create);
     _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
     memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
@@ -243,15 +314,22 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
     char line[320];
     const struct coord_members *members = &j->fleet->members;
     bool works = coord_phase_running(j) && !a->request->u.MAP_GET.reads;
+    struct coord_space *of = j->space;
+    int rc = 0;
     if (works && j->tablets == 0)
         return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet", j->spec.name);
-    if (!works && !coord_made_known(j))
+    if (!works)
+        rc = space_of(j, a->request->u.MAP_GET.space, &of, &a->e);
+    if (rc != 0)
+        return rc;
+    if (!works && (of == NULL || !coord_made_known(j->fleet, of)))
         return unknown(j->fleet, &a->e);
-    uint64_t numbers = j->made.numbers;
-    const struct table_schema *table = j->made.table;
-    uint32_t tables = j->made.tables, tablets = j->made.tablets;
+    const struct coord_made *made = of->made;
+    uint64_t numbers = made->numbers;
+    const struct table_schema *table = made->table;
+    uint32_t tables = made->tables, tablets = made->tablets;
     if (works) {
-        numbers = j->numbers;
+        numbers = of->numbers;
         table = j->table;
         tables = j->at.tables;
         tablets = j->tablets;
@@ -260,6 +338,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
                                                            .tablet_count = tablets,
                                                            .shards = members->shards,
                                                            .tables = numbers};
+    text_copy(a->reply.u.MAP_GET_reply.space, LIMIT_NAME, of->name);
     struct msg *reply = wire_encode(&a->reply);
     void *map = reply == NULL ? NULL : msg_add(reply, tablets * sizeof(uint16_t));
     size_t bytes = 0;

@@ -1,10 +1,11 @@
-/* made.h: the tables that the servers hold, for every reader of them: their schemas, and the text
- * of the job that made them. They belong to the last job that all servers were set up for, whatever
- * became of that job and of jobs submitted after it:
+/* made.h: the tables of a space that the servers hold, for every reader of them: their schemas, and
+ * the text of the job that made them. They belong to the last job of the space that all servers
+ * were set up for, whatever became of that job and of jobs submitted after it:
  *
  *     a job's servers are all set up -> stored -> its tables are read (MAP_GET, TABLE_GET,
  *                                                JOB_TEXT) and are what a checkpoint holds
  *     a job is about to drop all tables (fresh.h) -> forgotten
+ *     the space is dropped (fleet/drop.h) -> no longer read
  *
  * So a job that fails earlier, is stopped or waits for workers takes nothing from readers, and a
  * checkpoint of the tables can be made meanwhile (checkpoint.h).
@@ -21,7 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct coord_fleet;
 struct coord_job;
+struct coord_space;
 struct coord_ask;
 
 struct coord_made {
@@ -35,10 +38,10 @@ struct coord_made {
 };
 
 /* True when tables are known and the map has them. */
-bool coord_made_known(const struct coord_job *j);
+bool coord_made_known(const struct coord_fleet *f, const struct coord_space *s);
 /* Reads it back. In a store of a release that kept none it stays empty: see coord_made_adopt.
  * NOMEM, IO. */
-int coord_made_open(struct coord_job *j, struct err *e);
+int coord_made_open(const struct coord_space *s, struct err *e);
 void coord_made_close(struct coord_made *m);
 /* The job at hand has made its tables, and all servers have them. False: the store failed, or
  * memory is short; the caller tries again in a moment. */
@@ -47,15 +50,26 @@ bool coord_made_take(struct coord_job *j);
 void coord_made_adopt(struct coord_job *j);
 /* Everything that the servers hold is about to be dropped. False: the store failed. */
 bool coord_made_forget(struct coord_job *j);
+/* Forgets a space that was dropped, whose numbers may be given away. False: the store failed. */
+bool coord_made_gone(struct coord_fleet *f, struct coord_space *s);
+/* The same for all, and for places of the map that no space uses: all shards are about to drop
+ * everything. */
+bool coord_made_clear(struct coord_fleet *f);
 /* Returns the job's text with the names that the tables have now. `whole` false: a placeholder word
  * replaces each command, since commands often hold passwords. The caller frees *text. NOMEM,
  * TOO_BIG. */
-int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *bytes,
+int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t *bytes,
                     struct err *e);
 
+/* [{"space", "state", "tables": [name], "job", "number", "at_hand"}] of all spaces with tables:
+ * state: "there" or "lost"; job and number: those that made them; at_hand: the last job's. */
+struct json *coord_made_json(const struct coord_fleet *f);
+
+/* Handlers of JOB_TEXT and TABLE_GET, for the space that the request names. */
 int coord_made_job_text(struct coord_job *j, struct coord_ask *a);
 int coord_made_table_get(struct coord_job *j, struct coord_ask *a);
-/* Answers also the workers of the job at hand, which wait for its own tables. */
+/* The same for MAP_GET. Answers also the workers of the job at hand, which wait for its own
+ * tables. */
 int coord_made_map_get(struct coord_job *j, struct coord_ask *a);
 
 #endif

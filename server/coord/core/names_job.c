@@ -8,7 +8,7 @@
 /* Stores the names of the job at hand. */
 static int job_put(struct coord_job *j, struct err *e)
 {
-    return coord_names_store(j->fleet, &j->spec.legend, j->at.number, e);
+    return coord_names_store(j->fleet, j->space, &j->spec.legend, j->at.number, e);
 }
 
 void coord_names_adopt(struct coord_job *j)
@@ -52,14 +52,18 @@ bool coord_names_settled(struct coord_job *j)
     return false;
 }
 
+int coord_names_unsure(struct err *e)
+{
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "start_from: fleet: not all servers have said yet what the fields of their "
+                   "tables are called: submit again when `shoal doctor --cluster` finds all of "
+                   "them");
+}
+
 int coord_names_of_fleet(const struct coord_job *j, const struct legend **out, struct err *e)
 {
-    const struct coord_names *n = &j->fleet->names;
     if (!coord_names_sure(j->fleet))
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "start_from: fleet: not all servers have said yet what the fields of their "
-                       "tables are called: submit again when `shoal doctor --cluster` finds all "
-                       "of them");
-    *out = n->version > 0 ? &n->legend : &j->made.spec.legend;
+        return coord_names_unsure(e);
+    *out = j->space->named ? &j->space->legend : &j->space->made->spec.legend;
     return 0;
 }

@@ -98,6 +98,22 @@ static uint64_t *counts_of(struct coord_rules *r, const char *table)
     return r->table[r->tables++].count;
 }
 
+/* Returns those of a shard's tables that are of the job's space; the caller frees it. A server of
+ * an earlier release, which has one space, does not tell their numbers. */
+static struct json *own_tables(const struct coord_job *j, const struct json *tables)
+{
+    struct json *list = json_new_array();
+    for (size_t i = 0; i < json_count(tables); i++) {
+        struct json *item = json_array_at(tables, i);
+        int64_t number = json_get_int(item, "table", -1);
+        bool other = number >= 0 && number < LIMIT_TABLES && j->space->numbers != 0 &&
+                     (j->space->numbers >> number & 1) == 0;
+        if (!other)
+            json_append(list, json_hold(item));
+    }
+    return list;
+}
+
 /* Adds a shard's list. Tables past LIMIT_TABLES and values that are not numbers from 0 are left
  * out. */
 static void rules_add(struct coord_rules *r, const struct json *tables)
@@ -142,8 +158,10 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
         return;
     if (json_parse(m->frame[1].data, m->frame[1].bytes, &j, NULL) == 0) {
         guard_add(job->guard->next, json_get(j, "gradients"), job->at.number);
-        rules_add(&job->guard->next->rules, json_get(j, "tables"));
-        coord_ages_add(&job->guard->next->ages, json_get(j, "tables"), job->at.number);
+        struct json *own = own_tables(job, json_get(j, "tables"));
+        rules_add(&job->guard->next->rules, own);
+        coord_ages_add(&job->guard->next->ages, own, job->at.number);
+        json_free(own);
     } else
         log_warn("shard %u: its status is no JSON", shard);
     json_free(j);

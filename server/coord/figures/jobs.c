@@ -8,6 +8,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/progressive.h"
+#include "server/coord/figures/queue.h"
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
 
@@ -92,6 +93,8 @@ static struct json *line_make(const struct coord_job *j)
     json_set_int(line, "number", (int64_t)j->at.number);
     if (j->spec.name[0] != 0)
         json_set_string(line, "job", j->spec.name);
+    if (j->spec.space[0] != 0)
+        json_set_string(line, "space", j->spec.space);
     json_set_string(line, "state", coord_jobs_state(j));
     json_set_int(line, "status", j->at.status);
     if (j->at.status != 0)
@@ -130,9 +133,11 @@ int coord_jobs_open(struct coord_fleet *f, struct err *e)
         return rc;
     }
     size_t count = json_count(j->list);
-    if (count > 0)
-        j->newest = number_of(json_array_at(j->list, count - 1));
-    else {
+    /* one that ended before its turn has no report; that of the last other one is always there */
+    for (size_t i = 0; i < count; i++)
+        if (bytes_of(json_array_at(j->list, i)) > 0)
+            j->newest = number_of(json_array_at(j->list, i));
+    if (count == 0) {
         json_free(j->list);
         j->list = json_new_array();
     }
@@ -212,6 +217,22 @@ bool coord_jobs_keep(struct coord_job *j)
     return good;
 }
 
+bool coord_jobs_add(struct coord_fleet *f, struct json *line, uint64_t wall_s)
+{
+    coord_report_job_date(line, "ended", wall_s);
+    struct json *list = list_with(f, line);
+    char *text = json_text(list, 0);
+    bool good = text != NULL && coord_put(f, KEY, text, strlen(text));
+    if (good) {
+        json_free(f->jobs->list);
+        f->jobs->list = list;
+    } else {
+        json_free(list);
+    }
+    free(text);
+    return good;
+}
+
 int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, struct err *e)
 {
     char key[COORD_KEY_MAX];
@@ -238,6 +259,7 @@ struct json *coord_jobs_list(const struct coord_job *j)
         json_append(list, json_hold(json_array_at(j->fleet->jobs->list, i)));
     if (j->at.phase != PHASE_NONE && !kept)
         json_append(list, line_make(j));
+    coord_queue_lines(j->fleet->queue, list);
     return list;
 }
 
@@ -253,6 +275,18 @@ int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
     return 0;
 }
 
+/* Answers for a job that ended before its turn: it has no report. */
+static int report_bare(struct coord_ask *a, const struct json *line)
+{
+    struct wire_REPORT_reply *reply = &a->reply.u.REPORT_reply;
+    reply->state = WIRE_JOB_FAILED;
+    reply->job_status = (int32_t)json_get_int(line, "status", 0);
+    text_copy(reply->job_text, sizeof reply->job_text, json_get_string(line, "reason", ""));
+    a->frame = "{}";
+    a->frame_bytes = 2;
+    return 0;
+}
+
 /* Answers with the report of a job that ended before the current one. */
 static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t number)
 {
@@ -264,6 +298,9 @@ static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t nu
                        "no job here has number %" PRIu64 ": `shoal jobs` lists the last %u", number,
                        COORD_JOBS_MAX);
     int rc = coord_jobs_text(f, number, &text, &a->e);
+    bool begun = !json_absent(json_get(line, "began")) || bytes_of(line) > 0;
+    if (rc == SHOAL_E_NOT_FOUND && !begun && json_get(line, "submitted") != NULL)
+        return report_bare(a, line);
     if (rc == SHOAL_E_NOT_FOUND)
         return err_set(&a->e, rc,
                        "the report of job %" PRIu64 " is not kept any more: those of later jobs "

@@ -32,7 +32,7 @@ struct coord_ask;
 
 struct coord_jobs {
     struct json *list; /* owned */
-    uint64_t newest;   /* number of the last line; 0: there is none */
+    uint64_t newest;   /* number of the last line of a job that had begun; 0: there is none */
 };
 
 /* Reads the list; one that cannot be read is begun anew. NOMEM, IO. */
@@ -41,12 +41,15 @@ void coord_jobs_close(struct coord_jobs *j);
 /* The job has ended, and j->report is its report: adds it to the list. False: the store failed, or
  * there is no memory; to be called again later. */
 bool coord_jobs_keep(struct coord_job *j);
+/* Adds the line of a job that has ended without having begun (queue.h), with its end: such a job
+ * has no report. Takes line in any case. False: the store failed, or there is no memory. */
+bool coord_jobs_add(struct coord_fleet *f, struct json *line, uint64_t wall_s);
 /* Reads the report of job `number`; the caller frees *text. NOT_FOUND (without a text), NOMEM. */
 int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, struct err *e);
 /* Returns "running", "finished", "failed" or "stopped"; a job in FINISH is finished. */
 const char *coord_jobs_state(const struct coord_job *j);
 
-/* [line]: the ended jobs, and the job at hand. The caller frees it. */
+/* [line]: the ended jobs, the job at hand, and those that wait. The caller frees it. */
 struct json *coord_jobs_list(const struct coord_job *j);
 
 int coord_jobs_ask(struct coord_job *j, struct coord_ask *a);

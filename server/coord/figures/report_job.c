@@ -28,7 +28,7 @@ bool coord_report_job_begin(struct coord_job *j)
     return coord_job_note(j, BEGUN_KEY, &b, sizeof b);
 }
 
-static void date_set(struct json *to, const char *key, uint64_t at)
+void coord_report_job_date(struct json *to, const char *key, uint64_t at)
 {
     static const struct zone utc;
     char label[32];
@@ -59,8 +59,8 @@ void coord_report_job_dates(const struct coord_job *j, struct json *to)
     bool ends = phase == PHASE_FINISH || phase == PHASE_DONE || phase == PHASE_FAILED;
     struct begun b = {0};
     int rc = coord_store_get_fixed(j->store, BEGUN_KEY, &b, sizeof b, NULL);
-    date_set(to, "began", rc == 0 && b.job == j->at.number ? b.wall_s : 0);
-    date_set(to, "ended", ends && j->phase_ns != 0 ? env_wall_s(j->fleet->env) : 0);
+    coord_report_job_date(to, "began", rc == 0 && b.job == j->at.number ? b.wall_s : 0);
+    coord_report_job_date(to, "ended", ends && j->phase_ns != 0 ? env_wall_s(j->fleet->env) : 0);
 }
 
 void coord_report_job_json(const struct coord_job *j, struct json *to)

@@ -14,6 +14,8 @@ void coord_report_job_json(const struct coord_job *j, struct json *to);
 /* "began" and "ended" alone. "ended" is null for a job that runs, and for one that an earlier
  * coordinator ended. */
 void coord_report_job_dates(const struct coord_job *j, struct json *to);
+/* A date in UTC; wall_s 0: null. */
+void coord_report_job_date(struct json *to, const char *key, uint64_t wall_s);
 /* "dim", "optimizer" and "lr" of a table. */
 void coord_report_table_json(const struct table_schema *s, struct json *to);
 

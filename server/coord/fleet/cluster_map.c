@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/job/catalog.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t 
     struct coord_cluster *cl = &f->cluster;
     size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
     char *value = malloc(bytes);
-    SHOAL_ASSERT(r->epoch > cl->map_epoch);
+    SHOAL_ASSERT(r->epoch > cl->map_epoch || (r->epoch == cl->map_epoch && cl->tables == 0));
     if (value != NULL) {
         memcpy(value, r, sizeof *r);
         memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
@@ -253,9 +254,26 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     return 0;
 }
 
-/* Chooses numbers for tables beside those of other jobs: first the numbers of the previous job in
- * its slot, then free places of the map with the same number of tablets, then places behind its
- * end. *end: where the map will end. */
+/* A space whose tables are in the map keeps them where they are: a table that moved to another
+ * place would begin without its rows. */
+static int numbers_keep(const struct coord_cluster *cl, const struct table_schema *table,
+                        uint32_t tables, uint64_t had, struct err *e)
+{
+    for (uint32_t t = 0; t < tables; t++) {
+        uint32_t n = wire_table_number(had, t);
+        if (n < cl->tables && cl->bits[n] != table[t].tablet_bits)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "table %s has %u tablets, the servers have another table in its place: "
+                           "set tables[].tablets to what it was, or drop the space first (shoal "
+                           "drop SPACE)",
+                           table[t].name, 1u << table[t].tablet_bits);
+    }
+    return 0;
+}
+
+/* Chooses numbers for tables beside those of other spaces: first those of the space's own, then
+ * free places of the map with the same number of tablets, then places behind its end. *end: where
+ * the map will end. */
 static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
                           const struct table_schema *table, uint32_t tables, uint64_t *numbers,
                           uint32_t *end, struct err *e)
@@ -271,7 +289,9 @@ static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
             n++;
         if (n >= LIMIT_TABLES)
             return err_set(e, SHOAL_E_CONFIG,
-                           "table %s: the tables of all jobs would be more than %u: declare fewer",
+                           "table %s: the tables of all spaces would be more than %u, with those "
+                           "that were dropped, whose places are kept: declare fewer, or begin all "
+                           "anew (--set fresh=all, once one space at most holds tables)",
                            table[t].name, LIMIT_TABLES);
         *numbers |= UINT64_C(1) << n;
     }
@@ -279,9 +299,9 @@ static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
     return 0;
 }
 
-/* Extends the map by the tables of a second job. No tablet of the first job moves. */
+/* Extends the map by the tables of a further space. No tablet of another one moves. */
 static int map_beside(struct coord_fleet *f, uint64_t others, const struct table_schema *table,
-                      uint32_t tables, uint64_t *numbers, struct err *e)
+                      uint32_t tables, bool fresh, uint64_t *numbers, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
     uint32_t end = 0, tablets = coord_map_tablets(table, tables);
@@ -289,7 +309,11 @@ static int map_beside(struct coord_fleet *f, uint64_t others, const struct table
         return err_set(e, SHOAL_E_BUSY,
                        "which tables the map is of is not known since the cluster was taken over: "
                        "submit the job again once no other job runs");
-    int rc = numbers_beside(cl, others, table, tables, numbers, &end, e);
+    int rc = 0;
+    if (!fresh)
+        rc = numbers_keep(cl, table, tables, *numbers, e);
+    if (rc == 0)
+        rc = numbers_beside(cl, others, table, tables, numbers, &end, e);
     if (rc != 0 || end == cl->tables)
         return rc;
 
@@ -329,14 +353,39 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
     int rc;
     if (others != 0)
-        rc = map_beside(f, others, table, tables, &now, e);
+        rc = map_beside(f, others, table, tables, fresh, &now, e);
     else
         rc = map_alone(f, table, tables, fresh, &now, e);
     if (rc != 0)
         return rc;
-    cl->held = others | now;
+    cl->held = now;
+    if (others != 0) /* places that the space does not use any more have its tables on the shards */
+        cl->held |= others | *numbers;
     *numbers = now;
     return 0;
+}
+
+bool coord_cluster_map_sizes(struct coord_fleet *f, const struct catalog *c)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    struct map_record r = {.epoch = cl->map_epoch, .tablets = cl->tablets}; /* the same map */
+    uint64_t all = 0, tablets = 0;
+    for (uint32_t i = 0; i < c->count; i++)
+        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+            if ((c->space[i].tables >> t & 1) != 0) {
+                all |= UINT64_C(1) << t;
+                r.bits[t] = c->space[i].bits[t];
+                r.tables = MAX(r.tables, t + 1);
+                tablets += UINT64_C(1) << r.bits[t];
+            }
+    bool whole = all != 0 && (all & (all + 1)) == 0 && tablets == cl->tablets;
+    if (cl->tables != 0 || cl->map_epoch == 0 || !whole)
+        return true;
+    uint16_t *shard_of = malloc(cl->tablets * sizeof *shard_of);
+    if (shard_of == NULL)
+        return false;
+    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
+    return map_put(f, &r, shard_of);
 }
 
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w)

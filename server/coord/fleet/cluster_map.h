@@ -4,9 +4,10 @@
  *     a job's tables, or tablets that have moved -> a map of the next epoch -> stored -> MAP_SET
  *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
  *
- * The map has a place for each table number. The numbers of one job's tables are its own: they are
- * the first ones for the only job, those of a second job come behind. A map that was taken from
- * shards names no tables, because shards know none of their sizes.
+ * The map has a place for each table number. The numbers of a space's tables are its own: they are
+ * the first ones for the only space, those of a further one come behind. A map that was taken from
+ * shards names no tables, because shards know none of their sizes; where there are several spaces,
+ * the text of names.h, which shards keep as well, has the sizes.
  *
  * Invariants:
  *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
@@ -34,12 +35,17 @@ void coord_cluster_step(struct coord_fleet *f);
 
 /* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
  * others are distributed. *numbers: a bit for each number by which the shards know one of the
- * slot's tables, before the call and after it; the numbers rise with the job's own
- * (wire_table_number), and no other slot has them. An error leaves them as they were. fresh: the
- * shards' rows are dropped first, so the tables need not fit. The moves are told afterwards
- * (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
+ * space's tables, before the call and after it; the numbers rise with the job's own
+ * (wire_table_number), and no other space has them. An error leaves them as they were. fresh: the
+ * shards' rows are dropped first, all spaces', so the tables need not fit. The moves are told
+ * afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, struct err *e);
+
+struct catalog;
+/* Takes the sizes of tables from the list of spaces, for a map that came from shards, if they are
+ * those of all its tablets. False: the store failed, or out of memory. */
+bool coord_cluster_map_sizes(struct coord_fleet *f, const struct catalog *c);
 
 /* Stores a map of the next epoch, in which these tablets (count, possibly 0) belong to the shard.
  * False: the store failed, or out of memory, and nothing has changed. */

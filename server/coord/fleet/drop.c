@@ -1,4 +1,4 @@
-/* drop.c: drops a field; drop.h has the invariants and the diagram. */
+/* drop.c: drops a field or a space; drop.h has the invariants and the diagram. */
 #include "server/coord/fleet/drop.h"
 
 #include "proto/base/assert.h"
@@ -109,10 +109,29 @@ static int ready_check(const struct coord_fleet *f, struct err *e)
     if (silent != NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
                        silent->seen ? silent->server : "that has not come yet");
-    if (f->names.version == 0)
+    return coord_drop_check(f, e);
+}
+
+/* Finds the space of the request. Only a whole space is named by its name alone. */
+static int space_of(struct coord_fleet *f, const struct wire_DROP *r, struct coord_space **out,
+                    struct err *e)
+{
+    int rc = coord_space_asked(f, r->space, out, e);
+    bool whole = r->table[0] == 0;
+    if (rc != 0)
+        return rc;
+    if (*out == NULL || (!whole && !(*out)->named))
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no names of fields are known: no job has made tables");
-    return coord_drop_check(f, e);
+    if (r->space[0] != 0 && strcmp((*out)->name, r->space) != 0)
+        return err_set(e, SHOAL_E_NOT_FOUND, "there is no space %s here, but %s", r->space,
+                       text_unless_empty((*out)->name, "one whose name is not known"));
+    if (whole && (*out)->numbers == 0)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "which tables space %s has is not known: submit a job of it with "
+                       "--set fresh=all, which drops them",
+                       r->space);
+    return 0;
 }
 
 /* ---- the way --------------------------------------------------------------------------------- */
@@ -142,9 +161,11 @@ static void rows_gone(void *context, const struct coord_call *call, int status, 
     struct err e = {0};
     (void)call;
     SHOAL_ASSERT(d->asker != 0);
+    /* rows first: the order can be repeated until the names are stored */
+    if (status == 0 && d->whole && !coord_space_put(f, d->space, "", SPACE_DROPPED))
+        return; /* the coordinator stops */
     if (status == 0) {
-        /* rows first: the order can be repeated until the names are stored */
-        status = coord_names_forget(f, d->list, d->name, told, &e);
+        status = coord_names_forget(f, d->space, d->list, d->whole ? NULL : d->name, told, &e);
         text = e.text;
     }
     if (status != 0)
@@ -157,27 +178,36 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
     const struct legend_name *x = NULL;
     struct coord_drop *d = &f->drop;
     enum legend_list list = LEGEND_FIELDS;
-    struct wire w = {.type = WIRE_TYPE_ROWS_GO,
-                     .u.ROWS_GO = {.tables = UINT64_MAX, .what = WIRE_ROWS_FIELDS}};
+    struct coord_space *s = NULL;
+    bool whole = r->table[0] == 0;
+    struct wire w = {.type = WIRE_TYPE_ROWS_GO, .u.ROWS_GO = {.what = WIRE_ROWS_FIELDS}};
     if (used->code != 0) {
         a->e = *used;
         return used->code;
     }
     int rc = ready_check(f, &a->e);
     if (rc == 0)
-        rc = find(&f->names.legend, r, &list, &x, &a->e);
+        rc = space_of(f, r, &s, &a->e);
+    if (rc == 0 && !whole)
+        rc = find(&s->legend, r, &list, &x, &a->e);
     if (rc != 0)
         return rc;
-    (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s:%u", r->table, x->number);
+    w.u.ROWS_GO.tables = s->numbers != 0 ? s->numbers : UINT64_MAX;
+    if (whole)
+        w.u.ROWS_GO.what = WIRE_ROWS_TABLES;
+    else
+        (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s:%u", r->table, x->number);
+    text_copy(d->name, sizeof d->name, whole ? s->name : x->name);
     if (!coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                           .request = w,
                                                           .target = COORD_NOBODY,
                                                           .owner = COORD_NOBODY,
                                                           .on_reply = rows_of,
                                                           .on_done = rows_gone}))
-        return err_set(&a->e, SHOAL_E_NOMEM, "no memory to drop %s/%s", r->table, r->field);
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory to drop %s", d->name);
+    d->space = s;
+    d->whole = whole;
     d->list = list;
-    text_copy(d->name, sizeof d->name, x->name);
     d->rows = 0;
     d->asker = a->from;
     d->asker_id = a->request->id;

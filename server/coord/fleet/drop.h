@@ -1,11 +1,14 @@
-/* drop.h: drops a field that the last job does not have from all servers, and frees its number.
+/* drop.h: drops from all servers a field that the last job of its space does not have, and frees
+ * its number; or a whole space.
  *
- *     DROP -> checked -> ROWS_GO to all -> answered, durably -> names without it stored
+ *     DROP -> checked -> ROWS_GO to all -> answered, durably -> names without it stored; a space is
+ *                                                               stored as dropped (spaces.h)
  *          -> NAMES_SET to all -> answered
  *
  * Nothing is stored before the new names are, so a coordinator that dies on the way has forgotten
- * nothing: the field is still there by name, with its remaining rows, and can be dropped again. The
- * same holds when a server goes away; a server that has only missed the new names gets them later.
+ * nothing: the field or the space is still there by name, with its remaining rows, and can be
+ * dropped again. The same holds when a server goes away; a server that has only missed the new
+ * names gets them later.
  *
  * Invariants:
  *  1. A number is freed only when no shard has rows of it. [test: coord_drops_before_it_forgets]
@@ -21,15 +24,18 @@
 #include <stdint.h>
 
 struct coord_fleet;
+struct coord_space;
 struct coord_ask;
 
 struct coord_drop {
     peer_t asker; /* 0: nothing is dropped */
     uint64_t asker_id;
+    struct coord_space *space; /* borrowed */
+    bool whole;                /* all of it */
     enum legend_list list;
-    char name[LEGEND_NAME];
-    uint64_t rows; /* rows dropped so far */
-    struct {       /* the last answer, sent again for a repeated request */
+    char name[LEGEND_NAME]; /* of the field, or of the space */
+    uint64_t rows;          /* rows dropped so far */
+    struct {                /* the last answer, sent again for a repeated request */
         peer_t peer;
         uint64_t id, rows;
         int status;

@@ -39,6 +39,7 @@
 #include "server/coord/fleet/options.h"
 #include "server/coord/fleet/replace.h"
 #include "server/coord/fleet/since.h"
+#include "server/coord/fleet/spaces.h"
 #include "server/coord/fleet/traces.h"
 #include "server/coord/fleet/writes.h"
 #include "server/coord/store/store.h"
@@ -67,6 +68,7 @@ struct coord_fleet {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_copies copies;
+    struct coord_spaces spaces;
     struct coord_names names;
     struct coord_allowed keys;
     struct coord_drop drop;
@@ -79,9 +81,10 @@ struct coord_fleet {
     struct coord_errands errands;
     struct coord_since since;
     struct coord_writes writes;
-    /* states that other rooms know (job/slot.h): the ended jobs, the files that the tables have
-     * learnt, the workers without a job, the rows that are to go */
+    /* states that other rooms know (job/slot.h): the ended jobs, those that wait, the files that
+     * the tables have learnt, the workers without a job, the rows that are to go */
     struct coord_jobs *jobs;
+    struct coord_queue *queue;
     struct coord_taken *taken;
     struct coord_visitors *visitors;
     struct coord_fresh *fresh;

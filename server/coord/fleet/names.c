@@ -5,13 +5,15 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
+#include "proto/job/catalog.h"
 #include "server/coord/fleet/fleet.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char KEY[] = "names"; /* value: the version, u64, then the line */
+static const char KEY[] = "names"; /* value: the version, u64, then the text */
 
 #define VERSION_MOST (1ull << 60)
 #define ASK_AGAIN_NS UINT64_C(1000000000)
@@ -21,29 +23,95 @@ static const char KEY[] = "names"; /* value: the version, u64, then the line */
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-/* Takes the line over. CONFIG: it cannot be parsed. */
-static int take(struct coord_names *n, uint64_t version, char *line, size_t bytes, struct err *e)
+/* Puts the names of each space into `out` (LIMIT_SPACES). */
+static int legends_read(const struct catalog *c, struct legend *out, struct err *e)
 {
-    struct legend legend;
-    int rc = legend_parse(line, bytes, &legend, e);
+    int rc = 0;
+    for (uint32_t i = 0; i < c->count && rc == 0; i++)
+        if (c->space[i].line != NULL)
+            rc = legend_parse(c->space[i].line, c->space[i].bytes, &out[c->space[i].number], e);
+    return rc;
+}
+
+/* Takes the text over. CONFIG: it cannot be read. */
+static int take(struct coord_fleet *f, uint64_t version, char *line, size_t bytes, struct err *e)
+{
+    struct coord_names *n = &f->names;
+    struct catalog c;
+    struct legend *legend = calloc(LIMIT_SPACES, sizeof *legend);
+    int rc = 0;
+    if (legend == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
+    if (rc == 0)
+        rc = catalog_read(line, bytes, &c, e);
+    if (rc == 0)
+        rc = legends_read(&c, legend, e);
     if (rc != 0) {
+        for (uint32_t i = 0; legend != NULL && i < LIMIT_SPACES; i++)
+            legend_free(&legend[i]);
+        free(legend);
         free(line);
         return rc;
     }
-    legend_free(&n->legend);
+    COORD_EACH_SPACE (f, s) {
+        legend_free(&s->legend);
+        s->legend = legend[s->number];
+        s->named = legend_known(&s->legend);
+    }
+    free(legend);
     free(n->line);
     n->version = version;
     n->line = line;
     n->bytes = bytes;
     n->digest = hash_bytes(line, bytes, 0);
-    n->legend = legend;
     return 0;
+}
+
+/* Lists a space, whose names are `line`. */
+static void space_list(const struct coord_fleet *f, const struct coord_space *s, const char *line,
+                       size_t bytes, struct catalog *c)
+{
+    struct catalog_space *to = &c->space[c->count++];
+    *to = (struct catalog_space){
+        .number = s->number, .tables = s->numbers, .line = line, .bytes = bytes};
+    text_copy(to->name, sizeof to->name, s->name);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((s->numbers >> t & 1) != 0 && t < f->cluster.tables)
+            to->bits[t] = f->cluster.bits[t];
+}
+
+/* Makes the text in which space `of` has the names `line`; NULL: none. */
+static int text_make(const struct coord_fleet *f, const struct coord_space *of, const char *line,
+                     size_t bytes, char **text, size_t *count, struct err *e)
+{
+    struct catalog *c = calloc(1, sizeof *c), was = {.count = 0};
+    int rc = 0;
+    if (c == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of spaces");
+    if (f->names.version > 0)
+        rc = catalog_read(f->names.line, f->names.bytes, &was, e);
+    COORD_EACH_SPACE (f, s) {
+        const struct catalog_space *named = NULL;
+        for (uint32_t i = 0; i < was.count; i++)
+            if (was.space[i].number == s->number && was.space[i].line != NULL)
+                named = &was.space[i];
+        if (s == of)
+            space_list(f, s, line, bytes, c);
+        else if (named != NULL && s->state != SPACE_DROPPED)
+            space_list(f, s, named->line, named->bytes, c);
+        else if (s->numbers != 0)
+            space_list(f, s, NULL, 0, c);
+    }
+    if (rc == 0)
+        rc = catalog_text(c, text, count, e);
+    free(c);
+    return rc;
 }
 
 static int names_put(struct coord_fleet *f, uint64_t version, const char *line, size_t bytes,
                      struct err *e)
 {
-    SHOAL_ASSERT(version > f->names.version); /* 2 */
+    SHOAL_ASSERT(version > f->names.version && bytes > 0); /* 2 */
     char *value = malloc(sizeof version + bytes), *copy = malloc(bytes + 1);
     bool made = value != NULL && copy != NULL, good = false;
     if (made) {
@@ -54,7 +122,7 @@ static int names_put(struct coord_fleet *f, uint64_t version, const char *line, 
     }
     free(value);
     if (good)
-        return take(&f->names, version, copy, bytes, e);
+        return take(f, version, copy, bytes, e);
     free(copy);
     if (!made)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
@@ -75,7 +143,7 @@ int coord_names_open(struct coord_fleet *f, struct err *e)
     }
     memcpy(&version, value, sizeof version);
     memmove(value, (char *)value + sizeof version, bytes - sizeof version);
-    rc = take(&f->names, version, value, bytes - sizeof version, e);
+    rc = take(f, version, value, bytes - sizeof version, e);
     if (rc == SHOAL_E_NOMEM || (rc == 0 && version > 0 && version < VERSION_MOST))
         return rc;
     return err_set(e, SHOAL_E_CORRUPT, "the stored names of version %" PRIu64 " cannot be" ADVICE,
@@ -84,7 +152,6 @@ int coord_names_open(struct coord_fleet *f, struct err *e)
 
 void coord_names_close(struct coord_names *n)
 {
-    legend_free(&n->legend);
     free(n->line);
     memset(n, 0, sizeof *n);
 }
@@ -94,17 +161,21 @@ bool coord_names_ready(const struct coord_names *n)
     return n->newest <= n->version;
 }
 
-int coord_names_store(struct coord_fleet *f, const struct legend *legend, uint64_t number,
-                      struct err *e)
+int coord_names_store(struct coord_fleet *f, struct coord_space *s, const struct legend *legend,
+                      uint64_t number, struct err *e)
 {
     struct coord_names *n = &f->names;
-    char *text;
-    size_t bytes;
-    int rc = legend_put("", 0, legend, &text, &bytes, e);
+    char *line, *text;
+    size_t line_bytes, bytes;
+    int rc = legend_put("", 0, legend, &line, &line_bytes, e);
     if (rc != 0)
         return rc;
-    while (bytes > 0 && text[bytes - 1] == '\n')
-        bytes--;
+    while (line_bytes > 0 && line[line_bytes - 1] == '\n')
+        line_bytes--;
+    rc = text_make(f, s, line_bytes > 0 ? line : NULL, line_bytes, &text, &bytes, e);
+    free(line);
+    if (rc != 0)
+        return rc;
     uint64_t known = MAX(n->newest, n->version); /* perhaps a shard's version */
     uint64_t next = MAX(known + 1, number);
     if (n->version < known || n->version == 0 || n->bytes != bytes ||
@@ -140,12 +211,31 @@ bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_
     return true;
 }
 
+/* Takes what the text of a shard says of spaces that this coordinator does not know, or knows
+ * otherwise. False: the store failed. */
+static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct catalog_space *is = &c->space[i];
+        struct coord_space *s = &f->spaces.space[is->number];
+        enum coord_space_state state = SPACE_IS;
+        if (is->tables == 0 || (is->tables == s->numbers && strcmp(is->name, s->name) == 0))
+            continue;
+        if (is->name[0] == 0)
+            state = SPACE_DROPPED;
+        s->numbers = is->tables;
+        if (!coord_space_numbers_put(f, s) || !coord_space_put(f, s, is->name, state))
+            return false;
+    }
+    return coord_cluster_map_sizes(f, c);
+}
+
 static void held(void *context, const struct coord_call *call, uint32_t shard,
                  const struct wire *reply, const struct msg *m)
 {
     struct coord_fleet *f = context;
     struct err e = {0};
-    struct legend legend;
+    struct catalog *c;
     uint64_t version = reply->u.NAMES_HELD_reply.version;
     (void)call;
     if (version <= f->names.version || version >= VERSION_MOST) {
@@ -153,11 +243,14 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
             f->names.newest = f->names.version;
         return;
     }
-    int rc = legend_parse(m->frame[1].data, m->frame[1].bytes, &legend, &e);
-    if (rc == 0) {
-        legend_free(&legend);
+    if ((c = calloc(1, sizeof *c)) == NULL)
+        return; /* the next step asks again */
+    int rc = catalog_read(m->frame[1].data, m->frame[1].bytes, c, &e);
+    if (rc == 0)
         rc = names_put(f, version, m->frame[1].data, m->frame[1].bytes, &e);
-    }
+    if (rc == 0 && !spaces_learn(f, c))
+        rc = coord_store_failed(&e);
+    free(c);
     if (rc != 0)
         log_error("the names of shard %u are not taken: %s", shard, e.text);
     else
@@ -242,18 +335,21 @@ bool coord_names_greet(struct coord_fleet *f, uint32_t shard)
 
 /* ---- one that is dropped --------------------------------------------------------------------- */
 
-int coord_names_forget(struct coord_fleet *f, enum legend_list list, const char *name,
-                       coord_call_done done, struct err *e)
+int coord_names_forget(struct coord_fleet *f, struct coord_space *s, enum legend_list list,
+                       const char *name, coord_call_done done, struct err *e)
 {
-    struct legend without;
+    struct legend without = {.input = NULL};
+    int rc = 0;
     if (!coord_names_ready(&f->names))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "a server has come that knows newer names of fields: ask again in a moment");
-    int rc = legend_copy(&f->names.legend, &without, e);
+    if (name != NULL)
+        rc = legend_copy(&s->legend, &without, e);
     if (rc != 0)
         return rc;
-    legend_remove(&without, list, name);
-    rc = coord_names_store(f, &without, f->counters.next_run - 1, e);
+    if (name != NULL)
+        legend_remove(&without, list, name);
+    rc = coord_names_store(f, s, &without, f->counters.next_run - 1, e);
     legend_free(&without);
     if (rc == 0 && !coord_names_tell(f, &(struct coord_call){.context = f,
                                                              .target = COORD_NOBODY,

@@ -292,7 +292,6 @@ void coord_back_replaced(struct coord_job *j)
 {
     SHOAL_ASSERT(j->fleet->replace.from[0] != 0);
     coord_back_want(j, "a server whose data_dir is lost is replaced");
-    j->lost_rows = true;
 }
 
 void coord_back_step(struct coord_job *j)
@@ -306,14 +305,14 @@ void coord_back_step(struct coord_job *j)
     }
     const char *why = j->lost;
     bool kept = coord_newest_path(j, path);
-    if (kept && !j->lost_rows && j->fleet->cluster.tablets > j->tablets)
-        /* ROWS_GO would drop the other jobs' tables, and no checkpoint of this job loads those
+    if (kept && coord_spaces_held(j->fleet) > coord_space_holds(j->fleet, j->space))
+        /* ROWS_GO would drop the other spaces' tables, and no checkpoint of this job loads those
          * again */
         coord_end_fail(
             j, SHOAL_E_CORRUPT,
-            "%s; the servers hold other jobs' tables too, so the job does not go back by "
-            "itself: shoal submit JOB --resume %s --set fresh=all drops them and does",
-            why, path);
+            "%s; the servers hold other spaces' tables too, so the job does not go back by "
+            "itself: shoal drop %s drops its own, then shoal submit JOB --resume %s goes on",
+            why, j->space->name, path);
     else if (kept)
         read_begin(j, path);
     else if (j->lost_rows)

@@ -3,8 +3,7 @@
  *
  *   A server died and its rows were in memory (durability: memory). The job waits for the server,
  *     if there is a checkpoint (status.c). The server comes back empty. --coord_back_lost-+
- *   Power loss took more pushes than can be undone or trained again, and the servers hold |
- *     no other job's tables, which ROWS_GO would drop.                                    |
+ *   Power loss took more pushes than can be undone or trained again.                      |
  *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step---------------------+
  *   An operator has replaced a server whose disk is lost. --coord_back_replaced-----------+
  *                                                                                         v
@@ -13,6 +12,9 @@
  *                                                                                         v
  *   The store gets the checkpoint's content, under a new run --> SETUP (flow.h): every shard drops
  *     its rows (ROWS_GO, fresh.h) and loads the checkpoint's (LOAD).
+ *
+ * While the servers hold tables of other spaces, which ROWS_GO would drop too, the job ends
+ * instead, and its error says how it goes on.
  *
  * From then on it is a job that resumes from a checkpoint. A server that dies while the others load
  * has only not loaded yet, because nothing was trained. So each return costs one load, and a load

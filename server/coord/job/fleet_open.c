@@ -4,6 +4,7 @@
 #include "proto/base/minmax.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/figures/jobs.h"
+#include "server/coord/figures/queue.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/work/taken.h"
 
@@ -43,6 +44,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     if (rc == 0)
         rc = coord_cluster_open(f, e);
     if (rc == 0)
+        rc = coord_spaces_open(f, e);
+    if (rc == 0)
         rc = coord_copies_open(f, e);
     if (rc == 0)
         rc = coord_moves_open(f, e);
@@ -52,6 +55,8 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
         rc = coord_names_open(f, e);
     if (rc == 0)
         rc = coord_jobs_open(f, e);
+    if (rc == 0)
+        rc = coord_queue_open(f, e);
     if (rc == 0)
         rc = coord_taken_open(f, e);
     if (rc == 0)
@@ -80,7 +85,9 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_member_close(&f->members);
     coord_cluster_close(&f->cluster);
     coord_names_close(&f->names);
+    coord_spaces_close(f);
     coord_jobs_close(f->jobs);
+    coord_queue_close(f->queue);
     coord_taken_close(f->taken);
     coord_allowed_close(&f->keys);
     coord_sight_close(f->visitors);

@@ -224,12 +224,7 @@ static int resume_or_fail(struct coord_job *j, struct err *e)
 int coord_flow_open(struct coord_job *j, struct err *e)
 {
     j->from_hold = COORD_FOLDER_NONE;
-    int rc = coord_made_open(j, e);
-    if (rc == 0)
-        rc = coord_setup_open(j, e);
-    if (rc != 0)
-        return rc;
-    rc = coord_store_get_fixed(j->store, "progress", &j->at, sizeof j->at, e);
+    int rc = coord_store_get_fixed(j->store, "progress", &j->at, sizeof j->at, e);
     if (rc == SHOAL_E_NOT_FOUND) {
         memset(&j->at, 0, sizeof j->at);
         return 0;
@@ -319,7 +314,9 @@ static bool step_tables(struct coord_job *j)
     if (j->checkpoint->state != CHECKPOINT_IDLE)
         return false; /* a checkpoint of the previous tables is being made (checkpoint.h) */
     int rc = 0;
-    if (!coord_fresh_due(j))
+    /* a new space beside others has no rows to miss */
+    bool own = coord_spaces_held(j->fleet) == 0 || coord_space_holds(j->fleet, j->space);
+    if (!coord_fresh_due(j) && own)
         rc = coord_cluster_made_check(j->fleet, j->at.from == FROM_FLEET, &e);
     if (rc == 0 && !coord_fresh_begin(j)) /* first, as the new map may not fit the old rows */
         return false;

@@ -50,11 +50,11 @@ static void read_free(struct coord_errand *r)
 /* The order's checkpoint is of one job, and all rows go. */
 static int alone_check(const struct coord *c, const struct coord_job *j, struct err *e)
 {
-    if (c->fleet.cluster.held == 0 || (c->fleet.cluster.held & ~j->numbers) == 0)
+    if (coord_spaces_held(&c->fleet) <= coord_space_holds(&c->fleet, j->space))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
-                   "the servers hold tables of other jobs than %s too, and no checkpoint has the "
-                   "rows of all",
+                   "the servers hold tables of other spaces than that of job %s too, and no "
+                   "checkpoint has the rows of all",
                    j->spec.name);
 }
 
@@ -89,8 +89,8 @@ static int begin(struct coord *c, struct coord_ask *a, coord_errand_done done)
     const char *text = j->yaml;
     size_t bytes = j->yaml_bytes;
     if (text == NULL) {
-        text = j->made.yaml;
-        bytes = j->made.yaml_bytes;
+        text = j->space->made->yaml;
+        bytes = j->space->made->yaml_bytes;
     }
     if (text == NULL)
         return err_set(&a->e, SHOAL_E_NOINPUT,

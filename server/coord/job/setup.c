@@ -31,54 +31,94 @@ static int tablets_take(struct coord_job *j, struct err *e)
     return 0;
 }
 
+static bool same_tables(const struct coord_job *j, const struct coord_made *m)
+{
+    bool same = m->number != 0 && m->tables == j->declared_total;
+    for (uint32_t t = 0; same && t < m->tables; t++)
+        same = schema_equal(&m->table[t], &j->table[t]);
+    return same;
+}
+
+/* A new space takes the numbers of one that was dropped and had the same tables: they are empty. A
+ * load needs tables that never had rows. False: the store failed. */
+static bool dropped_take(struct coord_job *j)
+{
+    bool begins = j->space->numbers == 0 && !coord_from_loading(&j->at) && !coord_fresh_due(j);
+    COORD_EACH_SPACE (j->fleet, s) {
+        if (!begins || s->state != SPACE_DROPPED || !same_tables(j, s->made))
+            continue;
+        j->space->numbers = s->numbers;
+        return coord_made_gone(j->fleet, s);
+    }
+    return true;
+}
+
 int coord_setup_map(struct coord_job *j, struct err *e)
 {
     SHOAL_ASSERT(j->at.phase == PHASE_TABLES);
     int rc = coord_map_check(j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
-    rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j), &j->numbers,
-                           e);
+    if (!dropped_take(j) || (coord_fresh_due(j) && !coord_made_clear(j->fleet)))
+        return coord_store_failed(e);
+    rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j),
+                           &j->space->numbers, e);
     if (rc != 0)
         return rc;
     coord_moves_map_changed(j->fleet);
+    bool named = j->space->state == SPACE_IS && strcmp(j->space->name, j->spec.space) == 0;
+    if (!named && !coord_space_put(j->fleet, j->space, j->spec.space, SPACE_IS))
+        return coord_store_failed(e);
     j->at.tables = j->declared_total;
     rc = tablets_take(j, e);
     if (rc != 0)
         return rc;
-    bool good = coord_job_put(j, "numbers", &j->numbers, sizeof j->numbers) &&
+    bool good = coord_space_numbers_put(j->fleet, j->space) &&
                 coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table);
     if (!good)
         return SHOAL_E_IO;
     return 0;
 }
 
-int coord_setup_open(struct coord_job *j, struct err *e)
+void coord_setup_space(struct coord_job *j, struct coord_space *s)
 {
-    int rc = coord_store_get_fixed(j->store, "numbers", &j->numbers, sizeof j->numbers, e);
-    j->fleet->cluster.held |= j->numbers;
-    /* a damaged value ends a job that goes on with it, not the coordinator (coord_setup_load) */
-    if (rc == SHOAL_E_CORRUPT)
-        return 0;
-    return coord_store_optional(rc);
+    j->space->used = false;
+    j->space = s;
+    s->used = s->number < LIMIT_SPACES;
+}
+
+int coord_setup_open(struct coord_job *j, bool first, struct err *e)
+{
+    struct coord_spaces *spaces = &j->fleet->spaces;
+    uint32_t number = first ? 0 : LIMIT_SPACES;
+    int rc = coord_store_get_fixed(j->store, COORD_SPACE_KEY, &number, sizeof number, e);
+    if (rc == 0 && number >= LIMIT_SPACES)
+        rc =
+            err_set(e, SHOAL_E_CORRUPT, "the stored job is of space %u" COORD_STORE_ADVICE, number);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    coord_setup_space(j, &spaces->space[number]);
+    if (first)
+        spaces->at_hand = j->space;
+    return 0;
 }
 
 /* Release 0.2.0 stored no numbers: the tables of its only job have the first ones. */
 static int numbers_check(struct coord_job *j, struct err *e)
 {
     uint64_t stored;
-    int rc = coord_store_get_fixed(j->store, "numbers", &stored, sizeof stored, e);
+    int rc = coord_store_get_fixed(j->space->store, "numbers", &stored, sizeof stored, e);
     if (rc == SHOAL_E_NOT_FOUND)
-        j->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
+        j->space->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
     else if (rc != 0)
         return rc;
-    if (!coord_map_has(&j->fleet->cluster, j->numbers, j->table, j->at.tables))
+    if (!coord_map_has(&j->fleet->cluster, j->space->numbers, j->table, j->at.tables))
         return err_set(
             e, SHOAL_E_CORRUPT,
             "the stored job's %u tables are not in the map; submit it again with --resume "
             "and its newest checkpoint",
             j->at.tables);
-    j->fleet->cluster.held |= j->numbers;
+    j->fleet->cluster.held |= j->space->numbers;
     return 0;
 }
 
@@ -198,7 +238,7 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
         s->map_told = j->fleet->cluster.map_epoch;
 }
 
-/* Asks a shard for a table of the slot, which is known to the shards by these numbers. */
+/* Asks a shard for a table, which is known to the shards by these numbers. */
 static bool table_ask(struct coord_job *j, uint32_t shard, const struct table_schema *s,
                       uint64_t numbers, coord_call_done done)
 {
@@ -224,13 +264,37 @@ static void table_there(void *context, const struct coord_call *call, int status
             &e);
 }
 
+static bool space_tell(struct coord_job *j, uint32_t shard, const struct coord_space *s)
+{
+    const struct coord_made *m = s->made;
+    bool good = true;
+    for (uint32_t t = 0; coord_made_known(j->fleet, s) && good && t < m->tables; t++)
+        good = table_ask(j, shard, &m->table[t], m->numbers, table_there);
+    return good;
+}
+
 /* Between two jobs tablets may move to a shard that was added since the last one began. */
 static bool tables_tell(struct coord_job *j, uint32_t shard)
 {
-    bool good = true;
-    for (uint32_t t = 0; good && t < j->made.tables; t++)
-        good = table_ask(j, shard, &j->made.table[t], j->made.numbers, table_there);
-    return good;
+    return space_tell(j, shard, j->space);
+}
+
+/* The same for spaces that rest, whose tablets may move while another space's job runs. Their cuts
+ * and runs are over. */
+static bool resting_tell(struct coord_job *j, uint32_t shard)
+{
+    const struct coord_fleet *f = j->fleet;
+    struct wire w = {.type = WIRE_TYPE_CUT_KEEP};
+    bool good = true, anew = coord_cluster_led(&f->cluster, shard) == 0;
+    w.u.CUT_KEEP = (struct wire_CUT_KEEP){.below = f->counters.next_cut,
+                                          .runs = f->counters.next_run,
+                                          .tables = coord_spaces_resting(f)};
+    if (w.u.CUT_KEEP.tables == 0)
+        return true;
+    COORD_EACH_SPACE (f, s)
+        if (good && anew && !s->used && f->members.shard[shard].placed)
+            good = space_tell(j, shard, s);
+    return good && shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
 /* True when the shard leads no tablet, which is looked at once for each map. */
@@ -238,8 +302,8 @@ static bool tables_due(struct coord_job *j, uint32_t shard)
 {
     const struct coord_cluster *cl = &j->fleet->cluster;
     struct coord_setup_shard *at = &j->setup.shard[shard];
-    if (coord_phase_running(j) || at->leads == cl->map_epoch || !coord_made_known(j) ||
-        !j->fleet->members.shard[shard].placed)
+    if (coord_phase_running(j) || at->leads == cl->map_epoch ||
+        !coord_made_known(j->fleet, j->space) || !j->fleet->members.shard[shard].placed)
         return false;
     if (coord_cluster_led(cl, shard) > 0)
         at->leads = cl->map_epoch;
@@ -253,11 +317,11 @@ static bool greet(struct coord_job *j, uint32_t shard)
      * are to be dropped first may not fit the map */
     if (map_there(j->fleet) && !coord_fresh_due(j) && !map_tell(j, shard, greeted))
         return false;
-    if (!coord_names_greet(j->fleet, shard))
+    if (!coord_names_greet(j->fleet, shard) || !resting_tell(j, shard))
         return false;
 
-    if (j->numbers == 0 && j->fleet->cluster.held != 0)
-        return true; /* a slot that never had tables does not know what other slots keep */
+    if (j->space->numbers == 0 && j->fleet->cluster.held != 0)
+        return true; /* a space without tables does not know what others keep */
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
@@ -266,7 +330,7 @@ static bool greet(struct coord_job *j, uint32_t shard)
     bool over = !coord_phase_running(j) && !coord_checkpoint_opening(j) &&
                 !coord_from_loading(&j->at); /* taking a load back needs its run */
     w.u.CUT_KEEP.runs = j->at.run + over;
-    w.u.CUT_KEEP.tables = j->numbers; /* 0 when no slot has tables: all */
+    w.u.CUT_KEEP.tables = j->space->numbers; /* 0 when no space has tables: all */
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
@@ -331,19 +395,19 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(j)) {
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_ALL};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = j->at.run, .tables = j->space->numbers, .what = WIRE_ROWS_ALL};
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(j);
     if (step == 0)
         return map_there(j->fleet) && map_tell(j, shard, step_done);
     if (step <= j->at.tables)
-        return table_ask(j, shard, &j->table[step - 1], j->numbers, step_done);
+        return table_ask(j, shard, &j->table[step - 1], j->space->numbers, step_done);
     if (coord_from_loading(&j->at)) { /* LOAD opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
-        w.u.LOAD.tables = j->numbers;
+        w.u.LOAD.tables = j->space->numbers;
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks->lanes;
             w.u.LOAD.mode = run_mode(j);
@@ -359,8 +423,8 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         if (!coord_fresh_fields_begin(j->fleet))
             return false;
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_FIELDS};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = j->at.run, .tables = j->space->numbers, .what = WIRE_ROWS_FIELDS};
         (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", fields);
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
@@ -370,7 +434,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         .run = j->at.run,
         .lanes = j->tasks->lanes,
         .mode = run_mode(j),
-        .tables = j->numbers,
+        .tables = j->space->numbers,
         .must_exist = j->opened == j->at.run && coord_cluster_led(&j->fleet->cluster, shard) > 0};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
@@ -391,7 +455,11 @@ static void step_next(struct coord_job *j, uint32_t shard)
     SHOAL_ASSERT(!at->busy && !at->done);
     /* the shard was opening the earlier run when RESTORE began, so it is past the last step */
     if (at->step >= steps) {
+        const struct coord_shard *s = &j->fleet->members.shard[shard];
         struct err e = {0};
+        if (coord_shard_in_memory(s) && s->made != 0 && s->made != s->incarnation &&
+            !coord_spaces_lost(j->fleet, j->space, s->server))
+            return;
         if (coord_member_note_made(&j->fleet->members, shard, j->fleet->store, &e) != 0) {
             coord_end_fail(j, e.code, "%s", e.text);
             return;
@@ -454,7 +522,7 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
     uint32_t from = reply->u.DIGEST_reply.tablet_first;
-    uint32_t first = coord_map_first(&j->fleet->cluster, j->numbers, s);
+    uint32_t first = coord_map_first(&j->fleet->cluster, j->space->numbers, s);
     SHOAL_ASSERT(call->owner < j->at.tables);
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
@@ -486,7 +554,7 @@ void coord_setup_digest(struct coord_job *j)
     j->digested = 0;
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
-        w.u.DIGEST.table = wire_table_number(j->numbers, t);
+        w.u.DIGEST.table = wire_table_number(j->space->numbers, t);
         if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
                                                                      .set_up = &j->setup,
                                                                      .request = w,

@@ -10,9 +10,15 @@
 #include <stdint.h>
 
 struct coord_job;
+struct coord_space;
 
-/* Reads back the table numbers of the slot. CORRUPT, IO. */
-int coord_setup_open(struct coord_job *j, struct err *e);
+#define COORD_SPACE_KEY "of_space" /* value: number of the job's space, u32 */
+
+/* Finds the space of the stored job; first: of the first slot, which has one from the beginning.
+ * CORRUPT, IO. */
+int coord_setup_open(struct coord_job *j, bool first, struct err *e);
+/* The slot's job is of this space from now on. */
+void coord_setup_space(struct coord_job *j, struct coord_space *s);
 /* Makes and stores tables and map from the workers' declarations. SCHEMA, CONFIG, NOMEM. */
 int coord_setup_map(struct coord_job *j, struct err *e);
 int coord_setup_load(struct coord_job *j, struct err *e); /* after a restart */

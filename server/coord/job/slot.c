@@ -2,10 +2,12 @@
 #include "server/coord/job/slot.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/lost.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/flow.h"
+#include "server/coord/job/setup.h"
 #include "server/coord/job/submit.h"
 
 #include <stdio.h>
@@ -29,12 +31,16 @@ static int job_open(struct coord_job *j, struct err *e)
 void coord_slot_wire(struct coord *c)
 {
     c->fleet.jobs = &c->beside.jobs;
+    c->fleet.queue = &c->beside.queue;
     c->fleet.taken = &c->beside.taken;
     c->fleet.visitors = &c->beside.visitors;
     c->fleet.fresh = &c->beside.fresh;
     c->fleet.fresh_fields = &c->beside.fresh_fields;
+    for (uint32_t i = 0; i <= LIMIT_SPACES; i++)
+        c->fleet.spaces.space[i].made = &c->beside.made[i];
     for (uint32_t i = 0; i < COORD_SLOTS; i++) {
         c->slot[i].fleet = &c->fleet;
+        c->slot[i].space = coord_space_none(&c->fleet.spaces);
         c->slot[i].end = &coord_course_end;
         coord_parts_join(&c->slot[i], &c->part[i]);
     }
@@ -51,13 +57,27 @@ static int slot_make(struct coord *c, struct coord_job *j, struct err *e)
     j->store = j == c->slot ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
     if (j->store == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
-    return 0;
+    return coord_setup_open(j, j == c->slot, e);
+}
+
+/* Reads back what each space holds. A store of a release without names of spaces has one, with the
+ * name that its job gave. */
+static int spaces_open(struct coord *c, struct err *e)
+{
+    int rc = 0;
+    COORD_EACH_SPACE (&c->fleet, s) {
+        if (rc == 0)
+            rc = coord_made_open(s, e);
+        if (rc == 0 && s->name[0] == 0 && s->state == SPACE_IS && s->made->number != 0)
+            text_copy(s->name, sizeof s->name, s->made->spec.space);
+    }
+    return rc;
 }
 
 int coord_slot_open(struct coord *c, uint32_t slots, struct err *e)
 {
-    int rc = 0;
     SHOAL_ASSERT(slots >= 1 && slots <= COORD_SLOTS);
+    int rc = spaces_open(c, e);
     while (rc == 0 && c->slots < slots)
         rc = slot_make(c, &c->slot[c->slots++], e);
     COORD_EACH_JOB (c, j)
@@ -76,12 +96,13 @@ void coord_slot_close(struct coord *c)
     COORD_EACH_JOB (c, j) {
         coord_submit_close(j);
         coord_home_close(j);
-        coord_made_close(&j->made);
         coord_lease_close(j->leases);
         coord_worker_close(&j->workers);
         if (j != c->slot) /* the first slot has the store itself */
             coord_store_close(j->store);
     }
+    COORD_EACH_SPACE (&c->fleet, s)
+        coord_made_close(s->made);
 }
 
 struct coord_job *coord_slot_newest(struct coord *c)

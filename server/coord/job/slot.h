@@ -11,6 +11,7 @@
 #include "server/coord/core/core.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/figures/jobs.h"
+#include "server/coord/figures/queue.h"
 #include "server/coord/job/parts.h"
 #include "server/coord/job/picture.h"
 #include "server/coord/job/replace.h"
@@ -30,10 +31,12 @@ struct coord {
     struct coord_fleet fleet;
     struct { /* the states of the fleet that rooms beside it keep */
         struct coord_jobs jobs;
+        struct coord_queue queue;
         struct coord_taken taken;
         struct coord_visitors visitors;
         struct coord_fresh fresh;
         struct coord_fresh_fields fresh_fields;
+        struct coord_made made[LIMIT_SPACES + 1]; /* by the space's number */
     } beside;
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     struct coord_parts part[COORD_SLOTS];

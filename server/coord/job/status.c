@@ -326,6 +326,7 @@ struct json *coord_status_json(struct coord_job *j)
     json_set(s, "idle", coord_sight_idle(j->fleet));
     json_set(s, "store", store_json(j->fleet));
     json_set(s, "cluster", coord_cluster_json(j->fleet));
+    json_set(s, "spaces", coord_made_json(j->fleet));
     json_set(s, "lanes", lanes_json(j->tasks));
     json_set(s, "workers", workers_json(j));
     json_set(s, "servers", servers_json(j));

@@ -18,9 +18,12 @@
 #include "server/coord/fleet/folder.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
+#include "server/coord/job/held.h"
 #include "server/coord/job/look.h"
 #include "server/coord/job/parts.h"
+#include "server/coord/job/setup.h"
 #include "server/coord/job/sight.h"
+#include "server/coord/job/turn.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/from.h"
 #include "server/coord/work/eval.h"
@@ -158,26 +161,43 @@ static int from_take(struct coord_job *j, const struct coord_from *f, struct err
     return coord_grow_load(j, e);
 }
 
-static int job_begin(struct coord_job *job, struct coord_job *j, const struct coord_submit *submit,
-                     const struct coord_from *from, bool fleet, struct err *e)
+/* Stores the new job's space, with its name. job: the former job of the slot. */
+static int space_put(struct coord_job *job, struct coord_job *j, struct err *e)
+{
+    struct coord_space *s = j->space;
+    /* one with tables gets another name when the job has dropped them (setup.c) */
+    bool named = coord_space_holds(job->fleet, s) || strcmp(s->name, j->spec.space) == 0;
+    if ((!named && !coord_space_put(job->fleet, s, j->spec.space, SPACE_IS)) ||
+        !coord_job_put(job, COORD_SPACE_KEY, &s->number, sizeof s->number))
+        return coord_store_failed(e);
+    return 0;
+}
+
+static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j,
+                     const struct coord_submit *submit, const struct coord_from *from, bool fleet,
+                     struct err *e)
 {
     SHOAL_ASSERT(!coord_phase_running(job) && j->parsed);
     uint64_t run = job->fleet->counters.next_run++;
     bool resumes = from != NULL && !from->start;
-    j->at.number = j->at.run = run;
+    j->at.number = number != 0 ? number : run;
+    j->at.run = run;
     if (!coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters))
         return coord_store_failed(e);
-    int rc = 0;
+    int rc = space_put(job, j, e);
+    if (rc != 0)
+        return rc;
     if (from == NULL && fleet)
         rc = coord_taken_fleet(j, e);
     else if (from == NULL)
         rc = coord_taken_none(j, e);
     if (rc != 0)
         return rc;
-    j->asked = (struct coord_asked){.number = run, .start = submit->start};
+    j->asked = (struct coord_asked){.number = j->at.number, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
-        !coord_fresh_want(job->fleet, run, j->spec.fresh_all, text_if(fleet, j->without)) ||
+        !coord_fresh_want(job->fleet, j->at.number, j->spec.fresh_all,
+                          text_if(fleet, j->without)) ||
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
         !coord_report_job_begin(j))
@@ -289,14 +309,14 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
  * same. */
 static int older_check(const struct coord_job *j, struct err *e)
 {
-    if (j->made.number == 0 && j->fleet->cluster.map_epoch > 0)
+    if (j->space->made->number == 0 && j->fleet->cluster.map_epoch > 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "start_from: fleet: neither this coordinator nor a server knows what the "
                        "fields of the tables are called: bring the coordinator's data_dir back, or "
                        "begin with a checkpoint on servers that are new");
-    if (j->made.number == 0)
+    if (j->space->made->number == 0)
         return 0;
-    return job_same_model(&j->made.spec, &j->spec, e);
+    return job_same_model(&j->space->made->spec, &j->spec, e);
 }
 
 /* Puts into the job's text the names of the tables that it begins with: the checkpoint's, or those
@@ -411,101 +431,7 @@ static int given_begin(struct coord_job *j, const struct coord_from *from, uint3
     return 0;
 }
 
-/* ---- what the servers hold ------------------------------------------------------------------- */
-
-#define AGAIN ": submit again in a moment"
-
-/* The error for a shard that a job waits for. CONFIG: it has come, and was refused. */
-static int awaited_set(const struct coord_fleet *f, const struct coord_shard *s, struct err *e,
-                       const char *what, const char *otherwise)
-{
-    const char *why = coord_cluster_refused(f, s->server, s->index);
-    if (why != NULL)
-        return err_set(e, SHOAL_E_CONFIG, "server %s %s: it was not taken: %s", s->server, what,
-                       why);
-    return err_set(e, SHOAL_E_UNAVAILABLE, "server %s %s" AGAIN "; where it does not run, %s",
-                   s->server, what, otherwise);
-}
-
-static bool begins_with_fleet(const struct coord_submit *submit)
-{
-    return submit->start && strcmp(submit->from, COORD_FROM_FLEET) == 0;
-}
-
-/* True when the servers hold rows of a former job. */
-static bool rows_here(const struct coord_job *j)
-{
-    const struct coord_members *m = &j->fleet->members;
-    bool rows = j->at.phase == PHASE_DONE &&
-                coord_cluster_made_check(j->fleet, true, NULL) != SHOAL_E_NOINPUT;
-    for (uint32_t i = 0; i < m->shards && !rows; i++)
-        rows = m->shard[i].figures.rows > 0;
-    return rows && j->fleet->cluster.map_epoch > 0;
-}
-
-/* Returns a shard that has not said yet whether it holds rows, since it recovers them or has not
- * come; NULL: all have. */
-static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
-{
-    const struct coord_members *m = &f->members;
-    COORD_EACH_SHARD (m, i)
-        if (f->cluster.map_epoch > 0 && (!m->shard[i].seen || !m->shard[i].ready))
-            return &m->shard[i];
-    return NULL;
-}
-
-/* A job must not take over another job's rows unless it says so, nor begin with rows that are not
- * there. */
-static int fleet_check(const struct coord_job *j, const struct coord_submit *submit,
-                       const struct job *spec, struct err *e)
-{
-    const struct legend *was;
-    bool fleet = begins_with_fleet(submit);
-    bool late = coord_cluster_known(&j->fleet->cluster) &&
-                (!coord_cluster_ready(&j->fleet->cluster) || !coord_names_ready(&j->fleet->names));
-    if ((submit->from[0] == 0 || spec->fresh_all) && late)
-        return err_set(
-            e, SHOAL_E_UNAVAILABLE,
-            "the servers know of tables that this coordinator is still learning of" AGAIN);
-    if (spec->fresh_all && fleet)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "fresh: all drops what the servers hold, and start_from: fleet goes "
-                       "on with it: take one of the two away");
-    if (spec->fresh_all)
-        return 0;
-    if (coord_fresh_half(j->fleet))
-        return err_set(e, SHOAL_E_EXISTS,
-                       "job %s was to drop what the servers hold, and ended before all had: say "
-                       "--set fresh=all, which drops the rest",
-                       j->spec.name);
-    int rc = 0;
-    if (fleet)
-        rc = coord_names_of_fleet(j, &was, e);
-    if (rc != 0)
-        return rc;
-    if (fleet && j->fleet->cluster.map_epoch == 0)
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "start_from: fleet: no job has made tables here yet: take it away");
-    if (fleet)
-        return coord_cluster_made_check(j->fleet, true, e);
-    /* the tables that are here belong to other slots */
-    bool beside = j->numbers == 0 && j->fleet->cluster.held != 0;
-    if (submit->from[0] != 0 || beside)
-        return 0;
-    if (!rows_here(j)) {
-        const struct coord_shard *awaited = rows_awaited(j->fleet);
-        if (awaited == NULL)
-            return 0;
-        return awaited_set(j->fleet, awaited, e, "has not said yet what it holds",
-                           "start it, or drop whatever it holds for good with --set fresh=all");
-    }
-    return err_set(e, SHOAL_E_EXISTS,
-                   "the servers hold the tables of %s%s: --start-from fleet begins with them; "
-                   "--set fresh=all drops them, and whatever else is there, for good, unless a "
-                   "checkpoint has it, and begins with none",
-                   j->made.number != 0 ? "job " : "jobs that this coordinator does not know",
-                   text_if(j->made.number != 0, j->made.spec.name));
-}
+/* ---- the job --------------------------------------------------------------------------------- */
 
 /* The optimizer must suit a network that begins anew; an existing network goes on as it began. */
 static int network_begins(const struct job *spec, struct err *e)
@@ -534,13 +460,15 @@ static int ring_fits(const struct job *spec, uint32_t workers, struct err *e)
 }
 
 /* Makes the new job in `j`, and stores all of it but the progress. */
-static int job_make(struct coord_job *job, const struct coord_submit *submit,
+static int job_make(struct coord_job *job, uint64_t number, const struct coord_submit *submit,
                     struct coord_look *look, struct coord_job *j, struct err *e)
 {
-    bool fleet = begins_with_fleet(submit), goes_on = submit->from[0] != 0 && !fleet;
+    bool fleet = coord_held_begins(submit), goes_on = submit->from[0] != 0 && !fleet;
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
-        rc = fleet_check(job, submit, &j->spec, e);
+        rc = coord_held_choose(job, submit, j, e);
+    if (rc == 0)
+        rc = coord_held_check(job, j->space, submit, &j->spec, e);
     if (rc == 0)
         rc = coord_member_durability_check(&job->fleet->members, &j->spec, e);
     if (rc == 0)
@@ -563,10 +491,13 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
         rc = given_begin(j, from, submit->workers, e);
     if (rc == 0)
         rc = ring_fits(&j->spec, submit->workers, e);
+    /* Under a second slot what the fleet knows of one space stays that of the first slot's. */
+    if (rc == 0 && job->fleet->spaces.at_hand == job->space)
+        rc = coord_turn(job->fleet, j->space, e);
     if (rc == 0)
         rc = legend_begin(j, from, fleet, e);
     if (rc == 0)
-        rc = job_begin(job, j, submit, from, fleet, e);
+        rc = job_begin(job, number, j, submit, from, fleet, e);
     if (rc == 0 && fleet) {
         j->at.from = FROM_FLEET;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
@@ -637,22 +568,36 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
 }
 
 /* The request names the job that runs. */
-static int running_take(struct coord_job *j, const struct coord_submit *submit, uint64_t *run,
-                        struct err *e)
+static int running_take(struct coord_job *j, const struct coord_submit *submit, struct err *e)
 {
     if (j->submitter == 0) /* a run that was broken off is continued */
         coord_back_forgive(j);
     const struct coord_shard *doubtful = rows_doubtful(j);
     if (doubtful != NULL)
-        return awaited_set(j->fleet, doubtful, e,
-                           "has rows of this job in its memory, and has not been heard of since "
-                           "the coordinator started",
-                           "start it, or end the job with `shoal stop`");
+        return coord_held_awaited(
+            j->fleet, doubtful, e,
+            "has rows of this job in its memory, and has not been heard of since "
+            "the coordinator started",
+            "start it, or end the job with `shoal stop`");
     if (coord_goes_back(j)) /* or ends, and the repeated request begins it anew */
-        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s goes back to its newest checkpoint" AGAIN,
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "job %s goes back to its newest checkpoint: submit again in a moment",
                        j->spec.name);
-    *run = j->at.number;
     return workers_take(j, submit->workers, e);
+}
+
+void coord_submit_say(const struct coord_job *j, char said[ERR_TEXT_MAX])
+{
+    char names[ERR_TEXT_MAX / 2];
+    said[0] = 0;
+    coord_spaces_text(j->fleet, j->space, names, sizeof names);
+    if (names[0] == 0 || coord_space_holds(j->fleet, j->space))
+        return;
+    (void)snprintf(said, ERR_TEXT_MAX,
+                   "space %s is new: its tables begin %s, beside those of %s, which stay. To go on "
+                   "with tables of those, stop this job and set space: to their name",
+                   j->spec.space,
+                   j->at.from == FROM_NOTHING ? "empty" : "with those of the checkpoint", names);
 }
 
 /* Gives the job the claim of its look, now that the job is the one at hand. */
@@ -665,15 +610,16 @@ static void claim_pass(struct coord_job *j, struct coord_look *look)
     look->claim.path[0] = 0;
 }
 
-int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
-                 struct coord_look *look, uint64_t *run, struct err *e)
+/* number: that of a job that has waited; 0: it gets that of its run. */
+static int job_take(struct coord_job *job, uint64_t number, peer_t from,
+                    const struct coord_submit *submit, struct coord_look *look, struct err *e)
 {
     struct made { /* the new job, before it takes the slot */
         struct coord_job job;
         struct coord_parts parts;
     };
-    if (coord_submit_again(job, from, submit))
-        return running_take(job, submit, run, e);
+    if (number == 0 && coord_submit_again(job, from, submit))
+        return running_take(job, submit, e);
     if (coord_phase_running(job))
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
@@ -698,27 +644,49 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     j->fleet = job->fleet;
     j->end = job->end;
     j->store = job->store;
-    j->made = job->made; /* borrowed: tables that the new job may begin with */
+    j->space = job->space; /* until its own is chosen */
     j->from_hold = COORD_FOLDER_NONE;
-    rc = job_make(job, submit, look, j, e);
+    rc = job_make(job, number, submit, look, j, e);
+    if (rc != 0 && job->space->number < LIMIT_SPACES)
+        (void)coord_turn(job->fleet, job->space, &(struct err){0}); /* back, if it was taken */
     coord_submit_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
+    struct coord_space *space = j->space;
     if (rc == 0)
         coord_parts_take(job, j);
     free(m);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(job->parsed && job->at.run == job->at.number);
+    coord_setup_space(job, space);
+    SHOAL_ASSERT(job->parsed && job->at.run >= job->at.number);
     job->submitter = from;
     coord_checkpoint_job(job);
     claim_pass(job, look);
     coord_worker_remove_all(&job->workers); /* workers of a job that failed a moment ago */
     coord_worker_forget_figures(&job->workers);
     coord_member_forget_rss(&job->fleet->members);
-    *run = job->at.number;
+    char said[ERR_TEXT_MAX];
+    coord_submit_say(job, said);
+    if (said[0] != 0)
+        log_info("job %s: %s", job->spec.name, said);
     /* Only now the text replaces the one of the job before, by which its tables are read: a job
      * that is refused leaves that one. */
     if (!coord_course_enter(job, PHASE_WAITING) ||
         !coord_job_put(job, "job", job->yaml, job->yaml_bytes))
         return coord_store_failed(e);
     return 0;
+}
+
+int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
+                 struct coord_look *look, uint64_t *run, struct err *e)
+{
+    int rc = job_take(job, 0, from, submit, look, e);
+    if (rc == 0)
+        *run = job->at.number;
+    return rc;
+}
+
+int coord_submit_waited(struct coord_job *job, uint64_t number, peer_t from,
+                        const struct coord_submit *submit, struct coord_look *look, struct err *e)
+{
+    return job_take(job, number, from, submit, look, e);
 }

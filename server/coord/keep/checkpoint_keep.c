@@ -94,7 +94,7 @@ bool coord_checkpoint_of_tables(const struct coord_job *j)
 const struct job *coord_checkpoint_spec(const struct coord_job *j)
 {
     if (coord_checkpoint_of_tables(j))
-        return &j->made.spec;
+        return &j->space->made->spec;
     return &j->spec;
 }
 

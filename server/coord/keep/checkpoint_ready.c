@@ -23,7 +23,7 @@ static bool of_job(const struct coord_job *j)
 {
     uint32_t phase = j->at.phase;
     return !within_a_round(j) && j->parsed && !j->spec.train.skip && j->tablets > 0 &&
-           j->made.number == j->at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
+           j->space->made->number == j->at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
 }
 
 static int is_away(const struct coord_fleet *f, const char *server, struct err *e)
@@ -47,7 +47,7 @@ static int kept_check(const struct coord_job *j, struct err *e)
             return err_set(e, SHOAL_E_NOT_FOUND,
                            "server %s has started again since job %s made its tables, and its rows "
                            "were in memory: they are lost",
-                           shard->server, j->made.spec.name);
+                           shard->server, j->space->made->spec.name);
     }
     return 0;
 }
@@ -80,7 +80,7 @@ static int phase_check(const struct coord_job *j, bool tables, struct err *e)
                        "servers give back rows of the checkpoint that job %s could not load: ask "
                        "again in a moment",
                        j->spec.name);
-    if (tables && !coord_made_known(j))
+    if (tables && !coord_made_known(j->fleet, j->space))
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no job that this coordinator knows of has made tables: there is nothing to "
                        "checkpoint");
@@ -149,6 +149,11 @@ static int leave_out(struct coord_job *j, struct err *e)
 int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
 {
     *tables = !of_job(j) || j->checkpoint->without[0] != 0;
+    if (j->space->state == SPACE_DROPPED)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "the tables of job %s were dropped (shoal drop): there is nothing to "
+                       "checkpoint",
+                       j->space->made->spec.name);
     int rc = leave_out(j, e);
     if (rc == 0)
         rc = coord_drop_check(j->fleet, e);

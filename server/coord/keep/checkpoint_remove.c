@@ -182,7 +182,7 @@ static int name_check(const struct coord_job *j, const char *name, struct err *e
                        name);
     if (j->fleet->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
-    if (j->spec.checkpoint.dir[0] == 0 && j->made.spec.checkpoint.dir[0] == 0)
+    if (j->spec.checkpoint.dir[0] == 0 && j->space->made->spec.checkpoint.dir[0] == 0)
         return err_set(
             e, SHOAL_E_CONFIG,
             "no job with a checkpoint.dir is known here, so there is no folder to remove "
@@ -216,7 +216,7 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
 {
     struct coord_checkpoint *k = j->checkpoint;
     const char *name = a->request->u.CHECKPOINT_REMOVE.name;
-    const char *dir = j->spec.checkpoint.dir, *tables_dir = j->made.spec.checkpoint.dir;
+    const char *dir = j->spec.checkpoint.dir, *tables_dir = j->space->made->spec.checkpoint.dir;
     SHOAL_ASSERT(k->removing == NULL); /* 3 */
     int rc = name_check(j, name, e);
     dir = text_unless_empty(dir, tables_dir);

@@ -31,11 +31,12 @@
 static struct json *map_json(const struct coord_job *j)
 {
     const struct coord_members *members = &j->fleet->members;
-    uint32_t tablets = j->made.tablets;
+    uint32_t tablets = j->space->made->tablets;
     uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
     if (shard_of == NULL)
         return NULL;
-    coord_map_view(&j->fleet->cluster, j->made.numbers, j->made.table, j->made.tables, shard_of);
+    coord_map_view(&j->fleet->cluster, j->space->made->numbers, j->space->made->table,
+                   j->space->made->tables, shard_of);
     struct json *map = json_new_object(), *ranges = json_new_array();
     for (uint32_t from = 0, to; from < tablets; from = to) {
         struct json *range = json_new_array();
@@ -62,8 +63,8 @@ static struct json *missing_json(const struct coord_job *j, const uint16_t *shar
     struct json *item = json_new_object(), *tables = json_new_array();
     json_set_int(item, "shard", shard);
     json_set_string(item, "server", j->fleet->members.shard[shard].server);
-    for (uint32_t t = 0; t < j->made.tables; t++) {
-        const struct table_schema *s = &j->made.table[t];
+    for (uint32_t t = 0; t < j->space->made->tables; t++) {
+        const struct table_schema *s = &j->space->made->table[t];
         struct json *table = json_new_object();
         int64_t tablets = 0;
         for (uint32_t i = 0; i < 1u << s->tablet_bits; i++)
@@ -83,10 +84,11 @@ static struct json *all_missing_json(const struct coord_job *j)
     uint16_t *shard_of = NULL;
     struct json *list = NULL;
     if (j->checkpoint->without[0] != 0)
-        shard_of = calloc(j->made.tablets, sizeof *shard_of);
+        shard_of = calloc(j->space->made->tablets, sizeof *shard_of);
     if (shard_of == NULL)
         return NULL;
-    coord_map_view(&j->fleet->cluster, j->made.numbers, j->made.table, j->made.tables, shard_of);
+    coord_map_view(&j->fleet->cluster, j->space->made->numbers, j->space->made->table,
+                   j->space->made->tables, shard_of);
     list = json_new_array();
     COORD_EACH_SHARD (&j->fleet->members, s)
         if (coord_checkpoint_leaves_out(j, s))
@@ -127,7 +129,7 @@ static struct json *lanes_json(const struct coord_job *j)
 static void place_set(struct json *m, const struct coord_job *j)
 {
     if (coord_checkpoint_of_tables(j)) { /* the position is unknown */
-        json_set_int(m, "run", (int64_t)j->made.number);
+        json_set_int(m, "run", (int64_t)j->space->made->number);
         json_set_int(m, "epoch", 0);
         json_set_int(m, "examples", 0);
         return;
@@ -160,7 +162,7 @@ struct json *coord_checkpoint_facts(struct coord_job *j)
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(j)));
     json_set(m, "map", map_json(j));
-    json_set(m, "tables", tables_json(&j->made, coord_checkpoint_spec(j)->space));
+    json_set(m, "tables", tables_json(j->space->made, coord_checkpoint_spec(j)->space));
     place_set(m, j);
     if (j->checkpoint->without[0] != 0)
         json_set(m, "missing", all_missing_json(j));
@@ -198,17 +200,23 @@ static int make_run(struct coord_errand *r, struct err *e)
     return rc;
 }
 
-/* Adds the rows and bytes of each table in a part to the sums. */
+static struct json *table_named(const struct json *tables, const char *name)
+{
+    for (size_t i = 0; i < json_count(tables); i++)
+        if (strcmp(json_get_string(json_array_at(tables, i), "name", ""), name) == 0)
+            return json_array_at(tables, i);
+    return NULL;
+}
+
+/* Adds the rows and bytes of each table in a part to the sums. The numbers of tables are those of
+ * the shards there. */
 static void tables_count(const struct json *tables, const struct json *part)
 {
     static const char *const keys[] = {"rows", "bytes"};
     const struct json *of_part = json_get(part, "tables");
     for (size_t i = 0; i < json_count(of_part); i++) {
         const struct json *from = json_array_at(of_part, i);
-        int64_t number = json_get_int(from, "table", -1);
-        if (number < 0)
-            continue;
-        struct json *to = json_array_at(tables, (size_t)number);
+        struct json *to = table_named(tables, json_get_string(from, "name", ""));
         for (size_t k = 0; to != NULL && k < sizeof keys / sizeof *keys; k++)
             json_set_int(to, keys[k],
                          json_get_int(to, keys[k], 0) + json_get_int(from, keys[k], 0));
@@ -350,7 +358,7 @@ int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *
     size_t job_bytes = 0;
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
     SHOAL_ASSERT(record->rows == 0 && record->bytes == 0);             /* sums */
-    int rc = coord_made_text(j, true, &job, &job_bytes, e);
+    int rc = coord_made_text(j->space, true, &job, &job_bytes, e);
     if (rc != 0) {
         json_free(files);
         return rc;

@@ -433,8 +433,8 @@ void coord_cut_run_drop(struct coord_job *j)
     w.u.RUN_DROP.run = j->at.run;
     if (loading) {
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_LOADED};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = j->at.run, .tables = j->space->numbers, .what = WIRE_ROWS_LOADED};
     }
     (void)coord_call_start(&j->fleet->calls,
                            &(struct coord_call){.context = j,

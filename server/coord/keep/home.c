@@ -28,7 +28,7 @@ static void owners_take(const struct coord_job *j, uint16_t *owner)
     memcpy(owner, cl->shard_of, cl->tablets * sizeof *owner);
     for (uint32_t t = 0, at = 0; t < cl->tables; t++) {
         uint32_t count = 1u << cl->bits[t];
-        bool own = j->numbers == 0 || (j->numbers >> t & 1) != 0;
+        bool own = j->space->numbers == 0 || (j->space->numbers >> t & 1) != 0;
         for (uint32_t i = 0; !own && i < count; i++)
             owner[at + i] = COORD_HOME_ANY;
         at += count;

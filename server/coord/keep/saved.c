@@ -167,7 +167,7 @@ static void progress_write(struct writer *w, const struct coord_job *j)
     uint64_t now = env_now_ns(j->fleet->env);
     at.phase = coord_saved_as(j);
     if (at.phase == PHASE_TABLES) { /* a checkpoint of the tables alone, without a job */
-        at = (struct coord_progress){.number = j->made.number, .phase = PHASE_TABLES};
+        at = (struct coord_progress){.number = j->space->made->number, .phase = PHASE_TABLES};
         write_pair(w, "progress", &at, sizeof at);
         return;
     }

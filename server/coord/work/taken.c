@@ -369,6 +369,8 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
         return;
     }
     int rc = coord_taken_record_take(&t->is, m->frame[1].data, m->frame[1].bytes, &e);
+    if (rc == 0 && coord_spaces_held(f) > 1) /* the shard does not say of which space it is */
+        t->is.at.flags |= COORD_TAKEN_UNSURE;
     if (rc == 0 && !coord_taken_put(f, version, &t->is, &e))
         rc = e.code;
     if (rc != 0) {

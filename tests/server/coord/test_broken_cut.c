@@ -103,8 +103,8 @@ static void a_checkpoint_gets_its_name_without_a_part(void)
     c->slot[0].checkpoint->state = CHECKPOINT_EXPORTING;
     c->slot[0].checkpoint->missing = 1;
     c->slot[0].checkpoint->saved = calloc(1, 1);
-    c->slot[0].made.number = 1;
-    c->slot[0].made.yaml = calloc(1, 1);
+    c->slot[0].space->made->number = 1;
+    c->slot[0].space->made->yaml = calloc(1, 1);
     c->slot[0].checkpoint->part = calloc(1, sizeof *c->slot[0].checkpoint->part);
     c->slot[0].checkpoint->manifest = json_new_object();
     (void)coord_checkpoint_write(&c->slot[0], &record, NULL, &e);

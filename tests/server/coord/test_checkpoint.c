@@ -399,14 +399,14 @@ static void map_read(void)
     struct coord_job *j = &r.coord->slot[0];
     struct wire q = {.type = WIRE_TYPE_MAP_GET, .u.MAP_GET.reads = true};
     struct coord_ask a = {.request = &q};
-    uint64_t numbers = j->numbers;
+    uint64_t numbers = j->space->numbers;
     wire_reply_to(&q, 0, &a.reply);
-    j->numbers = 1;
+    j->space->numbers = 1;
     ck_assert_int_eq(coord_made_map_get(j, &a), 0);
-    j->numbers = numbers;
-    ck_assert_uint_gt(j->made.tables, 1);
-    ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tables, (UINT64_C(1) << j->made.tables) - 1);
-    ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tablet_count, j->made.tablets);
+    j->space->numbers = numbers;
+    ck_assert_uint_gt(j->space->made->tables, 1);
+    ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tables, (UINT64_C(1) << j->space->made->tables) - 1);
+    ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tablet_count, j->space->made->tablets);
 }
 
 /* The tables that the servers hold stay readable. */
@@ -420,7 +420,7 @@ static void tables_read(void)
     map_read();
     char *text;
     size_t bytes;
-    ck_assert_int_eq(coord_made_text(&r.coord->slot[0], true, &text, &bytes, &a.e), 0);
+    ck_assert_int_eq(coord_made_text(r.coord->slot[0].space, true, &text, &bytes, &a.e), 0);
     ck_assert_ptr_nonnull(memmem(text, bytes, "epochs: 2", 9)); /* the job that made them */
     free(text);
 }
@@ -2273,16 +2273,16 @@ START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
 }
 END_TEST
 
-/* Going back would drop the other job's tables for good. */
+/* Going back would drop the other space's tables for good. */
 START_TEST(checkpoint_is_not_gone_back_to_over_other_jobs_tables)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
     made_wait(1, 60);
-    r.coord->slot[0].tablets--; /* the map has one more */
+    r.coord->fleet.spaces.space[5].numbers = UINT64_C(1) << 40;
     power_takes(1, false);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(r.client.text, "other jobs' tables too"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "other spaces' tables too"));
     ck_assert_ptr_nonnull(strstr(r.client.text, "--resume "));
     for (uint32_t s = 0; s < SHARDS; s++)
         ck_assert_uint_eq(r.shard[s]->clears, 0);

@@ -615,7 +615,7 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
     struct coord_cluster *cl = &r.coord->fleet.cluster;
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 3,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0);
     cl->tables = 0; /* as in a map taken from a shard */
     r.coord->fleet.members.shard[0].figures.holds = true;
@@ -624,7 +624,7 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
     for (uint32_t tables = 1; tables <= 3; tables++) {
         ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), tables,
                                            coord_fresh_due(&r.coord->slot[0]),
-                                           &r.coord->slot[0].numbers, &e),
+                                           &r.coord->slot[0].space->numbers, &e),
                          0);
         ck_assert_uint_eq(cl->map_epoch, 1);
         ck_assert_uint_eq(cl->tablets, 3 * 64);
@@ -682,24 +682,24 @@ START_TEST(coord_map_of_another_layout_is_refused)
     struct coord_cluster *cl = &r.coord->fleet.cluster;
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 2,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0);
     r.coord->fleet.members.shard[1].figures.holds = true;
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(7), 2,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "table t0 has 128 tablets"));
     ck_assert_uint_eq(cl->map_epoch, 1);
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 3,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0); /* one more is fine */
     ck_assert_uint_eq(cl->map_epoch, 2);
     r.coord->fleet.members.shard[1].figures.holds = false;
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(7), 2,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0);
     rig_stop();
 }
@@ -814,7 +814,7 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
     sim_kill(r.client.node);
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 1,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0);
     bool *what = _i == 0 ? &s->seen : &s->ready;
     *what = false;
@@ -915,14 +915,14 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
     struct coord_cluster *cl = &r.coord->fleet.cluster;
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 2,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0);
     ck_assert_uint_eq(cl->map_epoch, 1);
     cl->shard_of[7] ^= 1;
     uint16_t moved = cl->shard_of[7];
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 3,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
@@ -931,7 +931,7 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
     ck_assert_uint_eq(cl->shard_of[143], 1);
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 1,
                                        coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].numbers, &e),
+                                       &r.coord->slot[0].space->numbers, &e),
                      0); /* fewer: it stays whole */
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
@@ -1180,7 +1180,8 @@ START_TEST(coord_drops_before_it_forgets)
     }
     ck_assert_uint_eq(r.coord->fleet.names.version, version);
     if (_i > 0)
-        ck_assert(legend_find(&r.coord->fleet.names.legend, LEGEND_FIELDS, "a") != LEGEND_NONE);
+        ck_assert(legend_find(&r.coord->fleet.spaces.space[0].legend, LEGEND_FIELDS, "a") !=
+                  LEGEND_NONE);
     if (_i == 2) {
         ck_assert_int_eq(drop("emb", "a", 5, &e), SHOAL_E_UNAVAILABLE);
         rig_stop();

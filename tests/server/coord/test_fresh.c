@@ -315,7 +315,7 @@ START_TEST(coord_names_are_those_of_the_rows)
     go(500);
     char *told;
     size_t bytes;
-    ck_assert_int_eq(coord_made_text(&r.coord->slot[0], true, &told, &bytes, NULL), 0);
+    ck_assert_int_eq(coord_made_text(r.coord->slot[0].space, true, &told, &bytes, NULL), 0);
     ck_assert_ptr_nonnull(memmem(told, bytes, "\"user\": [5, \"emb\"", 17)); /* readers get them */
     free(told);
     ck_assert_int_eq(refused("", "fleet", true, why), 0);

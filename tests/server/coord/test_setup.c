@@ -62,7 +62,7 @@ static void tables_make(struct coord_job *j)
         s->tablet_first = 32 * t;
     }
     j->at.tables = j->declared_total = TABLES;
-    j->numbers = (UINT64_C(1) << TABLES) - 1;
+    j->space->numbers = (UINT64_C(1) << TABLES) - 1;
     j->tablets = TABLETS;
     j->digest = calloc(TABLETS, sizeof *j->digest);
 }

@@ -97,6 +97,34 @@ START_TEST(fields_of_two_tables_go_together)
 }
 END_TEST
 
+/* A space is dropped: all rows of its tables go, whatever they are named, and no others. */
+START_TEST(tables_that_are_asked_for_go)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint32_t i = 0; i < 32; i++)
+        rig_push(&r, (struct rig_push_args){.table = i / 16,
+                                            .from = i % 16,
+                                            .to = i % 16 + 1,
+                                            .key = key_of(i % 16),
+                                            .gradient = 2});
+    rig_run(&r, 5);
+    struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.tables = 2, .what = WIRE_ROWS_TABLES};
+    uint64_t id = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ROWS_GO_reply.rows, 16);
+    ck_assert_uint_eq(rows(&r), 16);
+    ck_assert_uint_eq(table_rows(engine_table(r.shard->engine, 1)), 0);
+    id = drop_of(&r, 0, 2, "t0:*"); /* the list names a table of another space */
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rows(&r), 16);
+    rig_free(&r);
+}
+END_TEST
+
 /* Another field may get the number at once: a loss of power must not bring the old rows back. */
 START_TEST(a_drop_is_answered_once_it_is_on_disk)
 {
@@ -239,6 +267,7 @@ int main(void)
     const TTest *const tests[] = {
         dropped_field_goes_in_steps,
         fields_of_two_tables_go_together,
+        tables_that_are_asked_for_go,
         a_drop_is_answered_once_it_is_on_disk,
         rows_of_the_job_stay,
         what_is_no_list_is_refused,

@@ -1,0 +1,170 @@
+/* catalog.c: reads and writes the list of a fleet's spaces; catalog.h has its form.
+ *
+ * 1. No two spaces have one number, one name or a table in common. [test:
+ *    catalog_refuses_what_cannot_be] */
+#include "proto/job/catalog.h"
+
+#include "proto/base/json.h"
+#include "proto/base/text.h"
+#include "proto/job/legend.h"
+#include "proto/job/manifest.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE_LINE "space: "
+#define NAMES_LINE "names: "
+
+static int refuse(struct err *e, const char *what)
+{
+    return err_set(e, SHOAL_E_CONFIG, "the list of spaces is not as a coordinator writes it: %s",
+                   what);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool begins(const char *line, size_t bytes, const char *word)
+{
+    return bytes >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
+}
+
+static int bits_take(const struct json *list, struct catalog_space *s, struct err *e)
+{
+    size_t at = 0;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        if ((s->tables >> t & 1) == 0)
+            continue;
+        int64_t bits = json_as_int(json_array_at(list, at++), -1);
+        if (bits < 0 || UINT32_C(1) << (bits & 31) > LIMIT_TABLETS || bits > 31)
+            return refuse(e, "a table has no number of tablets");
+        s->bits[t] = (uint8_t)bits;
+    }
+    if (at != json_count(list))
+        return refuse(e, "it has more sizes than tables");
+    return 0;
+}
+
+static int space_take(const struct json *j, struct catalog *c, struct err *e)
+{
+    int64_t number = json_get_int(j, "number", -1);
+    const char *name = json_get_string(j, "name", NULL);
+    struct catalog_space s = {.number = (uint32_t)number};
+    if (c->count == LIMIT_SPACES || number < 0 || number >= LIMIT_SPACES)
+        return refuse(e, "a space has no number");
+    if (name == NULL || strlen(name) >= LIMIT_NAME ||
+        !manifest_hex(json_get(j, "tables"), &s.tables))
+        return refuse(e, "a space has no name, or no tables");
+    text_copy(s.name, sizeof s.name, name);
+    if (c->count > 0 && c->space[c->count - 1].number >= s.number)
+        return refuse(e, "its spaces are not in order");
+    for (uint32_t i = 0; i < c->count; i++) /* 1 */
+        if ((c->space[i].tables & s.tables) != 0 ||
+            (s.name[0] != 0 && strcmp(c->space[i].name, s.name) == 0))
+            return refuse(e, "two spaces have one name, or share a table");
+    int rc = bits_take(json_get(j, "bits"), &s, e);
+    if (rc == 0)
+        c->space[c->count++] = s;
+    return rc;
+}
+
+static int space_line(const char *line, size_t bytes, struct catalog *c, struct err *e)
+{
+    struct json *j = NULL;
+    size_t word = sizeof SPACE_LINE - 1;
+    if (json_parse(line + word, bytes - word, &j, NULL) != 0)
+        return refuse(e, "a line of a space cannot be read");
+    int rc = space_take(j, c, e);
+    json_free(j);
+    return rc;
+}
+
+static int names_line(const char *line, size_t bytes, struct catalog *c, struct err *e)
+{
+    struct legend names;
+    if (c->count == 0 || c->space[c->count - 1].line != NULL)
+        return refuse(e, "names belong to no space");
+    int rc = legend_parse(line, bytes, &names, e);
+    if (rc != 0)
+        return rc;
+    legend_free(&names);
+    c->space[c->count - 1].line = line;
+    c->space[c->count - 1].bytes = bytes;
+    return 0;
+}
+
+int catalog_read(const char *text, size_t bytes, struct catalog *out, struct err *e)
+{
+    int rc = 0;
+    memset(out, 0, sizeof *out);
+    if (bytes == 0 || bytes > CATALOG_BYTES_MAX || text[bytes - 1] == '\n')
+        return refuse(e, "it is empty, too long, or cut off");
+    if (begins(text, bytes, NAMES_LINE)) /* the only space */
+        out->count = 1;
+    for (size_t at = 0; at < bytes && rc == 0;) {
+        const char *line = text + at, *end = memchr(line, '\n', bytes - at);
+        size_t length = end == NULL ? bytes - at : (size_t)(end - line);
+        if (begins(line, length, SPACE_LINE))
+            rc = space_line(line, length, out, e);
+        else if (begins(line, length, NAMES_LINE))
+            rc = names_line(line, length, out, e);
+        else
+            rc = refuse(e, "a line is of no kind that it has");
+        at += length + 1;
+    }
+    return rc;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static char *space_text(const struct catalog_space *s)
+{
+    struct json *j = json_new_object(), *bits = json_new_array();
+    (void)json_set_string(j, "name", s->name);
+    (void)json_set_int(j, "number", s->number);
+    (void)json_set_hex(j, "tables", s->tables);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((s->tables >> t & 1) != 0)
+            (void)json_append(bits, json_new_int(s->bits[t]));
+    (void)json_set(j, "bits", bits);
+    char *text = json_text(j, 0);
+    json_free(j);
+    return text;
+}
+
+/* Writes to the stream what belongs to a space, with an end before each line but the first. */
+static bool space_write(FILE *f, const struct catalog *c, uint32_t i)
+{
+    const struct catalog_space *s = &c->space[i];
+    bool alone = c->count == 1 && s->number == 0 && s->line != NULL;
+    if (alone)
+        return fwrite(s->line, 1, s->bytes, f) == s->bytes;
+    char *text = space_text(s);
+    bool good = text != NULL && fprintf(f, "%s" SPACE_LINE "%s", text_if(i > 0, "\n"), text) > 0;
+    free(text);
+    if (good && s->line != NULL)
+        good = fputc('\n', f) != EOF && fwrite(s->line, 1, s->bytes, f) == s->bytes;
+    return good;
+}
+
+int catalog_text(const struct catalog *c, char **out, size_t *bytes, struct err *e)
+{
+    *out = NULL;
+    FILE *f = open_memstream(out, bytes);
+    bool good = f != NULL;
+    for (uint32_t i = 0; good && i < c->count; i++)
+        good = space_write(f, c, i);
+    if (f != NULL)
+        good = fclose(f) == 0 && good;
+    if (good && *bytes <= CATALOG_BYTES_MAX)
+        return 0;
+    free(*out);
+    *out = NULL;
+    if (!good)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of spaces");
+    return err_set(e, SHOAL_E_TOO_BIG,
+                   "the names of all spaces' fields and tensors take %zu bytes, at most %u are "
+                   "possible: drop a space (shoal drop SPACE), or give columns shorter names",
+                   *bytes, CATALOG_BYTES_MAX);
+}

@@ -1,0 +1,45 @@
+/* catalog.h: the list of a fleet's spaces, as a text. A space is a model's tables under a name. The
+ * coordinator writes the text, and every shard keeps it beside its rows, so that a coordinator
+ * whose store is lost knows the spaces, and reads the keys of each correctly.
+ *
+ * A fleet with one space, the first one, has the line of its names alone (legend.h), which is the
+ * text of every earlier release. Any other has for each space, by number, a line that describes it,
+ * and then its names, unless none are known:
+ *
+ *   space: {"name": "ads", "number": 1, "tables": "0x0000000000000070", "bits": [6, 6, 0]}
+ *   names: {...}
+ *
+ * tables: a bit for each number by which shards know one of its tables; bits: log2 of the tablets
+ * of each. A space without a name was dropped: its tables are empty, and keep their numbers. Pure;
+ * one thread at a time. */
+#ifndef PROTO_JOB_CATALOG_H
+#define PROTO_JOB_CATALOG_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CATALOG_BYTES_MAX (4u << 20)
+
+struct catalog_space {
+    uint32_t number; /* below LIMIT_SPACES */
+    char name[LIMIT_NAME];
+    uint64_t tables;
+    uint8_t bits[LIMIT_TABLES]; /* by the number of the table */
+    const char *line;           /* its names (bytes), without an end; borrowed; NULL: none */
+    size_t bytes;
+};
+
+struct catalog {
+    struct catalog_space space[LIMIT_SPACES]; /* (count), by number */
+    uint32_t count;
+};
+
+/* Reads a text, which `out` borrows. CONFIG: catalog_text would not write it so. */
+int catalog_read(const char *text, size_t bytes, struct catalog *out, struct err *e);
+/* Makes the text, without a final end of line. The caller frees *out. NOMEM, TOO_BIG. */
+int catalog_text(const struct catalog *c, char **out, size_t *bytes, struct err *e);
+
+#endif

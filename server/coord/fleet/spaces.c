@@ -1,0 +1,191 @@
+/* spaces.c: the list of spaces; spaces.h has the rules. */
+#include "server/coord/fleet/spaces.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/text.h"
+#include "server/coord/fleet/fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers";
+
+struct coord_space_record { /* value of "space" */
+    char name[LIMIT_NAME];
+    uint32_t state, zero;
+};
+_Static_assert(sizeof(struct coord_space_record) == LIMIT_NAME + 8, "it is stored");
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *e)
+{
+    struct coord_space_record r = {.state = SPACE_IS};
+    char prefix[16];
+    (void)snprintf(prefix, sizeof prefix, "space%u/", s->number);
+    s->store = s->number == 0 ? f->store : coord_store_part(f->store, prefix);
+    if (s->store == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a space's part of the store");
+    int rc = coord_store_get_fixed(s->store, SPACE_KEY, &r, sizeof r, e);
+    if (rc == 0 && (r.state > SPACE_LOST || r.name[LIMIT_NAME - 1] != 0))
+        rc = err_set(e, SHOAL_E_CORRUPT, "the stored space %u cannot be" COORD_CLUSTER_ADVICE,
+                     s->number);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    text_copy(s->name, sizeof s->name, r.name);
+    s->state = r.state;
+    rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
+    f->cluster.held |= s->numbers;
+    /* a damaged value ends a job that goes on with it, not the coordinator (job/setup.h) */
+    if (rc == SHOAL_E_CORRUPT)
+        return 0;
+    return coord_store_optional(rc);
+}
+
+int coord_spaces_open(struct coord_fleet *f, struct err *e)
+{
+    int rc = 0;
+    f->spaces.at_hand = &f->spaces.space[0];
+    for (uint32_t i = 0; i <= LIMIT_SPACES; i++)
+        f->spaces.space[i].number = i;
+    COORD_EACH_SPACE (f, s)
+        if (rc == 0)
+            rc = space_open(f, s, e);
+    return rc;
+}
+
+void coord_spaces_close(struct coord_fleet *f)
+{
+    COORD_EACH_SPACE (f, s) {
+        legend_free(&s->legend);
+        if (s->number > 0)
+            coord_store_close(s->store);
+        s->store = NULL;
+    }
+}
+
+bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *name,
+                     enum coord_space_state state)
+{
+    struct coord_space_record r = {.state = (uint32_t)state};
+    text_copy(r.name, sizeof r.name, name);
+    SHOAL_ASSERT(s->number < LIMIT_SPACES);
+    if (!coord_fleet_store(f, s->store, SPACE_KEY, &r, sizeof r, true))
+        return false;
+    memcpy(s->name, r.name, sizeof s->name);
+    s->state = r.state;
+    return true;
+}
+
+bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
+{
+    f->cluster.held |= s->numbers;
+    return coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
+}
+
+bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
+{
+    SHOAL_ASSERT(s->state == SPACE_DROPPED);
+    f->cluster.held &= ~s->numbers;
+    s->numbers = 0;
+    return coord_space_numbers_put(f, s) && coord_space_put(f, s, "", SPACE_IS);
+}
+
+bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server)
+{
+    COORD_EACH_SPACE (f, s) {
+        if (s == loads || s->used || s->state != SPACE_IS || s->numbers == 0)
+            continue;
+        log_warn("server %s has started again, and its rows were in memory: those of space %s are "
+                 "lost: shoal drop %s, and begin it with a checkpoint",
+                 server, s->name, s->name);
+        if (!coord_space_put(f, s, s->name, SPACE_LOST))
+            return false;
+    }
+    return true;
+}
+
+/* ---- which one ------------------------------------------------------------------------------- */
+
+bool coord_space_holds(const struct coord_fleet *f, const struct coord_space *s)
+{
+    if (s->number == LIMIT_SPACES || s->state == SPACE_DROPPED)
+        return false;
+    /* whose tables the map is of is not known: the store was lost, or is release 0.2.0's */
+    bool first = s->number == 0 && f->cluster.map_epoch > 0 && f->cluster.held == 0;
+    return s->numbers != 0 || first;
+}
+
+uint32_t coord_spaces_held(const struct coord_fleet *f)
+{
+    uint32_t held = 0;
+    COORD_EACH_SPACE (f, s)
+        held += coord_space_holds(f, s);
+    return held;
+}
+
+struct coord_space *coord_space_find(struct coord_fleet *f, const char *name)
+{
+    struct coord_space *nameless = NULL;
+    COORD_EACH_SPACE (f, s) {
+        if (!coord_space_holds(f, s))
+            continue;
+        if (strcmp(s->name, name) == 0)
+            return s;
+        if (s->name[0] == 0)
+            nameless = s;
+    }
+    return nameless;
+}
+
+struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first)
+{
+    if (first->number < LIMIT_SPACES && first->numbers == 0)
+        return first;
+    COORD_EACH_SPACE (f, s)
+        if (s->numbers == 0 && !s->used && !coord_space_holds(f, s))
+            return s;
+    return NULL;
+}
+
+void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
+                       size_t bytes)
+{
+    size_t at = 0;
+    out[0] = 0;
+    COORD_EACH_SPACE (f, s)
+        if (s != but && coord_space_holds(f, s) && at + LIMIT_NAME + 3 < bytes)
+            at += (size_t)snprintf(out + at, bytes - at, "%s%s", text_if(at > 0, ", "),
+                                   text_unless_empty(s->name, "one without a name"));
+}
+
+int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_space **out,
+                      struct err *e)
+{
+    char names[ERR_TEXT_MAX / 2];
+    uint32_t held = coord_spaces_held(f);
+    *out = NULL;
+    COORD_EACH_SPACE (f, s)
+        if (coord_space_holds(f, s) && (held == 1 || strcmp(s->name, name) == 0))
+            *out = s;
+    if (held == 0 || *out != NULL)
+        return 0;
+    coord_spaces_text(f, NULL, names, sizeof names);
+    if (name[0] == 0)
+        return err_set(e, SHOAL_E_USAGE,
+                       "the servers hold the tables of %u spaces (%s): say of which one", held,
+                       names);
+    return err_set(e, SHOAL_E_NOT_FOUND, "there is no space %s here: the servers hold tables of %s",
+                   name, names);
+}
+
+uint64_t coord_spaces_resting(const struct coord_fleet *f)
+{
+    uint64_t numbers = 0;
+    COORD_EACH_SPACE (f, s)
+        if (!s->used)
+            numbers |= s->numbers;
+    return numbers;
+}

@@ -1,0 +1,103 @@
+/* spaces.h: the spaces of the fleet. A space is a model's tables on the servers, under the name
+ * that jobs give with `space:`. It outlives its jobs: a job uses one space, and leaves it there.
+ *
+ *   key            value, in the space's part of the store
+ *   "space"        struct coord_space_record: name and state
+ *   "numbers"      a bit for each number by which shards know one of its tables
+ *   "made"         its tables and the text of the job that made them (core/made.h)
+ *   "rest/..."     what its jobs know of it, while another space is at hand (job/turn.h)
+ *
+ * The part of space 0 is the whole store, so that a store of a release without spaces is one of
+ * space 0, which has the name of the job that made its tables. Names of fields are in the text of
+ * names.h, which the shards keep.
+ *
+ *     job's tables are in the map -> it holds tables -> DROP -> dropped: its tables are empty, and
+ *                                                               keep their numbers
+ *     a server with rows in memory starts again -> lost, unless the space's own job loads them
+ *     again
+ *
+ * A space that was dropped has no name. Its numbers are not given to other tables, unless those
+ * have the same schemas, because the shards keep the schemas (setup.c).
+ *
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_FLEET_SPACES_H
+#define SERVER_COORD_FLEET_SPACES_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+#include "proto/job/legend.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord_fleet;
+struct coord_made;
+struct coord_store;
+
+/* Stored: add at the end. */
+enum coord_space_state { SPACE_IS, SPACE_DROPPED, SPACE_LOST };
+
+struct coord_space {
+    uint32_t number;           /* its place in the list; LIMIT_SPACES: it is none */
+    uint32_t state;            /* enum coord_space_state */
+    char name[LIMIT_NAME];     /* "": not known, or it has none */
+    uint64_t numbers;          /* 0: it holds no tables */
+    struct coord_store *store; /* owned, but for space 0 */
+    struct coord_made *made;   /* borrowed; job/slot.h has them */
+    struct legend legend;      /* the names of its fields; owned */
+    bool named;                /* the legend is known */
+    bool used;                 /* it is that of a slot's job */
+};
+
+struct coord_spaces {
+    /* the last one is none: that of a slot which never had a job */
+    struct coord_space space[LIMIT_SPACES + 1];
+    /* what the fleet knows of one space at a time (job/turn.h) is of this one; borrowed */
+    struct coord_space *at_hand;
+};
+
+#define COORD_EACH_SPACE(f, s)                                                                     \
+    for (struct coord_space *s = (struct coord_space *)(f)->spaces.space;                          \
+         s < (f)->spaces.space + LIMIT_SPACES; s++)
+
+/* Reads the spaces; the map is known. NOMEM, IO, CORRUPT. */
+int coord_spaces_open(struct coord_fleet *f, struct err *e);
+void coord_spaces_close(struct coord_fleet *f);
+static inline struct coord_space *coord_space_none(struct coord_spaces *s)
+{
+    return &s->space[LIMIT_SPACES];
+}
+
+/* True when servers hold tables of the space. */
+bool coord_space_holds(const struct coord_fleet *f, const struct coord_space *s);
+/* Returns how many do. */
+uint32_t coord_spaces_held(const struct coord_fleet *f);
+/* Returns the space with tables that has the name; else one with tables whose name is not known;
+ * NULL: there is none. */
+struct coord_space *coord_space_find(struct coord_fleet *f, const char *name);
+/* Returns a space without tables, which no job uses; the given one first. NULL: all are taken. */
+struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first);
+/* Returns the space that a reader asks for; "": the only one with tables. *out NULL: none has
+ * tables, or it has not been found out which (unknown). NOT_FOUND, USAGE: the error names those
+ * that there are. */
+int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_space **out,
+                      struct err *e);
+/* Writes the names of the spaces with tables, but for this one (NULL: all). */
+void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
+                       size_t bytes);
+
+/* Stores name and state. False: the store failed. */
+bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *name,
+                     enum coord_space_state state);
+/* Stores the numbers, which are held from now on. */
+bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
+/* Forgets a space that was dropped: its numbers are free (core/made.h). */
+bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
+/* A server has lost rows that were in its memory: marks the spaces that no job at hand loads again,
+ * all but `loads`. */
+bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server);
+/* Returns the tables of spaces that no slot's job uses. */
+uint64_t coord_spaces_resting(const struct coord_fleet *f);
+
+#endif

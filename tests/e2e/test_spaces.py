@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""test_spaces: several models on one fleet: each has its tables, names and digest, whatever is done with the others."""
+from fleet import *
+
+MODEL = {"model.kind": "fm", "model.hidden": None}
+
+
+def log(path, columns, rows=1500):
+    draw, lines = random.Random(len(columns)), []
+    for _ in range(rows):
+        row = {name: f"x{draw.randrange(30 + i)}" for i, name in enumerate(columns)}
+        lines.append(",".join([str(draw.randrange(2)), *row.values()]))
+    path.write_text("\n".join([",".join(["label", *columns]), *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def job(space, name, columns, **over):
+    """A job of another name, with other fields; all have a table `emb`."""
+    return job_file(space / f"{name}.yaml", log(space / f"{name}.csv", columns), **{
+        "job": name, "data.format": "csv", "data.label": "label", "data.shuffle": False, "train.consistency": "bsp", "train.lanes": 1,
+        "train.batch": 100, **MODEL, **over})
+
+
+def run(fleet, path, *words):
+    """Trains a job to its end; what `shoal submit` said, and its digests."""
+    worker = fleet.start("worker", "train", "--config", path, "--coordinator", fleet.endpoint, program="shoal-worker")
+    got = shoal("submit", path, "--coordinator", fleet.endpoint, *words)
+    assert got.returncode == 0, got
+    assert worker.wait(30) == 0
+    del fleet.running["worker"]
+    return got.stdout, digests(json.loads((fleet.space / "report.json").read_text()))
+
+
+def look(fleet, verb, *words, status=0):
+    got = shoal(verb, *words, "--coordinator", fleet.endpoint)
+    assert got.returncode == status, got
+    return got.stderr if status else got.stdout
+
+
+def digest(fleet, name):
+    return look(fleet, "digest", "--space", name)
+
+
+def models_stay_beside_one_another(space):
+    """One is trained, then another, whose processes die; the first goes on as if it had been alone."""
+    first, second = job(space, "first", "abc"), job(space, "second", ["d", "e"], **{"tables[0].dim": 7, "train.epochs": 3})
+    with Fleet(space, "calm").up() as fleet:
+        one = run(fleet, first)[1]
+        two = run(fleet, first, "--start-from", "fleet")[1]
+    with Fleet(space, "f").up() as fleet:
+        said, digests_of = run(fleet, first)
+        assert digests_of == one and "is new" not in said, said
+        before = look(fleet, "digest")
+        said = run(fleet, second)[0]
+        assert "space second is new: its tables begin empty, beside those of first" in said, said
+        other = digest(fleet, "second")
+        assert digest(fleet, "first") == before and other != before
+        assert "--space is missing" in look(fleet, "digest", status=64)
+        assert "no space third" in look(fleet, "digest", "--space", "third", status=66)
+        listed = look(fleet, "tables")
+        assert "2 spaces" in listed and all(any(line.split()[:1] == [n] for line in listed.splitlines()) for n in ("first", "second")), listed
+        assert "(a)" in look(fleet, "inspect", "emb", "a:x3", "--space", "first")
+        assert "(d)" in look(fleet, "inspect", "emb", "d:x3", "--space", "second")
+        assert "the tables have no field a" in look(fleet, "inspect", "emb", "a:x3", "--space", "second", status=66)
+        for who in ("s0", "coordinator", "s1"):
+            fleet.kill(who)
+            fleet.coordinator() if who == "coordinator" else fleet.server(who)
+        fleet.fits()
+        assert digest(fleet, "first") == before and digest(fleet, "second") == other
+        assert run(fleet, first, "--start-from", "fleet")[1] == two
+        assert digest(fleet, "second") == other
+        for name, path in (("first", first), ("second", second)):
+            out = space / f"{name}.scores"
+            got = shoal("predict", path, "--from", "fleet", "--coordinator", fleet.endpoint, "--in", space / f"{name}.csv", "--out", out)
+            assert got.returncode == 0 and len(out.read_text().splitlines()) == 1501, got
+        refused = shoal("predict", path, "--from", "fleet", "--coordinator", fleet.endpoint, "--in", space / "second.csv", "--set", "space=none")
+        assert refused.returncode != 0 and "no space none" in refused.stderr, refused
+
+
+def what_becomes_of_a_space_is_said(space):
+    first, second = job(space, "first", "abc"), job(space, "second", ["d", "e"])
+    with Fleet(space, "f").up() as fleet:
+        run(fleet, first)
+        got = shoal("submit", second, "--coordinator", fleet.endpoint, "--start-from", "fleet")
+        assert got.returncode == 66 and "space second has no tables here, but first" in got.stderr, got
+        run(fleet, second)
+        got = shoal("submit", first, "--coordinator", fleet.endpoint)
+        assert got.returncode != 0 and "shoal drop first drops them" in got.stderr, got
+        got = shoal("submit", first, "--coordinator", fleet.endpoint, "--set", "fresh=all")
+        assert got.returncode == 78 and "2 spaces (first, second)" in got.stderr, got
+        assert "no space none" in look(fleet, "drop", "none", status=66)
+        kept, before = digest(fleet, "second"), look(fleet, "tables", "emb", "--space", "first")
+        assert " 0 rows" not in before
+        assert "rows dropped" in look(fleet, "drop", "first")
+        assert look(fleet, "digest") == kept and "no space first" in look(fleet, "digest", "--space", "first", status=66)
+        fleet.kill("s0")
+        fleet.server("s0")
+        fleet.fits()
+        assert look(fleet, "digest") == kept
+        said, again = run(fleet, first)
+        assert "space first is new" in said, said
+        assert digest(fleet, "second") == kept and again
+
+
+def a_checkpoint_is_of_one_space(space):
+    """It has none of the other model's rows, although both have a table emb; restored, it leaves the other as it is."""
+    first = job(space, "first", "abc")
+    second = job(space, "second", ["d", "e"], **{"checkpoint.dir": str(space / "kept")})
+    (space / "kept").mkdir()
+    with Fleet(space, "f").up() as fleet:
+        run(fleet, first)
+        run(fleet, second)
+        one, two = digest(fleet, "first"), digest(fleet, "second")
+        look(fleet, "checkpoint", "create", "noon")
+        assert shoal("digest", "--from", space / "kept/noon").stdout == two
+        look(fleet, "drop", "second")
+        said = run(fleet, second, "--start-from", space / "kept/noon", "--set", "train.skip=true")[0]
+        assert "its tables begin with those of the checkpoint, beside those of first" in said, said
+        assert digest(fleet, "second") == two and digest(fleet, "first") == one
+
+
+def a_lost_coordinator_finds_all_models(space):
+    first, second = job(space, "first", "abc"), job(space, "second", ["d", "e"])
+    with Fleet(space, "f").up() as fleet:
+        run(fleet, first)
+        run(fleet, second)
+        one, two = run(fleet, first, "--start-from", "fleet")[1], digest(fleet, "second")
+    with Fleet(space, "g").up() as fleet:
+        run(fleet, first)
+        run(fleet, second)
+        fleet.stop("coordinator")
+        shutil.rmtree(fleet.folder("coordinator"))
+        fleet.coordinator()
+        fleet.taken_over()
+        assert run(fleet, first, "--start-from", "fleet")[1] == one
+        run(fleet, second, "--start-from", "fleet", "--set", "train.skip=true")
+        assert digest(fleet, "second") == two
+
+
+def listed(fleet):
+    return json.loads(look(fleet, "jobs", "--json"))
+
+
+def jobs_wait_for_their_turn(space):
+    """Some are submitted while the first runs: they begin in order, also after the coordinator was killed. One is stopped before its turn, one is refused at it."""
+    first, second = job(space, "first", "abc", **{"train.epochs": 100000}), job(space, "second", ["d", "e"])
+    with Fleet(space, "f").up() as fleet:
+        own = space / "worker.yaml"
+        own.write_text(f"coordinator: {fleet.endpoint}\nbackend: cpu\nname: here\ncache: {space / 'cache'}\n")
+        fleet.start("worker", "run", "--config", own, program="shoal-worker")
+        look(fleet, "submit", first, "--no-wait")
+        said = [look(fleet, "submit", path, *words, "--no-wait") for path, words in (
+            (second, ()), (second, ("--start-from", "fleet")), (first, ("--set", "train.epochs=1")),
+            (first, ("--start-from", "fleet", "--set", "train.epochs=1")))]
+        assert all("it waits for its turn" in text for text in said) and "2 before it" in said[2], said
+        states = [line["state"] for line in listed(fleet)]
+        assert states == ["running", *["submitted"] * 4], states
+        follows = subprocess.Popen([SHOAL, "submit", second, "--start-from", "fleet", "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        within(10, "the sixth", lambda: len(listed(fleet)) == 6)
+        stopped = listed(fleet)[2]["number"]
+        assert "waits there no more" in look(fleet, "stop", stopped)
+        assert "no job with number 12 runs or waits" in look(fleet, "stop", 12, status=66)
+        fleet.kill("coordinator")
+        fleet.coordinator()
+        within(20, "the job to go on", lambda: fleet.state().get("state") == "train")
+        assert [line["state"] for line in listed(fleet)] == ["stopped", "running", *["submitted"] * 4], listed(fleet)
+        look(fleet, "stop")
+        within(60, "all to end", lambda: all(line["state"] not in ("running", "submitted") for line in listed(fleet)))
+        ends = [(line["job"], line["state"]) for line in listed(fleet)]
+        assert ends == [("second", "stopped"), ("first", "stopped"), ("second", "finished"), ("first", "failed"), ("first", "finished"),
+                        ("second", "finished")], listed(fleet)
+        assert "shoal drop first drops them" in listed(fleet)[3]["reason"], listed(fleet)[3]
+        text = follows.communicate(timeout=30)[0]
+        assert follows.returncode == 0 and "examples a second" in text, text
+
+
+if __name__ == "__main__":
+    main([models_stay_beside_one_another, what_becomes_of_a_space_is_said, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models, jobs_wait_for_their_turn])

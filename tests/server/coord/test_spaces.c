@@ -1,0 +1,398 @@
+/* test_spaces.c: several spaces on one fleet, with one job at a time: which space a job gets, what
+ * is refused, what readers see, what is dropped. The real coordinator with fake shards. */
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/job/status.h"
+#include "server/coord/job/submit.h"
+#include "server/coord/job/turn.h"
+#include "server/coord/work/taken.h"
+#include "tests/lib/server_fake.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+#define SHARDS 2u
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard shard[SHARDS];
+    struct fake_worker worker;
+    struct fake_client client;
+    char yaml[512];
+} r;
+
+static struct err e;
+
+static void coord_start(void)
+{
+    struct coord_options o = {
+        .shards = SHARDS, .lease_ms = 1000, .resend_ms = 200, .version = "test"};
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void go(uint64_t ms)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + ms * 1000000, NULL, NULL);
+}
+
+static void coord_again(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_start();
+    go(1000);
+}
+
+static void shard_start(uint32_t i, uint64_t incarnation)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "server-%u", i);
+    fake_shard_start(&r.shard[i], r.sim, name, 0, incarnation);
+}
+
+static void rig_start(void)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    log_set_level(LOG_LEVEL_ERROR + 1);
+    memset(&r, 0, sizeof r);
+    memset(&e, 0, sizeof e);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    coord_start();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        shard_start(i, 1);
+    go(500);
+}
+
+static void rig_stop(void)
+{
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        free(r.shard[i].shard_of);
+}
+
+static const char *text(const char *job, const char *more)
+{
+    (void)snprintf(r.yaml, sizeof r.yaml,
+                   "job: %s\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: 4}]\n"
+                   "model: {kind: probe}\n%s"
+                   "train: {batch: 10, task_batches: 4, epochs: 1, consistency: ssp, lanes: 2}\n",
+                   job, more);
+    return r.yaml;
+}
+
+static bool over(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
+}
+
+static void job_begin(const char *job, const char *more, const char *from)
+{
+    static struct fake_shard *shards[SHARDS];
+    struct fake_worker *w = &r.worker;
+    if (r.client.node != NULL)
+        sim_kill(r.client.node);
+    if (w->node != NULL)
+        sim_kill(w->node);
+    memset(&r.client, 0, sizeof r.client);
+    memset(w, 0, sizeof *w);
+    w->rows[0] = 1005;
+    w->batch = 10;
+    w->seats = 2;
+    w->step_ns = 5000000;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        shards[i] = &r.shard[i];
+    fake_worker_start(w, r.sim, "worker-0", shards, SHARDS);
+    r.client.from = from;
+    fake_client_start(&r.client, r.sim, text(job, more), 1);
+}
+
+static void job_run(const char *job, const char *more, const char *from)
+{
+    job_begin(job, more, from);
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL),
+                  "job hangs in phase %u", r.coord->slot[0].at.phase);
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+}
+
+/* Submits without a client. Returns the status, and the sentence in e. */
+static int submit(const char *job, const char *more, const char *from)
+{
+    uint64_t run;
+    const char *yaml = text(job, more);
+    const struct coord_submit s = {yaml, strlen(yaml), 1, from, from[0] != 0};
+    memset(&e, 0, sizeof e);
+    return coord_submit(&r.coord->slot[0], 77, &s, NULL, &run, &e);
+}
+
+static void refused(int status, const char *words)
+{
+    ck_assert_msg(e.code == status && strstr(e.text, words) != NULL, "%d: %s", e.code, e.text);
+}
+
+static struct coord_space *space(const char *name)
+{
+    COORD_EACH_SPACE (&r.coord->fleet, s)
+        if (coord_space_holds(&r.coord->fleet, s) && strcmp(s->name, name) == 0)
+            return s;
+    return NULL;
+}
+
+START_TEST(spaces_of_two_jobs_are_beside_one_another)
+{
+    char said[ERR_TEXT_MAX];
+    rig_start();
+    job_run("one", "", NULL);
+    struct coord_space *one = space("one");
+    ck_assert_ptr_nonnull(one);
+    uint64_t numbers = one->numbers, number = one->made->number;
+    coord_submit_say(&r.coord->slot[0], said);
+    ck_assert_str_eq(said, "");
+    job_begin("two", "", NULL);
+    while (r.client.run == 0)
+        go(1);
+    coord_submit_say(&r.coord->slot[0], said);
+    ck_assert_msg(strstr(said, "space two is new") != NULL && strstr(said, "those of one") != NULL,
+                  "%s", said);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    struct coord_space *two = space("two");
+    ck_assert(two != NULL && two != one && two->numbers != 0);
+    ck_assert_uint_eq(two->numbers & numbers, 0);
+    ck_assert(one->numbers == numbers && one->made->number == number);
+    ck_assert_str_eq(one->made->spec.name, "one");
+    ck_assert_uint_eq(r.shard[0].clears, 0);
+    rig_stop();
+}
+END_TEST
+
+/* Spaces, their tables and which one is at hand are there after a restart. */
+START_TEST(spaces_are_there_after_a_restart)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "space: second\n", NULL);
+    uint64_t one = space("one")->numbers, two = space("second")->numbers;
+    coord_again();
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
+    ck_assert(space("one")->numbers == one && space("second")->numbers == two);
+    ck_assert_ptr_eq(r.coord->slot[0].space, space("second"));
+    ck_assert_ptr_eq(r.coord->fleet.spaces.at_hand, space("second"));
+    ck_assert_str_eq(space("one")->made->spec.name, "one");
+    job_run("one", "", "fleet");
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
+    ck_assert_ptr_eq(r.coord->slot[0].space, space("one"));
+    ck_assert_uint_eq(space("one")->numbers, one);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(spaces_say_what_becomes_of_rows)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    ck_assert_int_ne(submit("two", "", "fleet"), 0);
+    refused(SHOAL_E_NOINPUT, "space two has no tables here, but one");
+    job_run("two", "", NULL);
+    ck_assert_int_ne(submit("one", "", ""), 0);
+    refused(SHOAL_E_EXISTS, "shoal drop one");
+    ck_assert_int_ne(submit("three", "fresh: [all]\n", ""), 0);
+    refused(SHOAL_E_CONFIG, "tables of 2 spaces (one, two)");
+    ck_assert_int_ne(submit("two", "fresh: [all]\n", ""), 0);
+    refused(SHOAL_E_CONFIG, "shoal drop SPACE");
+    ck_assert_int_eq(submit("other", "space: one\n", "fleet"), 0);
+    ck_assert_ptr_eq(r.coord->slot[0].space, space("one"));
+    rig_stop();
+}
+END_TEST
+
+/* A job that drops all tables of the only space takes its place, under its own name. */
+START_TEST(spaces_a_fresh_job_takes_the_place_of_the_only_one)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "fresh: [all]\n", NULL);
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 1);
+    ck_assert_ptr_nonnull(space("two"));
+    ck_assert_uint_eq(r.shard[0].clears, 1);
+    rig_stop();
+}
+END_TEST
+
+/* Asks as a reader does. */
+static int map_of(const char *name, struct wire_MAP_GET_reply *out)
+{
+    struct wire w = {.type = WIRE_TYPE_MAP_GET, .u.MAP_GET.reads = true};
+    struct coord_ask a = {.from = 1, .request = &w};
+    (void)snprintf(w.u.MAP_GET.space, LIMIT_NAME, "%s", name);
+    wire_reply_to(&w, 0, &a.reply);
+    int rc = coord_made_map_get(&r.coord->slot[0], &a);
+    *out = a.reply.u.MAP_GET_reply;
+    e = a.e;
+    return rc;
+}
+
+START_TEST(spaces_are_read_by_name)
+{
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    ck_assert_int_eq(map_of("", &map), 0);
+    ck_assert_str_eq(map.space, "one");
+    ck_assert_int_eq(map_of("another", &map), 0); /* the only one */
+    job_run("two", "", NULL);
+    ck_assert_int_ne(map_of("", &map), 0);
+    refused(SHOAL_E_USAGE, "2 spaces (one, two)");
+    ck_assert_int_ne(map_of("another", &map), 0);
+    refused(SHOAL_E_NOT_FOUND, "no space another here");
+    ck_assert_int_eq(map_of("one", &map), 0);
+    ck_assert_uint_eq(map.tables, space("one")->numbers);
+    ck_assert_int_eq(map_of("two", &map), 0);
+    ck_assert_uint_eq(map.tables, space("two")->numbers);
+    rig_stop();
+}
+END_TEST
+
+static int drop(const char *name, uint64_t id)
+{
+    struct wire w = {.type = WIRE_TYPE_DROP, .id = id};
+    struct coord_ask a = {.from = 1, .request = &w};
+    struct err used = {0};
+    (void)snprintf(w.u.DROP.space, LIMIT_NAME, "%s", name);
+    int rc = coord_drop_request(&r.coord->fleet, &a, &used);
+    e = a.e;
+    if (rc != 0)
+        return rc;
+    go(3000);
+    e.code = r.coord->fleet.drop.answered.status;
+    (void)snprintf(e.text, sizeof e.text, "%s", r.coord->fleet.drop.answered.text);
+    return e.code;
+}
+
+/* _i 1: the coordinator starts again after the drop. */
+START_TEST(spaces_that_are_dropped_are_gone)
+{
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    uint64_t one = space("one")->numbers;
+    ck_assert_int_ne(drop("three", 1), 0);
+    refused(SHOAL_E_NOT_FOUND, "no space three here: the servers hold tables of one, two");
+    ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
+    ck_assert_ptr_null(space("one"));
+    ck_assert_ptr_null(strstr(r.shard[1].names, "\"name\": \"one\""));
+    if (_i == 1)
+        coord_again();
+    ck_assert_ptr_null(space("one"));
+    ck_assert_int_eq(map_of("", &map), 0);
+    ck_assert_str_eq(map.space, "two");
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_NOINPUT, "space one has no tables here, but two");
+    job_run("one", "", NULL); /* a new one, with the numbers of the empty tables */
+    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
+    rig_stop();
+}
+END_TEST
+
+/* Tables of other schemas do not get the place of those that were dropped. */
+START_TEST(spaces_do_not_share_places_with_other_tables)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    uint64_t one = space("one")->numbers;
+    ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 0);
+    r.coord->fleet.spaces.space[0].made->table[0].width++;
+    job_run("two", "", NULL);
+    ck_assert_uint_eq(space("two")->numbers & one, 0);
+    rig_stop();
+}
+END_TEST
+
+/* What a space has learnt is put away while another one is at hand. */
+START_TEST(spaces_keep_what_they_have_learnt)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    uint64_t first = r.coord->fleet.taken->is.at.job, version = r.coord->fleet.taken->version;
+    ck_assert_uint_eq(first, r.coord->slot[0].at.number);
+    job_run("two", "", NULL);
+    ck_assert_uint_eq(r.coord->fleet.taken->is.at.job, r.coord->slot[0].at.number);
+    ck_assert_uint_gt(r.coord->fleet.taken->version, version);
+    coord_again();
+    version = r.coord->fleet.taken->version;
+    ck_assert_msg(coord_turn(&r.coord->fleet, space("one"), &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(r.coord->fleet.taken->is.at.job, first);
+    ck_assert_uint_gt(r.coord->fleet.taken->version, version);
+    rig_stop();
+}
+END_TEST
+
+/* A server with rows in memory starts again: the space that rests has lost them. */
+START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
+{
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].in_memory = true;
+    go(1000);
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    ck_assert_uint_eq(space("one")->state, SPACE_IS);
+    sim_kill(r.shard[1].node);
+    go(300);
+    shard_start(1, 2);
+    r.shard[1].in_memory = true;
+    go(1000);
+    ck_assert_msg(drop("two", 1) == 0, "%s", e.text);
+    job_run("three", "", NULL);
+    ck_assert_uint_eq(space("one")->state, SPACE_LOST);
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_NOINPUT, "they are lost: shoal drop one");
+    ck_assert_int_ne(map_of("one", &map), 0);
+    refused(SHOAL_E_NOT_FOUND, "they are lost");
+    rig_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("spaces");
+    TCase *t = tcase_create("spaces");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, spaces_of_two_jobs_are_beside_one_another);
+    tcase_add_test(t, spaces_are_there_after_a_restart);
+    tcase_add_test(t, spaces_say_what_becomes_of_rows);
+    tcase_add_test(t, spaces_a_fresh_job_takes_the_place_of_the_only_one);
+    tcase_add_test(t, spaces_are_read_by_name);
+    tcase_add_loop_test(t, spaces_that_are_dropped_are_gone, 0, 2);
+    tcase_add_test(t, spaces_do_not_share_places_with_other_tables);
+    tcase_add_test(t, spaces_keep_what_they_have_learnt);
+    tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

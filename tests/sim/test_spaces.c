@@ -1,0 +1,310 @@
+/* test_spaces.c: two models on one fleet, one trained after the other: neither touches the tables
+ * of the other, whatever dies in between, and a coordinator that lost its store finds both. */
+#include "proto/base/json.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/figures/queue.h"
+#include "server/coord/job/slot.h"
+#include "tests/lib/dense_case.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/worker_files.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MS UINT64_C(1000000)
+#define BOUND (600 * 1000 * MS)
+enum { ROWS = 240, WORKERS = 2 };
+
+static struct cluster cluster;
+static struct fake_client client;
+static char digest[CLUSTER_TABLES][40], other[CLUSTER_TABLES][40];
+
+/* Rows of two columns of these names, which differ between the models. */
+static void input_write(const char *file, const char *columns, uint32_t salt)
+{
+    static char data[1 << 16];
+    size_t at = (size_t)snprintf(data, sizeof data, "label,%s\n", columns);
+    for (uint32_t i = 0; i < ROWS; i++)
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", i % 3 == 0,
+                               i * 7 % (50 + salt), i * 5 % (11 + salt));
+    worker_write(file, data, at);
+}
+
+/* A job of a table `emb`: of the first model (which 0) or of the second, which has other fields,
+ * dimensions, tablets and lanes. */
+static const char *job_of(uint32_t which, const char *more)
+{
+    static char yaml[2048];
+    static const char form[] =
+        "job: %s\n"
+        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: %u, tablets: %u, optimizer: {kind: adagrad, lr: 0.1}}\n"
+        "model: {kind: deepfm, hidden: [%u]}\n"
+        "train: {batch: 8, epochs: 2, task_batches: 10, consistency: bsp, lanes: %u%s}\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n";
+    char input[512], cache[512];
+    (void)snprintf(input, sizeof input, "%s", worker_path(which == 0 ? "one.csv" : "two.csv"));
+    (void)snprintf(cache, sizeof cache, "%s", worker_path("cache"));
+    (void)snprintf(yaml, sizeof yaml, form, which == 0 ? "one" : "two", input, input, cache,
+                   which == 0 ? 4u : 6u, which == 0 ? 64u : 128u, which == 0 ? 4u : 8u,
+                   which == 0 ? 2u : 3u, more);
+    return yaml;
+}
+
+static void setup(void)
+{
+    worker_folder_make();
+    input_write("one.csv", "a,b", 0);
+    input_write("two.csv", "c,d", 7);
+}
+
+static void teardown(void)
+{
+    cluster_free(&cluster);
+    worker_folder_remove();
+}
+
+static void open(uint64_t seed, const char *dir)
+{
+    struct cluster_options o = {.servers = 2, .idle = true, .stay = true, .dir = dir};
+    if (dir != NULL)
+        o.durability = DURABLE_JOURNAL;
+    o.sim = (struct sim_options){.seed = seed,
+                                 .delay_min_ns = MS / 20,
+                                 .delay_max_ns = MS,
+                                 .work_min_ns = MS / 10,
+                                 .work_max_ns = 4 * MS};
+    memset(&client, 0, sizeof client);
+    cluster_start(&cluster, &o, dense_backend());
+    for (uint32_t i = 0; i < WORKERS; i++)
+        (void)cluster_worker_start(&cluster);
+}
+
+static bool over(void *context)
+{
+    (void)context;
+    return client.submit_status != 0 || client.state == WIRE_JOB_DONE ||
+           client.state == WIRE_JOB_FAILED;
+}
+
+/* Runs a job to its end, and writes the digests of its tables. */
+static void run(const char *yaml, const char *from, char out[CLUSTER_TABLES][40])
+{
+    struct json *r;
+    struct err e = {0};
+    if (client.node != NULL)
+        sim_kill(client.node);
+    memset(&client, 0, sizeof client);
+    client.from = from;
+    fake_client_start(&client, cluster.sim, yaml, WORKERS);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+    ck_assert_msg(client.state == WIRE_JOB_DONE, "%d: %s", client.submit_status, client.text);
+    const struct coord_job *j = &cluster.coord->slot[0];
+    ck_assert_msg(json_parse(j->report, strlen(j->report), &r, &e) == 0, "%s", e.text);
+    const struct json *tables = json_get(r, "tables");
+    ck_assert_uint_ge(json_count(tables), 2); /* the embedding and the network */
+    memset(out, 0, CLUSTER_TABLES * sizeof *out);
+    for (uint32_t t = 0; t < json_count(tables); t++)
+        (void)snprintf(out[t], sizeof out[t], "%s",
+                       json_as_string(json_get(json_array_at(tables, t), "digest"), ""));
+    json_free(r);
+}
+
+static void same(char a[CLUSTER_TABLES][40], char b[CLUSTER_TABLES][40])
+{
+    for (uint32_t t = 0; t < CLUSTER_TABLES; t++)
+        ck_assert_msg(strcmp(a[t], b[t]) == 0, "table %u: %s, not %s", t, a[t], b[t]);
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static void rest(uint64_t ns)
+{
+    (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + ns, never, NULL);
+}
+
+/* Digests of the first model after one job, and after a second one that goes on with its tables. */
+static void alone(char first[CLUSTER_TABLES][40], char second[CLUSTER_TABLES][40])
+{
+    open(7, NULL);
+    run(job_of(0, ""), NULL, first);
+    run(job_of(0, ""), "fleet", second);
+    cluster_free(&cluster);
+}
+
+/* Looks at the tables without training. */
+static void look(uint32_t which, char out[CLUSTER_TABLES][40])
+{
+    run(job_of(which, ", skip: true"), "fleet", out);
+}
+
+START_TEST(a_model_is_not_touched_by_another_ones_job)
+{
+    char first[CLUSTER_TABLES][40], second[CLUSTER_TABLES][40], now[CLUSTER_TABLES][40];
+    alone(first, second);
+    open(11 + (uint64_t)_i, NULL);
+    run(job_of(0, ""), NULL, digest);
+    same(digest, first);
+    run(job_of(1, ""), NULL, other);
+    look(0, now);
+    same(now, first);
+    look(1, now);
+    same(now, other);
+    run(job_of(0, ""), "fleet", now);
+    same(now, second);
+    look(1, now);
+    same(now, other);
+    ck_assert_uint_eq(coord_spaces_held(&cluster.coord->fleet), 2);
+}
+END_TEST
+
+static bool second_trains(void *context)
+{
+    (void)context;
+    const struct coord_job *j = &cluster.coord->slot[0];
+    return j->at.phase == PHASE_TRAIN && strcmp(j->spec.name, "two") == 0;
+}
+
+/* 0 to 2: a server, the coordinator, a worker dies while the second model is trained; 3: all. */
+START_TEST(so_it_is_whatever_dies)
+{
+    char dir[512], now[CLUSTER_TABLES][40];
+    (void)snprintf(dir, sizeof dir, "%s", worker_path("servers"));
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    open(31 + (uint64_t)_i, dir);
+    run(job_of(0, ""), NULL, digest);
+    sim_kill(client.node);
+    memset(&client, 0, sizeof client);
+    fake_client_start(&client, cluster.sim, job_of(1, ""), WORKERS);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, second_trains, NULL));
+    if (_i == 0 || _i == 3)
+        cluster_server_kill(&cluster, 1);
+    if (_i == 1 || _i == 3)
+        cluster_coord_kill(&cluster);
+    if (_i == 2 || _i == 3)
+        cluster_worker_kill(&cluster, 0);
+    rest(100 * MS);
+    if (cluster.coord == NULL)
+        cluster_coord_start(&cluster);
+    if (!cluster_server_alive(&cluster, 1))
+        cluster_server_start(&cluster, 1);
+    if (cluster.worker[0].node == NULL)
+        (void)cluster_worker_start(&cluster);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+    ck_assert_msg(client.state == WIRE_JOB_DONE, "%s", client.text);
+    look(0, now);
+    same(now, digest);
+    look(1, other);
+    cluster_coord_kill(&cluster);
+    cluster_server_kill(&cluster, 0);
+    rest(100 * MS);
+    cluster_coord_start(&cluster);
+    cluster_server_start(&cluster, 0);
+    look(0, now);
+    same(now, digest);
+    look(1, now);
+    same(now, other);
+}
+END_TEST
+
+/* The servers know both spaces, their tables and the names of their fields. */
+START_TEST(a_lost_store_is_taken_over_with_both)
+{
+    char dir[512], now[CLUSTER_TABLES][40];
+    (void)snprintf(dir, sizeof dir, "%s", worker_path("servers"));
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    open(61, dir);
+    run(job_of(0, ""), NULL, digest);
+    run(job_of(1, ""), NULL, other);
+    cluster_store_change(&cluster, coord_store_memory());
+    rest(5000 * MS);
+    ck_assert_uint_eq(coord_spaces_held(&cluster.coord->fleet), 2);
+    look(1, now);
+    same(now, other);
+    look(0, now);
+    same(now, digest);
+}
+END_TEST
+
+enum { JOBS = 20 };
+static struct fake_client submitter[JOBS];
+static char text_of[JOBS][2048];
+
+static bool all_over(void *context)
+{
+    (void)context;
+    bool over = cluster.coord != NULL;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        uint32_t state = submitter[i].state;
+        over = over && (state == WIRE_JOB_DONE || state == WIRE_JOB_FAILED);
+    }
+    return over;
+}
+
+static bool some_over(void *context)
+{
+    return json_count(cluster.coord->beside.jobs.list) >= *(const uint32_t *)context;
+}
+
+/* Twenty jobs of two spaces are submitted at once. All end, in the order of their numbers; the
+ * coordinator dies while they wait. */
+START_TEST(jobs_that_wait_end_in_order)
+{
+    uint32_t some = 5;
+    open(71, NULL);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        const char *space = i % 2 == 0 ? "one" : "two", *keys = strchr(job_of(i % 2, ""), '\n');
+        (void)snprintf(text_of[i], sizeof text_of[i], "job: %s-%u\nspace: %s%s", space, i, space,
+                       keys);
+        memset(&submitter[i], 0, sizeof submitter[i]);
+        if (i >= 2)
+            submitter[i].from = "fleet";
+        fake_client_start(&submitter[i], cluster.sim, text_of[i], WORKERS);
+        rest(5 * MS);
+    }
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, some_over, &some));
+    ck_assert_uint_gt(cluster.coord->beside.queue.count, 0);
+    cluster_coord_kill(&cluster);
+    rest(100 * MS);
+    cluster_coord_start(&cluster);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + 4 * BOUND, all_over, NULL));
+    const struct json *list = cluster.coord->beside.jobs.list;
+    ck_assert_uint_eq(json_count(list), JOBS);
+    int64_t before = 0;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        const struct json *line = json_array_at(list, i);
+        ck_assert_str_eq(json_get_string(line, "state", ""), "finished");
+        ck_assert_int_gt(json_get_int(line, "number", 0), before);
+        before = json_get_int(line, "number", 0);
+    }
+    ck_assert_uint_eq(coord_spaces_held(&cluster.coord->fleet), 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("spaces");
+    TCase *t = tcase_create("spaces");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, a_model_is_not_touched_by_another_ones_job, 0, 2);
+    tcase_add_loop_test(t, so_it_is_whatever_dies, 0, 4);
+    tcase_add_test(t, a_lost_store_is_taken_over_with_both);
+    tcase_add_test(t, jobs_that_wait_end_in_order);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
