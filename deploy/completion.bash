@@ -38,6 +38,7 @@ _shoal()
         'shoal keys block') at=$word ;;
         'shoal keys reset') at=$word ;;
         'shoal keys list') at=$word ;;
+        'shoal import') at=$word ;;
         'shoal drop') at=$word ;;
         'shoal promote') at=$word ;;
         'shoal replace') at=$word ;;
@@ -52,7 +53,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -85,6 +86,7 @@ _shoal()
     'shoal keys block') words='--keys --field --values --value --job --space --coordinator --from --run-dir --json --help' ;;
     'shoal keys reset') words='--keys --field --values --value --job --space --coordinator --from --run-dir --json --help' ;;
     'shoal keys list') words='--job --space --from --run-dir --coordinator --json --help' ;;
+    'shoal import') words='--field --raw --ids --weights --state --keep --map --job --check --space --json --coordinator --keys --from --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal promote') words='--accept-loss --coordinator --keys --help' ;;
     'shoal replace') words='--from --coordinator --keys --help' ;;
@@ -95,7 +97,7 @@ _shoal()
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
-    'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --train-rows --dir --json --help' ;;
+    'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --import-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --check --log-format --help --version' ;;
     'shoal-coordinator') words='--config --set --check --tensorboard --log-format --help --version' ;;
     'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --listen --advertise --backend --devices --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
@@ -276,6 +278,17 @@ _shoal()
     'shoal keys list --from') words=''; file=yes ;;
     'shoal keys list --run-dir') words=''; file=yes ;;
     'shoal keys list --coordinator') words=''; file=yes ;;
+    'shoal import --field') words=''; file=yes ;;
+    'shoal import --ids') words=''; file=yes ;;
+    'shoal import --weights') words=''; file=yes ;;
+    'shoal import --state') words=''; file=yes ;;
+    'shoal import --map') words=''; file=yes ;;
+    'shoal import --job') words=''; file=yes ;;
+    'shoal import --space') words=''; file=yes ;;
+    'shoal import --coordinator') words=''; file=yes ;;
+    'shoal import --keys') words=''; file=yes ;;
+    'shoal import --from') words=''; file=yes ;;
+    'shoal import --run-dir') words=''; file=yes ;;
     'shoal drop --coordinator') words=''; file=yes ;;
     'shoal drop --keys') words=''; file=yes ;;
     'shoal promote --coordinator') words=''; file=yes ;;
@@ -311,6 +324,7 @@ _shoal()
     'shoal bench --journal-seconds') words=''; file=yes ;;
     'shoal bench --only') words=''; file=yes ;;
     'shoal bench --checkpoint-rows') words=''; file=yes ;;
+    'shoal bench --import-rows') words=''; file=yes ;;
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;

@@ -36,6 +36,7 @@ while (( CURRENT > 2 )); do
     ('shoal keys block') ;;
     ('shoal keys reset') ;;
     ('shoal keys list') ;;
+    ('shoal import') ;;
     ('shoal drop') ;;
     ('shoal promote') ;;
     ('shoal replace') ;;
@@ -58,7 +59,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" drop\:"a space, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" import\:"rows of files into a table: pretrained vectors, another system'\''s table" drop\:"a space, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -419,6 +420,26 @@ case $at in
             '--help[this text]'
             '*:file:_files'
         ) ;;
+    ('shoal import')
+        takes=(
+            '--field=[the files have values of this field: integers, or a column `value`]:NAME:_files'
+            '--raw[the files have the table'\''s own keys, though no `shoal export` says so]'
+            '--ids=[keys or values: an npy file (integers, one dimension), or an array of the safetensors file]:ARRAY:_files'
+            '--weights=[as many rows: all weights, or vectors alone; first-order weights then begin at 0]:ARRAY:_files'
+            '--state=[the optimizer'\''s state of each row]:ARRAY:_files'
+            '--keep[a key that has a row keeps it; else it is replaced]'
+            '--map=[where each row'\''s key and value are written, tab-separated]:FILE:_files'
+            '--job=[a cluster that lacks the table first gets the tables of this job, without rows (train.skip); a worker must be there]:JOB.yaml:_files'
+            '--check[read and check everything, and send nothing]'
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
+            '--json[JSON instead of text]'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
+            '--from=[where the table is: the folder of a running `shoal local`, or `fleet`]:WHERE:_files'
+            '--run-dir=[the same as --from DIR]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
     ('shoal drop')
         takes=(
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
@@ -514,8 +535,9 @@ case $at in
             '--rows=[rows of the table]:N:'
             '--seconds=[length of each in-memory phase]:N:'
             '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
-            '--only=[parts: checkpoint (recovery after kill -9, restoring a checkpoint), memory, journal (pull and push with that durability), train]:LIST:_files'
+            '--only=[parts: checkpoint (recovery after kill -9, restoring a checkpoint), import (rows of files), memory, journal (pull and push with that durability), train]:LIST:_files'
             '--checkpoint-rows=[rows of the table that is recovered and restored]:N:'
+            '--import-rows=[rows of the files]:N:'
             '--train-rows=[examples of the log that is trained on]:N:'
             '--dir=[where server and log keep their files; on the disk to be measured]:DIR:_files'
             '--json[one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s]'

@@ -256,6 +256,7 @@ const struct config_key options_import[] = {
      .text = "a cluster that lacks the table first gets the tables of this job, without rows "
              "(train.skip); a worker must be there"},
     {"check", CONFIG_BOOL, .text = "read and check everything, and send nothing"},
+    OPTION_SPACE,
     OPTION_JSON,
     OPTION_COORDINATOR,
     OPTION_KEYS,
