@@ -103,7 +103,9 @@ static int export_text_path(const char *folder, const char *table, char out[LIMI
     return 0;
 }
 
-int import_source_open(struct import_line *l, struct import_source **out, struct err *e)
+/* Opens what the line names: a folder of `shoal export`, tsv, csv, npy, safetensors; for a dense
+ * table a folder alone. */
+static int source_open(struct import_line *l, struct import_source **out, struct err *e)
 {
     char path[LIMIT_PATH];
     struct stat st;
@@ -432,7 +434,7 @@ int cli_import(struct option_line *o, struct err *e)
     if (rc == 0)
         rc = table_find(&m, e);
     if (rc == 0)
-        rc = import_source_open(&m.line, &m.source, e);
+        rc = source_open(&m.line, &m.source, e);
     if (rc == 0)
         rc = naming_take(&m, e);
     if (rc == 0)

@@ -68,9 +68,8 @@ struct import_line {
     const struct legend *names;        /* of the tables, for the network's tensors */
     struct json *fields;               /* out; owned: those of export.json, or NULL */
 };
-/* Opens what the line names: a folder of `shoal export`, tsv, csv, npy, safetensors; for a dense
- * table a folder alone. */
-int import_source_open(struct import_line *l, struct import_source **out, struct err *e);
+/* Each opens what the line names: arrays of npy or safetensors, a folder of a dense table, tsv or
+ * csv. */
 int import_arrays_open(struct import_line *l, struct import_source **out, struct err *e);
 int import_dense_open(struct import_line *l, struct import_source **out, struct err *e);
 int import_text_open(const struct import_line *l, struct import_source **out, struct err *e);
@@ -88,10 +87,7 @@ struct import_naming { /* how a value becomes a key */
 };
 int import_keys_new(const struct import_naming *naming, struct import_keys **out, struct err *e);
 void import_keys_free(struct import_keys *k);
-/* The key of a value; DATA: the field has no key for it. */
-int import_key_of(const struct import_naming *naming, enum import_form form,
-                  const struct import_key *key, uint64_t *out, struct err *e);
-/* Adds the key of the next row. */
+/* Adds the key of the next row. DATA: the field has no key for its value. */
 int import_keys_add(struct import_keys *k, enum import_form form, const struct import_key *key,
                     struct err *e);
 uint64_t import_keys_count(const struct import_keys *k);

@@ -66,7 +66,7 @@ static const char *value_text(enum import_form form, const struct import_key *ke
     return digits;
 }
 
-int import_key_of(const struct import_naming *naming, enum import_form form,
+static int key_of(const struct import_naming *naming, enum import_form form,
                   const struct import_key *key, uint64_t *out, struct err *e)
 {
     char digits[DIGITS];
@@ -94,7 +94,7 @@ int import_keys_add(struct import_keys *k, enum import_form form, const struct i
     char digits[DIGITS];
     size_t bytes;
     uint64_t own;
-    int rc = import_key_of(&k->naming, form, key, &own, e);
+    int rc = key_of(&k->naming, form, key, &own, e);
     if (rc != 0)
         return rc;
     if (array_room(&k->key, k->count, &k->room, FIRST) != 0 ||

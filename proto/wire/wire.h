@@ -698,8 +698,8 @@ struct wire_window {
  * to assign the network as of rest_at to the tables now; with dense_state: sharded each member
  * assigns its shares. generation: of lane 0 on all shards, with which it assigns; 0: to a member
  * that assigns nothing, or a fence is under way. there: what the worker has reported in this
- * gathering is the network as of `step`; else it takes it from `source`, whatever it has. CORRUPT: its
- * network differs from that of most members, and it leaves. Frame 1: struct wire_ring_member
+ * gathering is the network as of `step`; else it takes it from `source`, whatever it has. CORRUPT:
+ * its network differs from that of most members, and it leaves. Frame 1: struct wire_ring_member
  * (members), in the order of the ring; none unless it stands. */
 enum wire_ring_state { WIRE_RING_NONE = 0, WIRE_RING_GATHERS, WIRE_RING_STANDS };
 #define WIRE_RING_MEMBERS 64u

@@ -32,13 +32,14 @@ enum damage { GONE, HALF, ZEROS, ONES, DAMAGES };
 static const char *const damage_text[] = {"gone", "half", "zeros", "ones"};
 
 /* True for keys that belong to no job: the servers, the owners of tablets, names and keys, the logs
- * that the tables have learnt, the counters, and the phase of the job, by which a store of another
- * release is recognized. */
+ * that the tables have learnt, the counters, the space of the job, because the rows of another one
+ * would get its gradients, and the phase of the job, by which a store of another release is
+ * recognized. */
 static bool of_cluster(const char *key)
 {
     static const char *const of[] = {"cluster", "counters", "keys",     "made/",       "map",
                                      "names",   "shard",    "progress", "next-worker", "synced/",
-                                     "fresh",   "drop",     "owner"};
+                                     "fresh",   "drop",     "owner",    "of_space",    "space"};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (strncmp(key, of[i], strlen(of[i])) == 0)
             return true;

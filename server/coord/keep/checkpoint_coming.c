@@ -18,7 +18,8 @@
 
 bool coord_checkpoint_comes(const struct coord_job *j)
 {
-    return coord_phase_running(j) && j->checkpoint->coming.number == j->at.number;
+    uint64_t number = j->checkpoint->coming.number;
+    return number != 0 && number == j->at.number && coord_phase_running(j);
 }
 
 /* ---- stored ---------------------------------------------------------------------------------- */

@@ -26,8 +26,7 @@ bool coord_ring_works(const struct coord_job *j, uint64_t worker)
     const struct coord_ring_job *r = j->ring;
     if (coord_ring_find(&r->ring, worker) == NULL)
         return false;
-    if (r->ring.state != RING_STANDS || !coord_ring_ready(j, worker) ||
-        assigns(j, worker))
+    if (r->ring.state != RING_STANDS || !coord_ring_ready(j, worker) || assigns(j, worker))
         return true;
     bool rests = r->rest.state == REST_SETTLED || r->rest.state == REST_STANDS;
     return !rests &&

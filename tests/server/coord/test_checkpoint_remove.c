@@ -124,7 +124,7 @@ static void rig_start(const char *job, const char *more, const char *from, bool 
         r.yaml, sizeof r.yaml,
         "job: %s\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
         "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, "
-        "lanes: 2, epochs: 2, consistency: ssp}\ncheckpoint: {dir: %s%s}\n",
+        "lanes: 2, epochs: 8, consistency: ssp}\ncheckpoint: {dir: %s%s}\n",
         job, folder, more);
     r.sim = sim_new(&calm);
     r.store = coord_store_memory();
