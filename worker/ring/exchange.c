@@ -466,12 +466,15 @@ const float *exchange_begun(const struct exchange *x, uint64_t *weight)
     const struct slot *s = &x->slot[(x->step + 1) % 2];
     if (x->shards.make == NULL || exchange_complete(x))
         return NULL;
+    *weight = 0;
     for (uint32_t c = 0; c < x->cut.chunks; c++) {
         struct way w;
         way_of(&x->shape, x->member, c, &w);
-        if ((w.sum_hop == WAY_NO_HOP || way_second(&w)) && s->chunk[c].state != CHUNK_SUMMED)
+        if (w.sum_hop != WAY_NO_HOP && !way_second(&w))
+            continue; /* its sum may lack lanes, and so may its weight */
+        if (s->chunk[c].state != CHUNK_SUMMED)
             return NULL;
+        *weight = s->chunk[c].weight;
     }
-    *weight = s->chunk[0].weight;
     return s->sum;
 }

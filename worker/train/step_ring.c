@@ -335,8 +335,10 @@ static void turn_once(struct steps *s)
             return;
         run_follow(s);
         s->known = s->told.ring;
-        if (s->sharded) /* it is to assign other shares */
+        if (s->sharded) { /* it is to assign other shares */
+            step_publish_stop(s);
             s->publish.done = 0;
+        }
         sm_move(&step_moves, &s->state, STEP_GATHERS);
     }
     if (s->told.state == WIRE_RING_STANDS && s->state != STEP_OPEN)
