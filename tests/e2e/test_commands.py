@@ -125,7 +125,7 @@ AS = {
         "shoal checkpoint verify DIR/000007 --signers ../signers": f"shoal checkpoint verify {KEPT}/LAST --signers ../signers",
         "shoal checkpoint diff DIR/000006 DIR/000007": f"shoal checkpoint diff {KEPT}/MIDDLE {KEPT}/LAST",
         "shoal export DIR/000007 --out FOLDER": f"shoal export {KEPT}/LAST --out last",
-        "shoal export DIR/NAME TABLE --out FOLDER --missing-ok": f"shoal export {KEPT}/LAST emb --out there --missing-ok",
+        "shoal export DIR/NAME TABLE --out FOLDER --missing-ok": f"rm -rf there; shoal export {KEPT}/LAST emb --out there --missing-ok",
         "shoal checkpoint remove 000006 --coordinator EP": f"shoal checkpoint create old {RUN} && shoal checkpoint remove old {RUN}",
         "shoal local JOB.yaml --resume DIR/000007 --servers 3": f"shoal local job.yaml --resume {KEPT}/LAST --servers 3",
         "shoal checkpoint restore DIR/000007 --coordinator EP": f"shoal checkpoint restore {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",
