@@ -7,6 +7,7 @@
 #include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
+#include "proto/job/packed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -198,14 +199,13 @@ static uint32_t *hits_new(void)
     return malloc(LIMIT_KEYS * sizeof(uint32_t));
 }
 
-/* Checks that a key's push data fits the room here, and that the keys are sorted. */
+/* Checks that a key's gradient fits the room here, and that the keys are sorted. */
 static bool wish_ok(const struct archive_wish *wish)
 {
     bool ordered = true;
     for (uint32_t i = 1; i < wish->count; i++)
         ordered &= wish->keys[i - 1] <= wish->keys[i];
-    return ordered && wish->width <= LIMIT_WIDTH && wish->floats >= wish->width &&
-           wish->floats <= wish->width + 2;
+    return ordered && wish->schema->width <= LIMIT_WIDTH;
 }
 
 static bool wished(const struct archive_wish *wish, uint64_t key)
@@ -221,20 +221,19 @@ static bool wished(const struct archive_wish *wish, uint64_t key)
     return low < wish->count && wish->keys[low] == key;
 }
 
-/* Bytes of a key's data in the record; 0: it has none of the table's keys. Rows have one length
- * each, gradients that of the table. */
+/* Bytes of a key's data in the record; 0: it has none of the table's keys. The data has one length
+ * within a record, and another one in the next: gradients are packed or not, rows have their state
+ * or not. So the length is the record's own. */
 static size_t data_bytes(const struct archive_wish *wish, const struct record_header *h)
 {
     const uint64_t keys = h->key_count, all = h->payload_bytes;
-    const size_t gradient = wish->floats * sizeof(float);
-    if (!record_has_keys(h->kind) || h->sequence <= wish->above || h->table != wish->table ||
-        keys == 0 || keys > LIMIT_KEYS)
+    if (!record_has_keys(h->kind) || h->sequence <= wish->above)
         return 0;
-    if (h->kind == RECORD_ROWS && all > keys * sizeof(uint64_t) && all % keys == 0)
-        return all / keys - sizeof(uint64_t);
-    if (h->kind == RECORD_PUSH && all == keys * (sizeof(uint64_t) + gradient))
-        return gradient;
-    return 0;
+    if (h->table != wish->schema->table || keys == 0 || keys > LIMIT_KEYS)
+        return 0;
+    if (all % keys != 0 || all / keys <= sizeof(uint64_t))
+        return 0;
+    return all / keys - sizeof(uint64_t);
 }
 
 /* Finds the wanted keys in a push, or in rows, of the table; w->hits has their positions. END: the
@@ -256,8 +255,9 @@ static int push_hits(struct walk *w, struct journal_cursor *c, struct found *f, 
 /* True when the record brought the tablet of the wanted key whole. */
 static bool assigns(const struct archive_wish *wish, const struct record_header *h)
 {
-    return h->kind == RECORD_ASSIGN && h->sequence > wish->above && h->table == wish->table &&
-           h->tablet_first == key_tablet(key_mix(wish->keys[0]), wish->tablet_bits);
+    const struct table_schema *s = wish->schema;
+    return h->kind == RECORD_ASSIGN && h->sequence > wish->above && h->table == s->table &&
+           h->tablet_first == key_tablet(key_mix(wish->keys[0]), s->tablet_bits);
 }
 
 static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
@@ -308,25 +308,22 @@ struct blame {
     uint32_t limit, next, held;
 };
 
-static void gradient_of(const struct archive_wish *wish, const struct found *r,
+static void gradient_of(const struct table_schema *s, const struct found *r,
                         struct blame_entry *out)
 {
-    const char *floats = r->payload + r->h->key_count * sizeof(uint64_t);
+    const char *gradients = r->payload + r->h->key_count * sizeof(uint64_t);
     float g[LIMIT_WIDTH + 2];
     double squares = 0;
     SHOAL_ASSERT(r->hit_count > 0 && r->hits[0] < r->h->key_count);
-    memcpy(g, floats + (size_t)r->hits[0] * wish->floats * sizeof(float),
-           wish->floats * sizeof(float));
-    for (uint32_t i = 0; i < wish->width; i++)
+    SHOAL_ASSERT(r->bytes == packed_bytes(s, r->h->width));
+    packed_open(s, r->h->width, gradients + r->hits[0] * r->bytes, g, 1);
+    for (uint32_t i = 0; i < s->width; i++)
         squares += (double)g[i] * (double)g[i];
     out->norm = sqrt(squares);
-    out->show = 0;
-    if (wish->floats > wish->width)
-        out->show = g[wish->width];
-
-    out->click = 0;
-    if (wish->floats > wish->width + 1)
-        out->click = g[wish->width + 1];
+    if (s->rules.stats == 0)
+        return;
+    out->show = g[s->width];
+    out->click = g[s->width + 1];
 }
 
 static struct blame_entry *blame_add(struct blame *b, const struct record_header *h)
@@ -349,12 +346,13 @@ static int blame_visit(void *context, struct journal_cursor *c, const struct fou
                        struct err *e)
 {
     struct blame *b = context;
-    struct blame_entry *out = blame_add(b, r->h);
+    const struct table_schema *s = b->wish->schema;
     (void)c;
     (void)e;
-    out->assigned = r->h->kind == RECORD_ROWS;
-    if (!out->assigned)
-        gradient_of(b->wish, r, out);
+    if (r->h->kind == RECORD_ROWS)
+        blame_add(b, r->h)->assigned = true;
+    else if (r->bytes == packed_bytes(s, r->h->width))
+        gradient_of(s, r, blame_add(b, r->h));
     return 0;
 }
 
@@ -455,7 +453,7 @@ static int blank_tablet(void *context, struct journal_cursor *c, void *payload, 
     if (bytes < sizeof in)
         return 0;
     memcpy(&in, payload, sizeof in);
-    if (in.table != b->wish->table)
+    if (in.table != b->wish->schema->table)
         return 0;
     memset((char *)payload + sizeof in, 0, bytes - sizeof in);
     int rc = cursor_rewrite(c, e);
