@@ -185,6 +185,8 @@ struct walk {
     const struct archive_wish *wish;
     uint32_t *hits;       /* owned; (LIMIT_KEYS) */
     uint64_t first, last; /* sequences of the segment's records; 0: none */
+    uint64_t end;         /* offset behind the last record that was read */
+    bool ends;            /* at a record that does not check; false: it is skipped */
     int (*visit)(void *context, struct journal_cursor *c, const struct found *r, struct err *e);
     /* a tablet that came from another shard, with its whole payload; NULL: they are skipped */
     int (*tablet)(void *context, struct journal_cursor *c, void *payload, size_t bytes,
@@ -260,6 +262,28 @@ static bool assigns(const struct archive_wish *wish, const struct record_header 
            h->tablet_first == key_tablet(key_mix(wish->keys[0]), s->tablet_bits);
 }
 
+/* END: the record cannot be read. */
+static int walk_record(struct walk *w, struct journal_cursor *c, const struct record_header *h,
+                       struct err *e)
+{
+    struct found found = {.h = h, .hits = w->hits};
+    void *payload;
+    int rc = 0;
+    if (w->tablet != NULL && h->kind == RECORD_TABLET_IN &&
+        (rc = cursor_whole(c, &payload, e)) == 0)
+        rc = w->tablet(w->context, c, payload, h->payload_bytes, e);
+    if (w->assigned != NULL && assigns(w->wish, h) &&
+        (rc = cursor_whole(c, &payload, e)) == 0) /* it is checked */
+        w->assigned(w->context, h);
+    if (rc == 0)
+        rc = push_hits(w, c, &found, e);
+    if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(c, &payload, e)) == 0) {
+        found.payload = payload;
+        rc = w->visit(w->context, c, &found, e);
+    }
+    return rc;
+}
+
 static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
 {
     struct journal_files one = {f, 1};
@@ -267,10 +291,9 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
     struct journal_record r;
     int rc;
     w->first = w->last = 0;
+    w->end = SEGMENT_HEADER_BYTES;
     cursor_open(&c, &one, 0, UINT64_MAX, CURSOR_HEADS);
     while ((rc = cursor_next(&c, &r, e)) == 0) {
-        struct found found = {.h = r.head, .hits = w->hits};
-        void *payload;
         if (atomic_load(w->wish->stop)) {
             rc = err_set(e, SHOAL_E_STOPPED, "the search was called off");
             break;
@@ -279,20 +302,10 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             w->first = r.head->sequence;
 
         w->last = r.head->sequence;
-        if (w->tablet != NULL && r.head->kind == RECORD_TABLET_IN &&
-            (rc = cursor_whole(&c, &payload, e)) == 0)
-            rc = w->tablet(w->context, &c, payload, r.head->payload_bytes, e);
-        if (w->assigned != NULL && assigns(w->wish, r.head) &&
-            (rc = cursor_whole(&c, &payload, e)) == 0) /* it is checked */
-            w->assigned(w->context, r.head);
-        if (rc == 0)
-            rc = push_hits(w, &c, &found, e);
-        if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
-            found.payload = payload;
-            rc = w->visit(w->context, &c, &found, e);
-        }
-        if (rc != 0 && rc != SHOAL_E_END) /* END: damaged, and skipped */
+        rc = walk_record(w, &c, r.head, e);
+        if (rc != 0 && (rc != SHOAL_E_END || w->ends))
             break;
+        w->end = c.next;
     }
     cursor_close(&c);
     if (rc == SHOAL_E_END)
@@ -461,6 +474,19 @@ static int blank_tablet(void *context, struct journal_cursor *c, void *payload, 
     return rc;
 }
 
+/* Removes what lies behind the records that were read: records of an older use of the file, which
+ * archive_take leaves in a shared one, and damaged ones, of which nothing can be told. */
+static int blank_rest(const struct journal_file *f, uint64_t end, struct err *e)
+{
+    struct stat st;
+    int rc = fstat(f->fd, &st);
+    if (rc == 0 && (uint64_t)st.st_size > end)
+        rc = file_truncate(f->path, end);
+    if (rc == 0)
+        return 0;
+    return err_set(e, SHOAL_E_IO, "cannot cut %s to its records: %s", f->path, strerror(errno));
+}
+
 /* A cut or a checkpoint may share the file and knows its checksum, so the archive gets a copy of
  * its own. Returns a descriptor for reading and writing, or -1 with errno. */
 static int open_unshared(const char *path)
@@ -493,6 +519,7 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
     struct blank b = {.wish = wish};
     struct walk w = {.wish = wish,
                      .visit = blank_visit,
+                     .ends = true,
                      .tablet = blank_tablet,
                      .context = &b,
                      .hits = hits_new()};
@@ -508,6 +535,8 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
             rc = err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno));
         else
             rc = walk_segment(&w, file, e);
+        if (rc == 0)
+            rc = blank_rest(file, w.end, e);
         if (rc == 0 && file_sync_data(file->fd) != 0)
             rc = err_set(e, SHOAL_E_IO, "cannot sync %s: %s", file->path, strerror(errno));
     }

@@ -62,9 +62,9 @@ struct archive_wish {
 struct journal_files;
 int archive_blame(struct journal_files *f, const struct archive_wish *wish, struct blame_entry *out,
                   uint32_t limit, uint32_t *count, bool *complete, struct err *e);
-/* Zeros the keys and their data in every record, of any packed_width and of any size, and the rows of
- * tablets of the table that came from another shard, and syncs. *records: number of records that had
- * any. */
+/* Zeros the keys and their data in every record, of any packed_width and of any size, and the rows
+ * of tablets of the table that came from another shard; removes the rest of a segment from a record
+ * that does not check on; and syncs. *records: number of records that had any. */
 int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint64_t *records,
                   struct err *e);
 

@@ -235,7 +235,51 @@ START_TEST(pushes_of_every_length_are_blanked)
 }
 END_TEST
 
-/* When the call returns, the change is on disk. */
+/* Blanks key 5 in the only segment, as one of an archive, and returns the size of its file. */
+static uint64_t blank_archived(const char *bytes, size_t count, uint64_t at)
+{
+    static const uint64_t wished[] = {5};
+    const struct table_schema schema = schema_of(WIDTH);
+    struct archive_wish wish = wish_of(&schema, wished, 1, 0);
+    struct journal_files f;
+    struct stat st;
+    uint64_t records;
+    ck_assert_int_eq(cursor_gather(NULL, j, &f, &e), 0);
+    int fd = open(f.file[0].path, O_WRONLY);
+    ck_assert_int_eq(pwrite(fd, bytes, count, (off_t)at), count);
+    close(fd);
+    close(f.file[0].fd);
+    f.file[0].bytes = 0; /* an archive does not know it */
+    ck_assert_int_eq(archive_blank(&f, &wish, &records, &e), 0);
+    ck_assert_int_eq(stat(f.file[0].path, &st), 0);
+    cursor_files_free(&f);
+    return (uint64_t)st.st_size;
+}
+
+/* A file that a cut shares is not cut to its records: older ones may lie behind them. */
+START_TEST(what_lies_behind_the_records_goes)
+{
+    push(0, 1, WIDTH);
+    const uint64_t end = SEGMENT_HEADER_BYTES + journal_written(j);
+    ck_assert_uint_eq(blank_archived("an older use", 12, end + 40), end);
+    ck_assert_uint_eq(blame(6, 64, 0, WIDTH), 1);
+}
+END_TEST
+
+/* Whether a record that does not check has a key cannot be told. */
+START_TEST(a_damaged_record_goes_with_what_lies_behind_it)
+{
+    for (uint64_t to = 1; to <= 4; to++)
+        push(0, to, WIDTH);
+    const uint64_t each = journal_written(j) / 4, third = SEGMENT_HEADER_BYTES + 2 * each;
+    const uint64_t at = _i == 0 ? third : third + each - 1; /* in its head; in its last gradient */
+    ck_assert_uint_eq(blank_archived("x", 1, at), third);
+    ck_assert_uint_eq(blame(6, 64, 0, WIDTH), 2);
+    ck_assert_uint_eq(blame(5, 64, 0, WIDTH), 0);
+}
+END_TEST
+
+/* When the call returns, the change is on disk: the file is cut, then synced. */
 START_TEST(what_is_blanked_is_synced)
 {
     static const uint64_t wished[] = {5};
@@ -245,10 +289,10 @@ START_TEST(what_is_blanked_is_synced)
     uint64_t records;
     push(0, 1, WIDTH);
     ck_assert_int_eq(cursor_gather(NULL, j, &f, &e), 0);
-    file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
+    file_fault_set(&(struct file_fault){.at = (unsigned)_i, .why = EIO});
     close(f.file[0].fd);
     ck_assert_int_eq(archive_blank(&f, &wish, &records, &e), SHOAL_E_IO);
-    ck_assert_uint_eq(file_fault_calls(), 1);
+    ck_assert_uint_eq(file_fault_calls(), (unsigned)_i);
     file_fault_set(NULL);
     cursor_files_free(&f);
 }
@@ -358,7 +402,9 @@ int main(void)
     tcase_add_loop_test(t, blame_names_a_batch_once, 0, 2);
     tcase_add_loop_test(t, wished_keys_are_blanked_and_others_stay, 0, 3);
     tcase_add_loop_test(t, pushes_of_every_length_are_blanked, 0, 3);
-    tcase_add_test(t, what_is_blanked_is_synced);
+    tcase_add_test(t, what_lies_behind_the_records_goes);
+    tcase_add_loop_test(t, a_damaged_record_goes_with_what_lies_behind_it, 0, 2);
+    tcase_add_loop_test(t, what_is_blanked_is_synced, 1, 3);
     tcase_add_test(t, rows_of_a_tablet_that_came_are_blanked);
     tcase_add_test(t, an_archive_has_rising_generations);
     suite_add_tcase(s, t);
