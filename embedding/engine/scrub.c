@@ -136,13 +136,7 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 static struct archive_wish wish_of(const struct table_schema *s, const uint64_t *keys,
                                    uint32_t count, const atomic_bool *stop)
 {
-    return (struct archive_wish){.table = s->table,
-                                 .floats = schema_push_floats(s),
-                                 .width = s->width,
-                                 .tablet_bits = s->tablet_bits,
-                                 .keys = keys,
-                                 .count = count,
-                                 .stop = stop};
+    return (struct archive_wish){.schema = s, .keys = keys, .count = count, .stop = stop};
 }
 
 static void scrub_run(struct offload *w)

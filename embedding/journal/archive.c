@@ -7,6 +7,7 @@
 #include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
+#include "proto/job/packed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,6 +185,8 @@ struct walk {
     const struct archive_wish *wish;
     uint32_t *hits;       /* owned; (LIMIT_KEYS) */
     uint64_t first, last; /* sequences of the segment's records; 0: none */
+    uint64_t end;         /* offset behind the last record that was read */
+    bool ends;            /* at a record that does not check; false: it is skipped */
     int (*visit)(void *context, struct journal_cursor *c, const struct found *r, struct err *e);
     /* a tablet that came from another shard, with its whole payload; NULL: they are skipped */
     int (*tablet)(void *context, struct journal_cursor *c, void *payload, size_t bytes,
@@ -198,14 +201,13 @@ static uint32_t *hits_new(void)
     return malloc(LIMIT_KEYS * sizeof(uint32_t));
 }
 
-/* Checks that a key's push data fits the room here, and that the keys are sorted. */
+/* Checks that a key's gradient fits the room here, and that the keys are sorted. */
 static bool wish_ok(const struct archive_wish *wish)
 {
     bool ordered = true;
     for (uint32_t i = 1; i < wish->count; i++)
         ordered &= wish->keys[i - 1] <= wish->keys[i];
-    return ordered && wish->width <= LIMIT_WIDTH && wish->floats >= wish->width &&
-           wish->floats <= wish->width + 2;
+    return ordered && wish->schema->width <= LIMIT_WIDTH;
 }
 
 static bool wished(const struct archive_wish *wish, uint64_t key)
@@ -221,20 +223,19 @@ static bool wished(const struct archive_wish *wish, uint64_t key)
     return low < wish->count && wish->keys[low] == key;
 }
 
-/* Bytes of a key's data in the record; 0: it has none of the table's keys. Rows have one length
- * each, gradients that of the table. */
+/* Bytes of a key's data in the record; 0: it has none of the table's keys. The data has one length
+ * within a record, and another one in the next: gradients are packed or not, rows have their state
+ * or not. So the length is the record's own. */
 static size_t data_bytes(const struct archive_wish *wish, const struct record_header *h)
 {
     const uint64_t keys = h->key_count, all = h->payload_bytes;
-    const size_t gradient = wish->floats * sizeof(float);
-    if (!record_has_keys(h->kind) || h->sequence <= wish->above || h->table != wish->table ||
-        keys == 0 || keys > LIMIT_KEYS)
+    if (!record_has_keys(h->kind) || h->sequence <= wish->above)
         return 0;
-    if (h->kind == RECORD_ROWS && all > keys * sizeof(uint64_t) && all % keys == 0)
-        return all / keys - sizeof(uint64_t);
-    if (h->kind == RECORD_PUSH && all == keys * (sizeof(uint64_t) + gradient))
-        return gradient;
-    return 0;
+    if (h->table != wish->schema->table || keys == 0 || keys > LIMIT_KEYS)
+        return 0;
+    if (all % keys != 0 || all / keys <= sizeof(uint64_t))
+        return 0;
+    return all / keys - sizeof(uint64_t);
 }
 
 /* Finds the wanted keys in a push, or in rows, of the table; w->hits has their positions. END: the
@@ -256,8 +257,31 @@ static int push_hits(struct walk *w, struct journal_cursor *c, struct found *f, 
 /* True when the record brought the tablet of the wanted key whole. */
 static bool assigns(const struct archive_wish *wish, const struct record_header *h)
 {
-    return h->kind == RECORD_ASSIGN && h->sequence > wish->above && h->table == wish->table &&
-           h->tablet_first == key_tablet(key_mix(wish->keys[0]), wish->tablet_bits);
+    const struct table_schema *s = wish->schema;
+    return h->kind == RECORD_ASSIGN && h->sequence > wish->above && h->table == s->table &&
+           h->tablet_first == key_tablet(key_mix(wish->keys[0]), s->tablet_bits);
+}
+
+/* END: the record cannot be read. */
+static int walk_record(struct walk *w, struct journal_cursor *c, const struct record_header *h,
+                       struct err *e)
+{
+    struct found found = {.h = h, .hits = w->hits};
+    void *payload;
+    int rc = 0;
+    if (w->tablet != NULL && h->kind == RECORD_TABLET_IN &&
+        (rc = cursor_whole(c, &payload, e)) == 0)
+        rc = w->tablet(w->context, c, payload, h->payload_bytes, e);
+    if (w->assigned != NULL && assigns(w->wish, h) &&
+        (rc = cursor_whole(c, &payload, e)) == 0) /* it is checked */
+        w->assigned(w->context, h);
+    if (rc == 0)
+        rc = push_hits(w, c, &found, e);
+    if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(c, &payload, e)) == 0) {
+        found.payload = payload;
+        rc = w->visit(w->context, c, &found, e);
+    }
+    return rc;
 }
 
 static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
@@ -267,10 +291,9 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
     struct journal_record r;
     int rc;
     w->first = w->last = 0;
+    w->end = SEGMENT_HEADER_BYTES;
     cursor_open(&c, &one, 0, UINT64_MAX, CURSOR_HEADS);
     while ((rc = cursor_next(&c, &r, e)) == 0) {
-        struct found found = {.h = r.head, .hits = w->hits};
-        void *payload;
         if (atomic_load(w->wish->stop)) {
             rc = err_set(e, SHOAL_E_STOPPED, "the search was called off");
             break;
@@ -279,20 +302,10 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             w->first = r.head->sequence;
 
         w->last = r.head->sequence;
-        if (w->tablet != NULL && r.head->kind == RECORD_TABLET_IN &&
-            (rc = cursor_whole(&c, &payload, e)) == 0)
-            rc = w->tablet(w->context, &c, payload, r.head->payload_bytes, e);
-        if (w->assigned != NULL && assigns(w->wish, r.head) &&
-            (rc = cursor_whole(&c, &payload, e)) == 0) /* it is checked */
-            w->assigned(w->context, r.head);
-        if (rc == 0)
-            rc = push_hits(w, &c, &found, e);
-        if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
-            found.payload = payload;
-            rc = w->visit(w->context, &c, &found, e);
-        }
-        if (rc != 0 && rc != SHOAL_E_END) /* END: damaged, and skipped */
+        rc = walk_record(w, &c, r.head, e);
+        if (rc != 0 && (rc != SHOAL_E_END || w->ends))
             break;
+        w->end = c.next;
     }
     cursor_close(&c);
     if (rc == SHOAL_E_END)
@@ -308,25 +321,22 @@ struct blame {
     uint32_t limit, next, held;
 };
 
-static void gradient_of(const struct archive_wish *wish, const struct found *r,
+static void gradient_of(const struct table_schema *s, const struct found *r,
                         struct blame_entry *out)
 {
-    const char *floats = r->payload + r->h->key_count * sizeof(uint64_t);
+    const char *gradients = r->payload + r->h->key_count * sizeof(uint64_t);
     float g[LIMIT_WIDTH + 2];
     double squares = 0;
     SHOAL_ASSERT(r->hit_count > 0 && r->hits[0] < r->h->key_count);
-    memcpy(g, floats + (size_t)r->hits[0] * wish->floats * sizeof(float),
-           wish->floats * sizeof(float));
-    for (uint32_t i = 0; i < wish->width; i++)
+    SHOAL_ASSERT(r->bytes == packed_bytes(s, r->h->width));
+    packed_open(s, r->h->width, gradients + r->hits[0] * r->bytes, g, 1);
+    for (uint32_t i = 0; i < s->width; i++)
         squares += (double)g[i] * (double)g[i];
     out->norm = sqrt(squares);
-    out->show = 0;
-    if (wish->floats > wish->width)
-        out->show = g[wish->width];
-
-    out->click = 0;
-    if (wish->floats > wish->width + 1)
-        out->click = g[wish->width + 1];
+    if (s->rules.stats == 0)
+        return;
+    out->show = g[s->width];
+    out->click = g[s->width + 1];
 }
 
 static struct blame_entry *blame_add(struct blame *b, const struct record_header *h)
@@ -349,12 +359,13 @@ static int blame_visit(void *context, struct journal_cursor *c, const struct fou
                        struct err *e)
 {
     struct blame *b = context;
-    struct blame_entry *out = blame_add(b, r->h);
+    const struct table_schema *s = b->wish->schema;
     (void)c;
     (void)e;
-    out->assigned = r->h->kind == RECORD_ROWS;
-    if (!out->assigned)
-        gradient_of(b->wish, r, out);
+    if (r->h->kind == RECORD_ROWS)
+        blame_add(b, r->h)->assigned = true;
+    else if (r->bytes == packed_bytes(s, r->h->width))
+        gradient_of(s, r, blame_add(b, r->h));
     return 0;
 }
 
@@ -455,12 +466,25 @@ static int blank_tablet(void *context, struct journal_cursor *c, void *payload, 
     if (bytes < sizeof in)
         return 0;
     memcpy(&in, payload, sizeof in);
-    if (in.table != b->wish->table)
+    if (in.table != b->wish->schema->table)
         return 0;
     memset((char *)payload + sizeof in, 0, bytes - sizeof in);
     int rc = cursor_rewrite(c, e);
     b->records += rc == 0;
     return rc;
+}
+
+/* Removes what lies behind the records that were read: records of an older use of the file, which
+ * archive_take leaves in a shared one, and damaged ones, of which nothing can be told. */
+static int blank_rest(const struct journal_file *f, uint64_t end, struct err *e)
+{
+    struct stat st;
+    int rc = fstat(f->fd, &st);
+    if (rc == 0 && (uint64_t)st.st_size > end)
+        rc = file_truncate(f->path, end);
+    if (rc == 0)
+        return 0;
+    return err_set(e, SHOAL_E_IO, "cannot cut %s to its records: %s", f->path, strerror(errno));
 }
 
 /* A cut or a checkpoint may share the file and knows its checksum, so the archive gets a copy of
@@ -495,6 +519,7 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
     struct blank b = {.wish = wish};
     struct walk w = {.wish = wish,
                      .visit = blank_visit,
+                     .ends = true,
                      .tablet = blank_tablet,
                      .context = &b,
                      .hits = hits_new()};
@@ -510,6 +535,8 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
             rc = err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno));
         else
             rc = walk_segment(&w, file, e);
+        if (rc == 0)
+            rc = blank_rest(file, w.end, e);
         if (rc == 0 && file_sync_data(file->fd) != 0)
             rc = err_set(e, SHOAL_E_IO, "cannot sync %s: %s", file->path, strerror(errno));
     }

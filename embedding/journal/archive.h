@@ -46,24 +46,25 @@ struct blame_entry { /* a push that changed a row, or (assigned) brought the row
     bool assigned;
 };
 
+struct table_schema;
 struct archive_wish {
-    uint32_t table, floats; /* floats of a key in a push: schema_push_floats */
-    uint32_t width;         /* floats of the gradient */
-    uint32_t tablet_bits;   /* of the table */
-    const uint64_t *keys;   /* (count), sorted by value; borrowed */
+    const struct table_schema *schema; /* of the table; borrowed */
+    const uint64_t *keys;              /* (count), sorted by value; borrowed */
     uint32_t count;
     uint64_t above;          /* records up to this one belong to tables that are gone */
     const atomic_bool *stop; /* borrowed; once true, the search ends with STOPPED */
 };
 
-/* Finds pushes with wish->keys[0], and with its tablet whole, newest first, at most `limit`; `out`
- * has room for them.
+/* Finds pushes with wish->keys[0], of any packed_width, and with its tablet whole, newest first, at
+ * most `limit`; `out` has room for them. A gradient that is not of the schema's size belongs to a
+ * table that had the number before.
  * *complete: every record above wish->above was read, and none is missing. */
 struct journal_files;
 int archive_blame(struct journal_files *f, const struct archive_wish *wish, struct blame_entry *out,
                   uint32_t limit, uint32_t *count, bool *complete, struct err *e);
-/* Zeros the keys and their data in every record, and the rows of tablets of the table that came
- * from another shard, and syncs. *records: number of records that had any. */
+/* Zeros the keys and their data in every record, of any packed_width and of any size, and the rows
+ * of tablets of the table that came from another shard; removes the rest of a segment from a record
+ * that does not check on; and syncs. *records: number of records that had any. */
 int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint64_t *records,
                   struct err *e);
 

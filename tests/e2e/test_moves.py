@@ -169,7 +169,7 @@ def a_job_goes_back_over_moves(space):
 
 def erased_keys_leave_their_former_owners(space):
     """The server that had a tablet before it moved has the pushes of its keys in journal and archive: they are blamed, and erasing takes them
-    from there too."""
+    from there too. The gradients are packed."""
     train = synth(space / "train.tsv", 4000, 3)
     column = (line.split("\t")[14] for line in train.read_text().splitlines())
     values = [value for value, _ in Counter(v for v in column if v).most_common(20)]
@@ -177,7 +177,7 @@ def erased_keys_leave_their_former_owners(space):
         fleet.coordinator()
         for who in SERVERS:
             fleet.server(who, "--set", "journal.keep=64MiB", "--set", "journal.segment=64KiB")
-        ended(fleet, submit(fleet, job_file(space / "job.yaml", train, durability=None), 1))
+        ended(fleet, submit(fleet, job_file(space / "job.yaml", train, durability=None, **{"net.gradients": "int8", "tables[0].dim": 8}), 1))
         keys = [json.loads(fleet.order("inspect", "emb", f"0:{value}", "--json"))["key"] for value in values]
 
         def held():
