@@ -516,7 +516,8 @@ START_TEST(spaces_of_a_list_that_cannot_be_read_are_not_taken)
     for (uint32_t i = 0; i < SHARDS; i++) {
         r.shard[i].names_version += 1000;
         (void)snprintf(names, sizeof names, "%s", r.shard[i].names);
-        (void)snprintf(r.shard[i].names, sizeof r.shard[i].names, "%.1000s\nnames: {\"a\": ", names);
+        (void)snprintf(r.shard[i].names, sizeof r.shard[i].names,
+                       "%.1000s\nnames: {\"a\": ", names);
     }
     go(3000);
     ck_assert_uint_eq(r.coord->fleet.names.version, version);
