@@ -12,6 +12,7 @@
 #include "proto/base/file.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
+#include "proto/job/job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,6 +27,7 @@ enum { ORDER_MS = 30000 };
 struct import {
     struct option_line *o;
     struct reader_place at;
+    char space[LIMIT_NAME]; /* whose table; "": the only one's */
     struct reader *reader;
     struct key_place place;
     const struct table_schema *schema;
@@ -344,6 +346,7 @@ static int send(struct import *m, struct err *e)
         return rc;
     const uint64_t began_ns = time_monotonic_ns();
     rc = import_send(&(struct import_order){.endpoint = m->at.endpoint,
+                                            .space = m->space,
                                             .schema = m->schema,
                                             .source = m->source,
                                             .keys = m->keys,
@@ -390,23 +393,48 @@ static int found(const struct import *m, const char *path, struct err *e)
     return rc;
 }
 
+/* Names the space whose table it is: that of --job, else that of --space; "": the only one. Rows
+ * that are for a job's tables must not replace those of another space. */
+static int space_take(struct import *m, struct err *e)
+{
+    const char *path = option_text(m->o, "job"), *given = option_text(m->o, "space");
+    struct job job;
+    if (given != NULL && strlen(given) >= LIMIT_NAME)
+        return err_set(e, SHOAL_E_USAGE, "--space: a name has at most %u bytes", LIMIT_NAME - 1);
+    text_copy(m->space, sizeof m->space, text_or(given, ""));
+    if (path == NULL)
+        return 0;
+    int rc = job_load(path, NULL, &job, e);
+    if (rc != 0)
+        return rc;
+    text_copy(m->space, sizeof m->space, job.space);
+    job_free(&job);
+    if (given != NULL && strcmp(given, m->space) != 0)
+        return err_set(e, SHOAL_E_USAGE, "--space %s: the job of %s is of space %s: take it away",
+                       given, path, m->space);
+    return 0;
+}
+
+static int table_look(struct import *m, uint32_t *index, struct err *e)
+{
+    int rc = reader_open_space(m->o, m->space, &m->reader, e);
+    return rc == 0 ? reader_table(m->reader, m->o->word[0], index, e) : rc;
+}
+
 /* The table's index; with --job it is made where there is none. */
 static int table_open(struct import *m, uint32_t *index, struct err *e)
 {
     const char *job = option_text(m->o, "job");
-    int rc = reader_open(m->o, &m->reader, e);
-    if (rc == 0)
-        rc = reader_table(m->reader, m->o->word[0], index, e);
+    int rc = space_take(m, e);
+    if (rc != 0)
+        return rc;
+    rc = table_look(m, index, e);
     if (job == NULL || (rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_UNAVAILABLE))
         return rc;
     reader_close(m->reader);
     m->reader = NULL;
     rc = found(m, job, e);
-    if (rc == 0)
-        rc = reader_open(m->o, &m->reader, e);
-    if (rc == 0)
-        rc = reader_table(m->reader, m->o->word[0], index, e);
-    return rc;
+    return rc == 0 ? table_look(m, index, e) : rc;
 }
 
 static int table_find(struct import *m, struct err *e)

@@ -104,6 +104,7 @@ uint64_t import_keys_at(const struct import_keys *k, uint64_t row);
 
 struct import_order {
     const char *endpoint; /* of the coordinators */
+    const char *space;    /* whose table; "": the only one's */
     const struct table_schema *schema;
     struct import_source *source;
     struct import_keys *keys;

@@ -128,6 +128,7 @@ static int sender_open(struct sender *s, struct err *e)
     net_set_handler(s->net, &handler, s);
     const struct client_options client = {.coordinator = o->endpoint,
                                           .reads = true,
+                                          .space = o->space,
                                           .resolve = name_resolve,
                                           .on_map = sender_map,
                                           .context = s};

@@ -111,15 +111,21 @@ void reader_lacks_note(const struct reader *r, const char *folder)
         fprintf(stderr, "note: %s: %s\n", folder, text_clean(lacks));
 }
 
-int reader_open(const struct option_line *o, struct reader **out, struct err *e)
+int reader_open_space(const struct option_line *o, const char *space, struct reader **out,
+                      struct err *e)
 {
     struct reader_place at;
     int rc = reader_find(o, &at, e);
     if (rc == 0)
-        rc = open_at(&at, true, option_text(o, "space"), out, e);
+        rc = open_at(&at, true, space, out, e);
     if (rc == 0)
         reader_lacks_note(*out, at.folder);
     return rc;
+}
+
+int reader_open(const struct option_line *o, struct reader **out, struct err *e)
+{
+    return reader_open_space(o, option_text(o, "space"), out, e);
 }
 
 int reader_open_in(const char *folder, struct reader **out, struct err *e)

@@ -263,6 +263,19 @@ int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
+/* The space of a list that a name stands for; "": the first one with tables. A list of one line has
+ * no name. NULL: there is none. */
+static const struct catalog_space *space_find(const struct catalog *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        const char *is = c->space[i].name;
+        bool only = c->space[i].tables == 0, dropped = !only && is[0] == 0;
+        if (!dropped && (only || name[0] == 0 || strcmp(is, name) == 0))
+            return &c->space[i];
+    }
+    return NULL;
+}
+
 /* The newest names that a shard keeps; job.yaml has none before its run trains. */
 static int names_kept(const struct reader *r, struct legend *out, struct err *e)
 {
@@ -276,9 +289,14 @@ static int names_kept(const struct reader *r, struct legend *out, struct err *e)
     if (newest == NULL)
         return 0;
     int rc = catalog_read(newest->line, newest->bytes, &spaces, e);
-    if (rc != 0 || spaces.count == 0 || spaces.space[0].line == NULL)
+    if (rc != 0)
         return rc;
-    return legend_parse(spaces.space[0].line, spaces.space[0].bytes, out, e);
+    const struct catalog_space *s = space_find(&spaces, r->space);
+    if (s == NULL && r->space[0] != 0)
+        return err_set(e, SHOAL_E_NOT_FOUND, "the run has no space %s", r->space);
+    if (s == NULL || s->line == NULL)
+        return 0;
+    return legend_parse(s->line, s->bytes, out, e);
 }
 
 int reader_kept_job(struct reader *r, char **text, size_t *bytes, struct err *e)

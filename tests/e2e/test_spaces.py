@@ -77,6 +77,45 @@ def models_stay_beside_one_another(space):
         assert refused.returncode != 0 and "no space none" in refused.stderr, refused
 
 
+def imported_rows_go_into_the_jobs_space(space):
+    """--job is of a space that is not there yet: its table is made, and the other model's keeps its rows."""
+    first, second = job(space, "first", "abc"), job(space, "second", "abc")
+    rows = space / "rows.tsv"
+    rows.write_text("value\t" + "\t".join(f"w{i}" for i in range(5)) + "\n" + "".join(f"x{i}\t" + "\t".join(["0.5"] * 5) + "\n" for i in range(5)))
+    with Fleet(space, "f").up() as fleet:
+        run(fleet, first)
+        before = digest(fleet, "first")
+        said = look(fleet, "import", "emb", rows, "--field", "a", "--job", second, "--space", "first", status=64)
+        assert "is of space second" in said, said
+        fleet.worker("w", second)
+        said = look(fleet, "import", "emb", rows, "--field", "a", "--job", second)
+        assert "5 rows: 5 new, 0 replaced" in said, said
+        fleet.running.pop("w").wait(30)
+        assert digest(fleet, "first") == before
+        assert "5 rows: 0 new, 5 replaced" in look(fleet, "import", "emb", rows, "--field", "a", "--space", "second")
+        assert digest(fleet, "first") == before
+
+
+def the_last_space_is_not_read_for_another(space):
+    """A model that was dropped is not read as the one that is left; while there is only one, a job of any name reads it."""
+    first, second = job(space, "first", "abc"), job(space, "second", "abc")
+
+    def scores(path):
+        (space / "scores").unlink(missing_ok=True)
+        return shoal("predict", path, "--from", "fleet", "--coordinator", fleet.endpoint, "--in", space / "second.csv", "--out", space / "scores")
+
+    with Fleet(space, "f").up() as fleet:
+        run(fleet, first)
+        got = scores(second)
+        assert got.returncode == 0, got
+        run(fleet, second)
+        look(fleet, "drop", "first")
+        got = scores(second)
+        assert got.returncode == 0, got
+        got = scores(first)
+        assert got.returncode != 0 and "no space first here: the servers hold tables of second" in got.stderr, got
+
+
 def what_becomes_of_a_space_is_said(space):
     first, second = job(space, "first", "abc"), job(space, "second", ["d", "e"])
     with Fleet(space, "f").up() as fleet:
@@ -175,4 +214,4 @@ def jobs_wait_for_their_turn(space):
 
 
 if __name__ == "__main__":
-    main([models_stay_beside_one_another, what_becomes_of_a_space_is_said, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models, jobs_wait_for_their_turn])
+    main([models_stay_beside_one_another, imported_rows_go_into_the_jobs_space, the_last_space_is_not_read_for_another, what_becomes_of_a_space_is_said, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models, jobs_wait_for_their_turn])

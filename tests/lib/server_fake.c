@@ -348,6 +348,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
                        (const char *)m->frame[1].data);
         return 0;
     case WIRE_TYPE_NAMES_HELD:
+        if (s->names_held_slow)
+            return SHOAL_E_BUSY;
         s->names_asked++;
         w->u.NAMES_HELD_reply.version = s->names_version;
         return 0;

@@ -75,6 +75,7 @@ struct fake_shard {
     uint32_t names_asked;       /* how often */
     char names[2048];           /* from the coordinator; "": none */
     bool names_slow;            /* while true, NAMES_SET is BUSY */
+    bool names_held_slow;       /* while true, NAMES_HELD is BUSY */
     bool map_slow;              /* the same for MAP_HELD */
     uint32_t takes;             /* MOVE_TAKE so far */
     bool take_slow;             /* while true, it is BUSY */

@@ -50,7 +50,8 @@ bool coord_made_take(struct coord_job *j);
 void coord_made_adopt(struct coord_job *j);
 /* Everything that the servers hold is about to be dropped. False: the store failed. */
 bool coord_made_forget(struct coord_job *j);
-/* Forgets a space that was dropped, whose numbers may be given away. False: the store failed. */
+/* Forgets a space that was dropped, or of which the servers know better: its numbers may be given
+ * away. False: the store failed. */
 bool coord_made_gone(struct coord_fleet *f, struct coord_space *s);
 /* The same for all, and for places of the map that no space uses: all shards are about to drop
  * everything. */

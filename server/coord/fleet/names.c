@@ -33,10 +33,16 @@ static int legends_read(const struct catalog *c, struct legend *out, struct err 
     return rc;
 }
 
-/* Takes the text over. CONFIG: it cannot be read. */
-static int take(struct coord_fleet *f, uint64_t version, char *line, size_t bytes, struct err *e)
+static void legends_free(struct legend *legend)
 {
-    struct coord_names *n = &f->names;
+    for (uint32_t i = 0; legend != NULL && i < LIMIT_SPACES; i++)
+        legend_free(&legend[i]);
+    free(legend);
+}
+
+/* Reads the names of each space from a text; *out: (LIMIT_SPACES). CONFIG: it cannot be read. */
+static int text_read(const char *line, size_t bytes, struct legend **out, struct err *e)
+{
     struct catalog c;
     struct legend *legend = calloc(LIMIT_SPACES, sizeof *legend);
     int rc = 0;
@@ -47,12 +53,18 @@ static int take(struct coord_fleet *f, uint64_t version, char *line, size_t byte
     if (rc == 0)
         rc = legends_read(&c, legend, e);
     if (rc != 0) {
-        for (uint32_t i = 0; legend != NULL && i < LIMIT_SPACES; i++)
-            legend_free(&legend[i]);
-        free(legend);
-        free(line);
+        legends_free(legend);
         return rc;
     }
+    *out = legend;
+    return 0;
+}
+
+/* Takes the text over, and its names. */
+static void take(struct coord_fleet *f, uint64_t version, char *line, size_t bytes,
+                 struct legend *legend)
+{
+    struct coord_names *n = &f->names;
     COORD_EACH_SPACE (f, s) {
         legend_free(&s->legend);
         s->legend = legend[s->number];
@@ -64,7 +76,6 @@ static int take(struct coord_fleet *f, uint64_t version, char *line, size_t byte
     n->line = line;
     n->bytes = bytes;
     n->digest = hash_bytes(line, bytes, 0);
-    return 0;
 }
 
 /* Lists a space, whose names are `line`. */
@@ -108,25 +119,33 @@ static int text_make(const struct coord_fleet *f, const struct coord_space *of, 
     return rc;
 }
 
+/* Stores the text, which a later start of the coordinator must be able to read, and takes it. */
 static int names_put(struct coord_fleet *f, uint64_t version, const char *line, size_t bytes,
                      struct err *e)
 {
     SHOAL_ASSERT(version > f->names.version && bytes > 0); /* 2 */
+    struct legend *legend;
+    int rc = text_read(line, bytes, &legend, e);
+    if (rc != 0)
+        return rc;
     char *value = malloc(sizeof version + bytes), *copy = malloc(bytes + 1);
-    bool made = value != NULL && copy != NULL, good = false;
-    if (made) {
+    if (value == NULL || copy == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
+    if (rc == 0) {
         memcpy(value, &version, sizeof version);
         memcpy(value + sizeof version, line, bytes);
         memcpy(copy, line, bytes);
-        good = coord_put(f, KEY, value, sizeof version + bytes);
+        if (!coord_put(f, KEY, value, sizeof version + bytes))
+            rc = coord_store_failed(e);
     }
     free(value);
-    if (good)
-        return take(f, version, copy, bytes, e);
+    if (rc == 0) {
+        take(f, version, copy, bytes, legend);
+        return 0;
+    }
     free(copy);
-    if (!made)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
-    return coord_store_failed(e);
+    legends_free(legend);
+    return rc;
 }
 
 int coord_names_open(struct coord_fleet *f, struct err *e)
@@ -134,6 +153,7 @@ int coord_names_open(struct coord_fleet *f, struct err *e)
     void *value;
     size_t bytes;
     uint64_t version;
+    struct legend *legend;
     int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
     if (rc != 0)
         return coord_store_optional(rc);
@@ -143,8 +163,15 @@ int coord_names_open(struct coord_fleet *f, struct err *e)
     }
     memcpy(&version, value, sizeof version);
     memmove(value, (char *)value + sizeof version, bytes - sizeof version);
-    rc = take(f, version, value, bytes - sizeof version, e);
-    if (rc == SHOAL_E_NOMEM || (rc == 0 && version > 0 && version < VERSION_MOST))
+    rc = text_read(value, bytes - sizeof version, &legend, e);
+    if (rc == 0 && version > 0 && version < VERSION_MOST) {
+        take(f, version, value, bytes - sizeof version, legend);
+        return 0;
+    }
+    if (rc == 0)
+        legends_free(legend);
+    free(value);
+    if (rc == SHOAL_E_NOMEM)
         return rc;
     return err_set(e, SHOAL_E_CORRUPT, "the stored names of version %" PRIu64 " cannot be" ADVICE,
                    version);
@@ -211,22 +238,43 @@ bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_
     return true;
 }
 
-/* Takes what the text of a shard says of spaces that this coordinator does not know, or knows
- * otherwise. False: the store failed. */
-static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
+/* True when the text of a shard has the space as this coordinator knows it. */
+static bool known(const struct catalog *c, const struct coord_space *s)
 {
     for (uint32_t i = 0; i < c->count; i++) {
         const struct catalog_space *is = &c->space[i];
-        struct coord_space *s = &f->spaces.space[is->number];
-        enum coord_space_state state = SPACE_IS;
-        if (is->tables == 0 || (is->tables == s->numbers && strcmp(is->name, s->name) == 0))
+        if (is->number != s->number)
             continue;
-        if (is->name[0] == 0)
-            state = SPACE_DROPPED;
-        s->numbers = is->tables;
-        if (!coord_space_numbers_put(f, s) || !coord_space_put(f, s, is->name, state))
+        if (is->tables == 0) /* the line of names alone says neither name nor tables */
+            return s->state != SPACE_DROPPED;
+        return is->tables == s->numbers && strcmp(is->name, s->name) == 0;
+    }
+    return false;
+}
+
+/* Takes the spaces of a shard's text, which is newer, in place of this coordinator's: a space that
+ * the text lacks was dropped since, and a number may be that of another one by now. False: the
+ * store failed. */
+static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
+{
+    COORD_EACH_SPACE (f, s) {
+        bool has = s->numbers != 0 || s->name[0] != 0 || s->state != SPACE_IS;
+        if (has && !known(c, s) && !f->spaces.forget(f, s))
             return false;
     }
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct catalog_space *is = &c->space[i];
+        struct coord_space *s = &f->spaces.space[is->number];
+        if (is->tables == 0 || known(c, s))
+            continue;
+        s->numbers = is->tables;
+        if (!coord_space_numbers_put(f, s) ||
+            !coord_space_put(f, s, is->name, is->name[0] == 0 ? SPACE_DROPPED : SPACE_IS))
+            return false;
+    }
+    f->cluster.held = 0;
+    COORD_EACH_SPACE (f, s)
+        f->cluster.held |= s->numbers;
     return coord_cluster_map_sizes(f, c);
 }
 

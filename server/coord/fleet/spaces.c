@@ -87,7 +87,6 @@ bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
 
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
 {
-    SHOAL_ASSERT(s->state == SPACE_DROPPED);
     f->cluster.held &= ~s->numbers;
     s->numbers = 0;
     return coord_space_numbers_put(f, s) && coord_space_put(f, s, "", SPACE_IS);
@@ -161,14 +160,26 @@ void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *bu
                                    text_unless_empty(s->name, "one without a name"));
 }
 
+/* True when the fleet never had a space beside the first one: jobs of any name read that, as they
+ * did before there were spaces. */
+static bool alone(const struct coord_fleet *f)
+{
+    COORD_EACH_SPACE (f, s)
+        if (s->number > 0 && s->numbers != 0)
+            return false;
+    return true;
+}
+
 int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_space **out,
                       struct err *e)
 {
     char names[ERR_TEXT_MAX / 2];
     uint32_t held = coord_spaces_held(f);
+    bool any = held == 1 && (name[0] == 0 || alone(f));
     *out = NULL;
     COORD_EACH_SPACE (f, s)
-        if (coord_space_holds(f, s) && (held == 1 || strcmp(s->name, name) == 0))
+        if (coord_space_holds(f, s) &&
+            (any || strcmp(s->name, name) == 0 || (held == 1 && s->name[0] == 0)))
             *out = s;
     if (held == 0 || *out != NULL)
         return 0;

@@ -55,6 +55,8 @@ struct coord_spaces {
     struct coord_space space[LIMIT_SPACES + 1];
     /* what the fleet knows of one space at a time (job/turn.h) is of this one; borrowed */
     struct coord_space *at_hand;
+    /* Forgets a space, its tables' schemas too, which core/made.h has. False: the store failed. */
+    bool (*forget)(struct coord_fleet *f, struct coord_space *s);
 };
 
 #define COORD_EACH_SPACE(f, s)                                                                     \
@@ -78,9 +80,9 @@ uint32_t coord_spaces_held(const struct coord_fleet *f);
 struct coord_space *coord_space_find(struct coord_fleet *f, const char *name);
 /* Returns a space without tables, which no job uses; the given one first. NULL: all are taken. */
 struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first);
-/* Returns the space that a reader asks for; "": the only one with tables. *out NULL: none has
- * tables, or it has not been found out which (unknown). NOT_FOUND, USAGE: the error names those
- * that there are. */
+/* Returns the space that a reader asks for; "": the only one with tables, for which any name stands
+ * as long as the fleet never had a second one. *out NULL: none has tables, or it has not been found
+ * out which (unknown). NOT_FOUND, USAGE: the error names those that there are. */
 int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_space **out,
                       struct err *e);
 /* Writes the names of the spaces with tables, but for this one (NULL: all). */
@@ -92,7 +94,7 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
                      enum coord_space_state state);
 /* Stores the numbers, which are held from now on. */
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
-/* Forgets a space that was dropped: its numbers are free (core/made.h). */
+/* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
 /* A server has lost rows that were in its memory: marks the spaces that no job at hand loads again,
  * all but `loads`. */

@@ -3,6 +3,7 @@
 
 #include "proto/base/minmax.h"
 #include "server/coord/core/fresh.h"
+#include "server/coord/core/made.h"
 #include "server/coord/figures/jobs.h"
 #include "server/coord/figures/queue.h"
 #include "server/coord/job/sight.h"
@@ -36,6 +37,7 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
         f->options.shard_lease_ms = 6000;
     f->env = env;
     f->store = store;
+    f->spaces.forget = coord_made_gone;
     coord_call_open(&f->calls, env, &f->members, f->options.resend_ms * UINT64_C(1000000),
                     f->options.lease_ms * UINT64_C(1000000));
     int rc = coord_member_open(&f->members, f->options.shards, store, e);

@@ -468,6 +468,9 @@ void coord_taken_step(struct coord_fleet *f)
     if (f->members.shards == 0 || !coord_cluster_ready(&f->cluster))
         return;
     const struct coord_shard *s = &f->members.shard[keeper(f)];
+    /* before the spaces are known, a list of one of several would seem that of the only one */
+    if (t->newest > t->version && !coord_names_ready(&f->names))
+        return;
     if (t->newest > t->version)
         hear(f, env_now_ns(f->env));
     else if (!told(f) && s->seen && s->ready)

@@ -2769,8 +2769,9 @@ END_TEST
 
 static int text_ask(void)
 {
-    struct coord_ask a = {.from = r.coord->fleet.members.shard[0].peer};
-    wire_reply_to(&(struct wire){.type = WIRE_TYPE_JOB_TEXT}, 0, &a.reply);
+    const struct wire w = {.type = WIRE_TYPE_JOB_TEXT};
+    struct coord_ask a = {.from = r.coord->fleet.members.shard[0].peer, .request = &w};
+    wire_reply_to(&w, 0, &a.reply);
     return coord_made_job_text(&r.coord->slot[0], &a);
 }
 

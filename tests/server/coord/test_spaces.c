@@ -375,6 +375,158 @@ START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
 }
 END_TEST
 
+/* The only space that is left is not read for another one, which was there. */
+START_TEST(spaces_that_were_dropped_are_not_read_as_the_last_one)
+{
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    ck_assert_msg(drop("one", 1) == 0, "%s", e.text);
+    ck_assert_int_ne(map_of("one", &map), 0);
+    refused(SHOAL_E_NOT_FOUND, "no space one here: the servers hold tables of two");
+    ck_assert_int_eq(map_of("two", &map), 0);
+    ck_assert_int_eq(map_of("", &map), 0); /* a client of a release without spaces */
+    ck_assert_str_eq(map.space, "two");
+    rig_stop();
+}
+END_TEST
+
+static void told(void *context, const struct coord_call *call, int status, const char *why)
+{
+    (void)context;
+    (void)call;
+    ck_assert_msg(status == 0, "%s", why);
+}
+
+/* Has the list of spaces made; all shards take it. */
+static void list_made(void)
+{
+    int rc = coord_names_forget(&r.coord->fleet, space("two"), LEGEND_FIELDS, NULL, told, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[0].names, "\"two\""));
+    ck_assert_ptr_nonnull(strstr(r.shard[1].names, "\"two\""));
+}
+
+static void store_lost(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_store_close(r.store);
+    r.store = coord_store_memory();
+    coord_start();
+}
+
+/* The store is lost. What the tables have learnt is taken after the list of spaces, which says
+ * that it may be of another one. */
+START_TEST(spaces_are_known_before_what_they_have_learnt)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    list_made();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].names_held_slow = true;
+    store_lost();
+    go(2000);
+    ck_assert_uint_eq(r.coord->fleet.taken->version, 0);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].names_held_slow = false;
+    go(3000);
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
+    ck_assert_uint_gt(r.coord->fleet.taken->version, 0);
+    ck_assert_uint_ne(r.coord->fleet.taken->is.at.flags & COORD_TAKEN_UNSURE, 0);
+    rig_stop();
+}
+END_TEST
+
+/* Every shard has a newer list of spaces than the coordinator, whose store was brought back from a
+ * copy. */
+static void shards_know(const char *names)
+{
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        r.shard[i].names_version += 1000;
+        (void)snprintf(r.shard[i].names, sizeof r.shard[i].names, "%s", names);
+    }
+    go(3000);
+    ck_assert(coord_names_ready(&r.coord->fleet.names));
+    ck_assert_uint_eq(r.coord->fleet.names.version, r.shard[0].names_version);
+}
+
+/* _i 1: the coordinator starts again. */
+START_TEST(spaces_that_a_newer_list_lacks_are_forgotten)
+{
+    char *second, names[2048];
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    list_made();
+    uint64_t one = space("one")->numbers;
+    (void)snprintf(names, sizeof names, "%s", r.shard[0].names);
+    second = strstr(names, "\nspace: ");
+    ck_assert_ptr_nonnull(second);
+    *second = 0; /* the first one alone */
+    shards_know(names);
+    if (_i == 1)
+        coord_again();
+    ck_assert_ptr_null(space("two"));
+    ck_assert_uint_eq(r.coord->fleet.cluster.held, one);
+    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_int_eq(map_of("one", &map), 0);
+    rig_stop();
+}
+END_TEST
+
+/* The number of a space that was dropped is that of another model. */
+START_TEST(spaces_of_another_name_do_not_have_the_old_tables)
+{
+    char names[2048];
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    list_made();
+    uint64_t two = space("two")->numbers;
+    (void)snprintf(names, sizeof names, "%s", r.shard[0].names);
+    char *name = strstr(names, "\"two\"");
+    ck_assert_ptr_nonnull(name);
+    memcpy(name, "\"new\"", 5);
+    shards_know(names);
+    ck_assert_ptr_null(space("two"));
+    ck_assert(space("new") != NULL && space("new")->numbers == two);
+    ck_assert_uint_eq(space("new")->made->number, 0);
+    ck_assert_int_ne(map_of("new", &map), 0); /* its schemas are not known */
+    ck_assert_int_ne(map_of("two", &map), 0);
+    ck_assert_int_eq(map_of("one", &map), 0);
+    rig_stop();
+}
+END_TEST
+
+/* A text that could not be read after a start is not stored. */
+START_TEST(spaces_of_a_list_that_cannot_be_read_are_not_taken)
+{
+    char names[2048];
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    list_made();
+    const uint64_t version = r.coord->fleet.names.version;
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        r.shard[i].names_version += 1000;
+        (void)snprintf(names, sizeof names, "%s", r.shard[i].names);
+        (void)snprintf(r.shard[i].names, sizeof r.shard[i].names,
+                       "%.1000s\nnames: {\"a\": ", names);
+    }
+    go(3000);
+    ck_assert_uint_eq(r.coord->fleet.names.version, version);
+    coord_again(); /* reads the stored text */
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
+    rig_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("spaces");
@@ -389,6 +541,11 @@ int main(void)
     tcase_add_test(t, spaces_do_not_share_places_with_other_tables);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
+    tcase_add_test(t, spaces_that_were_dropped_are_not_read_as_the_last_one);
+    tcase_add_test(t, spaces_are_known_before_what_they_have_learnt);
+    tcase_add_loop_test(t, spaces_that_a_newer_list_lacks_are_forgotten, 0, 2);
+    tcase_add_test(t, spaces_of_another_name_do_not_have_the_old_tables);
+    tcase_add_test(t, spaces_of_a_list_that_cannot_be_read_are_not_taken);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
