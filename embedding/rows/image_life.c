@@ -65,7 +65,7 @@ bool image_life_ok(const struct table *t, const struct image_header *h, bool old
     bool of_schema =
         (t->ages || h->clock == 0) && few && (cells == 0 || cells == t->schema.rules.admit_sketch);
     bool of_some = cells % SKETCH_ROWS == 0 && (cells & (cells - 1)) == 0;
-    return (older ? of_some : of_schema) && h->name_count <= NAMED_MAX &&
+    return (older ? of_some : of_schema) && h->name_count <= NAMED_READ_MAX &&
            (cells > 0 || (h->sketch_keys[0] == 0 && h->sketch_keys[1] == 0));
 }
 

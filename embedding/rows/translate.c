@@ -294,7 +294,7 @@ static int take_names(const struct named *names, struct table *to, const uint8_t
             struct tablet_life *life = table_life(to, target_of(to, keys[0]));
             if (life == NULL)
                 rc = SHOAL_E_NOMEM;
-            else if (life->named.count + count > NAMED_MAX)
+            else if (life->named.count + count > NAMED_READ_MAX) /* they were there before */
                 rc = SHOAL_E_TOO_BIG;
             else
                 rc = named_set(&life->named, keys, count, kind, &changed);

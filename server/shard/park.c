@@ -207,10 +207,12 @@ void park_purge(struct shard *s)
 
 void park_tables_gone(struct shard *s)
 {
-    struct request_list *const all[] = {&s->park.pulls, &s->arrived};
+    /* park_purge leaves requests of no run in each of them */
+    struct request_list *const all[] = {&s->park.pulls, &s->arrived, &s->hold.queue,
+                                        &s->park.pushes};
     struct request *q;
     park_purge(s);
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         while ((q = request_pop(all[i])) != NULL)
             shard_refuse_request(s, q, SHOAL_E_NO_TABLE, "the table is gone");
 }

@@ -11,9 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Most names of a tablet: they take half of what a message carries, so that the tablet can still
- * move (embedding/move.h). */
+/* Most names that a tablet gets: they take half of what a message carries, so that the tablet can
+ * still move (embedding/move.h). Tablets of 0.2 may have up to NAMED_READ_MAX, which an image keeps;
+ * such a tablet takes no further names, and engine_give refuses it once it exceeds a message. */
 #define NAMED_MAX (1u << 19)
+#define NAMED_READ_MAX (1u << 20)
 
 enum name_kind { NAME_NONE = 0, NAME_ERASED = 1, NAME_BLOCKED = 2, NAME_ALLOWED = 3 };
 

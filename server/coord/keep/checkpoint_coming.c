@@ -4,6 +4,7 @@
  * before, and the next coordinator looks for the folder (checkpoint_keep.c). */
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/keep/checkpoint.h"
@@ -51,6 +52,15 @@ void coord_checkpoint_coming_forget(struct coord_job *j)
     (void)coord_job_note(j, COMING_KEY, &k->coming, sizeof k->coming);
 }
 
+/* A removed checkpoint's name may be given again: the figures tell the two apart. */
+static bool same_made(const struct coord_checkpoint_record *a,
+                      const struct coord_checkpoint_record *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->rows == b->rows && a->bytes == b->bytes &&
+           memcmp(&a->seconds, &b->seconds, sizeof a->seconds) == 0 &&
+           memcmp(&a->held_seconds, &b->held_seconds, sizeof a->held_seconds) == 0;
+}
+
 int coord_checkpoint_coming_open(struct coord_job *j, struct err *e)
 {
     struct coord_checkpoint *k = j->checkpoint;
@@ -62,30 +72,45 @@ int coord_checkpoint_coming_open(struct coord_job *j, struct err *e)
     if (rc != 0 || c.number != j->at.number || !coord_phase_running(j))
         return rc;
     c.record.name[sizeof c.record.name - 1] = 0;
-    bool listed = l->made > 0 &&
-                  strcmp(l->record[(l->made - 1) % COORD_CHECKPOINTS_MAX].name, c.record.name) == 0;
-    if (!listed)
+    if (l->made == 0 || !same_made(&l->record[(l->made - 1) % COORD_CHECKPOINTS_MAX], &c.record))
         k->coming = c;
     return 0;
 }
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-bool coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
-                                   const struct coord_checkpoint_coming *coming)
+int coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
+                                  const struct coord_checkpoint_coming *coming, bool *there,
+                                  struct err *e)
 {
     char path[LIMIT_PATH];
     struct json *m = NULL;
     void *text = NULL;
     size_t bytes = 0;
     uint64_t state = 0;
+    struct err why = {0};
+    *there = false;
     (void)snprintf(path, sizeof path, "%.900s/%s", dir, coming->record.name);
-    if (ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
-        return false;
-    bool there = manifest_parse(text, bytes, &m, NULL) == 0 &&
-                 manifest_hex(json_get(manifest_file(m, MANIFEST_STATE_FILE), "xxh3"), &state) &&
-                 state == coming->state;
+    int rc = ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+    if (rc == SHOAL_E_NOINPUT || rc == SHOAL_E_NOT_FOUND)
+        return 0;
+    if (rc != 0 && rc != SHOAL_E_TOO_BIG)
+        return rc;
+    if (rc != 0) { /* no manifest of ours */
+        log_warn("%s", e->text);
+        *e = (struct err){0};
+        return 0;
+    }
+    rc = manifest_parse(text, bytes, &m, &why);
+    *there = rc == 0 &&
+             manifest_hex(json_get(manifest_file(m, MANIFEST_STATE_FILE), "xxh3"), &state) &&
+             state == coming->state;
     json_free(m);
     free(text);
-    return there;
+    if (rc == SHOAL_E_NOMEM)
+        return err_set(e, rc, "%s: no memory for its manifest", path);
+    if (!*there)
+        log_warn("%s is not the checkpoint that the job was making when the coordinator ended: %s",
+                 path, rc != 0 ? why.text : "its state is another's");
+    return 0;
 }

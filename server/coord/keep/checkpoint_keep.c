@@ -19,6 +19,8 @@
 #define HOOK_TERM_NS UINT64_C(10000000000)
 /* the longest time that a job which is over waits for its publish command */
 #define HOOK_WAIT_NS UINT64_C(60000000000)
+/* between two looks at a folder that cannot be read */
+#define LOOK_NS UINT64_C(1000000000)
 
 bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH])
 {
@@ -130,6 +132,7 @@ struct keeping {
     /* the checkpoint that is looked for, number 0: none; there: it has its name */
     struct coord_checkpoint_coming coming;
     bool there;
+    struct err unread; /* why it is not known, code 0: it is */
 };
 
 static struct keeping *keeping_of(struct coord_errand *r)
@@ -269,7 +272,7 @@ static int keeper_run(struct coord_errand *r, struct err *e)
     if (rc == 0 && claim_take(p, &why) != 0)
         log_warn("%s; this job removes none meanwhile, the other may", why.text);
     if (rc == 0 && p->coming.number != 0)
-        p->there = coord_checkpoint_coming_there(p->ops, p->dir, &p->coming);
+        (void)coord_checkpoint_coming_there(p->ops, p->dir, &p->coming, &p->there, &p->unread);
     return rc;
 }
 
@@ -315,6 +318,17 @@ static void coming_seen(struct coord_job *j, bool there)
                                age_s * UINT64_C(1000000000));
 }
 
+/* The folder cannot be read now: "it is not there" would make the job begin anew or go back further
+ * than it has to, so coord_checkpoint_coming_step looks again. */
+static void coming_unread(struct coord_job *j, const struct err *why)
+{
+    struct coord_checkpoint *k = j->checkpoint;
+    if (k->coming_ns == 0)
+        log_warn("%s; checkpoint %s may be there: the coordinator looks again", why->text,
+                 k->coming.record.name);
+    k->coming_ns = MAX(env_now_ns(j->fleet->env), 1);
+}
+
 static void keeper_done(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord_job *j = context;
@@ -324,15 +338,20 @@ static void keeper_done(void *context, struct coord_errand *r, int rc, const str
     bool looked = p->coming.number != 0 && p->coming.number == k->coming.number;
     k->keeper = NULL;
     if (rc != 0) {
-        log_warn("%s; %s", e->text, p->open ? "no checkpoint can be made" : "old ones stay");
-        if (looked && rc != SHOAL_E_UNAVAILABLE) /* else it is looked for again */
+        if (!looked || k->coming_ns == 0)
+            log_warn("%s; %s", e->text, p->open ? "no checkpoint can be made" : "old ones stay");
+        if (looked && (rc == SHOAL_E_USAGE || rc == SHOAL_E_DENIED)) /* the path is refused */
             coming_seen(j, false);
+        else if (looked)
+            coming_unread(j, e);
         return;
     }
     k->claim = p->claim;
     p->claim.path[0] = 0;
     memcpy(k->dir, p->dir, sizeof k->dir);
-    if (looked)
+    if (looked && p->unread.code != 0)
+        coming_unread(j, &p->unread);
+    else if (looked)
         coming_seen(j, p->there);
     if (p->open || p->more)
         coord_checkpoint_sweep(j);
@@ -383,7 +402,8 @@ void coord_checkpoint_coming_step(struct coord_job *j)
 {
     struct coord_checkpoint *k = j->checkpoint;
     if (!coord_checkpoint_comes(j) || k->state == CHECKPOINT_NAMING || k->keeper != NULL ||
-        coord_errand_check(j->fleet, j->spec.checkpoint.dir, NULL) != 0)
+        coord_errand_check(j->fleet, j->spec.checkpoint.dir, NULL) != 0 ||
+        (k->coming_ns != 0 && env_now_ns(j->fleet->env) - k->coming_ns < LOOK_NS))
         return;
     coord_checkpoint_keeper(j, true);
 }

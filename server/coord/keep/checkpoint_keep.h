@@ -112,9 +112,11 @@ bool coord_checkpoint_coming_put(struct coord_job *j);
 void coord_checkpoint_coming_forget(struct coord_job *j);
 /* After a restart: reads which checkpoint may have got its name. */
 int coord_checkpoint_coming_open(struct coord_job *j, struct err *e);
-/* On the errand's thread: true when the checkpoint has its name in dir. */
-bool coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
-                                   const struct coord_checkpoint_coming *coming);
+/* On the errand's thread: *there when the checkpoint has its name in dir. An error: it may have it,
+ * and the folder is to be looked at again. */
+int coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char *dir,
+                                  const struct coord_checkpoint_coming *coming, bool *there,
+                                  struct err *e);
 /* Reads the stored facts about the newest checkpoint and the last failure; the newest one's age
  * continues from there. */
 int coord_checkpoint_told_open(struct coord_job *j, struct err *e);

@@ -1,6 +1,8 @@
 /* test_image.c: images: a written image is read back, and any other is refused. */
 #include "embedding/rows/image.h"
+#include "embedding/rows/key_names.h"
 #include "embedding/rows/rules/life.h"
+#include "embedding/rows/rules/named.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_pull.h"
 #include "tests/lib/embedding_stats.h"
@@ -546,6 +548,28 @@ START_TEST(image_with_one_waiting_key_more_is_read)
 END_TEST
 
 /* A table without these features accepts no image with them. */
+/* Releases before allowed twice as many names: the image is read, and no names are added. */
+START_TEST(image_with_more_names_than_a_tablet_gets_is_read)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 1, 0);
+    struct rows from = rows_open(&s), to = rows_open(&s);
+    const size_t count = NAMED_MAX + 1;
+    uint64_t *keys = malloc(count * sizeof *keys), changed;
+    struct err e = {0};
+    for (size_t i = 0; i < count; i++)
+        keys[i] = rows_key(i);
+    ck_assert_int_eq(table_keys(from.table, KEY_BLOCK, keys, count, NULL, &changed), 0);
+    struct image m = image_of(from.table, 0);
+    ck_assert_msg(table_image_read(to.table, 0, m.data, m.bytes, &e) == 0, "%s", e.text);
+    ck_assert_str_eq(key_names_of(to.table, keys[count - 1]), "blocked");
+    ck_assert(!table_keys_fit(to.table, 1));
+    free(keys);
+    free(m.data);
+    rows_close(&from);
+    rows_close(&to);
+}
+END_TEST
+
 START_TEST(image_with_a_life_is_refused_by_a_plain_table)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 3, 0);
@@ -598,6 +622,7 @@ int main(void)
     tcase_add_test(c, image_brings_a_tablets_life_along);
     tcase_add_test(c, image_with_a_life_that_cannot_be_is_refused);
     tcase_add_test(c, image_with_one_waiting_key_more_is_read);
+    tcase_add_test(c, image_with_more_names_than_a_tablet_gets_is_read);
     tcase_add_test(c, image_with_a_life_is_refused_by_a_plain_table);
     tcase_add_loop_test(c, digest_of_a_schema_is_the_same_in_every_release, 0, 3);
     suite_add_tcase(suite, c);

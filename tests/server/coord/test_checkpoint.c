@@ -2015,6 +2015,38 @@ START_TEST(checkpoint_that_has_its_name_belongs_to_the_job)
 }
 END_TEST
 
+static uint32_t unread;
+
+static int get_unread(const char *path, const char *file, size_t most, void **bytes, size_t *count,
+                      struct err *e)
+{
+    if (unread == 0)
+        return coord_folder_disk.get(path, file, most, bytes, count, e);
+    unread--;
+    return err_set(e, SHOAL_E_IO, "cannot read %s: Input/output error", path);
+}
+
+/* A disk that cannot be read for a while does not tell that the checkpoint is not there: the job
+ * ended with "there is no checkpoint". */
+START_TEST(checkpoint_that_cannot_be_read_yet_is_looked_for_again)
+{
+    struct coord_folder_ops ops = coord_folder_disk;
+    ops.get = get_unread;
+    r.folder = &ops;
+    unread = 0;
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    coord_end_after_naming(true);
+    lose(1, 0);
+    unread = 3;
+    coord_start();
+    gone_back(2, 1);
+    ck_assert_uint_eq(unread, 0);
+    ck_assert_ptr_nonnull(strstr(r.client.report, "\"000001\""));
+    rig_stop();
+}
+END_TEST
+
 /* Its name is not there, or is another's: the job goes back to the one before, or ends without
  * one. */
 START_TEST(checkpoint_without_its_name_is_not_gone_back_to)
@@ -2953,6 +2985,7 @@ int main(void)
 {
     Suite *s = suite_create("coord_checkpoint");
     TCase *t = tcase_create("coord_checkpoint");
+    tcase_add_test(t, checkpoint_that_cannot_be_read_yet_is_looked_for_again);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 100); /* real folders, really synced */
     tcase_add_test(t, checkpoint_is_made_while_training_goes_on);

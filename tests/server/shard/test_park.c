@@ -666,10 +666,36 @@ START_TEST(rows_by_key_take_no_place_of_other_rows)
 }
 END_TEST
 
+/* Rows of no run wait for their rows in the store when the table goes. */
+START_TEST(rows_by_key_that_wait_are_refused_when_the_table_goes)
+{
+    struct rig r = {0};
+    struct {
+        uint64_t key;
+        float row[2];
+    } m = {rig_key(3, 0), {5, 5}};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(m.key);
+    struct wire w = rig_wire(&r, WIRE_TYPE_ASSIGN);
+    w.u.ASSIGN = (struct wire_ASSIGN){.tablet = 3, .tablet_count = 1, .key_count = 1};
+    uint64_t id = rig_send(&r, &w, 1, &m, sizeof m, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = 1, .what = WIRE_ROWS_ALL};
+    uint64_t go = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    ck_assert_msg(rig_status(&r, id) == SHOAL_E_NO_TABLE, "%s", rig_reply(&r, id)->error);
+    finish(&r);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         rows_by_key_take_no_place_of_other_rows,
+        rows_by_key_that_wait_are_refused_when_the_table_goes,
         pull_of_a_stored_row_waits_for_it_and_others_do_not,
         push_waits_for_its_rows_and_its_lane_waits_behind_it,
         lanes_behind_a_miss_do_not_hold_up_others_when_rows_come,
