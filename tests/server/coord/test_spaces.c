@@ -314,6 +314,34 @@ START_TEST(spaces_that_are_dropped_are_gone)
 }
 END_TEST
 
+/* A server that joins gets the tables of a space that was dropped: their empty tablets move, too.
+ * _i 1: the space is that of the slot's last job. */
+START_TEST(spaces_that_are_dropped_have_tables_on_a_server_that_joins)
+{
+    uint32_t tablet[1024], count = 0;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    const char *name = _i == 0 ? "one" : "two";
+    uint64_t numbers = space(name)->numbers;
+    ck_assert_msg(drop(name, 1) == 0, "%s", e.text);
+    struct coord_cluster *cl = &r.coord->fleet.cluster;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        if (cl->shard_of[i] == 1)
+            tablet[count++] = i;
+    ck_assert(coord_cluster_move(&r.coord->fleet, tablet, count, 0));
+    sim_kill(r.shard[1].node);
+    go(300);
+    memset(r.shard[1].tablets, 0, sizeof r.shard[1].tablets);
+    shard_start(1, 2);
+    go(3000);
+    for (uint32_t t = 0; t < 8; t++)
+        if ((numbers >> t & 1) != 0)
+            ck_assert_uint_gt(r.shard[1].tablets[t], 0);
+    rig_stop();
+}
+END_TEST
+
 /* Tables of other schemas do not get the place of those that were dropped. */
 START_TEST(spaces_do_not_share_places_with_other_tables)
 {
@@ -386,6 +414,7 @@ int main(void)
     tcase_add_test(t, spaces_a_fresh_job_takes_the_place_of_the_only_one);
     tcase_add_test(t, spaces_are_read_by_name);
     tcase_add_loop_test(t, spaces_that_are_dropped_are_gone, 0, 2);
+    tcase_add_loop_test(t, spaces_that_are_dropped_have_tables_on_a_server_that_joins, 0, 2);
     tcase_add_test(t, spaces_do_not_share_places_with_other_tables);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
