@@ -342,6 +342,23 @@ START_TEST(spaces_that_are_dropped_have_tables_on_a_server_that_joins)
 }
 END_TEST
 
+/* A job that is refused late leaves the space of the job before. */
+START_TEST(spaces_of_a_refused_job_are_not_taken)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    ck_assert_int_eq(coord_turn(&r.coord->fleet, space("one"), &e), 0);
+    r.coord->fleet.taken->newest = UINT64_C(1) << 40;
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_UNAVAILABLE, "not all servers have said yet");
+    coord_again();
+    ck_assert_ptr_eq(r.coord->slot[0].space, space("two"));
+    ck_assert_ptr_eq(r.coord->fleet.spaces.at_hand, space("two"));
+    rig_stop();
+}
+END_TEST
+
 /* Tables of other schemas do not get the place of those that were dropped. */
 START_TEST(spaces_do_not_share_places_with_other_tables)
 {
@@ -415,6 +432,7 @@ int main(void)
     tcase_add_test(t, spaces_are_read_by_name);
     tcase_add_loop_test(t, spaces_that_are_dropped_are_gone, 0, 2);
     tcase_add_loop_test(t, spaces_that_are_dropped_have_tables_on_a_server_that_joins, 0, 2);
+    tcase_add_test(t, spaces_of_a_refused_job_are_not_taken);
     tcase_add_test(t, spaces_do_not_share_places_with_other_tables);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
