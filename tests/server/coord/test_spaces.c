@@ -414,8 +414,45 @@ START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
     ck_assert_uint_eq(space("one")->state, SPACE_LOST);
     ck_assert_int_ne(submit("one", "", "fleet"), 0);
     refused(SHOAL_E_NOINPUT, "they are lost: shoal drop one");
+    ck_assert_int_ne(submit("one", "", "folder"), 0); /* LOAD takes no table that had rows */
+    refused(SHOAL_E_NOINPUT, "shoal drop one, then begin it with a checkpoint");
+    ck_assert_int_ne(submit("one", "", ""), 0);
+    refused(SHOAL_E_NOINPUT, "shoal drop one");
     ck_assert_int_ne(map_of("one", &map), 0);
     refused(SHOAL_E_NOT_FOUND, "they are lost");
+    ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
+    job_run("one", "", NULL);
+    rig_stop();
+}
+END_TEST
+
+/* The coordinator (_i 0) or a server (_i 1) goes away while the rows of a space are dropped: only
+ * another drop takes the space. */
+START_TEST(spaces_that_are_half_dropped_are_dropped_again)
+{
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    r.shard[1].drop_slow = true;
+    (void)drop("one", 1);
+    ck_assert_uint_ne(r.coord->fleet.drop.asker, 0);
+    if (_i == 1) {
+        sim_kill(r.shard[1].node);
+        go(3000);
+        ck_assert_uint_eq(r.coord->fleet.drop.asker, 0);
+        shard_start(1, 2);
+    }
+    coord_again();
+    ck_assert_ptr_nonnull(space("one"));
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_NOINPUT, "space one is half dropped");
+    ck_assert_int_ne(map_of("one", &map), 0);
+    refused(SHOAL_E_NOT_FOUND, "shoal drop one once more");
+    r.shard[1].drop_slow = false;
+    ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
+    ck_assert_ptr_null(space("one"));
+    job_run("one", "", NULL);
     rig_stop();
 }
 END_TEST
@@ -436,6 +473,7 @@ int main(void)
     tcase_add_test(t, spaces_do_not_share_places_with_other_tables);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
+    tcase_add_loop_test(t, spaces_that_are_half_dropped_are_dropped_again, 0, 2);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
