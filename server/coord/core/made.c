@@ -213,8 +213,8 @@ int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t
 
 struct json *coord_made_json(const struct coord_fleet *f)
 {
-    static const char *const state[] = {[SPACE_IS] = "there", [SPACE_LOST] = "lost",
-                                        [SPACE_HALF] = "half"};
+    static const char *const state[] = {
+        [SPACE_IS] = "there", [SPACE_LOST] = "lost", [SPACE_HALF] = "half"};
     struct json *list = json_new_array();
     COORD_EACH_SPACE (f, s) {
         const struct coord_made *m = s->made;

@@ -142,7 +142,7 @@ struct coord_space *coord_space_find(struct coord_fleet *f, const char *name)
 
 struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first)
 {
-    if (first->number < LIMIT_SPACES && first->numbers == 0)
+    if (first->number < LIMIT_SPACES && first->numbers == 0 && !coord_space_holds(f, first))
         return first;
     COORD_EACH_SPACE (f, s)
         if (s->numbers == 0 && !s->used && !coord_space_holds(f, s))

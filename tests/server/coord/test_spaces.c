@@ -457,6 +457,89 @@ START_TEST(spaces_that_are_half_dropped_are_dropped_again)
 }
 END_TEST
 
+static struct wire heard;
+
+static void heard_message(void *core, peer_t from, struct msg *m)
+{
+    (void)core, (void)from;
+    ck_assert_int_eq(wire_decode(m, &heard, &e), 0);
+    msg_free(m);
+}
+
+static void heard_drained(void *core)
+{
+    (void)core;
+}
+
+/* Asks as shoal import does; the status and the sentence in e. */
+static int import(uint32_t number)
+{
+    static const struct env_handler handler = {.on_message = heard_message,
+                                               .on_drained = heard_drained};
+    struct sim_node *node = sim_node_new(r.sim, "asker", &handler, NULL);
+    struct wire w = {.type = WIRE_TYPE_IMPORT, .id = 900};
+    peer_t to;
+    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7};
+    (void)snprintf(w.u.IMPORT.table, sizeof w.u.IMPORT.table, "emb");
+    memset(&heard, 0, sizeof heard);
+    ck_assert_int_eq(env_connect(sim_node_env(node), "sim://coordinator", ENV_COORDINATOR, &to), 0);
+    ck_assert_int_eq(env_send(sim_node_env(node), to, wire_encode(&w)), 0);
+    go(50);
+    ck_assert(heard.reply && heard.id == w.id);
+    sim_kill(node);
+    memset(&e, 0, sizeof e);
+    if (heard.status != 0)
+        (void)err_set(&e, heard.status, "%s", heard.error);
+    return heard.status;
+}
+
+/* Rows of files come into no table that is being dropped, or that was. */
+START_TEST(spaces_that_are_dropped_take_no_import)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    uint32_t one = wire_table_number(space("one")->numbers, 0);
+    uint32_t two = wire_table_number(space("two")->numbers, 0);
+    ck_assert_int_eq(import(one), 0);
+    r.shard[1].drop_slow = true;
+    (void)drop("one", 1);
+    ck_assert_int_ne(import(two), 0);
+    refused(SHOAL_E_BUSY, "one is being dropped");
+    r.shard[1].drop_slow = false;
+    go(1000);
+    ck_assert_ptr_null(space("one"));
+    ck_assert_int_ne(import(one), 0);
+    refused(SHOAL_E_NOT_FOUND, "is of no space here");
+    ck_assert_int_eq(import(two), 0);
+    rig_stop();
+}
+END_TEST
+
+/* The store of release 0.2.0 after a job that failed before it had tables: a job before that one
+ * has made those that are there. */
+START_TEST(spaces_of_an_old_store_are_those_of_its_tables)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    uint64_t one = space("one")->numbers;
+    struct coord_job *j = &r.coord->slot[0];
+    ck_assert_int_eq(coord_store_remove(r.store, "numbers", &e), 0);
+    ck_assert_int_eq(coord_store_remove(r.store, "space", &e), 0);
+    ck_assert_int_eq(coord_store_remove(r.store, "tables", &e), 0);
+    j->at.tables = 0;
+    ck_assert(coord_phase_put(j));
+    coord_again();
+    ck_assert_ptr_nonnull(space("one"));
+    ck_assert_uint_eq(space("one")->numbers, one);
+    job_run("two", "", NULL);
+    ck_assert(space("two") != NULL && space("one") != NULL);
+    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(space("two")->numbers & one, 0);
+    rig_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("spaces");
@@ -474,6 +557,8 @@ int main(void)
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
     tcase_add_loop_test(t, spaces_that_are_half_dropped_are_dropped_again, 0, 2);
+    tcase_add_test(t, spaces_that_are_dropped_take_no_import);
+    tcase_add_test(t, spaces_of_an_old_store_are_those_of_its_tables);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
