@@ -258,7 +258,9 @@ static void space_print(const struct json *space)
     if (json_get(space, "job") != NULL)
         printf("; made by job %s, number %" PRId64, json_get_string(space, "job", "?"),
                json_get_int(space, "number", 0));
-    puts(strcmp(json_get_string(space, "state", ""), "lost") == 0 ? "; rows are lost" : "");
+    const char *state = json_get_string(space, "state", "");
+    printf("%s%s\n", text_if(strcmp(state, "lost") == 0, "; rows are lost"),
+           text_if(strcmp(state, "half") == 0, "; half dropped: drop it once more"));
 }
 
 /* Lists the spaces of a fleet that has several. *several: it has. */

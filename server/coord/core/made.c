@@ -213,6 +213,8 @@ int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t
 
 struct json *coord_made_json(const struct coord_fleet *f)
 {
+    static const char *const state[] = {
+        [SPACE_IS] = "there", [SPACE_LOST] = "lost", [SPACE_HALF] = "half"};
     struct json *list = json_new_array();
     COORD_EACH_SPACE (f, s) {
         const struct coord_made *m = s->made;
@@ -220,7 +222,7 @@ struct json *coord_made_json(const struct coord_fleet *f)
             continue;
         struct json *item = json_new_object(), *tables = json_new_array();
         json_set_string(item, "space", s->name);
-        json_set_string(item, "state", s->state == SPACE_LOST ? "lost" : "there");
+        json_set_string(item, "state", state[s->state]);
         for (uint32_t t = 0; m->number != 0 && t < m->tables; t++)
             json_append_string(tables, m->table[t].name);
         json_set(item, "tables", tables);
@@ -249,11 +251,8 @@ static int unknown(const struct coord_fleet *f, struct err *e)
 static int space_of(struct coord_job *j, const char *name, struct coord_space **out, struct err *e)
 {
     int rc = coord_space_asked(j->fleet, name, out, e);
-    if (rc == 0 && *out != NULL && (*out)->state == SPACE_LOST)
-        return err_set(e, SHOAL_E_NOT_FOUND,
-                       "rows of space %s were in the memory of a server that has started again: "
-                       "they are lost: shoal drop %s, and begin it with a checkpoint",
-                       (*out)->name, (*out)->name);
+    if (rc == 0 && *out != NULL)
+        rc = coord_space_whole(*out, SHOAL_E_NOT_FOUND, e);
     return rc;
 }
 

@@ -144,7 +144,8 @@ uint32_t coord_queue_again(const struct coord_queue *q, const struct coord_queue
     uint32_t at = 0;
     for (; at < q->count; at++) {
         const struct coord_queued *x = &q->item[at];
-        if (x->peer == peer && x->bytes == bytes && memcmp(x->yaml, yaml, bytes) == 0 &&
+        bool same = x->peer == peer || x->peer == 0; /* 0: it came before a restart */
+        if (same && x->bytes == bytes && memcmp(x->yaml, yaml, bytes) == 0 &&
             x->head.start == head->start && strcmp(x->head.from, head->from) == 0)
             break;
     }

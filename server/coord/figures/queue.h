@@ -66,7 +66,7 @@ int coord_queue_add(struct coord_fleet *f, struct coord_queue_head *head, const 
                     size_t bytes, peer_t peer, struct err *e);
 /* Returns the place of the job with this number; count: there is none. */
 uint32_t coord_queue_find(const struct coord_queue *q, uint64_t number);
-/* The same for a SUBMIT that the peer sends again. */
+/* The same for a SUBMIT that the peer sends again, or any peer after a restart. */
 uint32_t coord_queue_again(const struct coord_queue *q, const struct coord_queue_head *head,
                            const char *yaml, size_t bytes, peer_t peer);
 /* Takes a job out. False: the store failed. */

@@ -204,12 +204,14 @@ bool coord_call_open_type(const struct coord_calls *c, const void *context, enum
     return false;
 }
 
-/* Replies that mean "not now": the call stays open. */
-static bool status_waits(int status)
+/* Replies that mean "not now": the call stays open. A shard that takes tablets has all tables that
+ * the coordinator knows, and its giver takes no push while the call is open. */
+static bool reply_waits(const struct wire *reply)
 {
+    int status = reply->status;
     return status == SHOAL_E_AGAIN || status == SHOAL_E_BUSY || status == SHOAL_E_OLD_RUN ||
-           status == SHOAL_E_NO_TABLE || status == SHOAL_E_UNAVAILABLE ||
-           status == SHOAL_E_NOT_LEADER;
+           (status == SHOAL_E_NO_TABLE && reply->type != WIRE_TYPE_MOVE_TAKE) ||
+           status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_NOT_LEADER;
 }
 
 void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
@@ -224,7 +226,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     if (shard == COORD_NOBODY || call_answered(call, shard) ||
         (call->target != COORD_NOBODY && call->target != shard))
         return; /* a late or repeated reply, or one of a shard that was not asked */
-    if (status_waits(reply->status)) {
+    if (reply_waits(reply)) {
         if (call->waits_ns == 0)
             call->waits_ns = env_now_ns(c->env);
         c->waits.shard = shard;

@@ -16,8 +16,8 @@
  * A call uses the connection of each shard's last beat. It ends once: with 0 when all asked shards
  * have replied with 0, or with the first reply that says more than "not now" (AGAIN, BUSY, OLD_RUN,
  * NO_TABLE, UNAVAILABLE and NOT_LEADER are "not now": the shard is being set up, or coming back).
- * The call waits for a shard that is away. Requests are sent more than once, so they must be
- * idempotent.
+ * NO_TABLE ends a MOVE_TAKE, which holds up a job. The call waits for a shard that is away.
+ * Requests are sent more than once, so they must be idempotent.
  *
  *   coord_call_start -> [sent] -coord_call_on_reply-> on_reply for each shard
  *                        |  ^                           -> last one: on_done, call freed

@@ -198,6 +198,8 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
     else
         (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s:%u", r->table, x->number);
     text_copy(d->name, sizeof d->name, whole ? s->name : x->name);
+    if (whole && !coord_space_put(f, s, s->name, SPACE_HALF))
+        return coord_store_failed(&a->e);
     if (!coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                           .request = w,
                                                           .target = COORD_NOBODY,

@@ -1,14 +1,15 @@
 /* drop.h: drops from all servers a field that the last job of its space does not have, and frees
  * its number; or a whole space.
  *
- *     DROP -> checked -> ROWS_GO to all -> answered, durably -> names without it stored; a space is
- *                                                               stored as dropped (spaces.h)
+ *     DROP -> checked -> a space is stored as half dropped (spaces.h)
+ *          -> ROWS_GO to all -> answered, durably -> names without it stored; a space is stored as
+ *                                                    dropped
  *          -> NAMES_SET to all -> answered
  *
- * Nothing is stored before the new names are, so a coordinator that dies on the way has forgotten
+ * Nothing else is stored before the new names are. A coordinator that dies on the way has forgotten
  * nothing: the field or the space is still there by name, with its remaining rows, and can be
  * dropped again. The same holds when a server goes away; a server that has only missed the new
- * names gets them later.
+ * names gets them later. Nothing but another drop uses a space that is half dropped.
  *
  * Invariants:
  *  1. A number is freed only when no shard has rows of it. [test: coord_drops_before_it_forgets]

@@ -397,9 +397,15 @@ static void taken_reply(void *context, const struct coord_call *call, uint32_t s
 static void taken(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_fleet *f = context;
+    char why[ERR_TEXT_MAX];
     SHOAL_ASSERT(f->moves.state == MOVES_TAKING);
     (void)call;
-    if (status != 0)
+    if (status == SHOAL_E_NO_TABLE) {
+        (void)snprintf(why, sizeof why,
+                       "%.100s: the coordinator knows its schema when a job of its space has run",
+                       text);
+        give_up(f, why);
+    } else if (status != 0)
         give_up(f, text);
     else if (!same_processes(f)) /* 1. */
         give_up(f, "a server started again meanwhile");

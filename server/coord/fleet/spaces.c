@@ -29,7 +29,7 @@ static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *
     if (s->store == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a space's part of the store");
     int rc = coord_store_get_fixed(s->store, SPACE_KEY, &r, sizeof r, e);
-    if (rc == 0 && (r.state > SPACE_LOST || r.name[LIMIT_NAME - 1] != 0))
+    if (rc == 0 && (r.state > SPACE_HALF || r.name[LIMIT_NAME - 1] != 0))
         rc = err_set(e, SHOAL_E_CORRUPT, "the stored space %u cannot be" COORD_CLUSTER_ADVICE,
                      s->number);
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
@@ -141,12 +141,28 @@ struct coord_space *coord_space_find(struct coord_fleet *f, const char *name)
 
 struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first)
 {
-    if (first->number < LIMIT_SPACES && first->numbers == 0)
+    if (first->number < LIMIT_SPACES && first->numbers == 0 && !coord_space_holds(f, first))
         return first;
     COORD_EACH_SPACE (f, s)
         if (s->numbers == 0 && !s->used && !coord_space_holds(f, s))
             return s;
     return NULL;
+}
+
+int coord_space_whole(const struct coord_space *s, int status, struct err *e)
+{
+    if (s->state == SPACE_LOST)
+        return err_set(e, status,
+                       "rows of space %s were in the memory of a server that has started again: "
+                       "they are lost: shoal drop %s, then begin it with a checkpoint (--resume or "
+                       "--start-from)",
+                       s->name, s->name);
+    if (s->state == SPACE_HALF)
+        return err_set(e, status,
+                       "space %s is half dropped: some servers have dropped its rows, and not all: "
+                       "shoal drop %s once more drops the rest",
+                       s->name, s->name);
+    return 0;
 }
 
 void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,

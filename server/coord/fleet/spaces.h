@@ -11,10 +11,13 @@
  * space 0, which has the name of the job that made its tables. Names of fields are in the text of
  * names.h, which the shards keep.
  *
- *     job's tables are in the map -> it holds tables -> DROP -> dropped: its tables are empty, and
- *                                                               keep their numbers
+ *     job's tables are in the map -> it holds tables -> DROP -> half -> dropped: its tables are
+ *                                                       empty, and keep their numbers
  *     a server with rows in memory starts again -> lost, unless the space's own job loads them
  *     again
+ *
+ * Rows of a space that is lost or half dropped are missing: no job begins with it and no reader
+ * sees it before it is dropped.
  *
  * A space that was dropped has no name. Its numbers are not given to other tables, unless those
  * have the same schemas, because the shards keep the schemas (setup.c).
@@ -36,7 +39,7 @@ struct coord_made;
 struct coord_store;
 
 /* Stored: add at the end. */
-enum coord_space_state { SPACE_IS, SPACE_DROPPED, SPACE_LOST };
+enum coord_space_state { SPACE_IS, SPACE_DROPPED, SPACE_LOST, SPACE_HALF };
 
 struct coord_space {
     uint32_t number;           /* its place in the list; LIMIT_SPACES: it is none */
@@ -85,6 +88,8 @@ struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *
  * out which (unknown). NOT_FOUND, USAGE: the error names those that there are. */
 int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_space **out,
                       struct err *e);
+/* Refuses, with this status, a space of which rows are missing. */
+int coord_space_whole(const struct coord_space *s, int status, struct err *e);
 /* Writes the names of the spaces with tables, but for this one (NULL: all). */
 void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
                        size_t bytes);

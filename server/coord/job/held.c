@@ -113,14 +113,11 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
                        "job %s was to drop what the servers hold, and ended before all had: say "
                        "--set fresh=all, which drops the rest",
                        j->spec.name);
+    int rc = coord_space_whole(s, SHOAL_E_NOINPUT, e);
+    if (rc != 0)
+        return rc;
     if (fleet && !coord_names_sure(j->fleet))
         return coord_names_unsure(e);
-    if (fleet && s->state == SPACE_LOST)
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "start_from: fleet: rows of space %s were in the memory of a server that "
-                       "has started again: they are lost: shoal drop %s, then begin with a "
-                       "checkpoint",
-                       s->name, s->name);
     if (fleet && j->fleet->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");

@@ -264,11 +264,19 @@ static void table_there(void *context, const struct coord_call *call, int status
             &e);
 }
 
+/* True when the schemas of a space's tables are known and its tablets are in the map. Tablets of a
+ * space that was dropped are empty, and move as others do. */
+static bool schemas_known(const struct coord_fleet *f, const struct coord_space *s)
+{
+    const struct coord_made *m = s->made;
+    return m->number != 0 && coord_map_has(&f->cluster, m->numbers, m->table, m->tables);
+}
+
 static bool space_tell(struct coord_job *j, uint32_t shard, const struct coord_space *s)
 {
     const struct coord_made *m = s->made;
-    bool good = true;
-    for (uint32_t t = 0; coord_made_known(j->fleet, s) && good && t < m->tables; t++)
+    bool good = true, known = schemas_known(j->fleet, s);
+    for (uint32_t t = 0; known && good && t < m->tables; t++)
         good = table_ask(j, shard, &m->table[t], m->numbers, table_there);
     return good;
 }
@@ -303,7 +311,7 @@ static bool tables_due(struct coord_job *j, uint32_t shard)
     const struct coord_cluster *cl = &j->fleet->cluster;
     struct coord_setup_shard *at = &j->setup.shard[shard];
     if (coord_phase_running(j) || at->leads == cl->map_epoch ||
-        !coord_made_known(j->fleet, j->space) || !j->fleet->members.shard[shard].placed)
+        !schemas_known(j->fleet, j->space) || !j->fleet->members.shard[shard].placed)
         return false;
     if (coord_cluster_led(cl, shard) > 0)
         at->leads = cl->map_epoch;

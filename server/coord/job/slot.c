@@ -70,6 +70,9 @@ static int spaces_open(struct coord *c, struct err *e)
             rc = coord_made_open(s, e);
         if (rc == 0 && s->name[0] == 0 && s->state == SPACE_IS && s->made->number != 0)
             text_copy(s->name, sizeof s->name, s->made->spec.space);
+        /* release 0.2.0 stored no numbers, and its last job may have ended before it had tables */
+        if (rc == 0 && s->numbers == 0 && coord_made_known(&c->fleet, s))
+            c->fleet.cluster.held |= s->numbers = s->made->numbers;
     }
     return rc;
 }

@@ -184,9 +184,7 @@ static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j
     j->at.run = run;
     if (!coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters))
         return coord_store_failed(e);
-    int rc = space_put(job, j, e);
-    if (rc != 0)
-        return rc;
+    int rc = 0;
     if (from == NULL && fleet)
         rc = coord_taken_fleet(j, e);
     else if (from == NULL)
@@ -216,9 +214,11 @@ static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j
         rc = from_take(j, from, e);
     /* The lanes of a former job must not be taken for this job's when the coordinator dies before
      * it fences them. A job that resumes has put the checkpoint's lanes there. */
-    if (rc != 0 || resumes)
+    if (rc == 0 && !resumes)
+        rc = coord_store_remove(job->store, "lanes", e);
+    if (rc != 0)
         return rc;
-    return coord_store_remove(job->store, "lanes", e);
+    return space_put(job, j, e); /* last: a job that is refused leaves that of the former one */
 }
 
 /* ---- the names of fields and tensors --------------------------------------------------------- */

@@ -154,9 +154,11 @@ int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
                        "the tables of job %s were dropped (shoal drop): there is nothing to "
                        "checkpoint",
                        j->space->made->spec.name);
-    int rc = leave_out(j, e);
+    int rc = coord_drop_check(j->fleet, e);
+    if (rc == 0 && j->space->state == SPACE_HALF)
+        rc = coord_space_whole(j->space, SHOAL_E_NOT_FOUND, e);
     if (rc == 0)
-        rc = coord_drop_check(j->fleet, e);
+        rc = leave_out(j, e);
     if (rc == 0)
         rc = phase_check(j, *tables, e);
     if (rc != 0)

@@ -335,6 +335,26 @@ START_TEST(coord_moves_taker_that_refuses_ends_the_group)
 }
 END_TEST
 
+/* The taker never learns of a table whose schema the coordinator does not know. */
+START_TEST(coord_moves_taker_without_the_table_ends_the_group)
+{
+    char problem[ERR_TEXT_MAX];
+    uint32_t had = owned(0);
+    shard(1)->take_fails = "no table here has tablet 5";
+    shard(1)->take_status = SHOAL_E_NO_TABLE;
+    plan(0, 1);
+    go(500);
+    ck_assert_uint_eq(owned(0), had);
+    ck_assert(!fleet()->calls.held);
+    ck_assert(coord_moves_problem(fleet(), problem, sizeof problem));
+    ck_assert_msg(strstr(problem, "no table here has tablet 5: the coordinator knows") != NULL,
+                  "%s", problem);
+    shard(1)->take_fails = NULL;
+    go(30000);
+    ck_assert_uint_eq(owned(0), 0);
+}
+END_TEST
+
 static void no_reply(void *context, const struct coord_call *call, int status, const char *text)
 {
     (void)context;
@@ -1199,6 +1219,7 @@ int main(void)
     tcase_add_test(t, coord_moves_map_is_stored_before_it_is_told);
     tcase_add_test(t, coord_moves_giver_that_starts_again_ends_the_group);
     tcase_add_test(t, coord_moves_taker_that_refuses_ends_the_group);
+    tcase_add_test(t, coord_moves_taker_without_the_table_ends_the_group);
     tcase_add_test(t, coord_moves_hold_other_calls);
     tcase_add_test(t, coord_moves_wait_for_open_calls);
     tcase_add_test(t, coord_moves_do_not_wait_for_a_run_to_be_dropped);

@@ -105,6 +105,10 @@ START_TEST(queue_knows_a_job_that_is_sent_again)
     ck_assert_uint_eq(coord_queue_again(queue(), &head, "text 2", 6, 12), 2);
     ck_assert_uint_eq(coord_queue_again(queue(), &head, "text 3", 6, 11), 2);
     ck_assert_uint_eq(coord_queue_again(queue(), &other, "text 2", 6, 11), 2);
+    coord_free(c); /* after a restart any connection may be that of the client */
+    ck_assert_msg(start() == 0, "%s", e.text);
+    ck_assert_uint_eq(coord_queue_again(queue(), &head, "text 2", 6, 12), 1);
+    ck_assert_uint_eq(coord_queue_again(queue(), &head, "text 3", 6, 12), 2);
 }
 END_TEST
 

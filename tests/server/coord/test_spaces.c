@@ -314,6 +314,51 @@ START_TEST(spaces_that_are_dropped_are_gone)
 }
 END_TEST
 
+/* A server that joins gets the tables of a space that was dropped: their empty tablets move, too.
+ * _i 1: the space is that of the slot's last job. */
+START_TEST(spaces_that_are_dropped_have_tables_on_a_server_that_joins)
+{
+    uint32_t tablet[1024], count = 0;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    const char *name = _i == 0 ? "one" : "two";
+    uint64_t numbers = space(name)->numbers;
+    ck_assert_msg(drop(name, 1) == 0, "%s", e.text);
+    struct coord_cluster *cl = &r.coord->fleet.cluster;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        if (cl->shard_of[i] == 1)
+            tablet[count++] = i;
+    ck_assert(coord_cluster_move(&r.coord->fleet, tablet, count, 0));
+    sim_kill(r.shard[1].node);
+    go(300);
+    memset(r.shard[1].tablets, 0, sizeof r.shard[1].tablets);
+    shard_start(1, 2);
+    go(3000);
+    for (uint32_t t = 0; t < 8; t++)
+        if ((numbers >> t & 1) != 0)
+            ck_assert_uint_gt(r.shard[1].tablets[t], 0);
+    rig_stop();
+}
+END_TEST
+
+/* A job that is refused late leaves the space of the job before. */
+START_TEST(spaces_of_a_refused_job_are_not_taken)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    ck_assert_int_eq(coord_turn(&r.coord->fleet, space("one"), &e), 0);
+    r.coord->fleet.taken->newest = UINT64_C(1) << 40;
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_UNAVAILABLE, "not all servers have said yet");
+    coord_again();
+    ck_assert_ptr_eq(r.coord->slot[0].space, space("two"));
+    ck_assert_ptr_eq(r.coord->fleet.spaces.at_hand, space("two"));
+    rig_stop();
+}
+END_TEST
+
 /* Tables of other schemas do not get the place of those that were dropped. */
 START_TEST(spaces_do_not_share_places_with_other_tables)
 {
@@ -369,8 +414,128 @@ START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
     ck_assert_uint_eq(space("one")->state, SPACE_LOST);
     ck_assert_int_ne(submit("one", "", "fleet"), 0);
     refused(SHOAL_E_NOINPUT, "they are lost: shoal drop one");
+    ck_assert_int_ne(submit("one", "", "folder"), 0); /* LOAD takes no table that had rows */
+    refused(SHOAL_E_NOINPUT, "shoal drop one, then begin it with a checkpoint");
+    ck_assert_int_ne(submit("one", "", ""), 0);
+    refused(SHOAL_E_NOINPUT, "shoal drop one");
     ck_assert_int_ne(map_of("one", &map), 0);
     refused(SHOAL_E_NOT_FOUND, "they are lost");
+    ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
+    job_run("one", "", NULL);
+    rig_stop();
+}
+END_TEST
+
+/* The coordinator (_i 0) or a server (_i 1) goes away while the rows of a space are dropped: only
+ * another drop takes the space. */
+START_TEST(spaces_that_are_half_dropped_are_dropped_again)
+{
+    struct wire_MAP_GET_reply map;
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    r.shard[1].drop_slow = true;
+    (void)drop("one", 1);
+    ck_assert_uint_ne(r.coord->fleet.drop.asker, 0);
+    if (_i == 1) {
+        sim_kill(r.shard[1].node);
+        go(3000);
+        ck_assert_uint_eq(r.coord->fleet.drop.asker, 0);
+        shard_start(1, 2);
+    }
+    coord_again();
+    ck_assert_ptr_nonnull(space("one"));
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_NOINPUT, "space one is half dropped");
+    ck_assert_int_ne(map_of("one", &map), 0);
+    refused(SHOAL_E_NOT_FOUND, "shoal drop one once more");
+    r.shard[1].drop_slow = false;
+    ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
+    ck_assert_ptr_null(space("one"));
+    job_run("one", "", NULL);
+    rig_stop();
+}
+END_TEST
+
+static struct wire heard;
+
+static void heard_message(void *core, peer_t from, struct msg *m)
+{
+    (void)core, (void)from;
+    ck_assert_int_eq(wire_decode(m, &heard, &e), 0);
+    msg_free(m);
+}
+
+static void heard_drained(void *core)
+{
+    (void)core;
+}
+
+/* Asks as shoal import does; the status and the sentence in e. */
+static int import(uint32_t number)
+{
+    static const struct env_handler handler = {.on_message = heard_message,
+                                               .on_drained = heard_drained};
+    struct sim_node *node = sim_node_new(r.sim, "asker", &handler, NULL);
+    struct wire w = {.type = WIRE_TYPE_IMPORT, .id = 900};
+    peer_t to;
+    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7};
+    (void)snprintf(w.u.IMPORT.table, sizeof w.u.IMPORT.table, "emb");
+    memset(&heard, 0, sizeof heard);
+    ck_assert_int_eq(env_connect(sim_node_env(node), "sim://coordinator", ENV_COORDINATOR, &to), 0);
+    ck_assert_int_eq(env_send(sim_node_env(node), to, wire_encode(&w)), 0);
+    go(50);
+    ck_assert(heard.reply && heard.id == w.id);
+    sim_kill(node);
+    memset(&e, 0, sizeof e);
+    if (heard.status != 0)
+        (void)err_set(&e, heard.status, "%s", heard.error);
+    return heard.status;
+}
+
+/* Rows of files come into no table that is being dropped, or that was. */
+START_TEST(spaces_that_are_dropped_take_no_import)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    uint32_t one = wire_table_number(space("one")->numbers, 0);
+    uint32_t two = wire_table_number(space("two")->numbers, 0);
+    ck_assert_int_eq(import(one), 0);
+    r.shard[1].drop_slow = true;
+    (void)drop("one", 1);
+    ck_assert_int_ne(import(two), 0);
+    refused(SHOAL_E_BUSY, "one is being dropped");
+    r.shard[1].drop_slow = false;
+    go(1000);
+    ck_assert_ptr_null(space("one"));
+    ck_assert_int_ne(import(one), 0);
+    refused(SHOAL_E_NOT_FOUND, "is of no space here");
+    ck_assert_int_eq(import(two), 0);
+    rig_stop();
+}
+END_TEST
+
+/* The store of release 0.2.0 after a job that failed before it had tables: a job before that one
+ * has made those that are there. */
+START_TEST(spaces_of_an_old_store_are_those_of_its_tables)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    uint64_t one = space("one")->numbers;
+    struct coord_job *j = &r.coord->slot[0];
+    ck_assert_int_eq(coord_store_remove(r.store, "numbers", &e), 0);
+    ck_assert_int_eq(coord_store_remove(r.store, "space", &e), 0);
+    ck_assert_int_eq(coord_store_remove(r.store, "tables", &e), 0);
+    j->at.tables = 0;
+    ck_assert(coord_phase_put(j));
+    coord_again();
+    ck_assert_ptr_nonnull(space("one"));
+    ck_assert_uint_eq(space("one")->numbers, one);
+    job_run("two", "", NULL);
+    ck_assert(space("two") != NULL && space("one") != NULL);
+    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(space("two")->numbers & one, 0);
     rig_stop();
 }
 END_TEST
@@ -538,6 +703,8 @@ int main(void)
     tcase_add_test(t, spaces_a_fresh_job_takes_the_place_of_the_only_one);
     tcase_add_test(t, spaces_are_read_by_name);
     tcase_add_loop_test(t, spaces_that_are_dropped_are_gone, 0, 2);
+    tcase_add_loop_test(t, spaces_that_are_dropped_have_tables_on_a_server_that_joins, 0, 2);
+    tcase_add_test(t, spaces_of_a_refused_job_are_not_taken);
     tcase_add_test(t, spaces_do_not_share_places_with_other_tables);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
@@ -546,6 +713,9 @@ int main(void)
     tcase_add_loop_test(t, spaces_that_a_newer_list_lacks_are_forgotten, 0, 2);
     tcase_add_test(t, spaces_of_another_name_do_not_have_the_old_tables);
     tcase_add_test(t, spaces_of_a_list_that_cannot_be_read_are_not_taken);
+    tcase_add_loop_test(t, spaces_that_are_half_dropped_are_dropped_again, 0, 2);
+    tcase_add_test(t, spaces_that_are_dropped_take_no_import);
+    tcase_add_test(t, spaces_of_an_old_store_are_those_of_its_tables);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
