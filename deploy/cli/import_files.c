@@ -257,9 +257,15 @@ int import_files_open(struct import_files *f, struct import_line *l, struct err 
     if (S_ISDIR(st.st_mode))
         return folder_open(f, l, e);
     int rc = opened(f, l->path, &o, e);
-    if (rc == 0)
-        f->exported = o->list.shoal;
-    return rc;
+    if (rc != 0)
+        return rc;
+    f->exported = o->list.shoal;
+    if (f->exported && !l->raw && l->ids == NULL) /* export.json has the fields of its keys */
+        return err_set(e, SHOAL_E_USAGE,
+                       "%s is a file of `shoal export`: name its folder, whose fields are compared "
+                       "with the table's, or say --raw to take the keys as they are",
+                       l->path);
+    return 0;
 }
 
 void import_files_close(struct import_files *f)

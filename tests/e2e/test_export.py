@@ -155,6 +155,7 @@ def a_killed_export_leaves_nothing_that_counts(space):
         said = export(space / "run", out)
         assert f"{left} is removed: an export was broken off" in said and len(rows_of(out)["emb"]) > 1000, said
     # a folder that no export has left stays
+    assert "does not end in .tmp" in shoal("export", space / "run", "--out", space / "mine.tmp", status=64)
     (space / "mine.tmp").mkdir()
     (space / "mine.tmp/notes").write_text("mine")
     assert "is in the way" in shoal("export", space / "run", "--out", space / "mine", status=73) and (space / "mine.tmp/notes").exists()
