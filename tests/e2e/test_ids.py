@@ -76,7 +76,7 @@ def what_is_no_id_is_malformed(space):
         assert text in (space / "run/log/worker-0.log").read_text(), text
     strict = Run(job(space, "strict", train), space / "strict")
     assert strict.wait(60) == 65 and 'column "user" has "u7"' in strict.output(), strict.output()
-    assert "x7 is no id of field user" in shoal("inspect", "emb", "user:x7", "--run-dir", space / "run", status=65).stderr
+    assert "field user has ids, and x7 is none" in shoal("inspect", "emb", "user:x7", "--run-dir", space / "run", status=65).stderr
 
 
 def another_kind_of_field_begins_anew_or_is_refused(space):
