@@ -100,10 +100,11 @@ int export_folder_begin(struct export_folder *f, const char *path, struct err *e
         return err_set(e, SHOAL_E_USAGE, "--out: a path has 1 to %u bytes", LIMIT_PATH - 1);
     (void)snprintf(f->path, sizeof f->path, "%.*s", (int)bytes, path);
     if (bytes >= 4 && strcmp(f->path + bytes - 4, ".tmp") == 0)
-        return err_set(e, SHOAL_E_USAGE,
-                       "--out %s: an export to %.*s would remove it; use a name that does not end in "
-                       ".tmp",
-                       f->path, (int)(bytes - 4), f->path);
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "--out %s: an export to %.*s would remove it; use a name that does not end in "
+            ".tmp",
+            f->path, (int)(bytes - 4), f->path);
     int rc = exists(f->path, e);
     if (rc != 0)
         return rc;

@@ -149,7 +149,7 @@ struct coord_checkpoint {
     struct coord_checkpoint_record record; /* NAMING: of the checkpoint in progress */
     /* NAMING: the checkpoint in progress; after a restart: one that may have got its name before */
     struct coord_checkpoint_coming coming;
-    uint64_t coming_ns; /* when the folder could not be read for it; 0: never */
+    uint64_t coming_ns;    /* when the folder could not be read for it; 0: never */
     struct json *manifest; /* owned; the facts known so far */
     void *saved;           /* owned; the coordinator's state */
     size_t saved_bytes;

@@ -92,15 +92,14 @@ int coord_checkpoint_coming_there(const struct coord_folder_ops *ops, const char
     *there = false;
     (void)snprintf(path, sizeof path, "%.900s/%s", dir, coming->record.name);
     int rc = ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
-    if (rc == SHOAL_E_NOINPUT || rc == SHOAL_E_NOT_FOUND)
-        return 0;
-    if (rc != 0 && rc != SHOAL_E_TOO_BIG)
-        return rc;
-    if (rc != 0) { /* no manifest of ours */
+    if (rc == SHOAL_E_TOO_BIG) /* no manifest of ours */
         log_warn("%s", e->text);
+    if (rc == SHOAL_E_NOINPUT || rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_TOO_BIG) {
         *e = (struct err){0};
         return 0;
     }
+    if (rc != 0)
+        return rc;
     rc = manifest_parse(text, bytes, &m, &why);
     *there = rc == 0 &&
              manifest_hex(json_get(manifest_file(m, MANIFEST_STATE_FILE), "xxh3"), &state) &&

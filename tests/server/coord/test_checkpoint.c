@@ -2985,6 +2985,7 @@ int main(void)
 {
     Suite *s = suite_create("coord_checkpoint");
     TCase *t = tcase_create("coord_checkpoint");
+    tcase_add_loop_test(t, checkpoint_without_its_name_is_not_gone_back_to, 0, 4);
     tcase_add_test(t, checkpoint_that_cannot_be_read_yet_is_looked_for_again);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 100); /* real folders, really synced */
@@ -3041,7 +3042,6 @@ int main(void)
     tcase_add_test(t, checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
     tcase_add_loop_test(t, checkpoint_that_has_its_name_belongs_to_the_job, 0, 4);
-    tcase_add_loop_test(t, checkpoint_without_its_name_is_not_gone_back_to, 0, 4);
     tcase_add_loop_test(t, checkpoint_that_is_to_get_its_name_is_gone_back_to, 0, 2);
     tcase_add_loop_test(t, checkpoint_that_has_its_name_is_handled_as_others, 0, 2);
     tcase_add_loop_test(t, checkpoint_gone_back_to_is_the_job_that_was_submitted, 0, 2);
