@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 /* Most names that a tablet gets: they take half of what a message carries, so that the tablet can
- * still move (embedding/move.h). Tablets of 0.2 may have up to NAMED_READ_MAX, which an image keeps;
- * such a tablet takes no further names, and engine_give refuses it once it exceeds a message. */
+ * still move (embedding/move.h). Tablets of 0.2 may have up to NAMED_READ_MAX, which an image
+ * keeps; such a tablet takes no further names, and engine_give refuses it once it exceeds a
+ * message. */
 #define NAMED_MAX (1u << 19)
 #define NAMED_READ_MAX (1u << 20)
 
