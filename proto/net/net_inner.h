@@ -3,7 +3,7 @@
  *   net.c         the loop: one turn, its life and its end
  *   net_line.c    the sockets on the loop, and the peers that leave
  *   net_env.c     the calls of a core: time, connections, messages (env.h)
- *   net_listen.c  the ROUTER: who may connect, and how much it may leave unfinished */
+ *   net_listen.c  the ROUTER: which peers may connect, and the bounds of each connection */
 #ifndef PROTO_NET_NET_INNER_H
 #define PROTO_NET_NET_INNER_H
 

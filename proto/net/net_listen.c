@@ -1,5 +1,5 @@
-/* net_listen.c: the ROUTER: who may connect, and how much a connection may leave unfinished
- * (conn.h). */
+/* net_listen.c: the ROUTER: which peers may connect, and how much a connection may leave
+ * unfinished (conn.h). */
 #include "proto/base/container_of.h"
 #include "proto/base/limits.h"
 #include "proto/net/net_inner.h"

@@ -816,7 +816,7 @@ enum wire_ring_read {
  * workers: how many workers to wait for before lanes are assigned (0: none). from: folder of the
  * checkpoint that the job resumes; with `start`, of the one whose tables it starts with ("fleet":
  * the tables that the servers hold of its space); empty: none. Reply: the run; said: a sentence
- * that a person who submits it should read, or empty. */
+ * for the person that submits it, or empty. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) STR(said, ERR_TEXT_MAX)
 /* Reply frame 1: JSON text: servers, workers, lanes, progress, and the report once the job is

@@ -3,8 +3,8 @@
  *   newcomer: handover_start -RING_READ, a piece each-> source: handover_serve
  *             <- images of tablets, weights of the step before ... -> done
  *
- * Of a network with sharded state (network.h) one source has the weights, and each keeper the
- * images of its shares, so there is a handover of the weights, then one from each keeper.
+ * With sharded state (network.h) one source has the weights, and each keeper has the images of its
+ * shares, so there is a handover of the weights, then one from each keeper.
  *
  * The coordinator has named the source and the step with the ring's number. The source keeps that
  * step until every member of the ring has it: the next step needs a contribution of each. Requests

@@ -40,7 +40,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
  * drawn now. */
 int coord_submit_waited(struct coord_job *job, uint64_t number, peer_t from,
                         const struct coord_submit *submit, struct coord_look *look, struct err *e);
-/* Writes what a person should know who has submitted the job; "": nothing. */
+/* Writes a sentence for the person that has submitted the job; "": there is nothing to say. */
 void coord_submit_say(const struct coord_job *j, char said[ERR_TEXT_MAX]);
 /* Loads what the stored job was submitted with. IO, CORRUPT. */
 int coord_submit_asked_load(struct coord_job *j, struct err *e);

@@ -20,8 +20,8 @@ struct coord_submit;
 
 /* True when a job that is submitted now waits for its turn. */
 bool coord_turns_wait(const struct coord *c);
-/* Takes the job of a SUBMIT into the queue; the same one again has its number already. said: what a
- * person should know who submits it. Errors of job_parse; BUSY: the queue is full. */
+/* Takes the job of a SUBMIT into the queue; the same one again has its number already. said: a
+ * sentence for the person that submits it. Errors of job_parse; BUSY: the queue is full. */
 int coord_turns_take(struct coord *c, const struct coord_ask *a, const struct coord_submit *submit,
                      uint64_t *number, char said[ERR_TEXT_MAX], struct err *e);
 /* Takes a job out that waits: it ends as stopped. False: none with this number waits. */
