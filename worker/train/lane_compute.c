@@ -28,7 +28,7 @@ static void tally_batch(struct lane *l, const struct batch *b)
 /* Counts the scores of a computed batch; on a thread of the pool. */
 static void scores_count(struct lane *l)
 {
-    const struct rows *r = l->computing->rows;
+    struct rows *r = l->computing->rows;
     if (lane_evaluates(l) && l->task.unseen)
         rows_unseen(r, &l->scores.unseen);
     if (!lane_evaluates(l) && l->base->job->model.kind != MODEL_PROBE)

@@ -202,7 +202,7 @@ int rows_new(const struct model *m, const struct backend *backend,
 static int seen_reserve(struct rows *r)
 {
     uint32_t keys = r->batch.key_count;
-    if (!r->counts || keys <= r->seen_capacity)
+    if (keys <= r->seen_capacity)
         return 0;
     uint32_t room = keys + keys / 8;
     free(r->seen);

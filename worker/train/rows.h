@@ -94,8 +94,8 @@ struct rows {
     /* borrowed; allocates pulled, gradients, flat, scores and the batch's arrays; may be NULL */
     const struct backend *backend;
     bool counts; /* some sparse table has statistics */
-    /* owned; (seen_capacity): number, from 1, of the last example that had a key; used with
-     * statistics */
+    /* owned; (seen_capacity): of each key a note of one pass over the batch: for statistics the
+     * number, from 1, of the last example that had it; in rows_unseen 1 when it has no row */
     uint32_t *seen;
     uint32_t seen_capacity;
     struct ahead ahead; /* used by a lane that looks ahead */
@@ -181,7 +181,7 @@ void rows_gather(struct rows *r);
 
 /* Adds to *out how many values of each field were pulled, and how many of them have no row, for a
  * pull whose answers mark those (wire.h). */
-void rows_unseen(const struct rows *r, struct unseen *out);
+void rows_unseen(struct rows *r, struct unseen *out);
 /* The batch in the form that the model takes and fills. */
 void rows_input(const struct rows *r, struct model_input *in);
 void rows_output(struct rows *r, struct model_output *out);

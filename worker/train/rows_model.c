@@ -136,23 +136,34 @@ static bool is_absent(const float *row, uint32_t width)
     return true;
 }
 
-void rows_unseen(const struct rows *r, struct unseen *out)
+/* Notes in `seen` the keys without a row. Rows are read once and in order here, since values name
+ * them in any order and several times. */
+static void absent_note(struct rows *r)
+{
+    for (uint32_t table = 0; table < r->sparse; table++) {
+        const struct rows_table *t = &r->table[table];
+        uint32_t *absent = r->seen + r->batch.table_first[table], width = t->schema->width;
+        for (uint32_t i = 0; i < t->key_count; i++)
+            absent[i] = is_absent(t->pulled + (size_t)i * width, width);
+    }
+}
+
+void rows_unseen(struct rows *r, struct unseen *out)
 {
     const struct batch *b = &r->batch;
     struct unseen_field of[LIMIT_FIELDS];
     size_t slot = 0;
     SHOAL_ASSERT(b->fields <= LIMIT_FIELDS);
+    absent_note(r);
     for (uint32_t f = 0; f < b->fields; f++)
         of[f] = (struct unseen_field){.field = b->field_number[f]};
     for (uint32_t i = 0; i < b->examples; i++)
         for (uint32_t f = 0; f < b->fields; f++, slot++) {
-            const struct rows_table *t = &r->table[b->field_table[f]];
-            uint32_t width = t->schema->width, first = b->table_first[b->field_table[f]];
             size_t v = b->offset != NULL ? b->offset[slot] : slot,
                    end = b->offset != NULL ? b->offset[slot + 1] : slot + 1;
             of[f].values += end - v;
             for (; v < end; v++)
-                of[f].absent += is_absent(t->pulled + (size_t)(b->index[v] - first) * width, width);
+                of[f].absent += r->seen[b->index[v]];
         }
     unseen_add(out, of, b->fields);
 }
