@@ -190,7 +190,7 @@ END_TEST
 /* However much the loops put, the text is bounded, and it says that it is not whole. */
 START_TEST(meter_series_are_bounded)
 {
-    char name[16];
+    char name[32];
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < 6000; i++) {
             (void)snprintf(name, sizeof name, "%d-%d", s, i);
