@@ -1108,8 +1108,7 @@ static int import_of(uint64_t token, uint32_t number, bool done, struct err *e)
 {
     static uint64_t id = 900;
     struct wire w = {.type = WIRE_TYPE_IMPORT, .id = id++};
-    w.u.IMPORT =
-        (struct wire_IMPORT){.number = number, .rows = 7, .done = done, .token = token};
+    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7, .done = done, .token = token};
     (void)snprintf(w.u.IMPORT.table, sizeof w.u.IMPORT.table, "emb");
     return asked(&w, e);
 }
