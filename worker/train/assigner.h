@@ -28,7 +28,7 @@ struct assigner_options {
     struct client *client;                             /* borrowed */
     uint32_t table, tablet_first, tablet_bits, floats; /* as in the schema; floats of a row */
     uint32_t parts;                                    /* WIRE_ASSIGN_* */
-    uint32_t at_once;                                  /* blocks; 0: 6 */
+    uint32_t at_once;                                  /* blocks; 0: 12 */
     /* Writes at most `room` keys and rows (room, floats) and returns their number; 0: there are no
      * more. Negative: an error, which ends the assigner. */
     int (*fill)(void *context, uint64_t *keys, float *rows, uint32_t room, struct err *e);
