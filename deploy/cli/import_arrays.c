@@ -307,6 +307,11 @@ int import_arrays_open(struct import_line *l, struct import_source **out, struct
     a->source.form = exported || l->raw ? IMPORT_RAW : IMPORT_INTEGER;
     if (rc == 0 && exported) {
         rc = export_open(a, e);
+    } else if (rc == 0 && l->ids == NULL) {
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "%s is no export: say which of its arrays are keys and weights (--ids NAME "
+                     "--weights NAME)",
+                     l->path);
     } else if (rc == 0) {
         a->pieces = 1;
         rc = named_columns(a, l, e);
