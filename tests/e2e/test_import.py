@@ -296,7 +296,7 @@ def an_export_comes_back(space):
             assert got.returncode == 0, got
         for form in ("npy", "safetensors", "tsv"):
             if form == "safetensors":
-                got = shoal("drop", made_space(fleet), "--coordinator", fleet.endpoint)
+                got = shoal("drop", space_of(job), "--coordinator", fleet.endpoint)
                 assert got.returncode == 0, got
                 founded(fleet, job)
             else:
@@ -317,9 +317,9 @@ def an_export_comes_back(space):
             assert all((again / file.name).read_bytes() == file.read_bytes() for file in (space / "npy").glob("*.npy")), form
 
 
-def made_space(fleet):
-    [space] = {t["space"] for t in json.loads(shoal("tables", "--json", "--coordinator", fleet.endpoint).stdout)}
-    return space
+def space_of(job):
+    """The name under which its tables live, where the job names no other."""
+    return re.search(r'^job: "?([^"\n]+)', pathlib.Path(job).read_text(), re.M)[1]
 
 
 def founded_anew(fleet, job):
