@@ -2,7 +2,6 @@
  * side, and the coordinator's may be one of two. */
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "proto/base/minmax.h"
 #include "proto/net/local.h"
 #include "proto/net/name.h"
 #include "proto/net/net_inner.h"
@@ -14,7 +13,6 @@
 
 /* Interval of checks of the coordinator's handshakes, where both sides show keys. */
 #define SHAKE_MS 250
-#define SHAKE_WAITS 16u
 #define STOP_NS UINT64_C(1000000000)
 
 static struct net *net_of(struct env *env)
@@ -97,16 +95,13 @@ static void pin_change(struct net *n, struct line *l)
     if (pins == 1)
         return;
     l->pin = !l->pin;
-    l->pin_waits = MIN(MAX(2 * l->pin_waits, 1), SHAKE_WAITS);
-    l->pin_wait = l->pin_waits;
+    l->pinned_now = true;
     net_touch(l); /* it consumes edges (net.c, 1) */
     if (sock_keys_change(l->sock, l->endpoint, own->coordinator[l->pin], &e) != 0)
         log_error("connect: %s", e.text);
 }
 
-/* After a change of keys it ignores failures for a while: events of the former session come late on
- * a busy machine, and a handshake takes its time. The time doubles with each change, so that keys do
- * not change faster than handshakes end; the first change is quick. */
+/* Ignores the events of the former session after a change of keys. */
 static void shake_cb(uv_timer_t *timer)
 {
     struct net *n = timer->data;
@@ -114,12 +109,10 @@ static void shake_cb(uv_timer_t *timer)
         if (l->endpoint == NULL)
             continue;
         enum sock_shake now = sock_shake_step(l->sock);
-        if (now == SOCK_SHAKE_DONE)
-            l->pin_wait = l->pin_waits = 0;
-        else if (l->pin_wait > 0)
-            l->pin_wait--;
-        else if (now == SOCK_SHAKE_FAILED)
+        if (now == SOCK_SHAKE_FAILED && !l->pinned_now)
             pin_change(n, l);
+        else
+            l->pinned_now = false;
     }
 }
 

@@ -29,9 +29,7 @@ struct line { /* a socket on the loop */
     struct line *next_touched;
     char *endpoint; /* owned; the coordinator's, where handshakes are watched; else NULL */
     uint32_t pin;   /* index of the coordinator's key that is expected now */
-    /* checks of the handshakes for which a failure counts for nothing: those to come, and those
-     * after the next change of keys; 0: the key is right, or none has been tried */
-    uint32_t pin_wait, pin_waits;
+    bool pinned_now;
     struct line *next, *prev; /* list of all open lines */
 };
 

@@ -168,6 +168,7 @@ def whatever_dies_it_is_repeated(space):
                 fleet.coordinator() if who == "coordinator" else fleet.server(who)
                 status, said = goes_on(process)
                 assert status == 0 and f"{COUNT} rows: " in said, (who, status, said)
+                fleet.fits()
                 assert digest(fleet) == right, who
             assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet) == right, who
 

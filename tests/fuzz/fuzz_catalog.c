@@ -36,7 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (catalog_text(&c, &text, &bytes, &e) != 0)
         return 0;
     SHOAL_ASSERT(catalog_read(text, bytes, &again, &e) == 0);
-    same(&c, &again);
+    if (c.count == 1 && c.space[0].number == 0 && c.space[0].line != NULL) /* its names alone */
+        SHOAL_ASSERT(bytes == c.space[0].bytes && memcmp(text, c.space[0].line, bytes) == 0);
+    else
+        same(&c, &again);
     free(text);
     return 0;
 }
