@@ -202,7 +202,6 @@ def wrong_files_change_nothing(space):
                                     (["--ids", ids, "--weights", wide], 65, "rows of 7 numbers"),
                                     (["--ids", ids, "--weights", few], 65, "3 rows of 4 are expected"),
                                     ([hole, "--ids", "a", "--weights", "a"], 65, "differ"),
-                                    ([few.rename(space / "few.safetensors")], 65, "few.safetensors"),
                                     ([safetensors(space / "plain.safetensors", {"a": ("F32", [1], b"\0" * 4)})], 64, "say which of its arrays"),
                                     ([space / "none.tsv"], 66, "No such file"),
                                     ([space], 66, "no folder of `shoal export`"),
