@@ -43,12 +43,18 @@ void import_keys_free(struct import_keys *k)
 
 /* ---- a value --------------------------------------------------------------------------------- */
 
-/* An integer in digits, as a log has it. */
-static size_t digits_write(const struct import_key *key, char out[DIGITS])
+/* An integer in digits, as a log has it; they end at the end of `out`. Returns the first one. */
+static const char *digits_write(const struct import_key *key, char out[DIGITS])
 {
+    uint64_t left = key->negative ? 0 - key->number : key->number;
+    char *at = out + DIGITS;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
     if (key->negative)
-        return (size_t)snprintf(out, DIGITS, "%" PRId64, (int64_t)key->number);
-    return (size_t)snprintf(out, DIGITS, "%" PRIu64, key->number);
+        *--at = '-';
+    return at;
 }
 
 static const char *value_text(enum import_form form, const struct import_key *key,
@@ -58,22 +64,15 @@ static const char *value_text(enum import_form form, const struct import_key *ke
         *bytes = key->bytes;
         return key->text;
     }
-    *bytes = digits_write(key, digits);
-    return digits;
+    const char *text = digits_write(key, digits);
+    *bytes = (size_t)(digits + DIGITS - text);
+    return text;
 }
 
-static int key_of(const struct import_naming *naming, enum import_form form,
-                  const struct import_key *key, uint64_t *out, struct err *e)
+/* text (bytes): the value. */
+static int key_of(const struct import_naming *naming, const char *text, size_t bytes, uint64_t *out,
+                  struct err *e)
 {
-    char digits[DIGITS];
-    size_t bytes;
-    if (naming->raw) {
-        SHOAL_ASSERT(form == IMPORT_RAW);
-        *out = key->number;
-        return 0;
-    }
-    SHOAL_ASSERT(form != IMPORT_RAW);
-    const char *text = value_text(form, key, digits, &bytes);
     if (!naming->id) {
         *out = key_of_value(naming->field, text, bytes);
         return 0;
@@ -89,20 +88,20 @@ int import_keys_add(struct import_keys *k, enum import_form form, const struct i
 {
     char digits[DIGITS];
     size_t bytes;
-    uint64_t own;
-    int rc = key_of(&k->naming, form, key, &own, e);
-    if (rc != 0)
-        return rc;
+    uint64_t own = key->number, check = 0;
+    SHOAL_ASSERT(k->naming.raw == (form == IMPORT_RAW));
+    if (form != IMPORT_RAW) {
+        const char *text = value_text(form, key, digits, &bytes);
+        int rc = key_of(&k->naming, text, bytes, &own, e);
+        if (rc != 0)
+            return rc;
+        check = hash_bytes(text, bytes, CHECK_SEED);
+    }
     if (array_room(&k->key, k->count, &k->room, FIRST) != 0 ||
         array_room(&k->check, k->count, &k->check_room, FIRST) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the keys of more than %zu rows", k->count);
     k->key[k->count] = own;
-    k->check[k->count] = 0;
-    if (form != IMPORT_RAW) {
-        const char *text = value_text(form, key, digits, &bytes);
-        k->check[k->count] = hash_bytes(text, bytes, CHECK_SEED);
-    }
-    k->count++;
+    k->check[k->count++] = check;
     return 0;
 }
 
