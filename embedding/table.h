@@ -173,7 +173,7 @@ int table_assign(struct table *t, const uint64_t *keys, const float *rows, size_
  * key; ALLOW: the key gets a row whatever the admission rule says; RESET: neither any more. FRESH
  * and DROP take one key for all keys of its field in its tablet. FRESH removes their rows and the
  * counts of those that wait for a row; names stay. DROP removes names, too, as if the field had
- * never existed. The cells of a sketch are shared and stay: keys that it has counted may get a row
+ * never existed. EVICT removes the row of each key; its name stays. The cells of a sketch are shared and stay: keys that it has counted may get a row
  * sooner, until its generations have turned. */
 enum key_action {
     KEY_ERASE = 0,
@@ -181,11 +181,12 @@ enum key_action {
     KEY_ALLOW = 2,
     KEY_RESET = 3,
     KEY_FRESH = 4,
-    KEY_DROP = 5
+    KEY_DROP = 5,
+    KEY_EVICT = 6
 };
 /* keys (count) in any order; take (2^tablet_bits): only keys of tablets with take[tablet] are
- * changed, NULL: all. *changed: keys that had another name before, or for FRESH and DROP the
- * removed rows. 0, or SHOAL_E_NOMEM with the table partly changed. */
+ * changed, NULL: all. *changed: keys that had another name before, or for FRESH, DROP and EVICT
+ * the removed rows. 0, or SHOAL_E_NOMEM with the table partly changed. */
 int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count,
                const uint8_t *take, uint64_t *changed);
 /* A set of fields: LIMIT_FIELDS bits. */

@@ -39,6 +39,7 @@ int bench_server_start(struct bench_server *s, const char *data, const char *dur
 /* Ends the server, if it runs, by SIGKILL or by SIGTERM; at SIGTERM it writes all rows first. */
 void bench_server_end(struct bench_server *s, int signo);
 double bench_server_cpu(const struct bench_server *s); /* seconds of processor time */
+double bench_child_cpu(const struct child *c);
 /* Sends the server a request. data (of `bytes`): the request's raw frame, or NULL. json: the
  * reply's (the caller frees it), or NULL. */
 int bench_server_ask(struct bench_server *s, struct wire *w, const void *data, size_t bytes,

@@ -159,15 +159,21 @@ static int measure(const struct fleet *f, struct bench_out *out, const char *dur
     for (int again = 0; again < 2 && rc == 0; again++) {
         struct json *told = NULL;
         const uint64_t began = time_monotonic_ns();
+        const double used = bench_child_cpu(&f->child[SERVER]);
         rc = import_run(f, again == 0 ? "--job" : NULL, &told, e);
         const double rows = json_get_number(told, "rows", 0), all = bench_since(began),
-                     sent = json_get_number(told, "seconds", 0);
+                     sent = json_get_number(told, "seconds", 0),
+                     cpu = bench_child_cpu(&f->child[SERVER]) - used;
         json_free(told);
         if (rc != 0)
             return rc;
         (void)snprintf(name, sizeof name, "import_%s%s", durability, again == 0 ? "" : "_again");
         if (sent > 0)
             bench_figure(out, name, rows / sent, 0, "rows/s");
+        (void)snprintf(name, sizeof name, "import_%s%s_core", durability,
+                       again == 0 ? "" : "_again");
+        bench_figure(out, name, rows / MAX(cpu, 0.01), 0,
+                     "rows a second of the server's processor");
         if (again == 0)
             continue;
         (void)snprintf(name, sizeof name, "import_%s_with_check", durability);

@@ -58,12 +58,17 @@ void bench_server_end(struct bench_server *s, int signo)
         usleep(1000);
 }
 
-double bench_server_cpu(const struct bench_server *s)
+double bench_child_cpu(const struct child *c)
 {
     clockid_t clock;
-    if (clock_getcpuclockid(s->child.process.pid, &clock) != 0)
+    if (clock_getcpuclockid(c->process.pid, &clock) != 0)
         return 0;
     return (double)time_of(clock) / 1e9;
+}
+
+double bench_server_cpu(const struct bench_server *s)
+{
+    return bench_child_cpu(&s->child);
 }
 
 int bench_server_ask(struct bench_server *s, struct wire *w, const void *data, size_t bytes,

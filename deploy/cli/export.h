@@ -92,9 +92,6 @@ struct export_tensor {
     const float *state, *blocks;
     uint32_t per_element, per_block, block;
 };
-/* The arrays of the state: TENSOR.state and TENSOR.blocks. */
-struct export_array export_state_array(const struct export_tensor *t);
-struct export_array export_blocks_array(const struct export_tensor *t);
 
 /* ---- formats ---- */
 
@@ -110,6 +107,13 @@ struct export_list {
     uint32_t piece, spool; /* safetensors: its number, and that of its first file */
     struct export_file *file[EXPORT_COLUMNS]; /* owned; one a column, or the first alone */
 };
+
+/* Writes the arrays of a tensor, one after the other: its values, then those of the state that it
+ * has, TENSOR.state and TENSOR.blocks. */
+typedef int (*export_array_write)(struct export_list *l, const struct export_array *a,
+                                  const void *data, struct err *e);
+int export_tensor_write(struct export_list *l, const struct export_tensor *t,
+                        export_array_write write, struct err *e);
 
 struct export_format {
     const char *name;

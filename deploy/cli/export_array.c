@@ -96,7 +96,7 @@ struct export_array export_column_array(const struct export_layout *l, uint32_t 
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-struct export_array export_state_array(const struct export_tensor *t)
+static struct export_array state_array(const struct export_tensor *t)
 {
     struct export_array a = {
         .type = EXPORT_F32, .shape = {t->per_element}, .dims = t->values.dims + 1};
@@ -106,12 +106,27 @@ struct export_array export_state_array(const struct export_tensor *t)
     return a;
 }
 
-struct export_array export_blocks_array(const struct export_tensor *t)
+static struct export_array blocks_array(const struct export_tensor *t)
 {
     uint64_t blocks = (t->count + t->block - 1) / t->block;
     struct export_array a = {.type = EXPORT_F32, .shape = {blocks, t->per_block}, .dims = 2};
     (void)snprintf(a.name, sizeof a.name, "%.160s.blocks", t->values.name);
     return a;
+}
+
+int export_tensor_write(struct export_list *l, const struct export_tensor *t,
+                        export_array_write write, struct err *e)
+{
+    int rc = write(l, &t->values, t->value, e);
+    if (rc == 0 && t->per_element > 0) {
+        const struct export_array a = state_array(t);
+        rc = write(l, &a, t->state, e);
+    }
+    if (rc == 0 && t->per_block > 0) {
+        const struct export_array a = blocks_array(t);
+        rc = write(l, &a, t->blocks, e);
+    }
+    return rc;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

@@ -71,16 +71,7 @@ static int array_write(struct export_list *l, const struct export_array *a, cons
 
 static int npy_tensor(struct export_list *l, const struct export_tensor *t, struct err *e)
 {
-    int rc = array_write(l, &t->values, t->value, e);
-    if (rc == 0 && t->per_element > 0) {
-        struct export_array a = export_state_array(t);
-        rc = array_write(l, &a, t->state, e);
-    }
-    if (rc == 0 && t->per_block > 0) {
-        struct export_array a = export_blocks_array(t);
-        rc = array_write(l, &a, t->blocks, e);
-    }
-    return rc;
+    return export_tensor_write(l, t, array_write, e);
 }
 
 const struct export_format export_npy = {

@@ -1,21 +1,24 @@
 /* import.c: `shoal import`: rows of files go into a table of a running cluster.
  *
  *   the table is found --> files are opened and compared with its schema --> every row is read:
- *   numbers, keys, keys twice --> IMPORT (no job trains in the table; the audit log) --> rows are
- *   sent --> IMPORT, done
+ *   numbers, keys, keys twice --> IMPORT (no job trains in the table; the audit log) --> rows of
+ *   erased keys are evicted --> rows are sent --> IMPORT, done (no job has begun since)
  *
  * Nothing is written before all of it is checked. A command that was stopped half way is repeated
- * as it stands: the same rows again change nothing. */
+ * as it stands: the same rows again change nothing. Files are mapped, and read twice: one that
+ * changes in between is an error, and so is one that becomes shorter (SIGBUS). */
 #include "deploy/cli/import.h"
 #include "deploy/cli/key.h"
 #include "deploy/cli/reader.h"
 #include "proto/base/file.h"
+#include "proto/base/rng.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/job/job.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +34,15 @@ struct import {
     struct reader *reader;
     struct key_place place;
     const struct table_schema *schema;
+    uint32_t index; /* of the table */
     struct import_line line;
     struct import_naming naming;
     struct import_source *source;
+    struct import_erased erased;
     struct import_keys *keys;
-    float *row; /* owned */
+    float *row;       /* owned */
+    uint64_t token;   /* of this import (coordinator) */
+    uint64_t evicted; /* rows of erased keys that are gone */
     double seconds;
 };
 
@@ -125,7 +132,7 @@ static int source_open(struct import_line *l, struct import_source **out, struct
         l->path = NULL; /* it was this function's */
         return rc;
     }
-    if (l->path == NULL || (!ends(l->path, ".tsv") && !ends(l->path, ".csv")))
+    if (l->path == NULL || !import_is_text(l->path))
         return import_arrays_open(l, out, e);
     int rc = import_text_open(l, out, e);
     if (rc == 0 && (*out)->form == IMPORT_RAW && !raw) {
@@ -262,7 +269,7 @@ static int rows_check(struct import *m, FILE *map, struct err *e)
     while ((rc = m->source->next(m->source, &key, m->row, e)) > 0)
         if ((rc = row_check(m, &key, map, e)) != 0)
             return rc;
-    if (rc == 0 && import_keys_count(m->keys) == 0)
+    if (rc == 0 && import_keys_count(m->keys) == 0 && !m->erased.difference)
         rc = err_set(e, SHOAL_E_DATA, "%s has no rows", m->source->names);
     return rc == 0 ? import_keys_check(m->keys, e) : rc;
 }
@@ -296,8 +303,11 @@ static int order(const struct import *m, bool done, uint64_t rows, struct err *e
 {
     struct wire w = {.type = WIRE_TYPE_IMPORT}, reply;
     struct ask *a = NULL;
-    w.u.IMPORT = (struct wire_IMPORT){
-        .number = m->schema->table, .checksum = m->source->checksum, .rows = rows, .done = done};
+    w.u.IMPORT = (struct wire_IMPORT){.number = m->schema->table,
+                                      .checksum = m->source->checksum,
+                                      .rows = rows,
+                                      .done = done,
+                                      .token = m->token};
     text_copy(w.u.IMPORT.table, sizeof w.u.IMPORT.table, m->schema->name);
     text_copy(w.u.IMPORT.file, sizeof w.u.IMPORT.file, m->source->names);
     text_clean(w.u.IMPORT.file);
@@ -321,6 +331,8 @@ static void tell(const struct import *m, const struct import_counts *c)
         (void)json_set_int(j, "kept", (int64_t)c->kept);
         (void)json_set_int(j, "blocked", (int64_t)c->blocked);
         (void)json_set_int(j, "collisions", (int64_t)twice);
+        (void)json_set_int(j, "erased", (int64_t)m->erased.count);
+        (void)json_set_int(j, "evicted", (int64_t)m->evicted);
         (void)json_set_hex(j, "checksum", m->source->checksum);
         (void)json_set_number(j, "seconds", m->seconds); /* of sending */
         cli_json_print(j);
@@ -332,34 +344,67 @@ static void tell(const struct import *m, const struct import_counts *c)
     if (c->kept > 0)
         printf(", %" PRIu64 " kept as they were", c->kept);
     putchar('\n');
+    if (m->erased.difference)
+        printf("%zu keys are erased in the difference: %" PRIu64 " of them had a row, which is "
+               "gone\n",
+               m->erased.count, m->evicted);
     if (c->blocked > 0)
         printf("%" PRIu64 " keys are blocked or erased by name, and got no row\n", c->blocked);
     if (twice > 0)
         printf("%" PRIu64 " values share their key with an earlier one, and got no row\n", twice);
 }
 
+/* Takes the rows of erased keys out of the table. */
+static int evict(struct import *m, struct err *e)
+{
+    const struct reader_naming naming = {
+        .action = WIRE_KEY_EVICT, .keys = m->erased.key, .count = m->erased.count};
+    if (naming.count == 0)
+        return 0;
+    struct reader_named *named = malloc(sizeof *named);
+    if (named == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    int rc = reader_name(m->reader, m->index, &naming, named, e);
+    m->evicted = named->changed;
+    free(named);
+    return rc;
+}
+
+static int rows_send(struct import *m, struct import_counts *counts, struct err *e)
+{
+    const uint64_t began_ns = time_monotonic_ns();
+    int rc = import_send(&(struct import_order){.endpoint = m->at.endpoint,
+                                                .space = m->space,
+                                                .schema = m->schema,
+                                                .source = m->source,
+                                                .keys = m->keys,
+                                                .keep = option_given(m->o, "keep"),
+                                                .quiet = option_given(m->o, "json")},
+                         counts, e);
+    m->seconds = (double)(time_monotonic_ns() - began_ns) / 1e9;
+    return rc;
+}
+
 static int send(struct import *m, struct err *e)
 {
     struct import_counts counts = {.sent = 0};
+    m->token = rng_mix(time_monotonic_ns() + ((uint64_t)getpid() << 40)) | 1;
     int rc = order(m, false, import_keys_count(m->keys), e);
     if (rc != 0)
         return rc;
-    const uint64_t began_ns = time_monotonic_ns();
-    rc = import_send(&(struct import_order){.endpoint = m->at.endpoint,
-                                            .space = m->space,
-                                            .schema = m->schema,
-                                            .source = m->source,
-                                            .keys = m->keys,
-                                            .keep = option_given(m->o, "keep"),
-                                            .quiet = option_given(m->o, "json")},
-                     &counts, e);
-    m->seconds = (double)(time_monotonic_ns() - began_ns) / 1e9;
-    struct err ignored = {0};
-    (void)order(m, true, counts.made + counts.replaced, &ignored);
+    rc = evict(m, e);
+    if (rc == 0)
+        rc = rows_send(m, &counts, e);
+    if (rc == 0) {
+        rc = order(m, true, counts.made + counts.replaced, e);
+    } else {
+        struct err ignored = {0};
+        (void)order(m, true, counts.made + counts.replaced, &ignored);
+    }
     if (rc != 0)
         return err_wrap(e, rc,
                         "%" PRIu64 " of %" PRIu64
-                        " rows are in the table; the same line again puts in all of them",
+                        " rows were sent; the same line again puts in all of them",
                         counts.sent, import_keys_count(m->keys));
     tell(m, &counts);
     return 0;
@@ -415,52 +460,76 @@ static int space_take(struct import *m, struct err *e)
     return 0;
 }
 
-static int table_look(struct import *m, uint32_t *index, struct err *e)
+static int table_look(struct import *m, struct err *e)
 {
     int rc = reader_open_space(m->o, m->space, &m->reader, e);
-    return rc == 0 ? reader_table(m->reader, m->o->word[0], index, e) : rc;
+    return rc == 0 ? reader_table(m->reader, m->o->word[0], &m->index, e) : rc;
 }
 
-/* The table's index; with --job it is made where there is none. */
-static int table_open(struct import *m, uint32_t *index, struct err *e)
+/* With --job the table is made where there is none. */
+static int table_open(struct import *m, struct err *e)
 {
     const char *job = option_text(m->o, "job");
     int rc = space_take(m, e);
     if (rc != 0)
         return rc;
-    rc = table_look(m, index, e);
+    rc = table_look(m, e);
     if (job == NULL || (rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_UNAVAILABLE))
         return rc;
     reader_close(m->reader);
     m->reader = NULL;
     rc = found(m, job, e);
-    return rc == 0 ? table_look(m, index, e) : rc;
+    return rc == 0 ? table_look(m, e) : rc;
 }
 
 static int table_find(struct import *m, struct err *e)
 {
-    uint32_t index;
     int rc = reader_find(m->o, &m->at, e);
     if (rc == 0 && m->at.kind != READER_LIVE)
         rc = err_set(e, SHOAL_E_UNAVAILABLE,
                      "%s: rows go into the tables of a running cluster, and none runs there",
                      m->at.folder);
     if (rc == 0)
-        rc = table_open(m, &index, e);
+        rc = table_open(m, e);
     if (rc != 0)
         return rc;
-    m->schema = reader_schema(m->reader, index);
+    m->schema = reader_schema(m->reader, m->index);
     m->line.schema = m->schema;
     m->line.names = &m->place.names;
     return key_place_open(m->o, m->reader, &m->place, e);
 }
 
+/* A mapped file has become shorter. */
+static void bus_cb(int number)
+{
+    static const char said[] = "shoal: import: a file became shorter while it was read: write it "
+                               "anew, then type the same line again\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, said, sizeof said - 1);
+    _exit(err_exit_status(SHOAL_E_DATA));
+}
+
+/* The keys that a difference erases. */
+static int erased_take(struct import *m, struct err *e)
+{
+    int rc = import_erased_read(&m->line, &m->erased, e);
+    if (rc == 0 && m->erased.difference && option_given(m->o, "keep"))
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "--keep: %s is a difference (shoal export --since): its rows take the place "
+                     "of those that there are, and others go",
+                     m->line.path);
+    return rc;
+}
+
 int cli_import(struct option_line *o, struct err *e)
 {
     struct import m = {.o = o};
+    (void)sigaction(SIGBUS, &(struct sigaction){.sa_handler = bus_cb}, NULL);
     int rc = line_check(&m, e);
     if (rc == 0)
         rc = table_find(&m, e);
+    if (rc == 0)
+        rc = erased_take(&m, e);
     if (rc == 0)
         rc = source_open(&m.line, &m.source, e);
     if (rc == 0)
@@ -471,6 +540,7 @@ int cli_import(struct option_line *o, struct err *e)
         printf("%s: %" PRIu64 " rows can be imported\n", m.schema->name, import_keys_count(m.keys));
     else if (rc == 0)
         rc = send(&m, e);
+    import_erased_free(&m.erased);
     free(m.row);
     import_keys_free(m.keys);
     if (m.source != NULL)

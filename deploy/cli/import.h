@@ -3,6 +3,7 @@
  *   files --import_source--> a key as written, numbers of a row   (import_arrays.c, import_dense.c,
  *                                                                  import_text.c)
  *         --import_keys----> Shoal's key; duplicates and collisions are found   (import_keys.c)
+ *         --import_erased--> keys whose rows go                   (import_erased.c)
  *         --import_send----> the shards                           (import_send.c)
  *
  * Everything is read and checked before the first row is sent (import.c). Thread: main only. */
@@ -54,9 +55,10 @@ struct import_source {
     void (*rewind)(struct import_source *s);
     /* Writes the place of the row that next has given last: "v.npy row 7". */
     void (*place)(const struct import_source *s, char *out, size_t bytes);
-    void (*close)(struct import_source *s); /* frees it */
-    uint64_t checksum;                      /* XXH3 of the files, one after the other */
-    char names[96];                         /* of the files, for the audit */
+    uint64_t (*sum)(const struct import_source *s); /* XXH3 of the files, one after the other */
+    void (*close)(struct import_source *s);         /* frees it */
+    uint64_t checksum;                              /* sum, when it was opened */
+    char names[96];                                 /* of the files, for the audit */
 };
 
 /* The files of a line. */
@@ -73,9 +75,25 @@ struct import_line {
 int import_arrays_open(struct import_line *l, struct import_source **out, struct err *e);
 int import_dense_open(struct import_line *l, struct import_source **out, struct err *e);
 int import_text_open(const struct import_line *l, struct import_source **out, struct err *e);
+/* True for a name that ends in .tsv or .csv. */
+bool import_is_text(const char *path);
 /* The same of a text in memory, which the caller owns; separator: '\t' or ','. */
 int import_text_of(const struct import_line *l, const char *text, size_t bytes, char separator,
                    struct import_source **out, struct err *e);
+
+/* ---- erased keys ----------------------------------------------------------------------------- */
+
+struct import_erased { /* of a difference (`shoal export --since`) */
+    bool difference;
+    uint64_t *key; /* owned; (count), in the order of key_mix: keys whose rows go */
+    size_t count, room;
+};
+/* Reads those of the folder, or of the safetensors file, that the line names; none where it is no
+ * difference. DATA, NOINPUT, NOMEM. Freed in any case. */
+int import_erased_read(const struct import_line *l, struct import_erased *out, struct err *e);
+void import_erased_free(struct import_erased *x);
+/* Adds those of the text of TABLE.erased.tsv or .csv. */
+int import_erased_text(struct import_erased *x, const char *text, size_t bytes, struct err *e);
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 

@@ -91,6 +91,11 @@ static void arrays_place(const struct import_source *s, char *out, size_t bytes)
                    a->next > 0 ? a->next - 1 : 0);
 }
 
+static uint64_t arrays_sum(const struct import_source *s)
+{
+    return import_files_checksum(&of(s)->files);
+}
+
 static void arrays_close(struct import_source *s)
 {
     struct arrays_source *a = of(s);
@@ -286,8 +291,11 @@ int import_arrays_open(struct import_line *l, struct import_source **out, struct
     struct arrays_source *a = calloc(1, sizeof *a);
     if (a == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    a->source = (struct import_source){
-        .next = arrays_next, .rewind = arrays_rewind, .place = arrays_place, .close = arrays_close};
+    a->source = (struct import_source){.next = arrays_next,
+                                       .rewind = arrays_rewind,
+                                       .place = arrays_place,
+                                       .sum = arrays_sum,
+                                       .close = arrays_close};
     a->schema = l->schema;
     a->piece = calloc(PIECES, sizeof *a->piece);
     int rc = 0;
@@ -299,6 +307,11 @@ int import_arrays_open(struct import_line *l, struct import_source **out, struct
     a->source.form = exported || l->raw ? IMPORT_RAW : IMPORT_INTEGER;
     if (rc == 0 && exported) {
         rc = export_open(a, e);
+    } else if (rc == 0 && l->ids == NULL) {
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "%s is no export: say which of its arrays are keys and weights (--ids NAME "
+                     "--weights NAME)",
+                     l->path);
     } else if (rc == 0) {
         a->pieces = 1;
         rc = named_columns(a, l, e);
@@ -308,7 +321,7 @@ int import_arrays_open(struct import_line *l, struct import_source **out, struct
         arrays_close(&a->source);
         return rc;
     }
-    a->source.checksum = import_files_checksum(&a->files);
+    a->source.checksum = arrays_sum(&a->source);
     (void)snprintf(a->source.names, sizeof a->source.names, "%.90s", text_or(l->path, l->weights));
     *out = &a->source;
     return 0;

@@ -81,6 +81,11 @@ static void dense_place(const struct import_source *s, char *out, size_t bytes)
                    d->block > 0 ? d->block - 1 : 0);
 }
 
+static uint64_t dense_sum(const struct import_source *s)
+{
+    return import_files_checksum(&of(s)->files);
+}
+
 static void dense_close(struct import_source *s)
 {
     struct dense_source *d = of(s);
@@ -212,6 +217,7 @@ int import_dense_open(struct import_line *l, struct import_source **out, struct 
                                        .next = dense_next,
                                        .rewind = dense_rewind,
                                        .place = dense_place,
+                                       .sum = dense_sum,
                                        .close = dense_close};
     d->schema = l->schema;
     d->per_element = state / l->schema->width;
@@ -237,7 +243,7 @@ int import_dense_open(struct import_line *l, struct import_source **out, struct 
         return rc;
     }
     d->source.floats = table_assign_floats(l->schema, d->source.parts);
-    d->source.checksum = import_files_checksum(&d->files);
+    d->source.checksum = dense_sum(&d->source);
     (void)snprintf(d->source.names, sizeof d->source.names, "%.90s", l->path);
     *out = &d->source;
     return 0;

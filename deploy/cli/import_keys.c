@@ -13,10 +13,6 @@
 enum { DIGITS = 24, FIRST = 4096 };
 #define CHECK_SEED UINT64_C(0x73686f616c) /* tells two values of one key apart */
 
-struct entry {
-    uint64_t key, check, row;
-};
-
 struct import_keys {
     struct import_naming naming;
     uint64_t *key, *check; /* owned; (count): of each row; check: hash of the value, 0 for raw */
@@ -47,12 +43,18 @@ void import_keys_free(struct import_keys *k)
 
 /* ---- a value --------------------------------------------------------------------------------- */
 
-/* An integer in digits, as a log has it. */
-static size_t digits_write(const struct import_key *key, char out[DIGITS])
+/* An integer in digits, as a log has it; they end at the end of `out`. Returns the first one. */
+static const char *digits_write(const struct import_key *key, char out[DIGITS])
 {
+    uint64_t left = key->negative ? 0 - key->number : key->number;
+    char *at = out + DIGITS;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
     if (key->negative)
-        return (size_t)snprintf(out, DIGITS, "%" PRId64, (int64_t)key->number);
-    return (size_t)snprintf(out, DIGITS, "%" PRIu64, key->number);
+        *--at = '-';
+    return at;
 }
 
 static const char *value_text(enum import_form form, const struct import_key *key,
@@ -62,22 +64,15 @@ static const char *value_text(enum import_form form, const struct import_key *ke
         *bytes = key->bytes;
         return key->text;
     }
-    *bytes = digits_write(key, digits);
-    return digits;
+    const char *text = digits_write(key, digits);
+    *bytes = (size_t)(digits + DIGITS - text);
+    return text;
 }
 
-static int key_of(const struct import_naming *naming, enum import_form form,
-                  const struct import_key *key, uint64_t *out, struct err *e)
+/* text (bytes): the value. */
+static int key_of(const struct import_naming *naming, const char *text, size_t bytes, uint64_t *out,
+                  struct err *e)
 {
-    char digits[DIGITS];
-    size_t bytes;
-    if (naming->raw) {
-        SHOAL_ASSERT(form == IMPORT_RAW);
-        *out = key->number;
-        return 0;
-    }
-    SHOAL_ASSERT(form != IMPORT_RAW);
-    const char *text = value_text(form, key, digits, &bytes);
     if (!naming->id) {
         *out = key_of_value(naming->field, text, bytes);
         return 0;
@@ -93,20 +88,20 @@ int import_keys_add(struct import_keys *k, enum import_form form, const struct i
 {
     char digits[DIGITS];
     size_t bytes;
-    uint64_t own;
-    int rc = key_of(&k->naming, form, key, &own, e);
-    if (rc != 0)
-        return rc;
+    uint64_t own = key->number, check = 0;
+    SHOAL_ASSERT(k->naming.raw == (form == IMPORT_RAW));
+    if (form != IMPORT_RAW) {
+        const char *text = value_text(form, key, digits, &bytes);
+        int rc = key_of(&k->naming, text, bytes, &own, e);
+        if (rc != 0)
+            return rc;
+        check = hash_bytes(text, bytes, CHECK_SEED);
+    }
     if (array_room(&k->key, k->count, &k->room, FIRST) != 0 ||
         array_room(&k->check, k->count, &k->check_room, FIRST) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the keys of more than %zu rows", k->count);
     k->key[k->count] = own;
-    k->check[k->count] = 0;
-    if (form != IMPORT_RAW) {
-        const char *text = value_text(form, key, digits, &bytes);
-        k->check[k->count] = hash_bytes(text, bytes, CHECK_SEED);
-    }
-    k->count++;
+    k->check[k->count++] = check;
     return 0;
 }
 
@@ -123,54 +118,71 @@ uint64_t import_keys_at(const struct import_keys *k, uint64_t row)
 
 /* ---- keys that are there twice --------------------------------------------------------------- */
 
-static int entry_compare(const void *a, const void *b)
+/* The first row of each key, by the key: open addressing, at most half full. A place has the row's
+ * number + 1; 0: it is free. */
+struct first {
+    uint32_t *row; /* owned; (places) */
+    uint64_t places;
+};
+
+static uint64_t home(const struct first *f, uint64_t key)
 {
-    const struct entry *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
+    return key_mix(key) & (f->places - 1);
 }
 
-static int row_compare(const void *a, const void *b)
+static int first_new(struct first *f, size_t count, struct err *e)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    if (count >= UINT32_MAX)
+        return err_set(e, SHOAL_E_TOO_BIG, "%zu rows are too many for one import: divide the files",
+                       count);
+    f->places = 64;
+    while (f->places < 2 * count)
+        f->places *= 2;
+    f->row = calloc(f->places, sizeof *f->row);
+    if (f->row == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to compare the keys of %zu rows", count);
+    return 0;
 }
 
-/* `list` (count) has one key, by row: the first row keeps it. */
-static int group_take(struct import_keys *k, const struct entry *list, size_t count, struct err *e)
+static int twice(const struct import_keys *k, uint64_t first, uint64_t second, struct err *e)
 {
-    for (size_t i = 1; i < count; i++) {
-        for (size_t j = 0; j < i; j++)
-            if (list[j].check == list[i].check)
-                return err_set(e, SHOAL_E_DATA,
-                               "rows %" PRIu64 " and %" PRIu64 " have the same key (%016" PRIx64
-                               "): keep one of them",
-                               list[j].row, list[i].row, list[i].key);
-        if (array_room(&k->out, k->outs, &k->outs_room, 64) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "out of memory");
-        k->out[k->outs++] = list[i].row;
-    }
+    return err_set(e, SHOAL_E_DATA,
+                   "rows %" PRIu64 " and %" PRIu64 " have the same key (%016" PRIx64
+                   "): keep one of them",
+                   first, second, k->key[second]);
+}
+
+/* `row` has the key of `first`: it is left out, unless one of them has the same value. */
+static int row_leave_out(struct import_keys *k, uint64_t first, uint64_t row, struct err *e)
+{
+    if (k->check[first] == k->check[row])
+        return twice(k, first, row, e);
+    for (size_t i = 0; i < k->outs; i++)
+        if (k->key[k->out[i]] == k->key[row] && k->check[k->out[i]] == k->check[row])
+            return twice(k, k->out[i], row, e);
+    if (array_room(&k->out, k->outs, &k->outs_room, 64) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    k->out[k->outs++] = row;
     return 0;
 }
 
 int import_keys_check(struct import_keys *k, struct err *e)
 {
-    struct entry *list = malloc((k->count + 1) * sizeof *list);
-    int rc = 0;
-    if (list == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to compare the keys of %zu rows", k->count);
-    for (size_t i = 0; i < k->count; i++)
-        list[i] = (struct entry){k->key[i], k->check[i], i};
-    qsort(list, k->count, sizeof *list, entry_compare);
-    for (size_t from = 0, to; from < k->count && rc == 0; from = to) {
-        for (to = from + 1; to < k->count && list[to].key == list[from].key;)
-            to++;
-        rc = group_take(k, list + from, to - from, e);
+    enum { AHEAD = 16 };
+    struct first f = {.row = NULL};
+    int rc = first_new(&f, k->count, e);
+    for (uint64_t row = 0; row < k->count && rc == 0; row++) {
+        if (row + AHEAD < k->count)
+            __builtin_prefetch(&f.row[home(&f, k->key[row + AHEAD])], 1);
+        uint64_t at = home(&f, k->key[row]);
+        while (f.row[at] != 0 && k->key[f.row[at] - 1] != k->key[row])
+            at = (at + 1) & (f.places - 1);
+        if (f.row[at] == 0)
+            f.row[at] = (uint32_t)row + 1;
+        else
+            rc = row_leave_out(k, f.row[at] - 1, row, e);
     }
-    free(list);
-    if (k->outs > 0)
-        qsort(k->out, k->outs, sizeof *k->out, row_compare);
+    free(f.row);
     return rc;
 }
 

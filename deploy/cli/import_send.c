@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define SECOND_NS UINT64_C(1000000000)
+#define CHANGED "a file has changed since its rows were checked"
 #define PATIENCE_NS (30 * SECOND_NS) /* for the first map */
 
 struct sender {
@@ -21,7 +22,7 @@ struct sender {
     struct client *client;
     struct assigner *assigner;
     struct env_timer progress, patience;
-    uint64_t row; /* the next one of the source */
+    uint64_t rows, row; /* of the source; the next one */
     bool begun, ended;
     int status;
     struct err err;
@@ -38,7 +39,10 @@ static int sender_fill(void *context, uint64_t *keys, float *rows, uint32_t room
     while (n < room) {
         int rc = from->next(from, &key, rows + (size_t)n * from->floats, e);
         if (rc < 0)
-            return rc;
+            return err_wrap(e, rc, CHANGED);
+        if ((rc > 0 && s->row == s->rows) || (rc == 0 && s->row != s->rows))
+            return err_set(e, SHOAL_E_DATA, CHANGED ": %s has not the rows that were checked",
+                           from->names);
         if (rc == 0)
             break;
         const uint64_t row = s->row++;
@@ -82,8 +86,10 @@ static void sender_done(void *context, int status, const struct err *e)
 static void sender_map(void *context)
 {
     struct sender *s = context;
-    if (s->begun)
+    if (s->begun) {
+        assigner_remap(s->assigner);
         return;
+    }
     s->begun = true;
     env_timer_stop(s->env, &s->patience);
     env_timer_start(s->env, &s->progress, SECOND_NS);
@@ -150,8 +156,10 @@ static int sender_open(struct sender *s, struct err *e)
 
 int import_send(const struct import_order *o, struct import_counts *out, struct err *e)
 {
-    struct sender s = {
-        .order = o, .progress = {.fire = progress_fire}, .patience = {.fire = patience_fire}};
+    struct sender s = {.order = o,
+                       .rows = import_keys_count(o->keys),
+                       .progress = {.fire = progress_fire},
+                       .patience = {.fire = patience_fire}};
     *out = (struct import_counts){.sent = 0};
     o->source->rewind(o->source);
     import_keys_rewind(o->keys);
@@ -170,6 +178,8 @@ int import_send(const struct import_order *o, struct import_counts *out, struct 
         if (rc != 0)
             err_set(e, rc, "%s", s.err.text);
     }
+    if (rc == 0 && o->source->sum(o->source) != o->source->checksum)
+        rc = err_set(e, SHOAL_E_DATA, CHANGED ": %s", o->source->names);
     assigner_free(s.assigner);
     client_free(s.client);
     if (s.net != NULL)

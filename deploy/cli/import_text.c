@@ -11,6 +11,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -234,7 +235,7 @@ static int number_cell(const char *at, size_t bytes, float *out, struct err *e)
         memcpy(cell, at, bytes);
         cell[bytes] = 0;
         *out = strtof(cell, &stop);
-        if (*stop == 0 && cell[0] != ' ')
+        if (stop == cell + bytes && !isspace((unsigned char)cell[0])) /* a NUL ends it early */
             return 0;
     }
     return err_set(e, SHOAL_E_DATA, "'%.*s' is no number", (int)(bytes < CELL ? bytes : CELL), at);
@@ -251,7 +252,7 @@ static int key_cell(const char *at, size_t bytes, uint64_t *out, struct err *e)
         const char *from = cell + (hex ? 2 : 0);
         errno = 0;
         *out = strtoull(from, &stop, hex ? 16 : 10);
-        if (from[strspn(from, digits)] == 0 && *stop == 0 && errno == 0)
+        if (from + strspn(from, digits) == cell + bytes && stop == cell + bytes && errno == 0)
             return 0;
     }
     return err_set(e, SHOAL_E_DATA, "'%.*s' is no key (0x... or decimal)",
@@ -326,6 +327,13 @@ static void text_rewind(struct import_source *s)
     t->line = 1;
 }
 
+static uint64_t text_sum(const struct import_source *s)
+{
+    const struct text_source *t =
+        container_of((struct import_source *)(uintptr_t)s, struct text_source, source);
+    return hash_bytes(t->begin, (size_t)(t->end - t->begin), 0);
+}
+
 static void text_close(struct import_source *s)
 {
     struct text_source *t = of(s);
@@ -337,18 +345,32 @@ static void text_close(struct import_source *s)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static bool ends(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+bool import_is_text(const char *path)
+{
+    return ends(path, ".tsv") || ends(path, ".csv");
+}
+
 int import_text_of(const struct import_line *l, const char *text, size_t bytes, char separator,
                    struct import_source **out, struct err *e)
 {
     struct text_source *t = calloc(1, sizeof *t);
     if (t == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    t->source = (struct import_source){
-        .next = text_next, .rewind = text_rewind, .place = text_place, .close = text_close};
+    t->source = (struct import_source){.next = text_next,
+                                       .rewind = text_rewind,
+                                       .place = text_place,
+                                       .sum = text_sum,
+                                       .close = text_close};
     t->begin = t->at = text;
     t->end = text + bytes;
     t->separator = separator;
-    t->source.checksum = hash_bytes(text, bytes, 0);
+    t->source.checksum = text_sum(&t->source);
     int rc = head_read(t, l->schema, e);
     if (rc != 0) {
         text_close(&t->source);
@@ -361,10 +383,7 @@ int import_text_of(const struct import_line *l, const char *text, size_t bytes, 
 int import_text_open(const struct import_line *l, struct import_source **out, struct err *e)
 {
     struct import_file file;
-    const size_t length = strlen(l->path);
-    char separator = '\t';
-    if (length > 4 && strcmp(l->path + length - 4, ".csv") == 0)
-        separator = ',';
+    const char separator = ends(l->path, ".csv") ? ',' : '\t';
     int rc = import_file_open(l->path, &file, e);
     if (rc != 0)
         return rc;

@@ -448,7 +448,7 @@ static int apply_keys(struct apply *a, const struct record_header *h, const void
     const struct record_keys *keys = payload;
     const uint64_t *key = (const uint64_t *)(const void *)(keys + 1);
     struct engine_table *t = engine_slot(a->g, keys->table);
-    if (t == NULL || (!a->live && a->base[keys->table] == NULL) || keys->action > KEY_DROP ||
+    if (t == NULL || (!a->live && a->base[keys->table] == NULL) || keys->action > KEY_EVICT ||
         keys->count > LIMIT_KEYS ||
         h->payload_bytes != sizeof *keys + keys->count * sizeof(uint64_t))
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " names keys of no table",

@@ -68,6 +68,9 @@ int assign_keys_fit(const struct push_record *r, const struct engine_table *t, s
     const struct table_schema *s = table_schema_of(t->table);
     const uint32_t floats = table_assign_floats(s, r->parts);
     SHOAL_ASSERT(r->rows != NULL);
+    if ((r->parts & ASSIGN_STATS) != 0 && s->rules.stats == 0)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "rows with statistics are assigned to table %s, which keeps none", s->name);
     if ((r->parts & ~RECORD_FLAGS_ROWS) == 0 && r->row_floats == floats)
         return 0;
     return err_set(e, SHOAL_E_MALFORMED,

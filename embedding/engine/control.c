@@ -285,11 +285,11 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
         t = &g->table[table];
     if (t == NULL || t->table == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
-    if ((unsigned)action > KEY_DROP || count > LIMIT_KEYS)
+    if ((unsigned)action > KEY_EVICT || count > LIMIT_KEYS)
         return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action,
                        count, LIMIT_KEYS);
-    bool names = action != KEY_FRESH && action != KEY_DROP;
-    if (table_schema_of(t->table)->dense && names)
+    bool fields = action == KEY_FRESH || action == KEY_DROP;
+    if (table_schema_of(t->table)->dense && !fields)
         return err_set(e, SHOAL_E_MALFORMED,
                        "table %s is dense: its rows are blocks of the network, not keys to name",
                        table_schema_of(t->table)->name);
@@ -302,7 +302,7 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
     if (g->loading >> table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(t->table)->name);
-    if (names && action != KEY_RESET && !table_keys_fit(t->table, count))
+    if (action <= KEY_ALLOW && !table_keys_fit(t->table, count))
         return err_set(e, SHOAL_E_TOO_BIG,
                        "table %s: a tablet has too many keys by name; reset some",
                        table_schema_of(t->table)->name);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { AHEAD = 8 }; /* keys whose buckets are on their way to the processor */
 #define STATS_FLOATS (sizeof(struct row_stats) / sizeof(float))
 
 /* ---- what can be stored ---- */
@@ -140,6 +141,14 @@ static int assign_one(struct table *t, uint32_t tablet, uint64_t key, const floa
     return 0;
 }
 
+/* The bucket of a key that comes soon. */
+static inline void home_prefetch(const struct table *t, uint64_t key)
+{
+    const uint32_t bits = t->shape.tablet_bits;
+    const uint64_t mixed = key_mix(key);
+    __builtin_prefetch(tablet_home(&t->tablets[key_tablet(mixed, bits)], bits, mixed));
+}
+
 int table_assign(struct table *t, const uint64_t *keys, const float *rows, size_t count,
                  const struct assign_args *args, struct assign_counts *counts)
 {
@@ -150,6 +159,8 @@ int table_assign(struct table *t, const uint64_t *keys, const float *rows, size_
     SHOAL_ASSERT((args->parts & ASSIGN_STATS) == 0 || t->schema.rules.stats != 0);
     for (size_t i = 0; i < count; i++) {
         const uint32_t tablet = key_tablet(key_mix(keys[i]), t->shape.tablet_bits);
+        if (i + AHEAD < count)
+            home_prefetch(t, keys[i + AHEAD]);
         if (args->take != NULL && args->take[tablet] == 0)
             continue;
         int rc = assign_one(t, tablet, keys[i], rows + i * floats, args->parts, counts);

@@ -1,4 +1,5 @@
-/* table_keys.c: table_keys: names keys and applies the consequences; drops whole fields. */
+/* table_keys.c: table_keys: names keys and applies the consequences; removes rows of keys and of
+ * whole fields. */
 #include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
@@ -35,6 +36,39 @@ static int undo_keep(struct tablet *own, table_stays stays, void *context)
     undo_free(old);
     own->undo = fresh;
     return 0;
+}
+
+/* ---- rows of keys ---- */
+
+struct keys { /* (count), in the order of key_mix */
+    const uint64_t *list;
+    size_t count;
+};
+
+static bool is_of_no_key(void *context, uint64_t key, float *row)
+{
+    const struct keys *k = context;
+    (void)row;
+    return bsearch(&key, k->list, k->count, sizeof *k->list, key_by_mixed) == NULL;
+}
+
+/* Removes the rows of keys (count) of the tablet; *rows: their number. */
+static int evict_in_tablet(struct table *t, uint32_t tablet, const uint64_t *keys, size_t count,
+                           uint64_t *rows)
+{
+    struct keys evicted = {keys, count};
+    uint64_t gone = 0;
+    for (size_t i = 0; i < count; i++) {
+        *rows += table_cold_has(t, keys[i]);
+        if (cold_erase(t, keys[i]) != 0)
+            return SHOAL_E_NOMEM;
+    }
+    int rc = table_keep(t, tablet, is_of_no_key, &evicted, 0, &gone);
+    *rows += gone;
+    if (rc != 0)
+        return rc;
+
+    return undo_keep(&t->tablets[tablet], is_of_no_key, &evicted);
 }
 
 /* ---- whole fields ---- */
@@ -192,7 +226,9 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
                                              [KEY_BLOCK] = NAME_BLOCKED,
                                              [KEY_ALLOW] = NAME_ALLOWED,
                                              [KEY_RESET] = NAME_NONE};
-    SHOAL_ASSERT((unsigned)action <= KEY_DROP && count > 0);
+    SHOAL_ASSERT((unsigned)action <= KEY_EVICT && count > 0);
+    if (action == KEY_EVICT)
+        return evict_in_tablet(t, tablet, keys, count, changed);
     if (action == KEY_FRESH || action == KEY_DROP)
         return drop_in_tablet(t, tablet, action, keys, count, changed);
     struct tablet_life *life = table_life(t, tablet);

@@ -213,10 +213,25 @@ static char *line_text(const struct legend *n)
     return text;
 }
 
+/* Copies the text but for such lines, of which a text that was written by hand may have several. */
+static size_t without_lines(const char *text, size_t bytes, char *out)
+{
+    size_t at, length, count = 0;
+    while (legend_line(text, bytes, &at, &length)) {
+        memcpy(out + count, text, at);
+        count += at;
+        length += at + length < bytes; /* the line's end */
+        text += at + length;
+        bytes -= at + length;
+    }
+    memcpy(out + count, text, bytes);
+    return count + bytes;
+}
+
 int legend_put(const char *text, size_t bytes, const struct legend *n, char **out,
                size_t *out_bytes, struct err *e)
 {
-    size_t at = bytes, old = 0, fresh = 0;
+    size_t fresh = 0;
     char *line = NULL;
     if (n != NULL && legend_known(n)) {
         line = line_text(n);
@@ -231,16 +246,12 @@ int legend_put(const char *text, size_t bytes, const struct legend *n, char **ou
                        "possible: give the columns shorter names, or take fewer of them",
                        fresh, LEGEND_BYTES_MAX);
     }
-    if (legend_line(text, bytes, &at, &old))
-        old += at + old < bytes; /* the line's end */
     char *made = malloc(bytes + fresh + sizeof LINE + 3);
     if (made == NULL) {
         free(line);
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
-    memcpy(made, text, at);
-    memcpy(made + at, text + at + old, bytes - at - old);
-    size_t count = bytes - old;
+    size_t count = without_lines(text, bytes, made);
     if (line != NULL)
         count += (size_t)snprintf(made + count, fresh + sizeof LINE + 2, "%s" LINE "%s\n",
                                   text_if(count > 0 && made[count - 1] != '\n', "\n"), line);

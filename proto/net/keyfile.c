@@ -325,9 +325,11 @@ static int file_make(const char *path, const char *text, mode_t mode, struct err
 
 typedef char keyfile_pins[KEYFILE_PINS][KEYFILE_KEY];
 
+/* A path of 40 characters may look like a key: where a file is there it is meant, and no key that
+ * this release makes begins as a path does (pair_make). */
 static int pin_take(const char *pinned, char out[KEYFILE_KEY], struct err *e)
 {
-    if (keyfile_key_ok(pinned)) {
+    if (keyfile_key_ok(pinned) && strchr("/.", pinned[0]) == NULL && access(pinned, F_OK) != 0) {
         memcpy(out, pinned, KEYFILE_KEY);
         return 0;
     }

@@ -281,8 +281,8 @@
 #define WIRE_ROWS_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* frame 1: keys, u64 (key_count); keys that the shard does not lead are skipped. action: enum
- * wire_key_action. Journalled. Reply: the number of keys that changed, and of those skipped: the
- * newest map says which shards lead them. */
+ * wire_key_action. Journalled. Reply: the number of keys that changed (EVICT: that had a row), and
+ * of those skipped: the newest map says which shards lead them. */
 #define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
 #define WIRE_KEYS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(changed) U32(skipped)
 
@@ -879,9 +879,10 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 /* Rows of files go into a table by key (ASSIGN): sent before the first of them, and (done) behind
  * the last one; both go into the audit log. BUSY: a job that uses the table runs. number: the
  * table's number on the shards; file, checksum (XXH3 of what was read) and rows: for the log; rows
- * with done: those that the table got. */
+ * with done: those that the table got. token: a number that the sender draws, not 0. DRIFT, with
+ * done: since the request with this token a job has begun in the table, or another import. */
 #define WIRE_IMPORT(U32, U64, I32, F32, F64, B, STR) \
-    STR(table, LIMIT_NAME) U32(number) STR(file, 96) U64(checksum) U64(rows) B(done)
+    STR(table, LIMIT_NAME) U32(number) STR(file, 96) U64(checksum) U64(rows) B(done) U64(token)
 #define WIRE_IMPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
 /* Names a copy that is not in sync as the shard's leader, when no copy in sync is there. Without
  * accept_loss nothing changes. Reply: told says which copy leads or would lead, and which records
@@ -1071,13 +1072,15 @@ enum wire_rows {
  * key is admitted whatever the table's admission says. RESET: the key is neither blocked nor
  * allowed any more. SCRUB, for erased keys: journal, archive and store are rewritten so that
  * nothing of their rows and gradients is left. The reply comes when it is done; `changed` is then
- * the journal's sequence up to which that is so. BUSY: another scrub runs. */
+ * the journal's sequence up to which that is so. BUSY: another scrub runs. EVICT: the row is
+ * removed, and the key keeps its name, if it has one. */
 enum wire_key_action {
     WIRE_KEY_ERASE = 0,
     WIRE_KEY_BLOCK = 1,
     WIRE_KEY_ALLOW = 2,
     WIRE_KEY_RESET = 3,
-    WIRE_KEY_SCRUB = 4
+    WIRE_KEY_SCRUB = 4,
+    WIRE_KEY_EVICT = 6
 };
 /* parts of ASSIGN's rows; the values are those of embedding/table.h */
 #define WIRE_ASSIGN_STATE 2u

@@ -10,6 +10,7 @@
 #include "proto/wire/allow.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/add.h"
+#include "server/coord/fleet/import.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/beat.h"
 #include "server/coord/job/fleet_open.h"
@@ -276,23 +277,6 @@ static int on_drop(struct coord *c, struct coord_ask *a)
     return coord_drop_request(&c->fleet, a, &used);
 }
 
-/* Checks that rows may come into a table between jobs: it is one of a space that is whole. */
-static int import_check(const struct coord_fleet *f, const struct wire_IMPORT *w, struct err *e)
-{
-    int rc = coord_drop_check(f, e);
-    if (rc != 0)
-        return rc;
-    COORD_EACH_SPACE (f, s)
-        if (coord_space_holds(f, s) && (s->numbers >> w->number & 1) != 0)
-            return coord_space_whole(s, SHOAL_E_NOT_FOUND, e);
-    if (f->cluster.held == 0) /* which spaces there are is not known */
-        return 0;
-    return err_set(e, SHOAL_E_NOT_FOUND,
-                   "table %s, number %u, is of no space here: it was dropped (shoal tables lists "
-                   "those that there are)",
-                   w->table, w->number);
-}
-
 /* Rows of a table that a job trains would get gradients of other rows (embedding/engine/assign.c,
  * 4): the shards refuse them, too. */
 static int on_import(struct coord *c, struct coord_ask *a)
@@ -306,11 +290,10 @@ static int on_import(struct coord *c, struct coord_ask *a)
                            "job %s trains in table %s: wait for its end or stop it first (shoal "
                            "stop)",
                            j->spec.name, w->table);
-    int rc = w->done ? 0 : import_check(&c->fleet, w, &a->e);
-    if (rc != 0)
-        return rc;
     a->reply.u.IMPORT_reply.map_epoch = c->fleet.cluster.map_epoch;
-    return 0;
+    if (w->done)
+        return coord_import_done(&c->fleet, w, &a->e);
+    return coord_import_begin(&c->fleet, w, &a->e);
 }
 
 static int on_hello(struct coord *c, struct coord_ask *a)

@@ -103,7 +103,8 @@ void naming_peer_gone(struct shard *s, peer_t peer)
 /* ---- changes of keys ---- */
 
 _Static_assert((int)WIRE_KEY_ERASE == (int)KEY_ERASE && (int)WIRE_KEY_BLOCK == (int)KEY_BLOCK &&
-                   (int)WIRE_KEY_ALLOW == (int)KEY_ALLOW && (int)WIRE_KEY_RESET == (int)KEY_RESET,
+                   (int)WIRE_KEY_ALLOW == (int)KEY_ALLOW && (int)WIRE_KEY_RESET == (int)KEY_RESET &&
+                   (int)WIRE_KEY_EVICT == (int)KEY_EVICT,
                "the wire's actions are the engine's");
 
 static void name_end(struct shard *s)
@@ -120,7 +121,8 @@ static uint32_t step_keys(const struct naming *n, const struct table *t)
     uint32_t bits = table_schema_of(t)->tablet_bits, end = n->next;
     for (uint64_t rows = 0; end < n->count && rows < n->step_rows;) {
         uint32_t tablet = key_tablet(key_mix(n->keys[end]), bits);
-        rows += n->action == WIRE_KEY_ERASE ? table_tablet_rows(t, tablet) : 0;
+        if (n->action == WIRE_KEY_ERASE || n->action == WIRE_KEY_EVICT)
+            rows += table_tablet_rows(t, tablet);
         for (; end < n->count && key_tablet(key_mix(n->keys[end]), bits) == tablet; end++)
             rows++;
     }
@@ -244,14 +246,15 @@ void naming_object(const struct shard *s, const struct wire_KEYS *r, char out[NA
                                          [WIRE_KEY_BLOCK] = "block",
                                          [WIRE_KEY_ALLOW] = "allow",
                                          [WIRE_KEY_RESET] = "reset",
-                                         [WIRE_KEY_SCRUB] = "scrub"};
+                                         [WIRE_KEY_SCRUB] = "scrub",
+                                         [WIRE_KEY_EVICT] = "evict"};
     const struct table *t = NULL;
     const char *table = "no table", *what = "no action on";
     if (r->table < LIMIT_TABLES)
         t = engine_table(s->engine, r->table);
     if (t != NULL)
         table = table_schema_of(t)->name;
-    if (r->action <= WIRE_KEY_SCRUB)
+    if (r->action <= WIRE_KEY_EVICT && action[r->action] != NULL)
         what = action[r->action];
     (void)snprintf(out, NAMING_OBJECT, "%s %u keys of %s", what, r->key_count, table);
 }
@@ -262,7 +265,8 @@ void naming_on_message(struct shard *s, peer_t from)
     const struct naming_done *done = done_find(&s->naming, from, id);
     if (s->in.u.KEYS.action == WIRE_KEY_SCRUB)
         on_scrub(s, from);
-    else if (s->in.u.KEYS.action > WIRE_KEY_RESET) /* whole fields are dropped by ROWS_GO */
+    else if (s->in.u.KEYS.action > WIRE_KEY_RESET &&
+             s->in.u.KEYS.action != WIRE_KEY_EVICT) /* whole fields are dropped by ROWS_GO */
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_MALFORMED, "shard %s: no action %u",
                      s->name, s->in.u.KEYS.action);
     else if (!lead_ready(&s->lead))

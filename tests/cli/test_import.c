@@ -21,11 +21,10 @@ static struct table_schema schema_of(bool stats)
     return s;
 }
 
-static int open_text(const struct table_schema *s, const char *text, struct import_source **out,
-                     struct err *e)
+static int open_bytes(const struct table_schema *s, const char *text, size_t bytes,
+                      struct import_source **out, struct err *e)
 {
     const struct import_line l = {.schema = s};
-    const size_t bytes = strlen(text);
     char *copy = malloc(bytes + 1); /* exact, so that a read past the end is detected */
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, text, bytes);
@@ -33,6 +32,12 @@ static int open_text(const struct table_schema *s, const char *text, struct impo
     if (rc != 0)
         free(copy);
     return rc; /* the copy stays until the process ends */
+}
+
+static int open_text(const struct table_schema *s, const char *text, struct import_source **out,
+                     struct err *e)
+{
+    return open_bytes(s, text, strlen(text), out, e);
 }
 
 static struct import_source *text_opened(const struct table_schema *s, const char *text)
@@ -133,6 +138,76 @@ START_TEST(wrong_text_is_refused_with_its_place)
 }
 END_TEST
 
+/* A number ends where its cell ends, not at a byte 0 in it. */
+START_TEST(a_cell_with_a_nul_is_no_number)
+{
+    static const char weight[] = "key\tw0\tw1\n12\t1\0z\t2\n",
+                      key_of[] = "key\tw0\tw1\n12\0z\t1\t2\n";
+    const struct table_schema s = schema_of(false);
+    const struct {
+        const char *text, *words;
+        size_t bytes;
+    } cases[] = {{weight, "is no number", sizeof weight - 1},
+                 {key_of, "is no key", sizeof key_of - 1}};
+    for (int i = 0; i < 2; i++) {
+        struct import_source *t = NULL;
+        struct import_key key;
+        struct err e = {0};
+        float row[3];
+        ck_assert_int_eq(open_bytes(&s, cases[i].text, cases[i].bytes, &t, &e), 0);
+        ck_assert_int_eq(t->next(t, &key, row, &e), SHOAL_E_DATA);
+        ck_assert_msg(strstr(e.text, cases[i].words) != NULL, "%s", e.text);
+        t->close(t);
+    }
+}
+END_TEST
+
+/* The sum of the bytes is asked for again when the rows are sent. */
+START_TEST(a_text_that_changes_has_another_sum)
+{
+    const struct table_schema s = schema_of(false);
+    const struct import_line l = {.schema = &s};
+    char text[] = "value\tw0\tw1\na\t1\t2\n";
+    struct import_source *t = NULL;
+    struct err e = {0};
+    ck_assert_int_eq(import_text_of(&l, text, strlen(text), '\t', &t, &e), 0);
+    ck_assert(t->sum(t) == t->checksum);
+    text[strlen(text) - 2] = '3';
+    ck_assert(t->sum(t) != t->checksum);
+    t->close(t);
+}
+END_TEST
+
+/* ---- erased keys ---- */
+
+START_TEST(erased_keys_of_a_text_are_read)
+{
+    static const char text[] = "key\tfield\n0x0003000000000007\t3\n0x00030000000000ff\t3\n";
+    struct import_erased x = {.count = 0};
+    struct err e = {0};
+    ck_assert_int_eq(import_erased_text(&x, text, sizeof text - 1, &e), 0);
+    ck_assert(x.count == 2 && x.key[0] == UINT64_C(0x0003000000000007) &&
+              x.key[1] == UINT64_C(0x00030000000000ff));
+    import_erased_free(&x);
+    ck_assert_int_eq(import_erased_text(&x, text, strlen("key\tfield\n"), &e), 0);
+    ck_assert_uint_eq(x.count, 0);
+}
+END_TEST
+
+START_TEST(erased_keys_that_are_none_are_refused)
+{
+    static const char *const text[] = {"key\n0x00030000000000\n", "key\n7\n",
+                                       "key\n0x00030000000000070\n", "key\n\n"};
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+        struct import_erased x = {.count = 0};
+        struct err e = {0};
+        ck_assert_int_eq(import_erased_text(&x, text[i], strlen(text[i]), &e), SHOAL_E_DATA);
+        ck_assert_msg(strstr(e.text, "line 2") != NULL, "%s", e.text);
+        import_erased_free(&x);
+    }
+}
+END_TEST
+
 /* ---- keys ---- */
 
 static struct import_keys *keys_of(const struct import_naming *n)
@@ -216,6 +291,10 @@ int main(void)
     tcase_add_test(c, values_and_vectors_are_read);
     tcase_add_test(c, an_export_is_read);
     tcase_add_loop_test(c, wrong_text_is_refused_with_its_place, 0, sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(c, a_cell_with_a_nul_is_no_number);
+    tcase_add_test(c, a_text_that_changes_has_another_sum);
+    tcase_add_test(c, erased_keys_of_a_text_are_read);
+    tcase_add_test(c, erased_keys_that_are_none_are_refused);
     c = suite_case(s, "keys", 20, NULL, NULL);
     tcase_add_test(c, an_integer_is_the_text_of_its_digits);
     tcase_add_test(c, a_value_that_is_there_twice_is_refused);

@@ -167,6 +167,52 @@ def checkpoints_carry_the_names(space):
         assert got.returncode == 0 and listed(*at(fleet)) == held, got
 
 
+def chosen_rows_outlive_kills_checkpoint_and_restore(space):
+    """The listed rows and no other, an erased one again once it is let in: after kill -9 of servers and coordinator, in a checkpoint, and after going back to
+    it."""
+    train = synth(space / "train.tsv", ROWS, 3)
+    some = values_of(train)[:5]
+    job = job_file(space / "job.yaml", train, **{**CHOSEN, "checkpoint.dir": str(space / "made")})
+
+    def has(fleet, values):
+        return rows(fleet) == len(values) and all(row(fleet, v) for v in values)
+
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(job)
+        named(fleet, "allow", some[:4], space / "values")
+        fleet.job(job)
+        assert has(fleet, some[:4])
+        order(fleet, "erase", "emb", "--field", "C1", "--value", some[0])
+        fleet.job(job)
+        assert has(fleet, some[1:4])
+        assert named(fleet, "allow", [some[0]], space / "values") == (1, 0)
+        for who in ("s0", "s1"):
+            restarted(fleet, who)
+        fleet.kill("coordinator")
+        fleet.coordinator()
+        fleet.fits()
+        held = listed(*at(fleet))
+        assert list(held.values()) == ["allowed"] * 4 and has(fleet, some[1:4])
+        made = json.loads(order(fleet, "checkpoint", "create", "let-in", "--json").stdout)["path"]
+        assert listed("--from", made) == held
+        fleet.job(job)
+        assert has(fleet, some[:4])
+
+        named(fleet, "allow", [some[4]], space / "values")
+        fleet.job(job)
+        assert has(fleet, some)
+        fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", program="shoal-worker")
+        order(fleet, "checkpoint", "restore", made, "--set", "fresh=all")
+        assert listed(*at(fleet)) == held and has(fleet, some[1:4])
+        for who in ("s1", "s0", "worker"):
+            fleet.kill(who)
+        for who in ("s0", "s1"):
+            fleet.server(who)
+        within(30, "the rows to be back", lambda: shoal("tables", "emb", *at(fleet)).returncode == 0)
+        fleet.job(job)
+        assert has(fleet, some[:4]) and row(fleet, some[4]) is None
+
+
 def a_job_that_goes_back_keeps_later_names(space):
     """The best epoch's cut was made before keys were blocked and erased: they stay so, and the erased row does not come back."""
     train, valid = synth(space / "train.tsv", 6000, 1), synth(space / "valid.tsv", 2000, 2)
@@ -336,6 +382,6 @@ def administrators_name_keys_and_are_audited(space):
 
 
 if __name__ == "__main__":
-    main([a_table_gets_the_allowed_rows_alone, a_blocked_row_stays_and_none_is_made, checkpoints_carry_the_names, a_job_that_goes_back_keeps_later_names,
-          keys_follow_their_tablets, a_killed_server_is_waited_for, a_copy_that_takes_over_has_the_names, a_million_keys_are_listed,
+    main([a_table_gets_the_allowed_rows_alone, a_blocked_row_stays_and_none_is_made, checkpoints_carry_the_names,
+          chosen_rows_outlive_kills_checkpoint_and_restore, a_job_that_goes_back_keeps_later_names, keys_follow_their_tablets, a_killed_server_is_waited_for, a_copy_that_takes_over_has_the_names, a_million_keys_are_listed,
           wrong_lists_are_refused, administrators_name_keys_and_are_audited])

@@ -42,6 +42,11 @@ def checkpoint_recovery_and_restore_are_measured(space):
     assert f["pull_before_p50_ms"] <= f["pull_before_p99_ms"] <= f["pull_before_max_ms"], f
 
 
+def an_import_is_measured(space):
+    f = bench(space, "--only", "import", "--import-rows", "100000")
+    assert all(f[f"import_{mode}{what}"] > 0 for mode in ("memory", "journal") for what in ("", "_core", "_again", "_again_core", "_with_check")), f
+
+
 def pull_push_and_training_are_measured(space):
     f = bench(space, "--only", "memory,train", "--rows", "100000", "--seconds", "1", "--train-rows", "3000")
     assert all(f[name] > 0 and 1 < f[name + "_cpu_ns"] < 1e5 for name in ("pull_w1", "pull_w4", "push_memory_w1", "push_memory_w4")), f
@@ -89,5 +94,5 @@ def an_unknown_part_is_refused(space):
 
 
 if __name__ == "__main__":
-    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, pull_push_and_training_are_measured, pulls_of_cold_rows_are_measured,
-          shards_of_a_server_are_measured_side_by_side, servers_and_copies_are_measured_side_by_side, reading_a_log_is_measured_in_both_orders, an_unknown_part_is_refused])
+    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, an_import_is_measured, pull_push_and_training_are_measured,
+          pulls_of_cold_rows_are_measured, shards_of_a_server_are_measured_side_by_side, servers_and_copies_are_measured_side_by_side, reading_a_log_is_measured_in_both_orders, an_unknown_part_is_refused])

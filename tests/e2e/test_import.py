@@ -202,6 +202,7 @@ def wrong_files_change_nothing(space):
                                     (["--ids", ids, "--weights", wide], 65, "rows of 7 numbers"),
                                     (["--ids", ids, "--weights", few], 65, "3 rows of 4 are expected"),
                                     ([hole, "--ids", "a", "--weights", "a"], 65, "differ"),
+                                    ([safetensors(space / "plain.safetensors", {"a": ("F32", [1], b"\0" * 4)})], 64, "say which of its arrays"),
                                     ([space / "none.tsv"], 66, "No such file"),
                                     ([space], 66, "no folder of `shoal export`"),
                                     (["--ids", ids], 64, "name the files")):
@@ -293,7 +294,12 @@ def an_export_comes_back(space):
             got = shoal("export", made, "--out", space / form, "--format", form, "--state")
             assert got.returncode == 0, got
         for form in ("npy", "safetensors", "tsv"):
-            founded_anew(fleet, job)
+            if form == "safetensors":
+                got = shoal("drop", space_of(job), "--coordinator", fleet.endpoint)
+                assert got.returncode == 0, got
+                founded(fleet, job)
+            else:
+                founded_anew(fleet, job)
             assert digest(fleet)["rows"] == 0
             if form == "safetensors": # without export.json no fields are compared
                 assert "or say --raw" in (said := put(fleet, "emb", space / form / "model.safetensors", status=64)), said
@@ -308,6 +314,11 @@ def an_export_comes_back(space):
             assert got.returncode == 0, got
             assert scores[form] == scores["first"], form
             assert all((again / file.name).read_bytes() == file.read_bytes() for file in (space / "npy").glob("*.npy")), form
+
+
+def space_of(job):
+    """The name under which its tables live, where the job names no other."""
+    return re.search(r'^job: "?([^"\n]+)', pathlib.Path(job).read_text(), re.M)[1]
 
 
 def founded_anew(fleet, job):

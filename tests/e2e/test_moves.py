@@ -206,5 +206,31 @@ def erased_keys_leave_their_former_owners(space):
             assert json.loads(fleet.order("blame", "emb", f"0:{value}", "--json"))["pushes"] == []
 
 
+def tablets_that_are_too_large_end_the_plan(space):
+    """A journal segment of the server that joins has no room for a tablet: the plan ends, the status tells why, and what it advises helps."""
+    train = synth(space / "train.tsv", 4000, 3)
+    small = ("--set", "journal.segment=64KiB")
+    with Fleet(space, "f") as fleet:
+        fleet.coordinator()
+        for who in SERVERS:
+            fleet.server(who)
+        ended(fleet, submit(fleet, job_file(space / "job.yaml", train, durability=None, **{"tables[0].dim": 16, "tables[0].tablets": 64}), 1))
+        fleet.server("s3", *small)
+        within(20, "s3 to wait", lambda: shoal("add", "s3", "--coordinator", fleet.endpoint).returncode == 0)
+        within(20, "s3 to join", lambda: "s3" in fleet.members())
+        before = fleet.tablets()
+        fleet.order("rebalance")
+        fleet.wait_moved(30)
+        told = within(10, "the problem to be told", lambda: "ended early" in (t := fleet.told().stdout) and t)
+        assert "raise journal.segment" in told and fleet.tablets()["s3"] < 20, (told, before, fleet.tablets())
+        fleet.kill("s3")
+        fleet.server("s3")
+        within(20, "the servers to be there", lambda: fleet.doctor().returncode == 0 or "ended early" in fleet.doctor().stdout)
+        fleet.order("rebalance")
+        fleet.wait_moved()
+        assert fleet.tablets()["s3"] >= 16 and "ended early" not in fleet.told().stdout, fleet.tablets()
+
+
 if __name__ == "__main__":
-    main([servers_join_and_leave, servers_die_while_tablets_move, a_job_goes_back_over_moves, erased_keys_leave_their_former_owners])
+    main([servers_join_and_leave, servers_die_while_tablets_move, a_job_goes_back_over_moves, erased_keys_leave_their_former_owners,
+          tablets_that_are_too_large_end_the_plan])

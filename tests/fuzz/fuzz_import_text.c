@@ -1,4 +1,5 @@
-/* fuzz_import_text.c: any text as rows that `shoal import` reads. */
+/* fuzz_import_text.c: any text as rows that `shoal import` reads, or (first byte, bit 2) as the keys
+ * that a difference erases. */
 #include "deploy/cli/import.h"
 
 #include <stdint.h>
@@ -38,6 +39,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e;
     if (size == 0)
         return 0;
+    if ((data[0] & 4) != 0) {
+        struct import_erased erased = {.count = 0};
+        (void)import_erased_text(&erased, (const char *)data + 1, size - 1, &e);
+        import_erased_free(&erased);
+        return 0;
+    }
     schema.rules.stats = data[0] & 1;
     const char separator = (data[0] & 2) != 0 ? ',' : '\t';
     if (import_text_of(&l, (const char *)data + 1, size - 1, separator, &s, &e) != 0)

@@ -97,6 +97,12 @@ START_TEST(legend_come_back_as_they_were)
     free(two);
     ck_assert_int_eq(legend_put(one, bytes, NULL, &two, &more, &e), 0);
     ck_assert(!legend_line(two, more, &at, &line));
+    free(two);
+    /* a text that was written by hand may have several such lines: they go, too */
+    static const char twice[] = "names: {}\njob: two\nnames: {\"input\": \"a 8\"}";
+    ck_assert_int_eq(legend_put(twice, sizeof twice - 1, &again, &two, &more, &e), 0);
+    ck_assert_int_eq(strncmp(two, "job: two\nnames: ", 16), 0);
+    ck_assert(legend_line(two, more, &at, &line) && at + line + 1 == more);
     free(one);
     free(two);
     legend_free(&was);

@@ -336,7 +336,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         w->u.MOVE_TAKE_reply.bytes = q->u.MOVE_TAKE.tablet_count * s->take_bytes;
         if (s->take_fails == NULL)
             return 0;
-        return s->take_status != 0 ? s->take_status : SHOAL_E_TOO_BIG;
+        return s->take_status != 0 ? s->take_status : SHOAL_E_CONFIG;
     case WIRE_TYPE_MAP_HELD:
         if (s->map_slow)
             return SHOAL_E_BUSY;

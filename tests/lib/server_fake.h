@@ -80,7 +80,7 @@ struct fake_shard {
     uint32_t takes;             /* MOVE_TAKE so far */
     bool take_slow;             /* while true, it is BUSY */
     const char *take_fails;     /* it is refused with this text; NULL: it succeeds */
-    int take_status;            /* with this status; 0: TOO_BIG */
+    int take_status;            /* with this status; 0: CONFIG */
     uint64_t take_bytes;        /* that each tablet has, by its reply */
     struct wire_MOVE_TAKE take; /* the last one, and its first tablet */
     uint32_t take_first;

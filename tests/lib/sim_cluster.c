@@ -359,6 +359,7 @@ void cluster_free(struct cluster *c)
         disk_free(c->disk);
     free(c->client);
     sim_free(c->sim);
+    c->sim = NULL; /* a late use is found at once */
 }
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */

@@ -494,6 +494,11 @@ void oracle_watch(struct cluster *c, const char *who)
     sim_watch(c->sim, seen, NULL);
 }
 
+void oracle_name(const char *who)
+{
+    snprintf(o.who, sizeof o.who, "%s", who);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct taking {

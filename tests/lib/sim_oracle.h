@@ -26,6 +26,8 @@
 /* Watches a cluster, from cluster_start on; an earlier one is forgotten. Messages name the run by
  * `who`. */
 void oracle_watch(struct cluster *c, const char *who);
+/* The name alone; no cluster need be there. */
+void oracle_name(const char *who);
 /* Compares the marks of the shards that lead now with the acknowledged batches. */
 void oracle_marks(void);
 /* From now on power may have taken acknowledged pushes that were not synced. oracle_lost returns

@@ -281,6 +281,17 @@ START_TEST(keys_pin_the_old_and_the_new_coordinator)
     ck_assert_str_eq(third->coordinator[0], next->pub);
     ck_assert_str_eq(third->coordinator[1], "");
     keyfile_free(third);
+    /* A path that is as long as a key is a path. */
+    char path[KEYFILE_KEY];
+    (void)snprintf(path, sizeof path, "%.30s/", folder);
+    memset(path + strlen(path), 'n', sizeof path - 1 - strlen(path));
+    path[sizeof path - 1] = 0;
+    ck_assert_int_eq(keyfile_pin(in("k"), path, &e), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(rename(in("next.pub"), path), 0);
+    ck_assert_msg(keyfile_pin(in("k"), path, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(keyfile_load(in("k"), &third, &e), 0);
+    ck_assert_str_eq(third->coordinator[0], next->pub);
+    keyfile_free(third);
     ck_assert_int_eq(keyfile_pin(in("none"), both, &e), SHOAL_E_NOINPUT);
     ck_assert_int_eq(keyfile_make(in("made"), both, pub, &e), 0);
     keyfile_free(old);

@@ -130,7 +130,9 @@ static void done(void *context, int status, const struct err *e)
 static void on_map(void *context)
 {
     (void)context;
-    if (!program.begun)
+    if (program.begun)
+        assigner_remap(program.assigner);
+    else
         assigner_start(program.assigner);
     program.begun = true;
 }
@@ -275,6 +277,51 @@ START_TEST(a_copy_that_takes_over_has_the_rows)
 }
 END_TEST
 
+/* ---- a server that leaves ---- */
+
+enum { LEAVER = 1 };
+
+static bool left(void *context)
+{
+    const struct coord_fleet *f = &cluster.coord->fleet;
+    (void)context;
+    return f->moves.kind == MOVES_NONE && !coord_member_used(&f->members, LEAVER);
+}
+
+static void drain_begin(void)
+{
+    struct coord_fleet *f = &cluster.coord->fleet;
+    uint16_t goal[1024];
+    struct err e = {0};
+    for (uint32_t i = 0; i < f->cluster.tablets; i++) {
+        goal[i] = f->cluster.shard_of[i];
+        if (goal[i] == LEAVER)
+            goal[i] = i % 2 == 0 ? 0 : 2;
+    }
+    ck_assert_msg(coord_moves_begin(f, MOVES_DRAIN, "server-1", goal, &e) == 0, "%s", e.text);
+    coord_fleet_end(f);
+}
+
+/* The program sleeps while a server is drained and switched off. The number of its shard is then in
+ * no map, and a request to that shard would wait for ever. */
+START_TEST(rows_for_a_server_that_left_go_to_the_others)
+{
+    fleet_open(51, 1);
+    program_start();
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, under_way, NULL));
+    ck_assert(!program.ended);
+    sim_pause(program.node, sim_now_ns(cluster.sim) + 60000 * MS);
+    drain_begin();
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + 50000 * MS, left, NULL));
+    cluster_server_kill(&cluster, LEAVER);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, ended, NULL));
+    ck_assert_msg(program.status == 0, "%s", program.text);
+    ck_assert_uint_eq(assigner_counts(program.assigner)->sent, ROWS);
+    rows_check();
+    program_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import");
@@ -284,6 +331,7 @@ int main(void)
     tcase_add_loop_test(t, every_row_is_there_whatever_dies, 0, 4);
     tcase_add_test(t, an_import_that_is_killed_is_repeated);
     tcase_add_loop_test(t, a_copy_that_takes_over_has_the_rows, 0, 2);
+    tcase_add_test(t, rows_for_a_server_that_left_go_to_the_others);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

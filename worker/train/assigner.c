@@ -282,6 +282,24 @@ void assigner_start(struct assigner *a)
         block_next(&a->block[i]);
 }
 
+void assigner_remap(struct assigner *a)
+{
+    const struct map *map = client_map(a->options.client);
+    for (uint32_t i = 0; i < a->blocks && !a->over; i++) {
+        struct block *b = &a->block[i];
+        if (!request_active(&b->request))
+            continue;
+        const uint32_t tablet = a->options.tablet_first + tablet_of(b, b->at);
+        if (tablet < map->tablet_count && map->shard[tablet] == b->request.target)
+            continue;
+        client_cancel(a->options.client, &b->request);
+        if (message_choose(b))
+            client_start(a->options.client, &b->request);
+        else
+            map_lacks(a);
+    }
+}
+
 const struct assigner_counts *assigner_counts(const struct assigner *a)
 {
     return &a->counts;

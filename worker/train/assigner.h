@@ -5,6 +5,7 @@
  *     sent --answered--> the next stretch, at the end the next block
  *          --NOT_LEADER, or "later" (client_passing)--> sent again, by the newest map
  *          --OLD_RUN: a job's run is still open there--> sent again, for half a minute
+ *          --another map (assigner_remap)--> sent to the shard that leads them now
  *          --refused--> the assigner ends with that error
  *
  * Rows may be sent twice, and a server may die between the two: the same rows again have the same
@@ -27,7 +28,7 @@ struct assigner_options {
     struct client *client;                             /* borrowed */
     uint32_t table, tablet_first, tablet_bits, floats; /* as in the schema; floats of a row */
     uint32_t parts;                                    /* WIRE_ASSIGN_* */
-    uint32_t at_once;                                  /* blocks; 0: 6 */
+    uint32_t at_once;                                  /* blocks; 0: 12 */
     /* Writes at most `room` keys and rows (room, floats) and returns their number; 0: there are no
      * more. Negative: an error, which ends the assigner. */
     int (*fill)(void *context, uint64_t *keys, float *rows, uint32_t room, struct err *e);
@@ -45,6 +46,9 @@ int assigner_new(const struct assigner_options *options, struct assigner **out, 
 void assigner_free(struct assigner *a); /* NULL is allowed; requests in flight are dropped */
 /* Begins; the client has a map. */
 void assigner_start(struct assigner *a);
+/* The client has another map: what is on its way to a shard that does not lead it any more goes to
+ * the one that does. A shard that left the fleet answers nothing. */
+void assigner_remap(struct assigner *a);
 const struct assigner_counts *assigner_counts(const struct assigner *a);
 
 #endif

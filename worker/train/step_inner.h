@@ -13,7 +13,7 @@
 enum step_state { STEP_OUT, STEP_GATHERS, STEP_READS, STEP_OPEN, STEP_STOPS };
 extern const struct sm step_moves; /* the diagram of step.h */
 
-enum { STEP_READS_AT_ONCE = 8, STEP_ASSIGNS_AT_ONCE = 4, STEP_DIGEST_EVERY = 64 };
+enum { STEP_READS_AT_ONCE = 8, STEP_ASSIGNS_AT_ONCE = 16, STEP_DIGEST_EVERY = 64 };
 
 /* A lane of the job. */
 struct step_slot {

@@ -163,12 +163,15 @@ static void map_tell_all(struct coord_fleet *f);
 void coord_moves_end(struct coord_fleet *f)
 {
     struct coord_moves *m = &f->moves;
+    char ended[ERR_TEXT_MAX];
     log_info("the plan of moves has ended: %u tablets have moved, %" PRIu64 " bytes, frozen for "
              "%.1f ms at most",
              m->moved, m->bytes, (double)m->longest_ns * 1e-6);
     if (!coord_remove(f, PLAN_KEY) || !coord_remove(f, GROUP_KEY))
         return;
+    text_copy(ended, sizeof ended, m->ended);
     coord_moves_close(f);
+    text_copy(m->ended, sizeof m->ended, ended);
     map_tell_all(f);
 }
 
@@ -394,6 +397,19 @@ static void taken_reply(void *context, const struct coord_call *call, uint32_t s
     f->moves.took_bytes = reply->u.MOVE_TAKE_reply.bytes;
 }
 
+/* A tablet is too large for a message, or for the taker's journal. Tablets that go home for a job
+ * that goes back have moved before, so those are tried again. */
+static void too_big(struct coord_fleet *f, const char *text)
+{
+    struct coord_moves *m = &f->moves;
+    if (m->job[0] == 0) {
+        m->stops = true;
+        text_copy(m->ended, sizeof m->ended, text);
+        log_error("the plan of moves ends early: %s", text);
+    }
+    give_up(f, text);
+}
+
 static void taken(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_fleet *f = context;
@@ -405,7 +421,9 @@ static void taken(void *context, const struct coord_call *call, int status, cons
                        "%.100s: the coordinator knows its schema when a job of its space has run",
                        text);
         give_up(f, why);
-    } else if (status != 0)
+    } else if (status == SHOAL_E_TOO_BIG)
+        too_big(f, text);
+    else if (status != 0)
         give_up(f, text);
     else if (!same_processes(f)) /* 1. */
         give_up(f, "a server started again meanwhile");
@@ -594,6 +612,13 @@ bool coord_moves_problem(const struct coord_fleet *f, char *text, size_t bytes)
     const struct coord_moves *m = &f->moves;
     const struct coord_shard *shard = f->members.shard;
     char advice[LIMIT_NAME + 80] = "end the plan (shoal rebalance --stop)";
+    if (m->kind == MOVES_NONE && m->ended[0] != 0) {
+        (void)snprintf(text, bytes,
+                       "the last plan of moves ended early: %.300s. Mend that, and order it again "
+                       "(shoal rebalance, shoal drain)",
+                       m->ended);
+        return true;
+    }
     if (m->kind == MOVES_NONE || !m->fails)
         return false;
     if (m->job[0] != 0)

@@ -22,7 +22,9 @@
  * group that grew over light tablets may meet heavy ones. A pause of COORD_MOVE_PAUSE times as long
  * follows; one as long where no job trains, and while a job waits for its tablets (below).
  *
- * A plan that drains a server ends when the server's shards are retired (add.h).
+ * A plan that drains a server ends when the server's shards are retired (add.h). A plan ends early
+ * when a tablet is too large to move: trying again changes nothing before servers are restarted
+ * with other settings.
  *
  * The plan and the newest group are stored. A coordinator that starts in the middle stores a map of
  * a new epoch and tells it to all shards with that group's tablets, then goes on.
@@ -90,6 +92,8 @@ struct coord_moves {
         moved; /* tablets of the plan; those that have moved since this coordinator began */
     uint64_t rows, bytes, longest_ns, plan_ns, tries;
     char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
+    /* why the plan before ended early; empty: it did not, or a coordinator has started since */
+    char ended[ERR_TEXT_MAX];
     bool fails;              /* no group has moved since */
     char job[LIMIT_NAME];    /* the plan waits while this job goes back to a cut; empty: for none */
     bool trains;             /* a job pushes: groups leave it time between them */

@@ -16,6 +16,7 @@
 #include "server/coord/figures/report_job.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/fleet/folder.h"
+#include "server/coord/fleet/import.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/held.h"
@@ -216,6 +217,8 @@ static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j
      * it fences them. A job that resumes has put the checkpoint's lanes there. */
     if (rc == 0 && !resumes)
         rc = coord_store_remove(job->store, "lanes", e);
+    if (rc == 0)
+        rc = coord_import_break(job->fleet, j->space->numbers, e);
     if (rc != 0)
         return rc;
     return space_put(job, j, e); /* last: a job that is refused leaves that of the former one */

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define TABLETS (1u << SHARD_TABLET_BITS)
-enum { COUNT = 400, FLOATS = 2 * SHARD_WIDTH };
+enum { COUNT = 400, FLOATS = 2 * SHARD_WIDTH + 5 };
 
 static char dir[LIMIT_PATH], dir_b[LIMIT_PATH];
 static struct rig s, other;
@@ -214,6 +214,8 @@ START_TEST(wrong_rows_are_refused)
     batch_make(&b, 0, COUNT, 2, 0);
     b.r.parts = 64;
     ck_assert_int_eq(refused(&b, "parts"), SHOAL_E_MALFORMED);
+    batch_make(&b, 0, COUNT, 2, ASSIGN_STATS);
+    ck_assert_int_eq(refused(&b, "keeps none"), SHOAL_E_MALFORMED);
     batch_make(&b, 0, COUNT, 2, 0);
     b.r.tablet_count = 3;
     ck_assert_int_eq(refused(&b, "outside"), SHOAL_E_MALFORMED);
@@ -408,11 +410,11 @@ START_TEST(a_follower_takes_no_wrong_rows)
     static char record[sizeof b + 256] __attribute__((aligned(8)));
     struct engine_followed f;
     struct err e = {0};
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < 6; k++) {
         struct record_header h;
         struct record_payload p;
         begin(DURABLE_JOURNAL, true);
-        batch_make(&b, 0, 20, 1, 0);
+        batch_make(&b, 0, 20, 1, k == 5 ? ASSIGN_STATS : 0);
         b.r.row_floats += k == 1;
         b.r.tablet_first += k == 2;
         b.r.table = k == 3 ? 7 : 0;

@@ -212,7 +212,7 @@ static void op_table(uint32_t number)
 
 static void op_keys(void)
 {
-    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET, KEY_EVICT};
     uint64_t keys[64], changed;
     uint32_t table = (uint32_t)rng_below(&chance, TABLES);
     struct err e = {0};
@@ -221,7 +221,7 @@ static void op_keys(void)
         return;
     uint32_t n = keys_make(keys, 64);
     PERSIST(lead, rc,
-            engine_keys(lead->g, table, actions[rng_below(&chance, 4)], keys, n, &changed, &e));
+            engine_keys(lead->g, table, actions[rng_below(&chance, 5)], keys, n, &changed, &e));
     ck_assert_msg(rc == 0, "%s", e.text);
 }
 

@@ -351,7 +351,7 @@ START_TEST(keys_are_refused_with_a_reason)
     rig_open(&s, NULL, DURABLE_MEMORY);
     begin(&s, RUN_SSP);
     ck_assert_int_eq(engine_keys(s.g, 9, KEY_ERASE, &key, 1, &changed, &e), SHOAL_E_NO_TABLE);
-    ck_assert_int_eq(engine_keys(s.g, 0, (enum key_action)(KEY_DROP + 1), &key, 1, &changed, &e),
+    ck_assert_int_eq(engine_keys(s.g, 0, (enum key_action)(KEY_EVICT + 1), &key, 1, &changed, &e),
                      SHOAL_E_MALFORMED);
     make_push(&p, 0, 1, 0, TABLETS);
     ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), 0);

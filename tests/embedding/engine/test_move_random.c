@@ -258,10 +258,10 @@ static void op_push(void)
 
 static void op_keys(void)
 {
-    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET, KEY_EVICT};
     uint64_t keys[16], changed;
     uint32_t global = (uint32_t)rng_below(&chance, ALL);
-    enum key_action action = actions[rng_below(&chance, 4)];
+    enum key_action action = actions[rng_below(&chance, 5)];
     uint32_t n = keys_make(keys, 16, global % MOVE_TABLETS);
     struct rig *both[] = {&shard[owner[global]], &one};
     struct err e = {0};

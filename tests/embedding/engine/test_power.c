@@ -239,7 +239,7 @@ static uint64_t beside(uint64_t key)
 
 static int do_name(struct rig *s, const struct entry *o, struct err *e)
 {
-    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET, KEY_EVICT};
     uint64_t keys[64], changed;
     uint32_t n = keys_make(o, 48, keys);
     if (o->fresh) {
@@ -247,7 +247,7 @@ static int do_name(struct rig *s, const struct entry *o, struct err *e)
         return engine_keys(s->g, o->table, o->dice % 2 == 0 ? KEY_FRESH : KEY_DROP, keys, 2,
                            &changed, e);
     }
-    return engine_keys(s->g, o->table, actions[o->dice % 4], keys, n, &changed, e);
+    return engine_keys(s->g, o->table, actions[o->dice % 5], keys, n, &changed, e);
 }
 
 static void on_cut(void *context, int status, uint64_t rows, uint64_t bytes)

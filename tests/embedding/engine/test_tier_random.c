@@ -480,13 +480,13 @@ static void side_name(struct side *s, uint32_t i)
 {
     static uint64_t keys[KEYS];
     static const enum key_action actions[] = {KEY_ERASE, KEY_ERASE, KEY_BLOCK, KEY_ALLOW,
-                                              KEY_RESET};
+                                              KEY_RESET, KEY_EVICT};
     struct rng r = rng_of(s->plan->seed, 19, i);
     struct err e = {0};
     uint64_t changed;
     uint32_t n = keys_make(s->plan, i, keys), some = (uint32_t)rng_below(&r, 64);
     uint32_t table = s->plan->op[i].table;
-    enum key_action action = actions[rng_below(&r, 5)];
+    enum key_action action = actions[rng_below(&r, 6)];
     if (engine_keys(s->rig.g, table, action, keys + n / 2, some < n / 2 ? some : n / 2, &changed,
                     &e) != 0)
         give_up(s, i, "names", e.text);

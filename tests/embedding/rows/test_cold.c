@@ -547,6 +547,35 @@ START_TEST(dropped_field_is_not_cold_any_more)
 }
 END_TEST
 
+/* Rows are evicted from memory and from the store alike. */
+START_TEST(evicted_rows_are_not_cold_any_more)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    struct shelf shelf = {0};
+    uint64_t keys[KEYS / 2], rows;
+    const uint64_t *gone;
+    for (uint32_t i = 0; i < KEYS; i++)
+        rows_push_one(&r, rows_key(i), (float)i, 0);
+    leave(&r, &shelf, 0, KEYS / 2);
+    const uint32_t cold = table_cold_tablet(r.table, 0);
+    uint32_t evicted = 0;
+    for (uint32_t i = 0; i < KEYS / 2; i++) {
+        keys[i] = rows_key(2 * i);
+        evicted += table_cold_has(r.table, keys[i]);
+    }
+    ck_assert_uint_gt(evicted, 0);
+    ck_assert_uint_lt(evicted, KEYS / 2);
+    ck_assert_int_eq(table_keys(r.table, KEY_EVICT, keys, KEYS / 2, NULL, &rows), 0);
+    ck_assert_uint_eq(rows, KEYS / 2);
+    ck_assert_uint_eq(table_rows(r.table), KEYS - KEYS / 2);
+    ck_assert_uint_eq(table_cold_tablet(r.table, 0), cold - evicted);
+    ck_assert_uint_eq(table_cold_gone(r.table, 0, &gone), KEYS / 2);
+    shelf_clear(&shelf);
+    rows_close(&r);
+}
+END_TEST
+
 START_TEST(rows_that_go_for_good_are_told)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
@@ -764,6 +793,7 @@ int main(void)
     tcase_add_test(c, plain_rows_come_and_go);
     tcase_add_test(c, a_row_that_comes_back_without_its_clock_differs);
     tcase_add_test(c, dropped_field_is_not_cold_any_more);
+    tcase_add_test(c, evicted_rows_are_not_cold_any_more);
     tcase_add_test(c, rows_that_go_for_good_are_told);
     tcase_add_test(c, an_image_lists_what_leaves_with_it);
     tcase_add_test(c, the_set_holds_what_was_put_in);

@@ -81,7 +81,50 @@ START_TEST(erased_rows_go_and_do_not_come_back)
 }
 END_TEST
 
-/* The undo of erased rows is removed, too; that of other rows stays. */
+/* Evicted rows go; their keys get rows again at the next push, and keep their names. */
+START_TEST(evicted_rows_come_back_with_the_next_push)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 2);
+    s.rules.stats = (uint32_t)_i; /* a plain table, too */
+    struct rows r = filled(&s, 0), others = rows_open(&s);
+    uint64_t gone[KEYS / 3 + 1];
+    for (uint64_t i = 0; i < KEYS; i++)
+        if (i % 3 == 0)
+            gone[i / 3] = rows_key(i);
+        else
+            stats_push(&others, rows_key(i), 0.5f, 1, 0, noon);
+    gone[KEYS / 3] = rows_key(KEYS); /* it has no row */
+    ck_assert_uint_eq(name_keys(&r, KEY_EVICT, gone, KEYS / 3 + 1), KEYS / 3);
+    ck_assert_uint_eq(table_rows(r.table), KEYS - KEYS / 3);
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(others.table));
+    ck_assert_uint_eq(name_keys(&r, KEY_EVICT, gone, KEYS / 3 + 1), 0); /* again */
+    stats_push(&r, gone[0], 0.5f, 1, 0, noon);
+    stats_push(&others, gone[0], 0.5f, 1, 0, noon);
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(others.table));
+    rows_close(&r);
+    rows_close(&others);
+}
+END_TEST
+
+START_TEST(an_evicted_key_keeps_its_name)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 1);
+    s.rules.admit_kind = ADMIT_NONE;
+    struct rows r = filled(&s, 0);
+    const uint64_t key[2] = {rows_key(1), rows_key(2)};
+    name_keys(&r, KEY_ALLOW, key, 2);
+    stats_push(&r, key[0], 0.5f, 1, 0, noon);
+    stats_push(&r, key[1], 0.5f, 1, 0, noon);
+    ck_assert_uint_eq(name_keys(&r, KEY_EVICT, key, 1), 1);
+    ck_assert(!stats_has(&r, key[0]) && stats_has(&r, key[1]));
+    stats_push(&r, key[0], 0.5f, 1, 0, noon);
+    ck_assert(stats_has(&r, key[0]));
+    rows_close(&r);
+}
+END_TEST
+
+/* The undo of erased rows (_i 0), and of evicted ones (1), is removed, too; that of other rows
+ * stays. */
 START_TEST(erased_rows_leave_undo)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
@@ -91,9 +134,10 @@ START_TEST(erased_rows_leave_undo)
     float before = stats_weight(&r, key[1], 0);
     stats_push(&r, key[0], 0.5f, 1, 0, (struct stats_batch){.undo_clock = 9});
     stats_push(&r, key[1], 0.5f, 1, 0, (struct stats_batch){.undo_clock = 9});
-    name_keys(&r, KEY_ERASE, key, 1);
+    name_keys(&r, _i == 0 ? KEY_ERASE : KEY_EVICT, key, 1);
     pull_before(r.table, key, 2, 9, found);
-    ck_assert(found[0] == 0 && found[1] == 0 && found[2] == 0);
+    ck_assert_float_eq(found[0], stats_weight(&r, key[0], 0)); /* 0, or the initial value */
+    ck_assert(_i == 1 || (found[0] == 0 && found[1] == 0 && found[2] == 0));
     ck_assert_float_eq(found[3], before);
     struct rows copy = stats_through_images(&r);
     pull_before(copy.table, key, 2, 9, found);
@@ -299,7 +343,9 @@ int main(void)
     TCase *c = tcase_create("keys");
     tcase_add_test(c, so_many_names_fit);
     tcase_add_loop_test(c, erased_rows_go_and_do_not_come_back, 0, 2);
-    tcase_add_test(c, erased_rows_leave_undo);
+    tcase_add_loop_test(c, evicted_rows_come_back_with_the_next_push, 0, 2);
+    tcase_add_test(c, an_evicted_key_keeps_its_name);
+    tcase_add_loop_test(c, erased_rows_leave_undo, 0, 2);
     tcase_add_test(c, blocked_key_keeps_its_row_but_gets_none);
     tcase_add_test(c, allowed_key_gets_a_row_at_once);
     tcase_add_test(c, naming_forgets_what_was_counted);

@@ -1104,16 +1104,21 @@ static int asked(const struct wire *w, struct err *e)
     return heard.status;
 }
 
-static int import(uint32_t number, bool done, struct err *e)
+static int import_of(uint64_t token, uint32_t number, bool done, struct err *e)
 {
     static uint64_t id = 900;
     struct wire w = {.type = WIRE_TYPE_IMPORT, .id = id++};
-    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7, .done = done};
+    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7, .done = done, .token = token};
     (void)snprintf(w.u.IMPORT.table, sizeof w.u.IMPORT.table, "emb");
     return asked(&w, e);
 }
 
-/* Rows of files go into no table that a job trains; that they are in is told at any time. */
+static int import(uint32_t number, bool done, struct err *e)
+{
+    return import_of(5, number, done, e);
+}
+
+/* Rows of files go into no table that a job trains. */
 START_TEST(coord_imports_into_no_table_of_a_job)
 {
     struct err e = {0};
@@ -1125,7 +1130,49 @@ START_TEST(coord_imports_into_no_table_of_a_job)
     go(100);
     ck_assert_int_eq(import(0, false, &e), SHOAL_E_BUSY);
     ck_assert_msg(strstr(e.text, "trains in table emb") != NULL, "%s", e.text);
+    rig_stop();
+}
+END_TEST
+
+/* A job that begins between the two ends of an import is noticed at the second one, whether it has
+ * ended (_i 0) or not (1), and by a coordinator that has started since (2). */
+START_TEST(coord_an_import_is_done_where_no_job_has_begun)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    ck_assert_int_eq(import(0, false, &e), 0);
+    ck_assert_int_eq(import(0, false, &e), 0); /* sent again */
     ck_assert_int_eq(import(0, true, &e), 0);
+    ck_assert_int_eq(import_of(0, 0, false, &e), SHOAL_E_MALFORMED);
+    if (_i == 0) {
+        named_run("abc", "fleet");
+    } else {
+        ck_assert_int_eq(fleet_submit(&e), 0);
+        go(100);
+    }
+    if (_i == 2) {
+        struct coord_store *same = store_copy();
+        store_change(same);
+        go(1000);
+    }
+    ck_assert_int_eq(import(0, true, &e), SHOAL_E_STOPPED);
+    ck_assert_msg(strstr(e.text, "a job has begun in table emb") != NULL, "%s", e.text);
+    rig_stop();
+}
+END_TEST
+
+/* Two imports into one table at a time: the first one learns of the second. */
+START_TEST(coord_an_import_that_another_one_meets_is_not_done)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    ck_assert_int_eq(import_of(5, 0, false, &e), 0);
+    ck_assert_int_eq(import_of(6, 0, false, &e), 0);
+    ck_assert_int_eq(import_of(5, 0, true, &e), SHOAL_E_STOPPED);
+    ck_assert_msg(strstr(e.text, "another import has begun") != NULL, "%s", e.text);
+    ck_assert_int_eq(import_of(6, 0, true, &e), 0);
     rig_stop();
 }
 END_TEST
@@ -1463,6 +1510,8 @@ int main(void)
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_test(t, coord_fresh_fields_that_nobody_has_begun_to_drop_stay);
     tcase_add_test(t, coord_imports_into_no_table_of_a_job);
+    tcase_add_loop_test(t, coord_an_import_is_done_where_no_job_has_begun, 0, 3);
+    tcase_add_test(t, coord_an_import_that_another_one_meets_is_not_done);
     tcase_add_test(t, coord_a_jobs_lease_is_not_the_servers);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);

@@ -355,6 +355,30 @@ START_TEST(coord_moves_taker_without_the_table_ends_the_group)
 }
 END_TEST
 
+/* Trying again changes nothing: the plan ends, and is a problem until the next one. */
+START_TEST(coord_moves_a_tablet_that_is_too_large_ends_the_plan)
+{
+    char text[ERR_TEXT_MAX];
+    uint32_t had = owned(0);
+    shard(1)->take_fails = "a tablet does not fit a journal segment: raise journal.segment";
+    shard(1)->take_status = SHOAL_E_TOO_BIG;
+    plan(0, 1);
+    go(3000);
+    ck_assert_int_eq(fleet()->moves.kind, MOVES_NONE);
+    ck_assert_uint_eq(owned(0), had);
+    ck_assert_uint_eq(shard(1)->takes, 1);
+    ck_assert(!fleet()->calls.held);
+    ck_assert(coord_moves_problem(fleet(), text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "ended early: a tablet does not fit a journal segment"));
+    shard(1)->take_fails = NULL;
+    plan(0, 1);
+    ck_assert(!coord_moves_problem(fleet(), text, sizeof text));
+    go(30000);
+    ck_assert_uint_eq(owned(0), 0);
+    ck_assert(!coord_moves_problem(fleet(), text, sizeof text));
+}
+END_TEST
+
 static void no_reply(void *context, const struct coord_call *call, int status, const char *text)
 {
     (void)context;
@@ -1220,6 +1244,7 @@ int main(void)
     tcase_add_test(t, coord_moves_giver_that_starts_again_ends_the_group);
     tcase_add_test(t, coord_moves_taker_that_refuses_ends_the_group);
     tcase_add_test(t, coord_moves_taker_without_the_table_ends_the_group);
+    tcase_add_test(t, coord_moves_a_tablet_that_is_too_large_ends_the_plan);
     tcase_add_test(t, coord_moves_hold_other_calls);
     tcase_add_test(t, coord_moves_wait_for_open_calls);
     tcase_add_test(t, coord_moves_do_not_wait_for_a_run_to_be_dropped);

@@ -41,6 +41,35 @@ START_TEST(erased_key_is_gone_for_the_pull_behind_it)
 }
 END_TEST
 
+/* An evicted row is gone for the pull behind it, and begins anew with the next push. */
+START_TEST(evicted_row_begins_anew)
+{
+    struct rig r = {0};
+    char object[NAMING_OBJECT];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t keys[2] = {rig_key(3, 0), rig_key(9, 0)};
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = keys[0], .gradient = 2});
+    uint64_t evict = name_keys(&r, 0, WIRE_KEY_EVICT, keys, 2);
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
+    uint64_t none = name_keys(&r, 0, 5, keys, 2);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, evict), 0);
+    ck_assert_uint_eq(rig_reply(&r, evict)->u.KEYS_reply.changed, 1);
+    ck_assert(rig_value(&r, pull) == 0);
+    ck_assert_uint_eq(table_rows(engine_table(r.shard->engine, 0)), 0);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_MALFORMED);
+    rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = keys[0], .gradient = 2});
+    uint64_t later = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
+    rig_run(&r, 20);
+    ck_assert(rig_value(&r, later) == -2);
+    naming_object(r.shard, &(struct wire_KEYS){0, WIRE_KEY_EVICT, 2}, object);
+    ck_assert_ptr_nonnull(strstr(object, "evict 2 keys of"));
+    naming_object(r.shard, &(struct wire_KEYS){0, 5, 2}, object);
+    ck_assert_ptr_nonnull(strstr(object, "no action on 2 keys"));
+    rig_free(&r);
+}
+END_TEST
+
 static const struct env_ops *quick;
 static const struct env_timer *steps;
 
@@ -264,6 +293,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         erased_key_is_gone_for_the_pull_behind_it,
+        evicted_row_begins_anew,
         many_keys_are_erased_in_steps,
         only_led_keys_are_named,
         a_late_copy_of_a_request_changes_nothing,

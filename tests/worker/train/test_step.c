@@ -633,26 +633,37 @@ START_TEST(step_of_lost_shares_comes_from_the_tables)
 }
 END_TEST
 
+/* The coordinator wants the step of a rest in the tables. */
+static void rest_begin(uint64_t rest, uint64_t at)
+{
+    world.told.rest = rest;
+    world.told.rest_at = at;
+    world.told.publish = true;
+    world_tell();
+}
+
+static void tables_check(uint64_t step)
+{
+    for (uint32_t t = 0; t < step_tablets(world.worker[0].step); t++)
+        ck_assert_uint_eq(world.mark[t], step);
+    uint64_t digest = world_undisturbed(step), tables;
+    network_settle(world.tables, step, NULL);
+    tables =
+        hash_bytes(network_weights(world.tables, NETWORK_DENSE), dense_floats * sizeof(float), 0);
+    tables = hash_bytes(network_weights(world.tables, NETWORK_STATS), stats_floats * sizeof(float),
+                        tables);
+    ck_assert_uint_eq(digest, tables);
+}
+
 /* In a rest each member assigns the tablets that it owns, and the tables have the whole network. */
 START_TEST(step_of_shares_is_assigned_by_all)
 {
     world_open(", dense_state: sharded", 0.05);
     world_ring(3);
     shares_go_on(0, 6);
-    world.told.rest = 1;
-    world.told.rest_at = 6;
-    world.told.publish = true;
-    world_tell();
+    rest_begin(1, 6);
     world_run(3000);
-    for (uint32_t t = 0; t < step_tablets(world.worker[0].step); t++)
-        ck_assert_uint_eq(world.mark[t], 6);
-    uint64_t digest = world_undisturbed(6), tables;
-    network_settle(world.tables, 6, NULL);
-    tables =
-        hash_bytes(network_weights(world.tables, NETWORK_DENSE), dense_floats * sizeof(float), 0);
-    tables = hash_bytes(network_weights(world.tables, NETWORK_STATS), stats_floats * sizeof(float),
-                        tables);
-    ck_assert_uint_eq(digest, tables);
+    tables_check(6);
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_uint_eq(world.worker[i].asked.published, 6);
     /* in another ring they own other shares, of which nothing is assigned yet */
@@ -661,6 +672,62 @@ START_TEST(step_of_shares_is_assigned_by_all)
     world_run(3000);
     ck_assert_uint_eq(world.worker[0].asked.ring, world.told.ring);
     ck_assert_uint_eq(world.worker[0].asked.published, 0);
+    world_close();
+}
+END_TEST
+
+/* A publish ends with its ring: in the next one each member owns other shares, and a tablet that it
+ * assigned as before might be another member's. */
+START_TEST(step_of_shares_gives_up_a_publish_with_its_ring)
+{
+    static const uint32_t two[] = {0, 1};
+    world_open(", dense_state: sharded", 0);
+    world_ring(3);
+    shares_go_on(0, 6);
+    world.refuse = SHOAL_E_BUSY;
+    rest_begin(1, 6);
+    world_run(500);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(world.worker[i].step->publish.state, PUBLISH_SENDS);
+    world_gather(two, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct step_publish *p = &world.worker[i].step->publish;
+        ck_assert_int_eq(p->state, PUBLISH_NONE);
+        for (uint32_t k = 0; k < STEP_ASSIGNS_AT_ONCE; k++)
+            ck_assert(!request_active(&p->flight[k].request));
+    }
+    const uint64_t assigns = world.assigns;
+    world.refuse = 0;
+    world_run(2000);
+    ck_assert_uint_eq(world.assigns, assigns);
+    world_stand(2, 6, 0);
+    world_run(3000);
+    rest_begin(2, 6);
+    world_run(3000);
+    tables_check(6);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(world.worker[i].asked.published, 6);
+    world_close();
+}
+END_TEST
+
+/* The network has more tablets than are under way at once, and each answer starts the next. Some are
+ * refused for a while, and messages are lost. */
+START_TEST(step_publishes_every_tablet)
+{
+    world_open(", dense_publish: 1s", 0.05);
+    world_ring(1);
+    world_grant(0);
+    for (uint32_t i = 0; i < 10; i++) {
+        world.refuse = i % 3 == 0 ? SHOAL_E_BUSY : 0;
+        world_run(700);
+    }
+    world.refuse = 0;
+    world_run(3000);
+    const struct step_publish *p = &world.worker[0].step->publish;
+    ck_assert_uint_gt(p->done, 0);
+    for (uint32_t t = 0; t < step_tablets(world.worker[0].step); t++)
+        ck_assert_uint_ge(world.mark[t], p->done);
     world_close();
 }
 END_TEST
@@ -694,5 +761,7 @@ int main(void)
     tcase_add_loop_test(t, step_of_shares_outlives_a_worker, 0, 3);
     tcase_add_test(t, step_of_lost_shares_comes_from_the_tables);
     tcase_add_test(t, step_of_shares_is_assigned_by_all);
+    tcase_add_test(t, step_of_shares_gives_up_a_publish_with_its_ring);
+    tcase_add_test(t, step_publishes_every_tablet);
     return suite_main(s);
 }
