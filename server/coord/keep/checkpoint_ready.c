@@ -10,6 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
+bool coord_checkpoint_of_tables(const struct coord_job *j)
+{
+    return j->checkpoint->reason == CHECKPOINT_OF_TABLES;
+}
+
+const struct job *coord_checkpoint_spec(const struct coord_job *j)
+{
+    if (coord_checkpoint_of_tables(j))
+        return &j->space->made->spec;
+    return &j->spec;
+}
+
 /* True when the log grows and the job is done within a round. The marks were dropped with the run,
  * so it is unknown which batches of that round are learnt. */
 static bool within_a_round(const struct coord_job *j)
