@@ -167,7 +167,8 @@ int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
                        "checkpoint",
                        j->space->made->spec.name);
     int rc = coord_drop_check(j->fleet, e);
-    if (rc == 0 && j->space->state == SPACE_HALF)
+    /* a job that runs loads the rows that were lost */
+    if (rc == 0 && (j->space->state == SPACE_HALF || !coord_phase_running(j)))
         rc = coord_space_whole(j->space, SHOAL_E_NOT_FOUND, e);
     if (rc == 0)
         rc = leave_out(j, e);
