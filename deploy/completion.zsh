@@ -59,7 +59,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" import\:"rows of files into a table: pretrained vectors, another system'\''s table" drop\:"a space, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" import\:"rows of files into a table: pretrained vectors, another system'\''s table" drop\:"a space, a table'\''s rows, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -142,6 +142,7 @@ case $at in
         ) ;;
     ('shoal checkpoint create')
         takes=(
+            '--space=[whose checkpoint: the `space` of a job file; no job of it need run]:NAME:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
@@ -170,6 +171,7 @@ case $at in
         ) ;;
     ('shoal checkpoint diff')
         takes=(
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
             '*:file:_files'
@@ -186,6 +188,7 @@ case $at in
         ) ;;
     ('shoal checkpoint remove')
         takes=(
+            '--space=[whose checkpoint: the `space` of a job file; no job of it need run]:NAME:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
@@ -200,6 +203,7 @@ case $at in
             '--values=[the weights of tables of 16 bits: as float32, which is exact, or as they are stored, F16 or BF16 (safetensors; npy has no BF16)]:values:(float32 stored)'
             '--since=[only the rows that differ from those of an older checkpoint or ended run, and the keys that only it has, in an array `erased`; tensors are written whole]:WHERE:_files'
             '--missing-ok[write the rows that are there, where WHERE lacks those of a server: of a checkpoint made with --without, or a run whose server-* folder is lost]'
+            '--space=[whose tables: the `space` of a job file; `shoal tables` lists those of a fleet]:NAME:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -209,6 +213,7 @@ case $at in
             '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
+            '--space=[whose tables, over `space` of the job file]:NAME:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
             '--out=[where the scores go; must not exist; -: standard output]:FILE:_files'
             '--format=[csv, tsv: a line of names first; npy: float32, NaN for a malformed row]:format:(csv tsv npy)'
@@ -225,6 +230,7 @@ case $at in
             '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
+            '--space=[whose tables, over `space` of the job file]:NAME:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
             '--split=[what is measured, without --in]:split:(train valid test)'
             '--servers=[that load a checkpoint]:N:'
@@ -533,6 +539,7 @@ case $at in
     ('shoal bench')
         takes=(
             '--rows=[rows of the table]:N:'
+            '--spaces=[of memory and journal: the rows are those of so many spaces, of two tables each, to which requests go in turn]:N:'
             '--seconds=[length of each in-memory phase]:N:'
             '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
             '--only=[parts: checkpoint (recovery after kill -9, restoring a checkpoint), import (rows of files), memory, journal (pull and push with that durability), train]:LIST:_files'

@@ -371,6 +371,8 @@ void engine_cut_ahead(struct engine *g, engine_ahead_done done, void *context);
  * between hold and go (the shard queues them). run 0: the cut belongs to no run and cannot be
  * restored. OLD_RUN: the run is not open here. NO_SPACE: see engine_cut_room. */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence);
+/* The cut that is held belongs to no run, and is made for these tables, a bit each (0: all). */
+void engine_hold_tables(struct engine *g, uint64_t tables);
 /* Makes cuts/CUT: a RocksDB checkpoint, linked segments of the journal and a manifest with
  * checksums, which one rename makes visible. If the journal cannot be linked, all tablets are
  * copied, batch by batch (cut_copy.h). done is called on the loop. */
@@ -494,7 +496,8 @@ void engine_audit_stop(struct engine *g);
 /* Writes the numbers of the cuts that are kept here, at most `most`, and returns how many. */
 uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most);
 /* Tables of a cut that is held or kept here: bit t is set if the cut's run pushes to table t, or,
- * for a cut without a run, if the cut has the table. All bits are set if the cut cannot be read. */
+ * for a cut without a run, if it was made for the table (engine_hold_tables). All bits are set
+ * if the cut cannot be read. */
 uint64_t engine_cut_tables(struct engine *g, uint64_t cut);
 
 struct engine_stats {

@@ -9,6 +9,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/hold.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -69,10 +70,11 @@ static int phases_run(struct bench_load *l, struct bench_out *out, const struct 
     return rc;
 }
 
-int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, double seconds,
-               double journal_seconds, struct err *e)
+int bench_rate(struct bench_out *out, const struct bench_rate *of, struct err *e)
 {
-    struct bench_load l = {.rows = 0};
+    struct bench_load l = {.server = {.spaces = of->spaces}};
+    const char *durability = of->durability;
+    double seconds = of->seconds;
     char name[4][64];
     static const char *const head[] = {"server-", "push_", "push_", "pull_"};
     static const char *const tail[] = {"", "_w1", "_w4", "_w4"};
@@ -84,9 +86,10 @@ int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, dou
                                    {NULL, 4, 0, 0.5}, {name[2], 4, 0, seconds}};
     const struct phase durable[] = {{NULL, 4, 0, 10},
                                     {name[1], 1, 0, seconds},
-                                    {name[2], 4, 0, journal_seconds},
+                                    {name[2], 4, 0, of->journal_seconds},
                                     {name[3], 0, 4, seconds}};
     bool kept = strcmp(durability, "memory") != 0;
+    uint64_t rows = of->rows / MAX(of->spaces, 1);
     int rc = bench_load_prepare(&l, rows, SETS, rows, e);
     if (rc == 0)
         rc = bench_load_fill(&l, name[0], durability, e);
@@ -171,8 +174,12 @@ static int part_run(const char *part, const struct option_line *o, struct bench_
         return bench_import(out, (uint64_t)option_int(o, "import-rows"), e);
     if (strcmp(part, "train") == 0)
         return train_measure(out, option_int(o, "train-rows"), e);
-    return bench_rate(out, part, (uint64_t)option_int(o, "rows"), seconds,
-                      (double)option_int(o, "journal-seconds"), e);
+    const struct bench_rate rate = {.durability = part,
+                                    .rows = (uint64_t)option_int(o, "rows"),
+                                    .spaces = (uint32_t)option_int(o, "spaces"),
+                                    .seconds = seconds,
+                                    .journal_seconds = (double)option_int(o, "journal-seconds")};
+    return bench_rate(out, &rate, e);
 }
 
 int cli_bench(struct option_line *o, struct err *e)

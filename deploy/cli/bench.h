@@ -29,6 +29,9 @@ static inline double bench_since(uint64_t began_ns)
 /* A server of one shard (bench_server.c); the bench is its coordinator. */
 struct bench_server {
     struct child child;
+    /* spaces of two tables each, of which the first has the rows; 0, 1: only one space, of one
+     * table. Their tablets are as many together as those of the only one */
+    uint32_t spaces;
     int port;
     char endpoint[64];
 };
@@ -46,10 +49,13 @@ int bench_server_ask(struct bench_server *s, struct wire *w, const void *data, s
                      struct wire *reply, struct json **json, struct err *e);
 /* A number of the server's status. */
 int bench_server_number(struct bench_server *s, const char *name, double *out, struct err *e);
+/* Log2 of the tablets of a table that has rows; the number of such a table. */
+uint32_t bench_server_bits(const struct bench_server *s);
+uint32_t bench_server_table(const struct bench_server *s, uint32_t space);
 /* Makes the server lead all tablets. */
 int bench_server_lead(struct bench_server *s, struct err *e);
-/* Declares a table (number 0; dim 16, AdaGrad), a map, and run 1 with lane 0 in generation 1,
- * async. */
+/* Declares the tables (the first is number 0; dim 16, AdaGrad), a map, and run 1 with lane 0 in
+ * generation 1, async. */
 int bench_server_arrange(struct bench_server *s, struct err *e);
 
 struct wire bench_load_pull(uint32_t count); /* `count` keys are its raw frame */
@@ -57,15 +63,16 @@ struct wire bench_load_pull(uint32_t count); /* `count` keys are its raw frame *
 enum bench_kind { BENCH_PULL, BENCH_PUSH, BENCH_KINDS };
 struct bench_load {
     struct bench_server server;
-    uint64_t rows;    /* rows of the table */
-    uint64_t filled;  /* rows that were pushed at least once */
+    uint64_t rows;    /* rows of each space's table, all of the same keys */
+    uint64_t filled;  /* rows that were pushed at least once, of all spaces */
     uint64_t *fill;   /* owned; (rows): the keys of all rows */
     uint64_t *keys;   /* owned; (sets, BENCH_KEYS): keys of random rows, each set sorted */
     float *gradients; /* owned; (BENCH_KEYS, BENCH_WIDTH) */
     uint32_t sets;
     uint32_t window[BENCH_KINDS], in_flight[BENCH_KINDS];
-    uint64_t answered;        /* since bench_load_run began */
-    uint64_t batch, sequence; /* the next push's number, the newest request's id */
+    uint64_t answered;            /* since bench_load_run began */
+    uint64_t batch[LIMIT_SPACES]; /* the next push's number */
+    uint64_t sequence;            /* the newest request's id */
     struct net *net;
     struct env *env;
     peer_t peer[BENCH_KINDS]; /* a connection for each kind */
@@ -93,10 +100,16 @@ int bench_load_rest(struct bench_load *l, struct err *e);
 void bench_load_end(struct bench_load *l, int signo);
 void bench_load_release(struct bench_load *l);
 
-/* Measures pulls and pushes of a table of `rows` rows (bench.c). Pushes with four in flight last
- * journal_seconds where durability is not memory; each other phase lasts `seconds`. */
-int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, double seconds,
-               double journal_seconds, struct err *e);
+/* Measures pulls and pushes of `rows` rows (bench.c), in the tables of so many spaces, to which
+ * requests go in turn. Pushes with four in flight last journal_seconds where durability is not
+ * memory; each other phase lasts `seconds`. */
+struct bench_rate {
+    const char *durability;
+    uint64_t rows;
+    uint32_t spaces;
+    double seconds, journal_seconds;
+};
+int bench_rate(struct bench_out *out, const struct bench_rate *of, struct err *e);
 /* bench_checkpoint.c: measures recovery after kill -9, and the restoring of a checkpoint, with
  * `rows` rows. */
 int bench_checkpoint(struct bench_out *out, uint64_t rows, double seconds, struct err *e);

@@ -38,28 +38,40 @@ struct wire bench_load_pull(uint32_t count)
     return w;
 }
 
-static struct wire push_of(uint64_t batch, uint32_t count)
+/* A push of the next batch of a space. The lane's batches of each table are counted by themselves,
+ * as those of jobs are. */
+static struct wire push_of(struct bench_load *l, uint32_t space, uint32_t count)
 {
     struct wire w = {.type = WIRE_TYPE_PUSH};
     w.u.PUSH = (struct wire_PUSH){.run = 1, .generation = 1, .lr_scale = 1, .map_epoch = 1};
-    w.u.PUSH.from = batch;
-    w.u.PUSH.to = batch + 1;
-    w.u.PUSH.tablet_count = 1u << BENCH_TABLET_BITS;
+    w.u.PUSH.table = bench_server_table(&l->server, space);
+    w.u.PUSH.from = l->batch[space]++;
+    w.u.PUSH.to = l->batch[space];
+    w.u.PUSH.tablet_count = 1u << bench_server_bits(&l->server);
     w.u.PUSH.key_count = count;
     return w;
+}
+
+static uint32_t spaces_of(const struct bench_load *l)
+{
+    return MAX(l->server.spaces, 1);
 }
 
 static void request_send(struct bench_load *l, enum bench_kind kind)
 {
     uint64_t *keys = l->keys + (l->sequence % l->sets) * BENCH_KEYS;
-    uint32_t count = BENCH_KEYS;
+    uint32_t count = BENCH_KEYS, space = (uint32_t)(l->sequence % spaces_of(l));
+    struct wire w = bench_load_pull(count);
+    w.u.PULL.table = bench_server_table(&l->server, space);
     if (l->filling && kind == BENCH_PUSH) {
-        uint64_t left = l->rows - l->filled;
+        uint64_t at = l->filled % l->rows, left = l->rows - at;
+        space = (uint32_t)(l->filled / l->rows);
         count = (uint32_t)MIN(left, BENCH_KEYS);
-        keys = l->fill + l->filled;
+        keys = l->fill + at;
         l->filled += count;
     }
-    struct wire w = kind == BENCH_PUSH ? push_of(l->batch++, count) : bench_load_pull(count);
+    if (kind == BENCH_PUSH)
+        w = push_of(l, space, count);
     w.id = ++l->sequence;
     l->in_flight[kind]++;
     struct msg *m = wire_encode(&w);
@@ -83,7 +95,7 @@ static void flow(struct bench_load *l)
 {
     for (int kind = 0; kind < BENCH_KINDS; kind++)
         while (l->why.code == 0 && l->in_flight[kind] < l->window[kind] &&
-               !(l->filling && kind == BENCH_PUSH && l->filled >= l->rows))
+               !(l->filling && kind == BENCH_PUSH && l->filled >= l->rows * spaces_of(l)))
             request_send(l, (enum bench_kind)kind);
 }
 

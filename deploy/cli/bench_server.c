@@ -2,7 +2,9 @@
 #include "deploy/cli/bench.h"
 
 #include "deploy/cli/cli.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -88,12 +90,39 @@ int bench_server_ask(struct bench_server *s, struct wire *w, const void *data, s
     return rc;
 }
 
-static int table_make(struct bench_server *s, struct err *e)
+static uint32_t spaces_of(const struct bench_server *s)
+{
+    return MAX(s->spaces, 1);
+}
+
+/* The tables of a server with one space are only the one that has rows. */
+static uint32_t tables_of(const struct bench_server *s)
+{
+    return spaces_of(s) == 1 ? 1 : 2 * s->spaces;
+}
+
+uint32_t bench_server_bits(const struct bench_server *s)
+{
+    uint32_t bits = BENCH_TABLET_BITS;
+    for (uint32_t n = 1; n < spaces_of(s) && bits > 0; n *= 2)
+        bits--;
+    return bits;
+}
+
+uint32_t bench_server_table(const struct bench_server *s, uint32_t space)
+{
+    return spaces_of(s) == 1 ? 0 : 2 * space;
+}
+
+static int table_make(struct bench_server *s, uint32_t number, uint32_t first, uint32_t bits,
+                      struct err *e)
 {
     struct table_schema schema = {
         .name = "bench",
+        .table = number,
         .width = BENCH_WIDTH,
-        .tablet_bits = BENCH_TABLET_BITS,
+        .tablet_bits = bits,
+        .tablet_first = first,
         .seed = 1,
         .init = {INIT_UNIFORM, 0.01f},
         .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
@@ -102,13 +131,31 @@ static int table_make(struct bench_server *s, struct err *e)
     return bench_server_ask(s, &w, NULL, 0, &reply, NULL, e);
 }
 
+/* Makes the tables one behind the other in the map: of each space the one that has rows, and one
+ * with a tablet. */
+static int tables_make(struct bench_server *s, struct err *e)
+{
+    uint32_t first = 0, bits;
+    int rc = 0;
+    for (uint32_t t = 0; t < tables_of(s) && rc == 0; t++) {
+        bits = t % 2 == 0 ? bench_server_bits(s) : 0;
+        rc = table_make(s, t, first, bits, e);
+        first += 1u << bits;
+    }
+    return rc;
+}
+
 int bench_server_lead(struct bench_server *s, struct err *e)
 {
-    static const uint16_t shard_of[1 << BENCH_TABLET_BITS]; /* the only shard leads every tablet */
+    /* the only shard leads every tablet */
+    static const uint16_t shard_of[(1 << BENCH_TABLET_BITS) + LIMIT_TABLES];
     struct wire w = {.type = WIRE_TYPE_MAP_SET}, reply;
+    uint32_t small = tables_of(s) / 2;
     w.u.MAP_SET.map_epoch = 1;
-    w.u.MAP_SET.tablet_count = 1 << BENCH_TABLET_BITS;
-    return bench_server_ask(s, &w, shard_of, sizeof shard_of, &reply, NULL, e);
+    w.u.MAP_SET.tablet_count = (spaces_of(s) << bench_server_bits(s)) + small;
+    SHOAL_ASSERT(w.u.MAP_SET.tablet_count <= sizeof shard_of / sizeof *shard_of);
+    return bench_server_ask(s, &w, shard_of, w.u.MAP_SET.tablet_count * sizeof *shard_of, &reply,
+                            NULL, e);
 }
 
 int bench_server_arrange(struct bench_server *s, struct err *e)
@@ -116,7 +163,7 @@ int bench_server_arrange(struct bench_server *s, struct err *e)
     struct wire run = {.type = WIRE_TYPE_RUN_OPEN}, fence = {.type = WIRE_TYPE_FENCE}, reply;
     run.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = 1, .lanes = 1, .mode = WIRE_ASYNC};
     fence.u.FENCE = (struct wire_FENCE){.run = 1, .lane = 0, .generation = 1, .live = true};
-    int rc = table_make(s, e);
+    int rc = tables_make(s, e);
     if (rc != 0 || (rc = bench_server_lead(s, e)) != 0 ||
         (rc = bench_server_ask(s, &run, NULL, 0, &reply, NULL, e)) != 0)
         return rc;

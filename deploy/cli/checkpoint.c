@@ -140,6 +140,15 @@ int checkpoint_order(struct local *l, const char *endpoint, const char *command,
     return 0;
 }
 
+int checkpoint_space(const struct option_line *o, char out[LIMIT_NAME], struct err *e)
+{
+    const char *space = text_or(option_text(o, "space"), "");
+    if (strlen(space) >= LIMIT_NAME)
+        return err_set(e, SHOAL_E_USAGE, "--space: a name has at most %u bytes", LIMIT_NAME - 1);
+    text_copy(out, LIMIT_NAME, space);
+    return 0;
+}
+
 int checkpoint_create_main(struct option_line *o, struct err *e)
 {
     static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
@@ -157,7 +166,9 @@ int checkpoint_create_main(struct option_line *o, struct err *e)
         (int)sizeof order->without)
         return err_set(e, SHOAL_E_USAGE, "--without takes at most %zu bytes of names",
                        sizeof order->without - 1);
-    int rc = checkpoint_endpoint(o, &l, endpoint, e);
+    int rc = checkpoint_space(o, order->space, e);
+    if (rc == 0)
+        rc = checkpoint_endpoint(o, &l, endpoint, e);
     text_copy(order->name, sizeof order->name, name);
     if (rc == 0)
         rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, e);
@@ -233,10 +244,14 @@ static void list_print(struct listed *l)
     else
         (void)snprintf(place, sizeof place, "epoch %.0f, %.0f examples%s",
                        json_get_number(m, "epoch", 0), json_get_number(m, "examples", 0), learnt);
-    printf("%-20s %s  job %s, %s  %12.0f rows  %s in %zu part%s\n", l->name,
-           json_get_string(m, "date", "?"), json_get_string(m, "job", "?"), place,
-           json_get_number(m, "rows", 0), cli_size_text(json_get_number(m, "bytes", 0), size),
-           json_count(json_get(m, "parts")), text_if(json_count(json_get(m, "parts")) != 1, "s"));
+    const char *job = json_get_string(m, "job", "?");
+    const char *space = json_get_string(json_array_at(json_get(m, "tables"), 0), "space", job);
+    bool other = strcmp(space, job) != 0;
+    printf("%-20s %s  job %s%s%s, %s  %12.0f rows  %s in %zu part%s\n", l->name,
+           json_get_string(m, "date", "?"), job, text_if(other, " of space "),
+           text_if(other, space), place, json_get_number(m, "rows", 0),
+           cli_size_text(json_get_number(m, "bytes", 0), size), json_count(json_get(m, "parts")),
+           text_if(json_count(json_get(m, "parts")) != 1, "s"));
     if (manifest_lacks(m, lacks, sizeof lacks))
         printf("%-20s no whole checkpoint: %s\n", "", lacks);
     json_free(m);

@@ -16,6 +16,8 @@ int checkpoint_diff_main(struct option_line *o, struct err *e);
 int checkpoint_remove_main(struct option_line *o, struct err *e);
 
 struct local; /* local_inner.h */
+/* The name of --space; "": the line has none. USAGE: it is too long. */
+int checkpoint_space(const struct option_line *o, char out[LIMIT_NAME], struct err *e);
 /* The coordinator's endpoint, as the line says (--coordinator, --run-dir). For a run that has
  * ended, daemons are started in *l. The caller calls local_stop and local_scratch_remove. */
 int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[COORDINATORS_LIST],

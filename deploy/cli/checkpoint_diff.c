@@ -247,14 +247,15 @@ static uint32_t index_of(const struct reader *r, const char *name)
     return i;
 }
 
-static int diff(const char *from_path, const char *to_path, struct json *list, struct err *e)
+static int diff(const char *from_path, const char *to_path, const char *space, struct json *list,
+                struct err *e)
 {
     struct reader *from = NULL, *to = NULL;
-    int rc = reader_open_in(from_path, &from, e);
+    int rc = reader_open_in(from_path, space, &from, e);
     if (rc == 0)
         reader_lacks_note(from, from_path);
     if (rc == 0)
-        rc = reader_open_in(to_path, &to, e);
+        rc = reader_open_in(to_path, space, &to, e);
     if (rc == 0)
         reader_lacks_note(to, to_path);
     for (uint32_t i = 0; rc == 0 && i < reader_tables(from); i++)
@@ -277,7 +278,7 @@ int checkpoint_diff_main(struct option_line *o, struct err *e)
             "checkpoint diff --help`");
     if (option_given(o, "json"))
         list = json_new_array();
-    int rc = diff(o->word[0], o->word[1], list, e);
+    int rc = diff(o->word[0], o->word[1], option_text(o, "space"), list, e);
     if (rc == 0 && list != NULL) {
         struct json *whole = json_new_object();
         (void)json_set_string(whole, "from", o->word[0]);

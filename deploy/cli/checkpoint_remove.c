@@ -20,7 +20,9 @@ int checkpoint_remove_main(struct option_line *o, struct err *e)
             "'%.200s' is no name of a checkpoint: say the name alone, as `shoal checkpoint "
             "list` prints it, without the folder before it",
             o->word[0]);
-    int rc = checkpoint_endpoint(o, &l, endpoint, e);
+    int rc = checkpoint_space(o, w.u.CHECKPOINT_REMOVE.space, e);
+    if (rc == 0)
+        rc = checkpoint_endpoint(o, &l, endpoint, e);
     if (rc == 0) {
         text_copy(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, o->word[0]);
         rc = checkpoint_order(&l, endpoint, "shoal checkpoint remove", &w, &reply, e);

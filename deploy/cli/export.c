@@ -123,9 +123,10 @@ static int order_open(struct order *w, struct option_line *o, struct err *e)
                                 .stored = option_choice(o, "values") == 1,
                                 .span_bytes = SPAN_BYTES,
                                 .shard_bytes = SHARD_BYTES};
-    int rc = reader_open_in(w->where, &w->from, e);
+    const char *space = option_text(o, "space");
+    int rc = reader_open_in(w->where, space, &w->from, e);
     if (rc == 0 && w->since_where != NULL)
-        rc = reader_open_in(w->since_where, &w->since, e);
+        rc = reader_open_in(w->since_where, space, &w->since, e);
     if (rc == 0)
         rc = tables_choose(w, o, e);
     if (rc == 0)

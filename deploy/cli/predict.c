@@ -44,7 +44,8 @@ struct predict {
     /* `data.cache=...` when that of the job does not hold here: for a checkpoint, perhaps from
      * another machine, and for a moved run */
     struct string_list cache;
-    const char **more; /* owned (count): arguments of each worker */
+    struct string_list set; /* over keys of the job file: the line's, and its --space */
+    const char **more;      /* owned (count): arguments of each worker */
     size_t more_count;
 };
 
@@ -159,6 +160,10 @@ static int tables_open(struct predict *p, struct err *e)
         rc = run_cache(p, e);
     if (rc != 0)
         return rc;
+    if (p->at.kind == READER_CHECKPOINT && option_given(p->o, "space"))
+        rc = reader_checkpoint_check(p->at.folder, option_text(p->o, "space"), e);
+    if (rc != 0)
+        return rc;
     if (p->at.kind == READER_CHECKPOINT)
         return checkpoint_open(p, e);
     if (p->at.kind == READER_RUN)
@@ -168,9 +173,9 @@ static int tables_open(struct predict *p, struct err *e)
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
-static int more_list(struct predict *p, const char *name, const char *option, struct err *e)
+static int more_list(struct predict *p, const struct string_list *list, const char *option,
+                     struct err *e)
 {
-    const struct string_list *list = option_list(p->o, name);
     int rc = 0;
     for (size_t i = 0; i < list->count && rc == 0; i++)
         rc = more_add(p, option, list->item[i], e);
@@ -190,11 +195,11 @@ static int more_make(struct predict *p, struct err *e)
     if (rc == 0)
         rc = more_add(p, "--config", p->job, e);
     if (rc == 0)
-        rc = more_list(p, "set", "--set", e);
+        rc = more_list(p, p->l.set, "--set", e);
     if (rc == 0)
-        rc = more_list(p, "in", "--in", e);
+        rc = more_list(p, option_list(p->o, "in"), "--in", e);
     if (rc == 0 && p->predicts)
-        rc = more_list(p, "column", "--column", e);
+        rc = more_list(p, option_list(p->o, "column"), "--column", e);
     return rc;
 }
 
@@ -421,6 +426,23 @@ static int line_check(struct predict *p, struct err *e)
     return 0;
 }
 
+/* --space goes over `space` of the job file. */
+static int set_make(struct predict *p, struct err *e)
+{
+    const struct string_list *line = option_list(p->o, "set");
+    char space[LIMIT_NAME + 16];
+    int rc = 0;
+    for (size_t i = 0; i < line->count && rc == 0; i++)
+        rc = config_list_add(&p->set, line->item[i]);
+    (void)snprintf(space, sizeof space, "space=%.63s", text_or(option_text(p->o, "space"), ""));
+    if (rc == 0 && option_given(p->o, "space"))
+        rc = config_list_add(&p->set, space);
+    p->l.set = &p->set;
+    if (rc != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    return 0;
+}
+
 static int scores_main(bool predicts, struct option_line *o, struct err *e)
 {
     static struct predict p = {.reading = READING_NONE};
@@ -434,9 +456,10 @@ static int scores_main(bool predicts, struct option_line *o, struct err *e)
         p.l.workers = (int)option_int(o, "workers");
     p.l.io_threads = 1;
     p.l.restart = p.l.quiet = true;
-    p.l.set = option_list(o, "set");
     p.l.server_set = &none;
     int rc = line_check(&p, e);
+    if (rc == 0)
+        rc = set_make(&p, e);
     if (rc == 0) {
         local_signals_take();
         umask(077);
@@ -469,6 +492,7 @@ static int scores_main(bool predicts, struct option_line *o, struct err *e)
     reading_end(&p.reading);
     job_free(&p.l.job);
     config_list_free(&p.cache);
+    config_list_free(&p.set);
     free(p.more);
     return rc;
 }

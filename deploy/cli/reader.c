@@ -128,7 +128,7 @@ int reader_open(const struct option_line *o, struct reader **out, struct err *e)
     return reader_open_space(o, option_text(o, "space"), out, e);
 }
 
-int reader_open_in(const char *folder, struct reader **out, struct err *e)
+int reader_open_in(const char *folder, const char *space, struct reader **out, struct err *e)
 {
     struct reader_place at;
     int rc = find_in(folder, &at, e);
@@ -139,7 +139,7 @@ int reader_open_in(const char *folder, struct reader **out, struct err *e)
                        "the run in %s goes on: make a checkpoint, `shoal checkpoint create "
                        "--run-dir %s`, and read that",
                        folder, folder);
-    return open_at(&at, true, NULL, out, e);
+    return open_at(&at, true, space, out, e);
 }
 
 /* The error for a run whose coordinator does not answer. */

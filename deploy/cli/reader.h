@@ -47,8 +47,10 @@ int reader_open(const struct option_line *o, struct reader **out, struct err *e)
 /* The same for the tables of a space, in place of --space's; NULL, "": the only one's. */
 int reader_open_space(const struct option_line *o, const char *space, struct reader **out,
                       struct err *e);
-/* The rows of a folder, for reader_visit. BUSY: the run in it goes on. */
-int reader_open_in(const char *folder, struct reader **out, struct err *e);
+/* The rows of a folder, for reader_visit; space: as above. BUSY: the run in it goes on. */
+int reader_open_in(const char *folder, const char *space, struct reader **out, struct err *e);
+/* NOT_FOUND: the checkpoint is of another space. */
+int reader_checkpoint_check(const char *folder, const char *space, struct err *e);
 /* A running cluster's status alone, without its tables. UNAVAILABLE: a run's coordinator does not
  * answer. */
 int reader_open_live(const struct option_line *o, struct reader **out, struct err *e);

@@ -19,7 +19,8 @@ struct reader {
     struct ask *coordinator; /* NULL: not live */
     char space[LIMIT_NAME];  /* whose tables; "": the only one's */
     uint16_t *shard_of;      /* by tablet, over all tables */
-    uint64_t numbers;        /* numbers of the tables on the shards (wire_table_number) */
+    /* numbers of the tables on the shards (wire_table_number); of an ended run: a bit each */
+    uint64_t numbers;
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
     uint32_t asked;        /* number of connected shards */

@@ -9,6 +9,7 @@
 #include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "proto/base/lockfile.h"
+#include "proto/base/text.h"
 #include "proto/job/catalog.h"
 #include "proto/job/legend.h"
 
@@ -63,6 +64,87 @@ static void run_lacks(struct reader *r)
         }
 }
 
+/* ---- the space ------------------------------------------------------------------------------- */
+
+/* The newest list of spaces that a shard keeps; NULL: there is none. */
+static const struct engine_names *names_newest(const struct reader *r)
+{
+    const struct engine_names *newest = NULL;
+    for (uint32_t i = 0; i < r->engines; i++) {
+        const struct engine_names *n = engine_names(r->engine[i]);
+        if (n->version > 0 && (newest == NULL || n->version > newest->version))
+            newest = n;
+    }
+    return newest;
+}
+
+/* A list of one line has no name, and says of no tables. */
+static bool is_only(const struct catalog_space *s)
+{
+    return s->tables == 0;
+}
+
+/* The space of a list that a name stands for; "": the first one with tables. NULL: none. */
+static const struct catalog_space *space_find(const struct catalog *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct catalog_space *s = &c->space[i];
+        bool dropped = !is_only(s) && s->name[0] == 0;
+        if (!dropped && (is_only(s) || name[0] == 0 || strcmp(s->name, name) == 0))
+            return s;
+    }
+    return NULL;
+}
+
+/* Returns how many spaces have tables; their names, with commas, as far as there is room. */
+static uint32_t spaces_name(const struct catalog *c, char *out, size_t room)
+{
+    uint32_t count = 0;
+    size_t at = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (!is_only(&c->space[i]) && c->space[i].name[0] == 0)
+            continue; /* it was dropped */
+        if (at + LIMIT_NAME + 3 < room)
+            at += (size_t)snprintf(out + at, room - at, "%s%s", text_if(count > 0, ", "),
+                                   c->space[i].name);
+        count++;
+    }
+    return count;
+}
+
+/* Takes the tables of the space that the line names, or of the only one that there is. */
+static int space_take(struct reader *r, struct err *e)
+{
+    const struct engine_names *newest = names_newest(r);
+    struct catalog spaces;
+    char names[ERR_TEXT_MAX / 2];
+    r->numbers = UINT64_MAX;
+    if (newest == NULL)
+        return 0;
+    int rc = catalog_read(newest->line, newest->bytes, &spaces, e);
+    if (rc != 0)
+        return rc;
+    uint32_t count = spaces_name(&spaces, names, sizeof names);
+    const struct catalog_space *s = space_find(&spaces, r->space);
+    if (count > 1 && r->space[0] == 0)
+        return err_set(e, SHOAL_E_USAGE,
+                       "--space is missing: the folder has the tables of %u spaces (%s): say of "
+                       "which one",
+                       count, names);
+    if (s == NULL && count > 0)
+        return err_set(e, SHOAL_E_NOT_FOUND, "the folder has no space %s, but %s", r->space, names);
+    if (s == NULL || is_only(s))
+        return 0;
+    if (s->state != CATALOG_THERE)
+        return err_set(e, SHOAL_E_NOT_FOUND, "rows of space %s are missing: %s", s->name,
+                       s->state == CATALOG_LOST ? "a server has lost them with its memory"
+                                                : "it is half dropped (shoal drop)");
+    text_copy(r->space, sizeof r->space, s->name);
+    r->numbers = s->tables;
+    return 0;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Locks the folder of a server of the run. A server that is ending is waited for; one that starts
@@ -111,13 +193,36 @@ int reader_run_open(struct reader *r, const char *run, struct err *e)
         if (rc == 0)
             rc = shard_open(r, e);
     }
+    if (rc == 0)
+        rc = space_take(r, e);
     for (uint32_t t = 0; t < LIMIT_TABLES && rc == 0; t++) {
         const struct table *table = engine_table(r->engine[0], t);
-        if (table != NULL)
+        if (table != NULL && (r->numbers >> t & 1) != 0)
             rc = reader_schema_add(r, table_schema_of(table), e);
     }
     if (rc == 0)
         run_lacks(r);
+    return rc;
+}
+
+/* A checkpoint is of one space, which older releases did not name. */
+static int space_check(const struct json *m, const char *space, const char *folder, struct err *e)
+{
+    const struct json *first = json_array_at(json_get(m, "tables"), 0);
+    const char *is = json_get_string(first, "space", "");
+    if (space[0] == 0 || is[0] == 0 || strcmp(is, space) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_NOT_FOUND, "%s is of space %s: take --space %s away", folder, is,
+                   space);
+}
+
+int reader_checkpoint_check(const char *folder, const char *space, struct err *e)
+{
+    struct json *m = NULL;
+    int rc = checkpoint_manifest(folder, &m, e);
+    if (rc == 0)
+        rc = space_check(m, space, folder, e);
+    json_free(m);
     return rc;
 }
 
@@ -126,6 +231,8 @@ int reader_checkpoint_open(struct reader *r, const char *folder, struct err *e)
     struct json *m = NULL;
     int rc = checkpoint_manifest(folder, &m, e);
     (void)manifest_lacks(m, r->lacks, sizeof r->lacks);
+    if (rc == 0)
+        rc = space_check(m, r->space, folder, e);
     json_free(m);
     if (rc == 0)
         rc = checkpoint_open(folder, NULL, &r->checkpoint, e);
@@ -263,28 +370,10 @@ int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* The space of a list that a name stands for; "": the first one with tables. A list of one line has
- * no name. NULL: there is none. */
-static const struct catalog_space *space_find(const struct catalog *c, const char *name)
-{
-    for (uint32_t i = 0; i < c->count; i++) {
-        const char *is = c->space[i].name;
-        bool only = c->space[i].tables == 0, dropped = !only && is[0] == 0;
-        if (!dropped && (only || name[0] == 0 || strcmp(is, name) == 0))
-            return &c->space[i];
-    }
-    return NULL;
-}
-
 /* The newest names that a shard keeps; job.yaml has none before its run trains. */
 static int names_kept(const struct reader *r, struct legend *out, struct err *e)
 {
-    const struct engine_names *newest = NULL;
-    for (uint32_t i = 0; i < r->engines; i++) {
-        const struct engine_names *n = engine_names(r->engine[i]);
-        if (n->version > 0 && (newest == NULL || n->version > newest->version))
-            newest = n;
-    }
+    const struct engine_names *newest = names_newest(r);
     struct catalog spaces;
     if (newest == NULL)
         return 0;

@@ -235,8 +235,10 @@ static int fill_part(struct export_work *x, const struct part *cut, struct err *
 static void leave_out_others(struct cut_facts *f, uint64_t asked)
 {
     uint64_t tables = f->tables;
-    if (f->run == 0)
+    if (f->run == 0) {
         tables = asked != 0 ? asked : UINT64_MAX;
+        f->tables = 0; /* no run counts in them */
+    }
     for (uint32_t i = 0; i < LIMIT_TABLES && f->sized; i++)
         if ((f->existing & ~tables) >> i & 1)
             f->rows -= f->table_rows[i];

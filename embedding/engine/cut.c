@@ -125,6 +125,12 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     return 0;
 }
 
+void engine_hold_tables(struct engine *g, uint64_t tables)
+{
+    SHOAL_ASSERT(g->holding && g->held.run == 0);
+    g->held.tables = tables;
+}
+
 int engine_release(struct engine *g, uint64_t cut)
 {
     if (!g->holding || g->held.cut != cut)

@@ -124,7 +124,7 @@ void cut_source_close(struct cut_source *s)
 
 static uint64_t facts_tables(const struct cut_facts *f)
 {
-    return f->run != 0 ? f->tables : f->existing;
+    return f->tables != 0 ? f->tables : f->existing;
 }
 
 uint64_t engine_cut_tables(struct engine *g, uint64_t cut)

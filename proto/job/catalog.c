@@ -46,6 +46,21 @@ static int bits_take(const struct json *list, struct catalog_space *s, struct er
     return 0;
 }
 
+static int state_take(const struct json *j, struct catalog_space *s, struct err *e)
+{
+    const char *state = json_get_string(j, "state", ""), *half = json_get_string(j, "half", "");
+    if (strcmp(state, "lost") == 0)
+        s->state = CATALOG_LOST;
+    else if (strcmp(state, "half") == 0)
+        s->state = CATALOG_HALF;
+    else if (state[0] != 0)
+        return refuse(e, "a space is in no state that there is");
+    if (strlen(half) >= LIMIT_NAME || (half[0] != 0 && s->state != CATALOG_HALF))
+        return refuse(e, "a table is half dropped that cannot be");
+    text_copy(s->half, sizeof s->half, half);
+    return 0;
+}
+
 static int space_take(const struct json *j, struct catalog *c, struct err *e)
 {
     int64_t number = json_get_int(j, "number", -1);
@@ -64,6 +79,8 @@ static int space_take(const struct json *j, struct catalog *c, struct err *e)
             (s.name[0] != 0 && strcmp(c->space[i].name, s.name) == 0))
             return refuse(e, "two spaces have one name, or share a table");
     int rc = bits_take(json_get(j, "bits"), &s, e);
+    if (rc == 0)
+        rc = state_take(j, &s, e);
     if (rc == 0)
         c->space[c->count++] = s;
     return rc;
@@ -128,6 +145,10 @@ static char *space_text(const struct catalog_space *s)
         if ((s->tables >> t & 1) != 0)
             (void)json_append(bits, json_new_int(s->bits[t]));
     (void)json_set(j, "bits", bits);
+    if (s->state != CATALOG_THERE)
+        (void)json_set_string(j, "state", s->state == CATALOG_LOST ? "lost" : "half");
+    if (s->half[0] != 0)
+        (void)json_set_string(j, "half", s->half);
     char *text = json_text(j, 0);
     json_free(j);
     return text;
@@ -137,7 +158,7 @@ static char *space_text(const struct catalog_space *s)
 static bool space_write(FILE *f, const struct catalog *c, uint32_t i)
 {
     const struct catalog_space *s = &c->space[i];
-    bool alone = c->count == 1 && s->number == 0 && s->line != NULL;
+    bool alone = c->count == 1 && s->number == 0 && s->line != NULL && s->state == CATALOG_THERE;
     if (alone)
         return fwrite(s->line, 1, s->bytes, f) == s->bytes;
     char *text = space_text(s);

@@ -10,8 +10,9 @@
  *   names: {...}
  *
  * tables: a bit for each number by which shards know one of its tables; bits: log2 of the tablets
- * of each. A space without a name was dropped: its tables are empty, and keep their numbers. Pure;
- * one thread at a time. */
+ * of each. A space without a name was dropped: its tables are empty, and keep their numbers. Where
+ * rows of a space are missing its line has "state": "lost" or "half" (half dropped), and of one
+ * table alone "half": its name. Pure; one thread at a time. */
 #ifndef PROTO_JOB_CATALOG_H
 #define PROTO_JOB_CATALOG_H
 
@@ -23,9 +24,13 @@
 
 #define CATALOG_BYTES_MAX (4u << 20)
 
+enum catalog_state { CATALOG_THERE, CATALOG_LOST, CATALOG_HALF };
+
 struct catalog_space {
     uint32_t number; /* below LIMIT_SPACES */
     char name[LIMIT_NAME];
+    enum catalog_state state;
+    char half[LIMIT_NAME]; /* CATALOG_HALF: the table that is half dropped; "": all of them are */
     uint64_t tables;
     uint8_t bits[LIMIT_TABLES]; /* by the number of the table */
     const char *line;           /* its names (bytes), without an end; borrowed; NULL: none */

@@ -55,11 +55,11 @@ const struct option_command option_commands[] = {
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
      "[NAME] [options]",
-     "Makes a checkpoint of the job that runs, while it goes on, or of the last one when it is "
-     "done, "
-     "in the job's checkpoint.dir; returns when it is complete and prints its folder. Of a run "
-     "that "
-     "has ended coordinator and servers are started on its folder for that long. Without a name it "
+     "Makes a checkpoint of the job that runs, while it goes on, or of the tables of a space that "
+     "no job uses, in the job's checkpoint.dir; returns when it is complete and prints its folder. "
+     "On a fleet with several spaces --space says of which one; jobs of the others go on. Of a run "
+     "that has ended coordinator and servers are started on its folder for that long. Without a "
+     "name it "
      "gets a number; checkpoint.keep counts those, checkpoint.keep_named the others.",
      NULL, options_create, 1},
     {"shoal checkpoint list", "the checkpoints in a folder", "DIR [--json]",
@@ -80,14 +80,14 @@ const struct option_command option_commands[] = {
      "`checkpoint_signers: FILE` load what a key of that list has signed, and nothing else. As "
      "`checkpoint.publish: [shoal, checkpoint, sign, --key, FILE]` it signs all that a job makes.",
      NULL, options_sign, 1},
-    {"shoal checkpoint diff", "what changed from one to another, by field", "FROM TO [--json]",
+    {"shoal checkpoint diff", "what changed from one to another, by field", "FROM TO [options]",
      "FROM and TO: folders of checkpoints, or of runs that have ended. Of each table, and in it of "
      "each field: rows that came, went and changed (their weights; "
      "state is not looked at), the mean distance (2-norm) that the weights of changed rows moved, "
      "and the row that moved furthest. Fields that moved most come first. Tables are matched by "
      "name, weights by part: first-order weights, and vectors of the same dim; a part that one of "
      "the two has not is passed over.",
-     NULL, options_json, 2},
+     NULL, options_diff, 2},
     {"shoal checkpoint restore", "go on with a job from one, at the very batch",
      "FOLDER [JOB.yaml] [options]",
      "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are "
@@ -234,15 +234,16 @@ const struct option_command option_commands[] = {
      "Exit status: 65 bad files, 66 no such file, table or field, 69 a job trains in the table or "
      "the cluster does not answer, 78 fields of the export that differ.",
      options_import, 2},
-    {"shoal drop", "a space, or a field that no job has any more, gone from a fleet",
-     "SPACE [options]\n[SPACE/]TABLE/FIELD [options]",
+    {"shoal drop",
+     "a space, a table's rows, or a field that no job has any more, gone from a fleet",
+     "SPACE [options]\nSPACE/TABLE [options]\n[SPACE/]TABLE/FIELD [options]",
      "SPACE: drops all rows of a space's tables from all servers, and the space itself; "
-     "checkpoints of it stay. FIELD: drops all rows of a field that the last job of the space does "
-     "not have any more, and gives its number back. TABLE is `dense` or `dense_stats` for the "
-     "network's tensors, "
-     "`numbers` "
-     "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
-     "typed again. Checkpoints keep the field.",
+     "checkpoints of it stay. SPACE/TABLE: drops all rows of one table; the space keeps its "
+     "schema, its fields and its lists of keys, and the next job finds it empty. FIELD: drops all "
+     "rows of a field that the last job of the space does not have any more, and gives its number "
+     "back; its TABLE is `dense` or `dense_stats` for the network's tensors, `numbers` for numeric "
+     "fields, which have no rows. Jobs of other spaces may run. Prints how many rows went. Ended "
+     "half way, it is typed again. Checkpoints keep the rows.",
      NULL, options_cluster, 1},
     {"shoal promote", "a copy that is not in sync leads a shard, with what it has",
      "SHARD [--accept-loss] [options]",

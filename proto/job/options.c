@@ -59,6 +59,7 @@ const struct config_key options_cluster[] = {OPTION_COORDINATOR, OPTION_KEYS, OP
 
 const struct config_key options_predict[] = {
     OPTIONS_WHERE,
+    OPTION_SPACE_OVER,
     OPTION_IN,
     OPTION_OUT,
     OPTION_FORMAT,
@@ -73,6 +74,7 @@ const struct config_key options_predict[] = {
 
 const struct config_key options_eval[] = {
     OPTIONS_WHERE,
+    OPTION_SPACE_OVER,
     OPTION_IN,
     {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
      .text = "what is measured, without --in"},
@@ -85,6 +87,7 @@ const struct config_key options_eval[] = {
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
 const struct config_key options_create[] = {
+    OPTION_SPACE_OF,
     OPTION_COORDINATOR,
     OPTION_KEYS,
     {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
@@ -97,8 +100,9 @@ const struct config_key options_create[] = {
     {0},
 };
 
-const struct config_key options_remove[] = {
-    OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR, OPTION_HELP, {0}};
+const struct config_key options_remove[] = {OPTION_SPACE_OF, OPTION_COORDINATOR, OPTION_KEYS,
+                                            OPTION_RUN_DIR,  OPTION_HELP,        {0}};
+const struct config_key options_diff[] = {OPTION_SPACE, OPTION_JSON, OPTION_HELP, {0}};
 const struct config_key options_json[] = {OPTION_JSON, OPTION_HELP, {0}};
 const struct config_key options_none[] = {OPTION_HELP, {0}};
 
@@ -123,6 +127,7 @@ const struct config_key options_export[] = {
     {"missing-ok", CONFIG_BOOL,
      .text = "write the rows that are there, where WHERE lacks those of a server: of a checkpoint "
              "made with --without, or a run whose server-* folder is lost"},
+    OPTION_SPACE,
     OPTION_HELP,
     {0},
 };
@@ -373,6 +378,9 @@ const struct config_key options_synth[] = {
 
 const struct config_key options_bench[] = {
     {"rows", CONFIG_INT, 8192, 1e8, .fallback = "10000000", .text = "rows of the table"},
+    {"spaces", CONFIG_INT, 1, LIMIT_SPACES, .fallback = "1",
+     .text = "of memory and journal: the rows are those of so many spaces, of two tables each, to "
+             "which requests go in turn"},
     {"seconds", CONFIG_INT, 1, 3600, .fallback = "3", .text = "length of each in-memory phase"},
     {"journal-seconds", CONFIG_INT, 1, 3600, .fallback = "60",
      .text = "length of the journal phase after 10 s of warm-up"},

@@ -15,6 +15,7 @@ extern const struct config_key options_predict[];
 extern const struct config_key options_eval[];
 extern const struct config_key options_create[];
 extern const struct config_key options_remove[];
+extern const struct config_key options_diff[];
 extern const struct config_key options_json[];
 extern const struct config_key options_none[];
 extern const struct config_key options_restore[];

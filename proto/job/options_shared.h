@@ -48,6 +48,15 @@
 #define OPTION_SPACE \
     {"space", CONFIG_STRING, .values = "NAME", .otherwise = "the only one that has tables", \
      .text = "whose tables: the `space` of a job file; `shoal tables` lists those of a fleet"}
+/* The same where a request goes to the job at hand. */
+#define OPTION_SPACE_OF \
+    {"space", CONFIG_STRING, .values = "NAME", \
+     .otherwise = "that of the job that runs, else the only one", \
+     .text = "whose checkpoint: the `space` of a job file; no job of it need run"}
+/* The same over a job file. */
+#define OPTION_SPACE_OVER \
+    {"space", CONFIG_STRING, .values = "NAME", .otherwise = "the job's", \
+     .text = "whose tables, over `space` of the job file"}
 #define OPTIONS_WHERE OPTION_FROM, OPTION_FROM_RUN, OPTION_COORDINATOR, OPTION_KEYS
 #define OPTION_JOB \
     {"job", CONFIG_STRING, .values = "JOB.yaml", .otherwise = "the job that made the tables", \

@@ -209,15 +209,15 @@
 #define WIRE_KEYLIST(U32, U64, I32, F32, F64, B, STR) U64(version)
 #define WIRE_KEYLIST_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the run
- * is not open; run 0: the cut belongs to no run and cannot be restored). GO makes the shard's part
- * of cut `cut` and releases the pushes at once; its reply comes when the part is complete on disk.
- * A HOLD without a GO ends by itself after 10 s. ahead: no push is held yet; rows are written while
- * pushes go on, so that the cut itself writes few records. RESTORE puts the tables of the cut's run
- * back to cut `cut` (journalled), opens run `run` with the marks of the cut and drops every other
- * run of these tables; look: the cut is only read as a whole, and nothing is changed. CUT_DROP
- * deletes a cut. */
-#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead)
+/* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the
+ * run is not open; run 0: the cut belongs to no run and cannot be restored; tables: a bit for
+ * each table that it is made for). GO makes the shard's part of cut `cut` and releases the
+ * pushes at once; its reply comes when the part is complete on disk. A HOLD without a GO ends by
+ * itself after 10 s. ahead: no push is held yet; rows are written while pushes go on, so that
+ * the cut itself writes few records. RESTORE puts the tables of the cut's run back to cut `cut`
+ * (journalled), opens run `run` with the marks of the cut and drops every other run of these
+ * tables; look: the cut is only read as a whole, and nothing is changed. CUT_DROP deletes a cut. */
+#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead) U64(tables)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence) U64(rows) U64(bytes)
@@ -845,18 +845,20 @@ enum wire_ring_read {
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only) U64(run)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
-/* Makes a checkpoint while the job goes on; the reply comes when it is complete (or refused). name
- * empty: a number. without: the names of servers that are away, with commas: the checkpoint is of
- * the tables alone, and lacks the tablets of their shards. Reply: its folder, and a sentence on
- * what it lacks. */
+/* Makes a checkpoint of a space while its job goes on, or while no job uses it; the reply comes
+ * when it is complete (or refused). space: empty: that of the job that runs, else the only one.
+ * name empty: a number. without: the names of servers that are away, with commas: the checkpoint
+ * is of the tables alone, and lacks the tablets of their shards. Reply: its folder, and a
+ * sentence on what it lacks. */
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) \
-    STR(name, LIMIT_NAME) STR(without, WIRE_LEFT_OUT)
+    STR(name, LIMIT_NAME) STR(without, WIRE_LEFT_OUT) STR(space, LIMIT_NAME)
 #define WIRE_LEFT_OUT 256u
 #define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     STR(path, LIMIT_PATH) U64(rows) U64(bytes) STR(lacks, WIRE_TOLD)
-/* Removes a finished checkpoint from the job's checkpoint.dir; the reply comes when its name is
- * gone (or it is refused). Reply: its former folder. */
-#define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
+/* Removes a finished checkpoint from the checkpoint.dir of a space's job (space: as above); the
+ * reply comes when its name is gone (or it is refused). Reply: its former folder. */
+#define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) \
+    STR(name, LIMIT_NAME) STR(space, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REMOVE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH)
 /* Has tablets moved, so that shards carry the same bytes and load, or server `server` none (order:
  * enum wire_moves), while jobs run. A drained server's shards are retired. ADD: gives servers that
@@ -870,9 +872,10 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     U32(order) B(dry_run) STR(server, WIRE_MOVES_SERVERS)
 #define WIRE_MOVES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Removes from all servers the rows of a field, or of one of the network's tensors, that the last
- * job of the space no longer has. Its number may then be assigned again. Without table and field
- * the whole space goes. space: empty: the only one. The reply comes when that is done (or
- * refused). */
+ * job of the space no longer has. Its number may then be assigned again. Without a field, or with
+ * "*", all rows of the table go, and without a table the whole space. space: empty: the only one;
+ * then table and field may also stand for a space and its table. The reply comes when that is done
+ * (or refused). */
 #define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) \
     STR(table, LIMIT_NAME) STR(field, 96) STR(space, LIMIT_NAME)
 #define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)

@@ -11,6 +11,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/add.h"
 #include "server/coord/fleet/import.h"
+#include "server/coord/job/aside.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/beat.h"
 #include "server/coord/job/fleet_open.h"
@@ -111,9 +112,9 @@ static void removed(void *context, struct coord_errand *r, int rc, const struct 
 {
     struct coord *c = context;
     struct coord_job *j = coord_slot_newest(c);
-    COORD_EACH_JOB (c, of)
-        if (coord_checkpoint_removes(of, r))
-            j = of;
+    COORD_EACH_KEEPER(c, of)
+    if (coord_checkpoint_removes(of, r))
+        j = of;
     const struct coord_removing *was = coord_checkpoint_removed(j, r, rc, e);
     struct msg *m = wire_encode(&was->request);
     if (m != NULL)
@@ -124,7 +125,11 @@ static void removed(void *context, struct coord_errand *r, int rc, const struct 
 
 static int on_remove(struct coord *c, struct coord_ask *a)
 {
-    return coord_checkpoint_remove(coord_slot_newest(c), a, c, removed);
+    struct coord_job *j;
+    int rc = coord_aside_find(c, a->request->u.CHECKPOINT_REMOVE.space, &j, &a->e);
+    if (rc != 0)
+        return rc;
+    return coord_checkpoint_remove(j, a, c, removed);
 }
 
 /* The errand has read the checkpoint: hands the order in again, to be given, audited and
@@ -160,12 +165,13 @@ static struct err moves_busy(struct coord *c, const struct wire_MOVES *order)
     const struct coord_job *needs = NULL;
     bool joins = order->order == WIRE_MOVES_ADD;
     struct err e = {0};
-    COORD_EACH_JOB (c, j)
-        if ((joins && j->cut->state != CUT_IDLE) || (!joins && coord_checkpoint_cut(j) != 0) ||
-            coord_checkpoint_opening(j))
-            (void)err_set(&e, SHOAL_E_BUSY,
-                          "the tables of job %s are being kept or restored: ask again in a moment",
-                          j->spec.name);
+    COORD_EACH_KEEPER(c, j)
+    if ((joins && j->cut->state != CUT_IDLE) || (!joins && coord_checkpoint_cut(j) != 0) ||
+        coord_checkpoint_opening(j))
+        (void)err_set(&e, SHOAL_E_BUSY,
+                      "the tables of space %s are being kept or restored: ask again in a "
+                      "moment",
+                      j->space->name);
     if (!joins)
         needs = needs_server(c, order->server);
     if (needs != NULL)
@@ -254,27 +260,9 @@ static int on_stop(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* Returns why nothing can be dropped now; code 0: no job uses the tables. */
-static struct err tables_used(const struct coord_job *j)
-{
-    struct err e = {0};
-    if (coord_phase_running(j))
-        (void)err_set(&e, SHOAL_E_BUSY,
-                      "job %s is running: wait for its end or stop it first (shoal stop)",
-                      j->spec.name);
-    else if (j->checkpoint->state != CHECKPOINT_IDLE)
-        (void)err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
-                      j->checkpoint->name);
-    return e;
-}
-
 static int on_drop(struct coord *c, struct coord_ask *a)
 {
-    struct err used = {0};
-    COORD_EACH_JOB (c, j)
-        if (used.code == 0)
-            used = tables_used(j);
-    return coord_drop_request(&c->fleet, a, &used);
+    return coord_drop_request(&c->fleet, a, coord_aside_used, c);
 }
 
 /* Rows of a table that a job trains would get gradients of other rows (embedding/engine/assign.c,
@@ -348,7 +336,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(STATUS, ANYBODY, COORD, on_status)                                                           \
     X(REPORT, ANYBODY, JOB, coord_jobs_report)                                                     \
     X(JOBS, ANYBODY, JOB, coord_jobs_ask)                                                          \
-    X(CHECKPOINT, ANYBODY, JOB, coord_checkpoint_request)                                          \
+    X(CHECKPOINT, ANYBODY, COORD, coord_aside_checkpoint)                                          \
     X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
     X(IMPORT, ANYBODY, COORD, on_import)                                                           \
@@ -428,11 +416,14 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     else if (w->type == WIRE_TYPE_STOP)
         (void)snprintf(out, 160, "%s", w->u.STOP.job_only ? "job" : "coordinator");
     else if (w->type == WIRE_TYPE_CHECKPOINT)
-        (void)snprintf(out, 160, "%s%s%.80s", w->u.CHECKPOINT.name,
+        (void)snprintf(out, 160, "%.40s%s%.40s%s%.60s", w->u.CHECKPOINT.space,
+                       text_if(w->u.CHECKPOINT.space[0] != 0, "/"), w->u.CHECKPOINT.name,
                        text_if(w->u.CHECKPOINT.without[0] != 0, " without "),
                        w->u.CHECKPOINT.without);
     else if (w->type == WIRE_TYPE_CHECKPOINT_REMOVE)
-        (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
+        (void)snprintf(out, 160, "%s%s%s", w->u.CHECKPOINT_REMOVE.space,
+                       text_if(w->u.CHECKPOINT_REMOVE.space[0] != 0, "/"),
+                       w->u.CHECKPOINT_REMOVE.name);
     else if (w->type == WIRE_TYPE_MOVES)
         (void)snprintf(out, 160, "%.150s", w->u.MOVES.server);
     else if (w->type == WIRE_TYPE_TRACE_EVERY)
@@ -597,6 +588,7 @@ static void step(struct coord *c)
     COORD_EACH_JOB (c, j)
         if (!coord_goes_back(j))
             coord_flow_step(j);
+    coord_aside_step(c);
     coord_turns_step(c);
 }
 

@@ -65,11 +65,19 @@ void cut_find_newest(struct shard *s)
 
 static void cut_ahead(struct shard *s, peer_t from);
 
-/* True when the held cut shares none of these tables: it belongs to another job, which has not
- * given it up. A cut of no run (tables 0) shares all. */
+/* True when the held cut shares none of these tables: it belongs to another job or space, which has
+ * not given it up. A cut of all tables (0) ends any. */
 static bool of_another_job(struct shard *s, uint64_t tables)
 {
     return tables != 0 && (engine_cut_tables(s->engine, s->hold.cut) & tables) == 0;
+}
+
+/* The tables of the cut that a HOLD asks for. A run that is not open has none. */
+static uint64_t asked_tables(struct shard *s, const struct wire_HOLD *w)
+{
+    if (w->run == 0)
+        return w->tables;
+    return engine_run_tables(s->engine, w->run);
 }
 
 static void refuse_held(struct shard *s, peer_t from, enum wire_type type)
@@ -100,8 +108,8 @@ void cut_on_hold(struct shard *s, peer_t from)
         shard_send_reply(s, from);
         return;
     }
-    if (h->cut && h->cut != cut &&
-        of_another_job(s, engine_run_tables(s->engine, s->in.u.HOLD.run))) {
+    uint64_t tables = asked_tables(s, &s->in.u.HOLD);
+    if (h->cut && h->cut != cut && of_another_job(s, tables)) {
         refuse_held(s, from, WIRE_TYPE_HOLD);
         return;
     }
@@ -125,6 +133,8 @@ void cut_on_hold(struct shard *s, peer_t from)
         }
         h->cut = cut;
         h->run = s->in.u.HOLD.run;
+        if (h->run == 0)
+            engine_hold_tables(s->engine, tables);
         s->newest_cut = cut > s->newest_cut ? cut : s->newest_cut;
     }
     env_timer_start(s->env, &h->timer, HOLD_NS);

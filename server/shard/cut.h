@@ -9,8 +9,8 @@
  * pushes for tablets that are not copied yet are parked (the engine's BUSY). HOLD and GO may be
  * sent again: the same HOLD answers the same sequence; the same GO answers when the part is
  * complete, or at once when it is. A HOLD of another cut ends the held one: its coordinator has
- * given it up. A HOLD of a run that shares no table with the held cut is another job's: BUSY, and
- * so is that job's RESTORE. Thread: the shard's. */
+ * given it up. A HOLD of tables of which the held cut has none is another job's, or another
+ * space's: BUSY, and so is that job's RESTORE. Thread: the shard's. */
 #ifndef SERVER_SHARD_CUT_H
 #define SERVER_SHARD_CUT_H
 

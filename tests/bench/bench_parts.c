@@ -148,7 +148,11 @@ static int events(struct part_out *out, const struct order *o, struct err *e)
 static int fsync_rate(struct part_out *out, const struct order *o, struct err *e)
 {
     struct bench_out same = {out->figures, out->as_json};
-    return bench_rate(&same, "fsync", o->rows, o->seconds, 20 * o->seconds, e);
+    const struct bench_rate rate = {.durability = "fsync",
+                                    .rows = o->rows,
+                                    .seconds = o->seconds,
+                                    .journal_seconds = 20 * o->seconds};
+    return bench_rate(&same, &rate, e);
 }
 
 static const struct part {

@@ -150,7 +150,7 @@ def a_checkpoint_is_of_one_space(space):
         run(fleet, first)
         run(fleet, second)
         one, two = digest(fleet, "first"), digest(fleet, "second")
-        look(fleet, "checkpoint", "create", "noon")
+        look(fleet, "checkpoint", "create", "noon", "--space", "second")
         assert shoal("digest", "--from", space / "kept/noon").stdout == two
         look(fleet, "drop", "second")
         said = run(fleet, second, "--start-from", space / "kept/noon", "--set", "train.skip=true")[0]

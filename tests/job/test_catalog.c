@@ -74,6 +74,27 @@ START_TEST(catalog_comes_back_as_it_was)
 }
 END_TEST
 
+/* Where rows of the only space are missing, the text is not its names alone. */
+START_TEST(catalog_says_where_rows_are_missing)
+{
+    static const char *const state[] = {"\"state\": \"lost\"", "\"state\": \"half\"",
+                                        "\"half\": \"emb\""};
+    c = (struct catalog){.count = 1};
+    c.space[0] = (struct catalog_space){
+        .name = "ads", .tables = 1, .line = NAMES, .bytes = strlen(NAMES), .state = CATALOG_LOST};
+    if (_i > 0)
+        c.space[0].state = CATALOG_HALF;
+    if (_i == 2)
+        strcpy(c.space[0].half, "emb");
+    char *text = again();
+    ck_assert_msg(strstr(text, state[_i]) != NULL, "%s", text);
+    ck_assert_int_eq(c.space[0].state, _i == 0 ? CATALOG_LOST : CATALOG_HALF);
+    ck_assert_str_eq(c.space[0].half, _i == 2 ? "emb" : "");
+    ck_assert_str_eq(c.space[0].name, "ads");
+    free(text);
+}
+END_TEST
+
 #define SPACE(name, number, tables, bits)                                                          \
     "space: {\"name\":\"" name "\",\"number\":" number ",\"tables\":\"" tables "\",\"bits\":" bits \
     "}"
@@ -108,6 +129,12 @@ START_TEST(catalog_refuses_what_cannot_be)
         SPACE("a", "0", "0x0000000000000001", "[1]") "\n" SPACE("a", "1", "0x0000000000000002",
                                                                 "[1]"),
         SPACE("a", "0", "0x0000000000000001", "[1]") "\nnames: {}",
+        SPACE("a", "0", "0x0000000000000001", "[1],\"state\":\"gone\""),
+        SPACE("a", "0", "0x0000000000000001", "[1],\"half\":\"emb\""),
+        SPACE("a", "0", "0x0000000000000001", "[1],\"state\":\"lost\",\"half\":\"emb\""),
+        SPACE("a", "0", "0x0000000000000001",
+              "[1],\"state\":\"half\",\"half\":"
+              "\"0123456789012345678901234567890123456789012345678901234567890123\""),
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ck_assert_msg(read_text(bad[i]) == SHOAL_E_CONFIG, "%zu: %s", i, bad[i]);
@@ -126,6 +153,7 @@ int main(void)
     TCase *t = tcase_create("catalog");
     tcase_add_test(t, catalog_of_one_space_is_its_names);
     tcase_add_test(t, catalog_comes_back_as_it_was);
+    tcase_add_loop_test(t, catalog_says_where_rows_are_missing, 0, 3);
     tcase_add_test(t, catalog_refuses_what_cannot_be);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -149,6 +149,11 @@ static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_
 
 /* ---- cuts of a shard ---- */
 
+static bool share_tables(uint64_t a, uint64_t b)
+{
+    return a == 0 || b == 0 || (a & b) != 0;
+}
+
 static struct fake_cut *cut_find(struct fake_shard *s, uint64_t cut)
 {
     for (uint32_t i = 0; i < FAKE_CUTS; i++)
@@ -157,10 +162,11 @@ static struct fake_cut *cut_find(struct fake_shard *s, uint64_t cut)
     return NULL;
 }
 
-static void shard_hold(struct fake_shard *s, uint64_t cut)
+static void shard_hold(struct fake_shard *s, uint64_t cut, uint64_t tables)
 {
     if (s->held != cut) {
         s->noted.cut = cut;
+        s->noted.tables = tables;
         s->noted.run = s->run;
         memcpy(s->noted.seen, s->seen, sizeof s->seen);
     }
@@ -386,7 +392,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
             return 0;
         if (s->no_room)
             return SHOAL_E_NO_SPACE;
-        shard_hold(s, q->u.HOLD.cut);
+        shard_hold(s, q->u.HOLD.cut, q->u.HOLD.tables);
         w->u.HOLD_reply.sequence = 7;
         return 0;
     case WIRE_TYPE_GO:
@@ -429,7 +435,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return 0;
     case WIRE_TYPE_CUT_KEEP:
         for (uint32_t i = 0; i < FAKE_CUTS; i++)
-            if (s->kept[i].cut < q->u.CUT_KEEP.below && s->kept[i].cut != q->u.CUT_KEEP.keep)
+            if (s->kept[i].cut < q->u.CUT_KEEP.below && s->kept[i].cut != q->u.CUT_KEEP.keep &&
+                share_tables(s->kept[i].tables, q->u.CUT_KEEP.tables))
                 s->kept[i].cut = 0;
         return 0;
     case WIRE_TYPE_SHARD_STATUS:

@@ -34,8 +34,9 @@ struct fake_run {
 };
 
 #define FAKE_CUTS 4u
-struct fake_cut { /* the content of a checkpoint's part, written as it is */
-    uint64_t cut; /* 0: none */
+struct fake_cut {    /* the content of a checkpoint's part, written as it is */
+    uint64_t cut;    /* 0: none */
+    uint64_t tables; /* as HOLD has it; 0: all */
     struct fake_run run;
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS];
 };

@@ -72,7 +72,7 @@ static void orders(struct hostile *h, peer_t to)
         break;
     case 3:
         w.type = WIRE_TYPE_HOLD;
-        w.u.HOLD = (struct wire_HOLD){l.newest_cut + 1, l.run, false};
+        w.u.HOLD = (struct wire_HOLD){.cut = l.newest_cut + 1, .run = l.run};
         break;
     case 4:
         w.type = WIRE_TYPE_RESTORE;

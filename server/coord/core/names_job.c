@@ -22,8 +22,8 @@ void coord_names_adopt(struct coord_job *j)
 static void told(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_job *j = context;
-    if (j->at.phase != PHASE_SETUP)
-        return;
+    if (j->at.phase != PHASE_SETUP || (status != 0 && coord_names_past(j->fleet, call)))
+        return; /* coord_names_settled tells the newer ones */
     if (status != 0)
         coord_end_fail(j, status, "a server refused the names of the job's fields: %s", text);
     else
@@ -38,7 +38,8 @@ bool coord_names_settled(struct coord_job *j)
         return true; /* an older release's job */
     if (j->names_told > 0)
         return true;
-    if (coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_NAMES_SET))
+    if (coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_NAMES_SET) ||
+        coord_drop_check(j->fleet, NULL) != 0) /* it stores names, too */
         return false;
     int rc = job_put(j, &e);
     if (rc == 0)

@@ -99,6 +99,8 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
 void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_type type,
                        uint64_t owner);
 void coord_call_cancel_all(struct coord_calls *c);
+/* The same for all calls that were started with the context. */
+void coord_call_cancel_of(struct coord_calls *c, const void *context);
 /* True when no call is open that counts tablets, or that sets a shard up. A call that drops a run
  * or a cut may stay open until the next job. */
 bool coord_call_quiet(const struct coord_calls *c);

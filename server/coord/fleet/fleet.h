@@ -60,6 +60,8 @@ struct coord_held {
     struct msg *m; /* owned */
 };
 
+struct coord_job;
+
 struct coord_fleet {
     struct coord_options options;
     struct env *env;           /* borrowed */
@@ -89,6 +91,7 @@ struct coord_fleet {
     struct coord_visitors *visitors;
     struct coord_fresh *fresh;
     struct coord_fresh_fields *fresh_fields;
+    struct coord_job *aside;             /* the slot that never has a job (job/aside.h) */
     struct coord_held *held, *held_last; /* in order; owned */
     uint32_t held_count;
     uint64_t held_bytes;

@@ -86,6 +86,11 @@ static void space_list(const struct coord_fleet *f, const struct coord_space *s,
     *to = (struct catalog_space){
         .number = s->number, .tables = s->numbers, .line = line, .bytes = bytes};
     text_copy(to->name, sizeof to->name, s->name);
+    if (s->state == SPACE_LOST)
+        to->state = CATALOG_LOST;
+    else if (s->state == SPACE_HALF)
+        to->state = CATALOG_HALF;
+    text_copy(to->half, sizeof to->half, s->half);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
         if ((s->numbers >> t & 1) != 0 && t < f->cluster.tables)
             to->bits[t] = f->cluster.bits[t];
@@ -238,6 +243,16 @@ bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_
     return true;
 }
 
+/* The state that a text tells of a space. */
+static enum coord_space_state told_state(const struct catalog_space *is)
+{
+    if (is->name[0] == 0)
+        return SPACE_DROPPED;
+    if (is->state == CATALOG_LOST)
+        return SPACE_LOST;
+    return is->state == CATALOG_HALF ? SPACE_HALF : SPACE_IS;
+}
+
 /* True when the text of a shard has the space as this coordinator knows it. */
 static bool known(const struct catalog *c, const struct coord_space *s)
 {
@@ -247,7 +262,8 @@ static bool known(const struct catalog *c, const struct coord_space *s)
             continue;
         if (is->tables == 0) /* the line of names alone says neither name nor tables */
             return s->state != SPACE_DROPPED;
-        return is->tables == s->numbers && strcmp(is->name, s->name) == 0;
+        return is->tables == s->numbers && strcmp(is->name, s->name) == 0 &&
+               told_state(is) == s->state && strcmp(is->half, s->half) == 0;
     }
     return false;
 }
@@ -268,8 +284,8 @@ static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
         if (is->tables == 0 || known(c, s))
             continue;
         s->numbers = is->tables;
-        if (!coord_space_numbers_put(f, s) ||
-            !coord_space_put(f, s, is->name, is->name[0] == 0 ? SPACE_DROPPED : SPACE_IS))
+        if (!coord_space_numbers_put(f, s) || !coord_space_put(f, s, is->name, told_state(is)) ||
+            (is->state == CATALOG_HALF && !coord_space_half_put(f, s, is->half)))
             return false;
     }
     f->cluster.held = 0;
@@ -379,6 +395,33 @@ bool coord_names_greet(struct coord_fleet *f, uint32_t shard)
         return true;
     return coord_names_tell(
         f, &(struct coord_call){.context = f, .target = shard, .owner = shard, .on_done = greeted});
+}
+
+bool coord_names_past(const struct coord_fleet *f, const struct coord_call *call)
+{
+    return call->request.u.NAMES_SET.version < f->names.version;
+}
+
+static void told_again(void *context, const struct coord_call *call, int status, const char *text)
+{
+    if (status != 0 && !coord_names_past(context, call))
+        log_warn("a server refused the list of spaces: %s", text);
+}
+
+int coord_names_again(struct coord_fleet *f, coord_call_done done, struct err *e)
+{
+    if (!coord_names_ready(&f->names))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "a server has come that knows newer names of fields: ask again in a moment");
+    int rc = coord_names_store(f, NULL, NULL, f->counters.next_run - 1, e);
+    if (rc != 0)
+        return rc;
+    if (coord_names_tell(f, &(struct coord_call){.context = f,
+                                                 .target = COORD_NOBODY,
+                                                 .owner = COORD_NOBODY,
+                                                 .on_done = done != NULL ? done : told_again}))
+        return 0;
+    return err_set(e, SHOAL_E_NOMEM, "no memory to tell the servers");
 }
 
 /* ---- one that is dropped --------------------------------------------------------------------- */

@@ -52,11 +52,21 @@ bool coord_names_ready(const struct coord_names *n);
 /* Asks a shard for newer names when there are any. Cheap. */
 void coord_names_step(struct coord_fleet *f);
 /* Stores the names of a space (NULL: none are known) under a new version, at least `number`, unless
- * they and all that the text says of spaces are stored already. NOMEM, TOO_BIG, IO. */
+ * they and all that the text says of spaces are stored already. s NULL: no names change. NOMEM,
+ * TOO_BIG, IO. */
 int coord_names_store(struct coord_fleet *f, struct coord_space *s, const struct legend *legend,
                       uint64_t number, struct err *e);
+/* The states of spaces have changed: stores the text with them, and tells all shards; calls `done`
+ * (NULL: nothing) when all have it. NOMEM, TOO_BIG, IO; UNAVAILABLE: a shard has newer names. */
+int coord_names_again(struct coord_fleet *f,
+                      void (*done)(void *context, const struct coord_call *call, int status,
+                                   const char *text),
+                      struct err *e);
 /* Begins to tell the names to the shards that the call is for; false: out of memory. */
 bool coord_names_tell(struct coord_fleet *f, const struct coord_call *to);
+/* True when the call tells names that are no longer the newest: a shard that has newer ones refuses
+ * it, and they are to be told in its place. */
+bool coord_names_past(const struct coord_fleet *f, const struct coord_call *call);
 /* Tells one shard the names, when it registers; false: out of memory. */
 bool coord_names_greet(struct coord_fleet *f, uint32_t shard);
 /* Sends them to a copy that follows and has others; its next beat tells whether it took them. */
@@ -64,8 +74,8 @@ void coord_names_send(struct coord_fleet *f, const struct coord_shard *s);
 /* True when every server that may know newer names has come and told its version. */
 bool coord_names_sure(const struct coord_fleet *f);
 /* Stores the names of a space without this one, whose rows are gone (NULL: without all of them),
- * and tells all shards; calls `done` when all have them. Must not be called while a job runs. IO,
- * NOMEM. */
+ * and tells all shards; calls `done` when all have them. Must not be called while a job is set up.
+ * IO, NOMEM. */
 int coord_names_forget(struct coord_fleet *f, struct coord_space *s, enum legend_list list,
                        const char *name,
                        void (*done)(void *context, const struct coord_call *call, int status,

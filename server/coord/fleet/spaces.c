@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers";
+static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers", HALF_KEY[] = "half",
+                  EMPTIED_KEY[] = "emptied";
 
 struct coord_space_record { /* value of "space" */
     char name[LIMIT_NAME];
@@ -36,6 +37,13 @@ static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *
         return rc;
     text_copy(s->name, sizeof s->name, r.name);
     s->state = r.state;
+    /* "": all of its tables count as half dropped */
+    if (coord_store_get_fixed(s->store, HALF_KEY, s->half, sizeof s->half, NULL) != 0 ||
+        s->half[LIMIT_NAME - 1] != 0)
+        s->half[0] = 0;
+    if (coord_store_get_fixed(s->store, EMPTIED_KEY, s->emptied, sizeof s->emptied, NULL) != 0 ||
+        s->emptied[COORD_EMPTIED - 1] != 0)
+        s->emptied[0] = 0;
     rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
     f->cluster.held |= s->numbers;
     /* a damaged value ends a job that goes on with it, not the coordinator (job/setup.h) */
@@ -66,6 +74,34 @@ void coord_spaces_close(struct coord_fleet *f)
     }
 }
 
+static bool half_put(struct coord_fleet *f, struct coord_space *s, const char *table)
+{
+    char half[LIMIT_NAME] = "";
+    text_copy(half, sizeof half, table);
+    if (strcmp(half, s->half) != 0 &&
+        !coord_fleet_store(f, s->store, HALF_KEY, half, sizeof half, true))
+        return false;
+    memcpy(s->half, half, sizeof half);
+    return true;
+}
+
+bool coord_space_half_put(struct coord_fleet *f, struct coord_space *s, const char *table)
+{
+    return coord_space_put(f, s, s->name, SPACE_HALF) && half_put(f, s, table);
+}
+
+bool coord_space_emptied_put(struct coord_fleet *f, struct coord_space *s, const char *table)
+{
+    char all[COORD_EMPTIED] = "";
+    if (table == NULL && s->emptied[0] == 0)
+        return true;
+    if (table != NULL)
+        (void)snprintf(all, sizeof all, "%.150s%s%s", s->emptied, text_if(s->emptied[0] != 0, ", "),
+                       table);
+    memcpy(s->emptied, all, sizeof all);
+    return coord_fleet_store(f, s->store, EMPTIED_KEY, all, sizeof all, true);
+}
+
 bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *name,
                      enum coord_space_state state)
 {
@@ -76,7 +112,7 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
         return false;
     memcpy(s->name, r.name, sizeof s->name);
     s->state = r.state;
-    return true;
+    return half_put(f, s, "") && (state != SPACE_DROPPED || coord_space_emptied_put(f, s, NULL));
 }
 
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
@@ -89,11 +125,14 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
 {
     f->cluster.held &= ~s->numbers;
     s->numbers = 0;
-    return coord_space_numbers_put(f, s) && coord_space_put(f, s, "", SPACE_IS);
+    return coord_space_emptied_put(f, s, NULL) && coord_space_numbers_put(f, s) &&
+           coord_space_put(f, s, "", SPACE_IS);
 }
 
 bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server)
 {
+    struct err e = {0};
+    bool any = false;
     COORD_EACH_SPACE (f, s) {
         if (s == loads || s->used || s->state != SPACE_IS || s->numbers == 0)
             continue;
@@ -102,8 +141,12 @@ bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, c
                  server, s->name, s->name);
         if (!coord_space_put(f, s, s->name, SPACE_LOST))
             return false;
+        any = true;
     }
-    return true;
+    /* what fails here is told with the next names */
+    if (any && coord_names_again(f, NULL, &e) != 0)
+        log_warn("the servers are not told that spaces are lost: %s", e.text);
+    return f->fatal == 0;
 }
 
 /* ---- which one ------------------------------------------------------------------------------- */
@@ -157,6 +200,11 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e)
                        "they are lost: shoal drop %s, then begin it with a checkpoint (--resume or "
                        "--start-from)",
                        s->name, s->name);
+    if (s->state == SPACE_HALF && s->half[0] != 0)
+        return err_set(e, status,
+                       "table %s of space %s is half dropped: some servers have dropped its rows, "
+                       "and not all: shoal drop %s/%s once more drops the rest",
+                       s->half, s->name, s->name, s->half);
     if (s->state == SPACE_HALF)
         return err_set(e, status,
                        "space %s is half dropped: some servers have dropped its rows, and not all: "

@@ -5,6 +5,8 @@
  *   "space"        struct coord_space_record: name and state
  *   "numbers"      a bit for each number by which shards know one of its tables
  *   "made"         its tables and the text of the job that made them (core/made.h)
+ *   "half"         the table of it that is half dropped, by name
+ *   "emptied"      the tables that were dropped since its last job began, as a text
  *   "rest/..."     what its jobs know of it, while another space is at hand (job/turn.h)
  *
  * The part of space 0 is the whole store, so that a store of a release without spaces is one of
@@ -12,12 +14,15 @@
  * names.h, which the shards keep.
  *
  *     job's tables are in the map -> it holds tables -> DROP -> half -> dropped: its tables are
- *                                                       empty, and keep their numbers
+ *                                        |    ^                 empty, and keep their numbers
+ *                                        |    +-------------+
+ *                                        +-> DROP of a table -> half -> its rows are gone
  *     a server with rows in memory starts again -> lost, unless the space's own job loads them
  *     again
  *
  * Rows of a space that is lost or half dropped are missing: no job begins with it and no reader
- * sees it before it is dropped.
+ * sees it before it is dropped, or the drop of its table is done. The text of names.h says so too,
+ * and is told before the first row goes: a coordinator whose store is lost knows it.
  *
  * A space that was dropped has no name. Its numbers are not given to other tables, unless those
  * have the same schemas, because the shards keep the schemas (setup.c).
@@ -41,11 +46,17 @@ struct coord_store;
 /* Stored: add at the end. */
 enum coord_space_state { SPACE_IS, SPACE_DROPPED, SPACE_LOST, SPACE_HALF };
 
+#define COORD_EMPTIED 256u
+
 struct coord_space {
-    uint32_t number;           /* its place in the list; LIMIT_SPACES: it is none */
-    uint32_t state;            /* enum coord_space_state */
-    char name[LIMIT_NAME];     /* "": not known, or it has none */
-    uint64_t numbers;          /* 0: it holds no tables */
+    uint32_t number;       /* its place in the list; LIMIT_SPACES: it is none */
+    uint32_t state;        /* enum coord_space_state */
+    char name[LIMIT_NAME]; /* "": not known, or it has none */
+    uint64_t numbers;      /* 0: it holds no tables */
+    char half[LIMIT_NAME]; /* SPACE_HALF: the table that is half dropped; "": all of them are */
+    /* the tables without the rows that its last job left in them, with commas, as far as there is
+     * room */
+    char emptied[COORD_EMPTIED];
     struct coord_store *store; /* owned, but for space 0 */
     struct coord_made *made;   /* borrowed; job/slot.h has them */
     struct legend legend;      /* the names of its fields; owned */
@@ -94,7 +105,12 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e);
 void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
                        size_t bytes);
 
-/* Stores name and state. False: the store failed. */
+/* Stores that a table is half dropped ("": all of them are). False: the store failed. */
+bool coord_space_half_put(struct coord_fleet *f, struct coord_space *s, const char *table);
+/* Stores that a table was emptied (NULL: a job has begun with all that there is). False: the store
+ * failed. */
+bool coord_space_emptied_put(struct coord_fleet *f, struct coord_space *s, const char *table);
+/* Stores name and state; a table that was half dropped no longer is. False: the store failed. */
 bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *name,
                      enum coord_space_state state);
 /* Stores the numbers, which are held from now on. */

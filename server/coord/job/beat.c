@@ -31,6 +31,8 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
     struct coord_shard *s = &c->fleet.members.shard[shard];
     SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
     coord_call_forget_shard(&c->fleet.calls, NULL, shard);
+    if (what == COORD_BEAT_RESTARTED)
+        coord_checkpoint_shard_lost(&c->aside, shard);
     COORD_EACH_JOB (c, j)
         job_shard_came_back(j, shard, what);
 }

@@ -352,7 +352,8 @@ static bool loads_marks(const struct coord_job *j)
 static bool step_setup(struct coord_job *j)
 {
     if (!coord_setup_all(j) || !coord_fresh_done(j) || !coord_names_settled(j) ||
-        !coord_taken_settled(j) || !coord_made_take(j))
+        !coord_taken_settled(j) || !coord_made_take(j) ||
+        !coord_space_emptied_put(j->fleet, j->space, NULL))
         return false;
     j->opened = j->at.run;
     bool loaded = loads_marks(j);

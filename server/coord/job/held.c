@@ -5,6 +5,7 @@
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/names_job.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/job/aside.h"
 #include "server/coord/job/submit.h"
 
 #include <stdio.h>
@@ -114,6 +115,8 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
                        "--set fresh=all, which drops the rest",
                        j->spec.name);
     int rc = coord_space_whole(s, SHOAL_E_NOINPUT, e);
+    if (rc == 0)
+        rc = coord_aside_check(j->fleet, s, e);
     if (rc != 0)
         return rc;
     if (fleet && !coord_names_sure(j->fleet))

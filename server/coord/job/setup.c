@@ -287,16 +287,16 @@ static bool tables_tell(struct coord_job *j, uint32_t shard)
     return space_tell(j, shard, j->space);
 }
 
-/* The same for spaces that rest, whose tablets may move while another space's job runs. Their cuts
- * and runs are over. */
+/* The same for spaces that rest, whose tablets may move while another space's job runs. Their runs
+ * are over, and their cuts but the one of which a checkpoint is made (aside.h). */
 static bool resting_tell(struct coord_job *j, uint32_t shard)
 {
     const struct coord_fleet *f = j->fleet;
     struct wire w = {.type = WIRE_TYPE_CUT_KEEP};
     bool good = true, anew = coord_cluster_led(&f->cluster, shard) == 0;
-    w.u.CUT_KEEP = (struct wire_CUT_KEEP){.below = f->counters.next_cut,
-                                          .runs = f->counters.next_run,
-                                          .tables = coord_spaces_resting(f)};
+    w.u.CUT_KEEP.below = coord_cut_known(f->aside, &w.u.CUT_KEEP.keep);
+    w.u.CUT_KEEP.runs = f->counters.next_run;
+    w.u.CUT_KEEP.tables = coord_spaces_resting(f);
     if (w.u.CUT_KEEP.tables == 0)
         return true;
     COORD_EACH_SPACE (f, s)

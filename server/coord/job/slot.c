@@ -5,6 +5,7 @@
 #include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/lost.h"
+#include "server/coord/job/aside.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/flow.h"
 #include "server/coord/job/setup.h"
@@ -44,6 +45,7 @@ void coord_slot_wire(struct coord *c)
         c->slot[i].end = &coord_course_end;
         coord_parts_join(&c->slot[i], &c->part[i]);
     }
+    coord_aside_wire(c);
 }
 
 /* Gives the job its part of the store. The first slot has the keys of every release's store; each
@@ -86,6 +88,8 @@ int coord_slot_open(struct coord *c, uint32_t slots, struct err *e)
     COORD_EACH_JOB (c, j)
         if (rc == 0)
             rc = job_open(j, e);
+    if (rc == 0)
+        rc = coord_aside_open(c, e);
     return rc;
 }
 
@@ -95,6 +99,7 @@ void coord_slot_close(struct coord *c)
         coord_output_close(j);
         coord_checkpoint_close(j);
     }
+    coord_checkpoint_close(&c->aside);
     coord_call_cancel_all(&c->fleet.calls);
     COORD_EACH_JOB (c, j) {
         coord_submit_close(j);
@@ -104,6 +109,7 @@ void coord_slot_close(struct coord *c)
         if (j != c->slot) /* the first slot has the store itself */
             coord_store_close(j->store);
     }
+    coord_aside_close(c);
     COORD_EACH_SPACE (&c->fleet, s)
         coord_made_close(s->made);
 }

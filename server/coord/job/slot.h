@@ -40,6 +40,8 @@ struct coord {
     } beside;
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     struct coord_parts part[COORD_SLOTS];
+    struct coord_job aside; /* has no job: job/aside.h */
+    struct coord_parts aside_part;
     uint32_t slots; /* coord_options.jobs */
     struct env_timer timer;
     struct coord_look *look; /* the check of the folders of a job that is submitted; NULL: none */
@@ -63,6 +65,16 @@ struct coord {
 };
 
 #define COORD_EACH_JOB(c, j) for (struct coord_job *j = (c)->slot; j < (c)->slot + (c)->slots; j++)
+
+/* Each slot and, last, the one that never has a job. */
+#define COORD_EACH_KEEPER(c, j)                                                                    \
+    for (struct coord_job *j = (c)->slot; j != NULL; j = coord_slot_keeper_after(c, j))
+static inline struct coord_job *coord_slot_keeper_after(struct coord *c, struct coord_job *j)
+{
+    if (j == &c->aside)
+        return NULL;
+    return j + 1 < c->slot + c->slots ? j + 1 : &c->aside;
+}
 
 /* The fleet and the jobs find the states that other rooms keep of them; c is zeroed. */
 void coord_slot_wire(struct coord *c);

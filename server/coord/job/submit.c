@@ -594,6 +594,10 @@ void coord_submit_say(const struct coord_job *j, char said[ERR_TEXT_MAX])
     char names[ERR_TEXT_MAX / 2];
     said[0] = 0;
     coord_spaces_text(j->fleet, j->space, names, sizeof names);
+    if (j->at.from == FROM_FLEET && j->space->emptied[0] != 0)
+        (void)snprintf(said, ERR_TEXT_MAX,
+                       "space %s: shoal drop has taken the rows that its last job left in %s",
+                       j->space->name, j->space->emptied);
     if (names[0] == 0 || coord_space_holds(j->fleet, j->space))
         return;
     (void)snprintf(said, ERR_TEXT_MAX,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char TAKEN_KEY[] = "rest/taken", FIELDS_KEY[] = "rest/fresh_fields";
+static const char TAKEN_KEY[] = COORD_TAKEN_REST_KEY, FIELDS_KEY[] = "rest/fresh_fields";
 
 static int put(struct coord_fleet *f, struct coord_space *s, const char *key, const void *value,
                size_t bytes, struct err *e)

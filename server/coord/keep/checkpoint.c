@@ -107,8 +107,9 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
         return;
     }
     SHOAL_ASSERT(status != 0);
+    bool trains = coord_phase_running(j) && !coord_phase_over(j) && status != SHOAL_E_STOPPED;
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
-              text_if(status != SHOAL_E_STOPPED && !coord_phase_over(j), "; training goes on"));
+              text_if(trains, "; training goes on"));
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state >= CHECKPOINT_EXPORTING)
         coord_cut_drop(j, k->cut);

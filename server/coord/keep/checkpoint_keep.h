@@ -78,6 +78,8 @@ int coord_checkpoint_dir(const struct coord_folder_ops *ops, const char *root, c
  * above *number. */
 int coord_checkpoint_names(const struct coord_folder_ops *ops, const char *dir,
                            struct coord_checkpoint_names *out, struct err *e);
+/* Writes the name of a checkpoint that has a number for its name. */
+void coord_checkpoint_number_name(uint64_t number, char name[LIMIT_NAME]);
 int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *dir,
                                char name[LIMIT_NAME], uint64_t *number, struct err *e);
 /* Returns the highest number that this job has made. The number of a removed checkpoint is not used

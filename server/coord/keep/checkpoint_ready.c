@@ -10,6 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
+bool coord_checkpoint_of_tables(const struct coord_job *j)
+{
+    return j->checkpoint->reason == CHECKPOINT_OF_TABLES;
+}
+
+const struct job *coord_checkpoint_spec(const struct coord_job *j)
+{
+    if (coord_checkpoint_of_tables(j))
+        return &j->space->made->spec;
+    return &j->spec;
+}
+
 /* True when the log grows and the job is done within a round. The marks were dropped with the run,
  * so it is unknown which batches of that round are learnt. */
 static bool within_a_round(const struct coord_job *j)
@@ -155,7 +167,8 @@ int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
                        "checkpoint",
                        j->space->made->spec.name);
     int rc = coord_drop_check(j->fleet, e);
-    if (rc == 0 && j->space->state == SPACE_HALF)
+    /* a job that runs loads the rows that were lost */
+    if (rc == 0 && (j->space->state == SPACE_HALF || !coord_phase_running(j)))
         rc = coord_space_whole(j->space, SHOAL_E_NOT_FOUND, e);
     if (rc == 0)
         rc = leave_out(j, e);

@@ -97,14 +97,21 @@ static bool cut_call(struct coord_job *j, const struct wire *w, uint64_t cut, co
     return coord_call_start(&j->fleet->calls, &call);
 }
 
+static void hold_fill(const struct coord_job *j, struct wire_HOLD *w)
+{
+    w->cut = j->cut->cut;
+    if (j->cut->order.tables)
+        w->tables = j->space->numbers;
+    else
+        w->run = j->at.run;
+}
+
 static void hold_begin(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
     sm_move(&coord_cut_moves, &j->cut->state, CUT_HOLDING);
     j->cut->since_ns = env_now_ns(j->fleet->env);
-    w.u.HOLD.cut = j->cut->cut;
-    if (!j->cut->order.tables)
-        w.u.HOLD.run = j->at.run;
+    hold_fill(j, &w.u.HOLD);
     if (!cut_call(j, &w, j->cut->cut, held))
         cut_end(j, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
@@ -135,9 +142,7 @@ static void ahead_begin(struct coord_job *j)
     struct wire w = {.type = WIRE_TYPE_HOLD};
     sm_move(&coord_cut_moves, &j->cut->state, CUT_WRITING);
     j->cut->since_ns = env_now_ns(j->fleet->env);
-    w.u.HOLD.cut = j->cut->cut;
-    if (!j->cut->order.tables)
-        w.u.HOLD.run = j->at.run;
+    hold_fill(j, &w.u.HOLD);
     w.u.HOLD.ahead = true;
     if (!cut_call(j, &w, j->cut->cut, ahead_done))
         rest_begin(j);

@@ -92,6 +92,14 @@ void *coord_taken_record(const struct coord_job *j, size_t *bytes)
     return coord_taken_record_make(&l, 0, without, bytes);
 }
 
+void *coord_taken_record_of(const struct coord_space *s, size_t *bytes)
+{
+    void *record = NULL;
+    if (coord_store_get(s->store, COORD_TAKEN_REST_KEY, &record, bytes, NULL) != 0)
+        return NULL;
+    return record;
+}
+
 /* ---- the store ------------------------------------------------------------------------------- */
 
 bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,

@@ -13,6 +13,7 @@
 
 struct coord_fleet;
 struct coord_job;
+struct coord_space;
 
 enum coord_taken_flag {
     COORD_TAKEN_BEGUN = 1,  /* job `job` has begun to learn the last names, and has not finished */
@@ -29,6 +30,9 @@ struct coord_taken_head {
 };
 _Static_assert(sizeof(struct coord_taken_head) == 24, "coord_taken_head is stored");
 #define COORD_TAKEN_KEY "taken"
+/* The same of a space that is not at hand, without a version, in its part of the store
+ * (job/turn.h). */
+#define COORD_TAKEN_REST_KEY "rest/taken"
 #define COORD_TAKEN_RECORD_MAX                                                                     \
     (sizeof(struct coord_taken_head) + NAMESET_MAX * sizeof(struct nameset_item))
 
@@ -72,6 +76,8 @@ int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_
 /* Returns the record for a checkpoint, which the caller frees; NULL: no list is known, or no
  * memory. */
 void *coord_taken_record(const struct coord_job *j, size_t *bytes);
+/* The same of a space that is not at hand. */
+void *coord_taken_record_of(const struct coord_space *s, size_t *bytes);
 /* Stores the list under that version, which is the cluster's from then on. False: *e says why
  * not. */
 bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,

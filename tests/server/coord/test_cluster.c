@@ -6,6 +6,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/core/names_job.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/job/aside.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
 #include "tests/lib/server_fake.h"
@@ -1064,8 +1065,7 @@ static int drop(const char *table, const char *field, uint64_t id, struct err *e
     struct coord_ask ask = {.from = 77, .request = &w};
     (void)snprintf(w.u.DROP.table, sizeof w.u.DROP.table, "%s", table);
     (void)snprintf(w.u.DROP.field, sizeof w.u.DROP.field, "%s", field);
-    const struct err used = {0};
-    int rc = coord_drop_request(&r.coord->fleet, &ask, &used);
+    int rc = coord_drop_request(&r.coord->fleet, &ask, coord_aside_used, r.coord);
     *e = ask.e;
     return rc;
 }

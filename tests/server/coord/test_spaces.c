@@ -3,6 +3,7 @@
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/job/aside.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
@@ -275,9 +276,8 @@ static int drop(const char *name, uint64_t id)
 {
     struct wire w = {.type = WIRE_TYPE_DROP, .id = id};
     struct coord_ask a = {.from = 1, .request = &w};
-    struct err used = {0};
     (void)snprintf(w.u.DROP.space, LIMIT_NAME, "%s", name);
-    int rc = coord_drop_request(&r.coord->fleet, &a, &used);
+    int rc = coord_drop_request(&r.coord->fleet, &a, coord_aside_used, r.coord);
     e = a.e;
     if (rc != 0)
         return rc;

@@ -201,7 +201,7 @@ static uint64_t cut_ask(struct rig *r, enum wire_type type, uint64_t cut)
 {
     struct wire w = rig_wire(r, type);
     if (type == WIRE_TYPE_HOLD)
-        w.u.HOLD = (struct wire_HOLD){cut, RIG_RUN, false};
+        w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = RIG_RUN};
     else
         w.u.GO.cut = cut;
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);

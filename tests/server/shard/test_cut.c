@@ -28,7 +28,7 @@ static uint64_t send_cut(struct rig *r, enum wire_type type, uint64_t cut)
 {
     struct wire w = rig_wire(r, type);
     if (type == WIRE_TYPE_HOLD)
-        w.u.HOLD = (struct wire_HOLD){cut, RIG_RUN, false};
+        w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = RIG_RUN};
     else
         w.u.GO.cut = cut;
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
@@ -181,7 +181,7 @@ END_TEST
 static uint64_t send_hold(struct rig *r, uint64_t cut, uint64_t run)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){cut, run, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = run};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 

@@ -255,7 +255,7 @@ START_TEST(keys_wait_for_nothing_before_they_have_begun)
     const uint64_t key = rig_key(3, 0);
     rig_push(&r, (struct rig_push_args){.to = 1, .key = key, .gradient = 1});
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){5, RIG_RUN, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 5, .run = RIG_RUN};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     w = rig_wire(&r, WIRE_TYPE_GO);

@@ -287,7 +287,7 @@ START_TEST(no_push_moves_while_a_cut_is_held)
     chill(key);
     uint64_t id = push(&r, 0, 1, key), pulled = pull(&r, key);
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){9, RIG_RUN, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 9, .run = RIG_RUN};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     uint64_t queued = push(&r, 0, 2, key);
@@ -311,7 +311,7 @@ static void map_within_a_hold(uint32_t mode)
     struct rig r = {0};
     rig_new(&r, mode, 2, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){9, RIG_RUN, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 9, .run = RIG_RUN};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     struct rig_push_args low = {.to = 1, .count = 8, .key = rig_key(3, 0), .gradient = 1},
@@ -539,7 +539,7 @@ START_TEST(who_waits_for_a_cut_is_refused_when_its_run_is_dropped)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){9, RIG_RUN, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 9, .run = RIG_RUN};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     uint64_t id = push(&r, 0, 1, rig_key(3, 0));

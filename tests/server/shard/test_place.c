@@ -349,7 +349,7 @@ START_TEST(a_cut_is_of_the_run_that_is_named)
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_open(&r, RIG_RUN + 5, 1, WIRE_ASYNC); /* from a coordinator that has died */
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){3, RIG_RUN + 1, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 3, .run = RIG_RUN + 1};
     uint64_t closed = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, closed), SHOAL_E_OLD_RUN);

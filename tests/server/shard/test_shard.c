@@ -573,7 +573,7 @@ START_TEST(hold_queues_pushes_until_its_time_is_up)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){1, RIG_RUN, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 1, .run = RIG_RUN};
     uint64_t hold = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     uint64_t push = rig_push(
@@ -599,7 +599,7 @@ static uint64_t cut_request(struct rig *r, enum wire_type type, uint64_t cut, ui
 {
     struct wire w = rig_wire(r, type);
     if (type == WIRE_TYPE_HOLD)
-        w.u.HOLD = (struct wire_HOLD){cut, RIG_RUN, false};
+        w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = RIG_RUN};
     else if (type == WIRE_TYPE_GO)
         w.u.GO.cut = cut;
     else if (type == WIRE_TYPE_CUT_DROP)
@@ -807,6 +807,52 @@ START_TEST(another_jobs_cuts_and_runs_stay)
     ck_assert_uint_eq(r.shard->hold.cut, 0);
     ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 0);
     ck_assert_int_ne(engine_run_mode(r.shard->engine, RIG_RUN, &mode, &lanes), 0);
+    rig_free(&r);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+static uint64_t hold_of_tables(struct rig *r, uint64_t cut, uint64_t tables)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){.cut = cut, .tables = tables};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* A cut of no run is made for table 0, as of a space that rests. It does not end the hold of a job
+ * with another table, nor does that job end its, and the list of that job's cuts does not drop
+ * it. */
+START_TEST(a_cut_of_no_run_is_of_its_tables)
+{
+    char dir[LIMIT_PATH];
+    struct rig r = {.dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
+    const uint64_t other = RIG_RUN + 1;
+    uint64_t cut[8], first, second, keep;
+    rig_new_of(&r, WIRE_SSP, 2, OPT_SGD, 1);
+    open_of(&r, other, 2);
+    rig_run(&r, 50);
+    first = hold_of(&r, 3, other);
+    second = hold_of_tables(&r, 4, 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, second), SHOAL_E_BUSY);
+    cut_request(&r, WIRE_TYPE_CUT_DROP, 3, 0);
+    rig_run(&r, 5);
+
+    first = hold_of_tables(&r, 5, 1);
+    second = hold_of(&r, 6, other);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, second), SHOAL_E_BUSY);
+    cut_request(&r, WIRE_TYPE_GO, 5, 0);
+    rig_run(&r, 200);
+    keep = keep_of(&r, UINT64_MAX, other + 1, 2);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, keep), 0);
+    ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 1);
+    keep_of(&r, UINT64_MAX, other + 1, 1);
+    rig_run(&r, 50);
+    ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 0);
     rig_free(&r);
     rig_remove_dir(dir);
 }
@@ -1598,6 +1644,7 @@ int main(void)
         cut_is_restored_once_on_disk,
         another_jobs_hold_is_waited_for,
         another_jobs_cuts_and_runs_stay,
+        a_cut_of_no_run_is_of_its_tables,
         cuts_that_nobody_knows_are_deleted,
         runs_that_nobody_has_any_more_are_dropped,
         digest_tells_equal_content_from_other_content,

@@ -109,7 +109,7 @@ START_TEST(a_push_that_a_cut_holds_says_so)
     struct rig r = {.traced = true};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){1, RIG_RUN, false};
+    w.u.HOLD = (struct wire_HOLD){.cut = 1, .run = RIG_RUN};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     uint64_t push = push_next(&r, 0, 1);

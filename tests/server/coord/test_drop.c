@@ -1,0 +1,305 @@
+/* test_drop.c: rows of a table that are dropped: what its words stand for, what becomes of the
+ * space, and what the shards know of it. test_spaces.c has whole spaces, test_cluster.c fields. */
+#include "proto/job/catalog.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/aside.h"
+#include "tests/lib/spaces_rig.h"
+
+/* Gives the space fields, as a worker's report does, and has the list made. */
+static void fields_put(const char *space, const char *const *field)
+{
+    struct coord_space *s = rig_space(space);
+    struct legend is = {.input = strdup("in"), .labels = strdup("label")};
+    static const struct legend none;
+    for (; *field != NULL; field++)
+        ck_assert_int_eq(legend_add(&is, LEGEND_FIELDS, *field, "emb", "category", &rig_error), 0);
+    ck_assert_msg(legend_match(&none, &is, NULL, 0, false, &rig_error) == 0, "%s", rig_error.text);
+    ck_assert_msg(coord_names_store(&r.coord->fleet, s, &is, 1, &rig_error) == 0, "%s",
+                  rig_error.text);
+    legend_free(&is);
+    ck_assert_int_eq(coord_names_again(&r.coord->fleet, NULL, &rig_error), 0);
+    rig_go(500);
+}
+
+static const char *const two_fields[] = {"item", "user", NULL};
+
+static void begin(void)
+{
+    rig_start();
+    rig_job_run("one", "", NULL);
+    fields_put("one", two_fields);
+    rig_job_run("two", "", NULL);
+    fields_put("two", two_fields);
+}
+
+/* words: "SPACE", "A/B" or "SPACE/TABLE/FIELD", as the command line has them. */
+static int ask(const char *words, uint64_t id)
+{
+    char text[160], *part[3] = {"", "", ""}, *next = text;
+    struct wire w = {.type = WIRE_TYPE_DROP, .id = id};
+    struct coord_ask a = {.from = 1, .request = &w};
+    int parts = 0;
+    (void)snprintf(text, sizeof text, "%s", words);
+    while (next != NULL && parts < 3)
+        part[parts++] = strsep(&next, "/");
+    if (parts != 2)
+        (void)snprintf(w.u.DROP.space, LIMIT_NAME, "%s", part[0]);
+    (void)snprintf(w.u.DROP.table, LIMIT_NAME, "%s", part[parts == 2 ? 0 : 1]);
+    (void)snprintf(w.u.DROP.field, sizeof w.u.DROP.field, "%s", part[parts == 2 ? 1 : 2]);
+    int rc = coord_drop_request(&r.coord->fleet, &a, coord_aside_used, r.coord);
+    rig_error = a.e;
+    return rc;
+}
+
+static int drop(const char *words, uint64_t id)
+{
+    const struct coord_drop *d = &r.coord->fleet.drop;
+    int rc = ask(words, id);
+    if (rc != 0)
+        return rc;
+    rig_go(3000);
+    memset(&rig_error, 0, sizeof rig_error);
+    if (d->asker == 0 && d->answered.status != 0)
+        (void)err_set(&rig_error, d->answered.status, "%s", d->answered.text);
+    return rig_error.code;
+}
+
+/* What shard 1 says of a space. */
+static struct catalog_space told(const char *space)
+{
+    struct catalog c;
+    ck_assert_msg(catalog_read(r.shard[1].names, strlen(r.shard[1].names), &c, &rig_error) == 0,
+                  "%s", rig_error.text);
+    for (uint32_t i = 0; i < c.count; i++)
+        if (strcmp(c.space[i].name, space) == 0)
+            return c.space[i];
+    ck_abort_msg("no space %s in %s", space, r.shard[1].names);
+}
+
+/* Submits a job of space one; what is said of it. */
+static void next_begins(char said[ERR_TEXT_MAX])
+{
+    rig_job_begin("one", "", "fleet");
+    while (r.client.run == 0)
+        rig_go(1);
+    coord_submit_say(&r.coord->slot[0], said);
+}
+
+START_TEST(drop_takes_the_rows_of_a_table)
+{
+    char said[ERR_TEXT_MAX];
+    begin();
+    struct coord_space *one = rig_space("one");
+    uint64_t numbers = one->numbers;
+    uint32_t drops = r.shard[0].drops;
+    ck_assert_msg(drop("one/emb", 1) == 0, "%s", rig_error.text);
+    ck_assert_uint_eq(r.coord->fleet.drop.answered.rows, 5 * RIG_SHARDS);
+    ck_assert_uint_eq(r.shard[0].drops, drops + 1);
+    ck_assert_str_eq(r.shard[0].what, "emb:*");
+    ck_assert_ptr_eq(rig_space("one"), one);
+    ck_assert(one->state == SPACE_IS && one->numbers == numbers);
+    ck_assert_uint_eq(one->legend.count[LEGEND_FIELDS], 2);
+    ck_assert_int_eq(told("one").state, CATALOG_THERE);
+    if (_i == 1)
+        rig_coord_again();
+    next_begins(said);
+    ck_assert_msg(strstr(said, "shoal drop has taken the rows that its last job left in emb"), "%s",
+                  said);
+    rig_stop();
+}
+END_TEST
+
+/* The job after the next one is told nothing. */
+START_TEST(drop_is_told_to_the_next_job_alone)
+{
+    char said[ERR_TEXT_MAX];
+    begin();
+    ck_assert_msg(drop("one/emb", 1) == 0, "%s", rig_error.text);
+    rig_job_run("one", "", "fleet");
+    next_begins(said);
+    ck_assert_str_eq(said, "");
+    rig_stop();
+}
+END_TEST
+
+START_TEST(drop_reads_words)
+{
+    static const char *const other[] = {"emb", "user", NULL};
+    begin();
+    ck_assert_int_ne(ask("one/other", 1), 0);
+    rig_refused(SHOAL_E_NOT_FOUND, "there is no table other in space one, but emb");
+    ck_assert_int_ne(ask("one/dense", 1), 0);
+    rig_refused(SHOAL_E_USAGE, "--set fresh=[dense]");
+    ck_assert_int_ne(ask("emb/item", 1), 0);
+    rig_refused(SHOAL_E_USAGE, "tables of 2 spaces (one, two)");
+    ck_assert_int_ne(ask("one/emb/item", 1), 0);
+    rig_refused(SHOAL_E_EXISTS, "is one of the last job's");
+    ck_assert_int_ne(ask("three/emb/item", 1), 0);
+    rig_refused(SHOAL_E_NOT_FOUND, "no space three");
+    /* a space that has the name of the only one's table */
+    ck_assert_msg(drop("two", 2) == 0, "%s", rig_error.text);
+    fields_put("one", other);
+    ck_assert(coord_space_put(&r.coord->fleet, rig_space("one"), "emb", SPACE_IS));
+    ck_assert_int_ne(ask("emb/emb", 3), 0);
+    rig_refused(SHOAL_E_USAGE, "say emb/emb/emb, or 'emb/emb/*'");
+    ck_assert_msg(drop("emb/emb/*", 4) == 0, "%s", rig_error.text);
+    ck_assert_str_eq(r.shard[0].what, "emb:*");
+    rig_stop();
+}
+END_TEST
+
+/* Rows go only when all shards know that the table is half dropped. */
+START_TEST(spaces_half_dropped_are_known_to_the_shards)
+{
+    begin();
+    r.shard[1].names_slow = r.shard[1].drop_slow = true;
+    uint32_t drops = r.shard[0].drops + r.shard[0].clears;
+    ck_assert_int_eq(ask(_i == 0 ? "one/emb" : "one", 1), 0);
+    rig_go(2000);
+    ck_assert_uint_eq(r.shard[0].drops + r.shard[0].clears, drops);
+    r.shard[1].names_slow = false;
+    rig_go(2000);
+    ck_assert_uint_gt(r.shard[0].drops + r.shard[0].clears, drops);
+    struct catalog_space one = told("one");
+    ck_assert_int_eq(one.state, CATALOG_HALF);
+    ck_assert_str_eq(one.half, _i == 0 ? "emb" : "");
+    rig_stop();
+}
+END_TEST
+
+/* The coordinator ends in the middle (_i 0), and its store is lost (_i 1): nothing but the same
+ * drop takes the space. */
+START_TEST(drop_of_a_table_is_done_again)
+{
+    begin();
+    r.shard[1].drop_slow = true;
+    ck_assert_int_eq(ask("one/emb", 1), 0);
+    rig_go(1000);
+    if (_i == 1) {
+        sim_kill(r.node);
+        coord_free(r.coord);
+        coord_store_close(r.store);
+        r.store = coord_store_memory();
+        rig_coord_start();
+        rig_go(5000);
+    } else
+        rig_coord_again();
+    ck_assert_ptr_nonnull(rig_space("one"));
+    ck_assert_int_eq(rig_space("one")->state, SPACE_HALF);
+    ck_assert_str_eq(rig_space("one")->half, "emb");
+    ck_assert_int_ne(rig_submit("one", "", "fleet"), 0);
+    rig_refused(SHOAL_E_NOINPUT, "shoal drop one/emb once more drops the rest");
+    ck_assert_int_ne(ask("one/emb/item", 2), 0);
+    rig_refused(SHOAL_E_EXISTS, "is one of the last job's");
+    r.shard[1].drop_slow = false;
+    ck_assert_msg(drop("one/emb", 3) == 0, "%s", rig_error.text);
+    ck_assert_int_eq(rig_space("one")->state, SPACE_IS);
+    ck_assert_int_eq(told("one").state, CATALOG_THERE);
+    rig_stop();
+}
+END_TEST
+
+/* A server goes away before any row has gone: the space is what it was. */
+START_TEST(drop_that_has_not_begun_leaves_the_space)
+{
+    begin();
+    r.shard[1].names_slow = true;
+    ck_assert_int_eq(ask(_i == 0 ? "one/emb" : "one", 1), 0);
+    rig_go(500);
+    sim_kill(r.shard[1].node);
+    rig_go(3000);
+    ck_assert_uint_eq(r.coord->fleet.drop.asker, 0);
+    ck_assert_int_eq(r.coord->fleet.drop.answered.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(rig_space("one")->state, SPACE_IS);
+    r.shard[1].names_slow = false;
+    rig_shard_start(1, 2);
+    rig_go(3000);
+    ck_assert_int_eq(told("one").state, CATALOG_THERE);
+    rig_job_run("one", "", "fleet");
+    rig_stop();
+}
+END_TEST
+
+/* A space of which rows are missing is dropped as a whole. */
+START_TEST(drop_of_a_table_needs_a_whole_space)
+{
+    begin();
+    ck_assert(coord_space_put(&r.coord->fleet, rig_space("one"), "one", SPACE_LOST));
+    ck_assert_int_ne(ask("one/emb", 1), 0);
+    rig_refused(SHOAL_E_NOT_FOUND, "shoal drop one");
+    ck_assert(coord_space_put(&r.coord->fleet, rig_space("one"), "one", SPACE_HALF));
+    ck_assert_int_ne(ask("one/emb", 1), 0);
+    rig_refused(SHOAL_E_NOT_FOUND, "shoal drop one once more");
+    ck_assert(coord_space_half_put(&r.coord->fleet, rig_space("one"), "other"));
+    ck_assert_int_ne(ask("one/emb", 1), 0);
+    rig_refused(SHOAL_E_NOT_FOUND, "shoal drop one/other once more");
+    ck_assert_msg(drop("one", 2) == 0, "%s", rig_error.text);
+    rig_stop();
+}
+END_TEST
+
+/* The job of another space goes on; one of the same space, or that waits for it, does not lose its
+ * rows. */
+START_TEST(drop_beside_a_job)
+{
+    begin();
+    rig_job_begin("two", "", "fleet");
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
+        rig_go(10);
+    ck_assert_int_ne(ask("two", 1), 0);
+    rig_refused(SHOAL_E_BUSY, "job two is running");
+    ck_assert_int_ne(ask("two/emb", 1), 0);
+    rig_refused(SHOAL_E_BUSY, "job two is running");
+    ck_assert_msg(drop(_i == 0 ? "one/emb" : "one", 2) == 0, "%s", rig_error.text);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * RIG_SECOND, rig_over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
+/* Rows in the memory of a server that has started again: the shards know that the space is lost,
+ * and so does a coordinator whose store is lost, too. */
+START_TEST(spaces_that_are_lost_are_known_to_the_shards)
+{
+    begin();
+    ck_assert(coord_spaces_lost(&r.coord->fleet, rig_space("two"), "server-1"));
+    rig_go(1000);
+    if (rig_space("one")->state != SPACE_LOST) /* it is that of the slot's job */
+        ck_abort_msg("one is in state %u", rig_space("one")->state);
+    ck_assert_int_eq(told("one").state, CATALOG_LOST);
+    ck_assert_int_eq(told("two").state, CATALOG_THERE);
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_store_close(r.store);
+    r.store = coord_store_memory();
+    rig_coord_start();
+    rig_go(5000);
+    ck_assert_ptr_nonnull(rig_space("one"));
+    ck_assert_int_eq(rig_space("one")->state, SPACE_LOST);
+    ck_assert_int_ne(rig_submit("one", "", "fleet"), 0);
+    rig_refused(SHOAL_E_NOINPUT, "they are lost: shoal drop one");
+    rig_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("drop");
+    TCase *t = tcase_create("drop");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, drop_takes_the_rows_of_a_table, 0, 2);
+    tcase_add_test(t, drop_is_told_to_the_next_job_alone);
+    tcase_add_test(t, drop_reads_words);
+    tcase_add_loop_test(t, spaces_half_dropped_are_known_to_the_shards, 0, 2);
+    tcase_add_loop_test(t, drop_of_a_table_is_done_again, 0, 2);
+    tcase_add_loop_test(t, drop_that_has_not_begun_leaves_the_space, 0, 2);
+    tcase_add_test(t, drop_of_a_table_needs_a_whole_space);
+    tcase_add_loop_test(t, drop_beside_a_job, 0, 2);
+    tcase_add_test(t, spaces_that_are_lost_are_known_to_the_shards);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
