@@ -127,7 +127,7 @@ const struct option_command option_commands[] = {
      "Prints, as JSON, what stands under `test` in report.json.", NULL, options_eval, 1},
     {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
      "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
-     NULL, options_look, 0},
+     NULL, options_status, 0},
     {"shoal top", "servers, workers and jobs on a screen that goes on", "[options]",
      "What is wrong, the job, its servers and workers with their load, and the last jobs, read "
      "from "

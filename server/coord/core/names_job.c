@@ -24,6 +24,9 @@ static void told(void *context, const struct coord_call *call, int status, const
     struct coord_job *j = context;
     if (j->at.phase != PHASE_SETUP)
         return;
+    /* another job's names have followed, and a repeated request came behind them: told anew */
+    if (status == SHOAL_E_CONFIG && j->fleet->names.version > call->request.u.NAMES_SET.version)
+        return;
     if (status != 0)
         coord_end_fail(j, status, "a server refused the names of the job's fields: %s", text);
     else

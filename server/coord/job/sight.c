@@ -78,18 +78,36 @@ void coord_sight_gone(struct coord_fleet *f, peer_t peer)
             i++;
 }
 
-uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers)
+static bool is_free(const struct coord_fleet *f, const struct coord_visitor *v)
 {
-    uint32_t places = 0;
+    return !v->lost && v->why[0] == 0 && env_now_ns(f->env) - v->heard_ns <= COORD_UNHEARD_NS;
+}
+
+uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t most, uint32_t *workers)
+{
+    uint32_t with[LIMIT_LANES + 1] = {0}, places = 0;
     *workers = 0;
-    for (uint32_t i = 0; i < f->visitors->count; i++) {
-        const struct coord_visitor *v = &f->visitors->visitor[i];
-        if (v->lost || v->why[0] != 0 || env_now_ns(f->env) - v->heard_ns > COORD_UNHEARD_NS)
-            continue;
-        (*workers)++;
-        places += v->lanes;
+    for (uint32_t i = 0; i < f->visitors->count; i++)
+        if (is_free(f, &f->visitors->visitor[i])) {
+            with[f->visitors->visitor[i].lanes]++;
+            (*workers)++;
+        }
+    uint32_t left = most == 0 ? *workers : MIN(most, *workers);
+    for (uint32_t lanes = 0; lanes <= LIMIT_LANES; lanes++) {
+        uint32_t taken = MIN(left, with[lanes]);
+        places += taken * lanes;
+        left -= taken;
     }
     return places;
+}
+
+uint32_t coord_sight_free(const struct coord_fleet *f, peer_t but)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->visitors->count; i++)
+        count += (but == 0 || f->visitors->visitor[i].peer != but) &&
+                 is_free(f, &f->visitors->visitor[i]);
+    return count;
 }
 
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w)

@@ -227,7 +227,7 @@ static void taken_write(struct writer *w, const struct coord_job *j)
     void *record = coord_taken_record(j, &bytes);
     if (record != NULL)
         write_pair(w, "taken/0", record, bytes);
-    else if (j->fleet->taken->version > 0)
+    else if (j->space->taken->version > 0)
         w->failed = true;
     free(record);
 }
