@@ -38,38 +38,43 @@ static uint32_t leaving(const struct coord_job *j)
     return count;
 }
 
-/* Returns the newest worker that the job can give back; NULL: it has no spare one. */
-static struct coord_worker *spare_of(const struct coord_job *j)
+/* True when each lane of the job must have a worker, or none goes on. */
+static bool all_held(const struct coord_job *j)
 {
-    if (!coord_phase_running(j) || j->workers.count - leaving(j) <= wanted(j))
-        return NULL;
-    for (uint32_t i = j->workers.count; i > 0; i--) {
-        struct coord_worker *w = &j->workers.worker[i - 1];
-        if (w->stays && !w->released)
-            return w;
-    }
-    return NULL;
+    return j->tasks->mode == WIRE_BSP || j->tasks->dealt;
 }
 
-/* Returns how many workers the job can give back, with those on their way. */
-static uint32_t spare_count(const struct coord_job *j)
+/* Returns how many workers the job can give back, with those on their way; *next: the newest that
+ * is not yet on its way, NULL: there is none. */
+static uint32_t spare_count(const struct coord_job *j, struct coord_worker **next)
 {
-    uint32_t stay = 0;
-    if (!coord_phase_running(j))
-        return 0;
-    for (uint32_t i = 0; i < j->workers.count; i++)
-        stay += j->workers.worker[i].stays;
-    uint32_t spare = SAT_SUB(j->workers.count, wanted(j));
-    return MIN(spare, stay);
+    uint32_t spare = 0, count = j->workers.count;
+    uint64_t places = 0;
+    *next = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        places += MAX(j->workers.worker[i].lanes_max, 1);
+    for (uint32_t i = count; i > 0 && coord_phase_running(j); i--) {
+        struct coord_worker *w = &j->workers.worker[i - 1];
+        uint32_t lanes = MAX(w->lanes_max, 1);
+        bool needed = all_held(j) && places < j->tasks->lanes + (uint64_t)lanes;
+        if (!w->stays || needed || count - spare <= wanted(j))
+            continue;
+        spare++;
+        places -= lanes;
+        if (!w->released && *next == NULL)
+            *next = w;
+    }
+    return spare;
 }
 
 /* Returns the job of rule 3; free: the workers that are free. NULL: there is none. */
 static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free)
 {
     struct coord_job *oldest = NULL;
+    struct coord_worker *next;
     uint32_t spare = 0;
     COORD_EACH_JOB (c, j)
-        spare += spare_count(j);
+        spare += spare_count(j, &next);
     COORD_EACH_JOB (c, j)
         if (lacking(j) > 0 && lacking(j) <= free + spare &&
             (oldest == NULL || j->at.number < oldest->at.number))
@@ -123,9 +128,26 @@ struct coord_job *coord_crew_to_join(struct coord *c, peer_t from)
     return j;
 }
 
+/* Returns the next worker to give back, from the job (*of) with the most spare ones; NULL: there is
+ * none. */
+static struct coord_worker *spare_next(struct coord *c, const struct coord_job **of)
+{
+    struct coord_worker *found = NULL, *next;
+    uint32_t most = 0;
+    COORD_EACH_JOB (c, j) {
+        uint32_t spare = spare_count(j, &next);
+        if (next == NULL || spare <= most)
+            continue;
+        most = spare;
+        found = next;
+        *of = j;
+    }
+    return found;
+}
+
 void coord_crew_step(struct coord *c)
 {
-    struct coord_job *from = NULL;
+    const struct coord_job *from = NULL;
     uint32_t free = coord_sight_free(&c->fleet, 0), coming = 0;
     if (coord_slot_running(c) <= 1)
         return;
@@ -134,12 +156,9 @@ void coord_crew_step(struct coord *c)
         coming += leaving(j);
     if (to == NULL || lacking(to) <= free + coming)
         return;
-    COORD_EACH_JOB (c, j)
-        if (spare_of(j) != NULL && (from == NULL || spare_count(j) > spare_count(from)))
-            from = j;
-    if (from == NULL)
+    struct coord_worker *w = spare_next(c, &from);
+    if (w == NULL)
         return;
-    struct coord_worker *w = spare_of(from);
     w->released = true;
     log_info("worker %" PRIu64 " (%s) is given back by job %s, which has more than its %u: job %s "
              "lacks %u",

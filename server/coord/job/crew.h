@@ -14,8 +14,8 @@
  *   5. none: it stays a visitor (sight.h), and asks again.
  *
  * A job gives spare workers back while the job of rule 3 needs more than are free: the newest of
- * those that stay when a job ends, from the job with the most spare ones, one after the other. Such
- * a worker is told END when it next asks for work, leaves, and joins again; its lanes go to others
+ * those that stay when a job ends, from the job with the most spare ones, one after the other, as
+ * long as the others of a job whose lanes must all be held have places for them. Such a worker is told END when it next asks for work, leaves, and joins again; its lanes go to others
  * as those of any worker that leaves.
  *
  * Thread: the coordinator's loop. */

@@ -355,14 +355,24 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     return coord_submit_name(j, was, learnt, e);
 }
 
+/* True when another job runs, which will have some of the workers that wait. */
+static bool beside_others(const struct coord_job *j)
+{
+    bool others = false;
+    COORD_EACH_SPACE (j->fleet, s)
+        others = others || (s->runs && s != j->space);
+    return others;
+}
+
 /* Returns the lanes of a job with train.lanes: 0: as many as the workers that wait, or that the job
- * waits for, have places for. A worker that comes later gets a lane of another one (pace.h). A lane
+ * waits for, have places for; beside other jobs the latter alone. A worker that comes later gets a lane of another one (pace.h). A lane
  * that no worker holds would count in what goes by lane: schedules, warm-up, batch norm. goes_on:
  * those of the checkpoint. 0: the job says a number. */
 static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *goes_on,
                             uint32_t workers)
 {
-    uint32_t waiting, places = coord_sight_places(j->fleet, workers, &waiting);
+    uint32_t most = beside_others(j) ? MAX(workers, 1) : 0, waiting;
+    uint32_t places = coord_sight_places(j->fleet, most, &waiting);
     if (j->spec.train.lanes > 0)
         return 0;
     if (goes_on != NULL)

@@ -102,7 +102,7 @@ static void leave(struct coord_job *j, uint32_t n)
 
 START_TEST(a_worker_stays_with_its_job)
 {
-    struct coord_job *one = submit("one", "ssp", 8, 2), *two = submit("two", "ssp", 8, 1);
+    struct coord_job *one = submit("one", "ssp", 8, 2), *two = submit("two", "ssp", 1, 1);
     ck_assert_ptr_eq(join(0), two); /* one would need two */
     ck_assert_ptr_null(join(1));
     ck_assert_ptr_eq(join(0), two);
@@ -129,7 +129,7 @@ END_TEST
 /* Neither of two jobs holds half of what it needs. */
 START_TEST(a_job_that_waits_takes_its_workers_when_enough_are_free)
 {
-    struct coord_job *one = submit("one", "ssp", 8, 2), *two = submit("two", "ssp", 8, 2);
+    struct coord_job *one = submit("one", "ssp", 2, 2), *two = submit("two", "ssp", 2, 2);
     ck_assert_ptr_null(join(0));
     ck_assert_uint_eq(one->workers.count + two->workers.count, 0);
     ck_assert_ptr_eq(join(1), one);
@@ -166,12 +166,17 @@ START_TEST(further_workers_go_to_the_smallest_share)
 {
     struct coord_job *one = submit("one", "ssp", 8, 2), *two = submit("two", "ssp", 8, 1);
     ck_assert_ptr_eq(join(0), two);
-    ck_assert_ptr_null(join(1));
-    ck_assert_ptr_eq(join(2), one);
+    ck_assert_ptr_eq(join(1), two); /* one would need two */
+    leave(two, 1);
+    ck_assert_ptr_eq(join(1), two);
+    leave(two, 1);
+    one->at.phase = PHASE_TRAIN;
     ck_assert_ptr_eq(join(1), one);
+    ck_assert_ptr_eq(join(2), one);
     ck_assert_ptr_eq(join(3), one); /* equal shares: the older one */
     ck_assert_ptr_eq(join(4), two); /* 3 of 2 and 1 of 1 */
     ck_assert_ptr_eq(join(5), one); /* 3 of 2 and 2 of 1 */
+    one->at.phase = PHASE_WAITING;
 }
 END_TEST
 
@@ -215,6 +220,23 @@ START_TEST(spare_workers_are_given_back)
 }
 END_TEST
 
+/* Under bsp no lane may be without a worker: one of three workers is spare, though the job was
+ * submitted for one. */
+START_TEST(a_worker_whose_lanes_have_no_other_place_stays)
+{
+    struct coord_job *one = submit("one", "bsp", 2 * PLACES, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_ptr_eq(join(i), one);
+    submit("two", "ssp", 8, 1);
+    coord_crew_step(c);
+    ck_assert(one->workers.worker[2].released);
+    leave(one, 2);
+    submit("three", "ssp", 8, 1);
+    coord_crew_step(c);
+    ck_assert(!one->workers.worker[0].released && !one->workers.worker[1].released);
+}
+END_TEST
+
 /* Those that are spare would not be enough: all stay where they are. */
 START_TEST(no_worker_is_given_back_in_vain)
 {
@@ -242,6 +264,7 @@ int main(void)
     tcase_add_test(t, further_workers_go_to_the_smallest_share);
     tcase_add_test(t, a_worker_without_a_place_stays_a_visitor);
     tcase_add_test(t, spare_workers_are_given_back);
+    tcase_add_test(t, a_worker_whose_lanes_have_no_other_place_stays);
     tcase_add_test(t, no_worker_is_given_back_in_vain);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

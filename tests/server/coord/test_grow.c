@@ -27,8 +27,10 @@ static void begin(enum coord_phase phase)
     struct err e;
     c = calloc(1, sizeof *c);
     coord_slot_wire(c);
+    c->slot[0].space = &c->fleet.spaces.space[0];
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
+    c->slot[0].space->store = c->fleet.store;
     c->slot[0].store = c->fleet.store;
     ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, WIRE_ASYNC, &e), 0);
     c->slot[0].parsed = true;

@@ -183,6 +183,7 @@ START_TEST(what_is_learnt_is_kept_by_space)
     struct wire w = rig_wire(&r, WIRE_TYPE_TAKEN_HELD);
     w.u.TAKEN_HELD.space = 2;
     uint64_t held = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    w = rig_wire(&r, WIRE_TYPE_TAKEN_HELD);
     w.u.TAKEN_HELD.space = LIMIT_SPACES;
     uint64_t bad = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
