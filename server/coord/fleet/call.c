@@ -175,6 +175,18 @@ void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_typ
     }
 }
 
+void coord_call_cancel_of(struct coord_calls *c, const void *context)
+{
+    struct coord_call *next;
+    for (struct coord_call *call = c->head; call != NULL; call = next) {
+        next = call->next;
+        if (call->context != context)
+            continue;
+        call_unlink(c, call);
+        call_free(call);
+    }
+}
+
 bool coord_call_quiet(const struct coord_calls *c)
 {
     for (const struct coord_call *call = c->head; call != NULL; call = call->next)

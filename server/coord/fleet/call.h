@@ -98,6 +98,8 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
  * all calls of the type. */
 void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_type type,
                        uint64_t owner);
+/* The same for all calls of the context. */
+void coord_call_cancel_of(struct coord_calls *c, const void *context);
 void coord_call_cancel_all(struct coord_calls *c);
 /* True when no call is open that counts tablets, or that sets a shard up. A call that drops a run
  * or a cut may stay open until the next job. */

@@ -154,6 +154,30 @@ START_TEST(one_job_ends_and_the_other_stays)
 }
 END_TEST
 
+static void on_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context, (void)call, (void)status, (void)text;
+}
+
+/* The end of a job takes back what it has asked the shards, and nothing of another job or of the
+ * fleet, which would wait for the answers without end. */
+START_TEST(the_end_of_a_job_leaves_the_calls_of_others)
+{
+    struct coord_job *one = submit("one", 2, 11), *two = submit("two", 3, 12);
+    const void *context[] = {one, two, &c->fleet};
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert(coord_call_start(&c->fleet.calls,
+                                   &(struct coord_call){.context = (void *)(uintptr_t)context[i],
+                                                        .request.type = WIRE_TYPE_DIGEST,
+                                                        .target = 0,
+                                                        .on_done = on_done}));
+    coord_end_fail(one, SHOAL_E_CONFIG, "refused");
+    ck_assert(!coord_call_open_type(&c->fleet.calls, one, WIRE_TYPE_DIGEST));
+    ck_assert(coord_call_open_type(&c->fleet.calls, two, WIRE_TYPE_DIGEST));
+    ck_assert(coord_call_open_type(&c->fleet.calls, &c->fleet, WIRE_TYPE_DIGEST));
+}
+END_TEST
+
 /* A new worker goes to the job with the fewest. Its later questions are about the job that it
  * joined, which its pass names, even over another connection. */
 START_TEST(workers_are_dealt_to_jobs_and_found_by_their_pass)
@@ -210,6 +234,7 @@ int main(void)
     tcase_add_test(t, a_job_beyond_the_limit_goes_on);
     tcase_add_test(t, both_jobs_are_there_after_a_restart);
     tcase_add_test(t, one_job_ends_and_the_other_stays);
+    tcase_add_test(t, the_end_of_a_job_leaves_the_calls_of_others);
     tcase_add_test(t, workers_are_dealt_to_jobs_and_found_by_their_pass);
     tcase_add_test(t, a_part_of_a_store_has_its_own_keys);
     suite_add_tcase(s, t);
