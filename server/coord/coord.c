@@ -258,8 +258,8 @@ static void running_say(struct coord *c, char out[ERR_TEXT_MAX / 2])
     out[0] = 0;
     COORD_EACH_JOB (c, j)
         if (coord_phase_running(j) && at < most)
-            at += (size_t)snprintf(out + at, most - at, "%s%s (%" PRIu64 ")",
-                                   text_if(at > 0, ", "), j->spec.name, j->at.number);
+            at += (size_t)snprintf(out + at, most - at, "%s%s (%" PRIu64 ")", text_if(at > 0, ", "),
+                                   j->spec.name, j->at.number);
 }
 
 /* The job with the number is not at hand: it waits, or has ended. */
@@ -322,11 +322,11 @@ static struct err tables_used(struct coord *c, const struct coord_space *s)
     }
     for (uint32_t i = 0; i < q->count && e.code == 0; i++)
         if (strcmp(q->item[i].head.space, s->name) == 0)
-            (void)err_set(&e, SHOAL_E_BUSY,
-                          "job %s, number %" PRIu64 ", waits for its turn in space %s: wait for its "
-                          "end, or take it out first (shoal stop %" PRIu64 ")",
-                          q->item[i].head.job, q->item[i].head.number, s->name,
-                          q->item[i].head.number);
+            (void)err_set(
+                &e, SHOAL_E_BUSY,
+                "job %s, number %" PRIu64 ", waits for its turn in space %s: wait for its "
+                "end, or take it out first (shoal stop %" PRIu64 ")",
+                q->item[i].head.job, q->item[i].head.number, s->name, q->item[i].head.number);
     return e;
 }
 

@@ -73,7 +73,8 @@ static void teardown(void)
 
 static void open(uint64_t seed, const char *dir)
 {
-    struct cluster_options o = {.servers = 2, .jobs = at_once, .idle = true, .stay = true, .dir = dir};
+    struct cluster_options o = {
+        .servers = 2, .jobs = at_once, .idle = true, .stay = true, .dir = dir};
     if (dir != NULL)
         o.durability = DURABLE_JOURNAL;
     o.sim = (struct sim_options){.seed = seed,

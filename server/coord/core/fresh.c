@@ -20,8 +20,7 @@ int coord_fresh_open(struct coord_fleet *fleet, struct err *e)
     COORD_EACH_SPACE (fleet, s) {
         struct coord_fresh_fields *f = s->fresh_fields;
         if (rc == 0)
-            rc = coord_store_optional(
-                coord_store_get_fixed(s->store, FIELDS_KEY, f, sizeof *f, e));
+            rc = coord_store_optional(coord_store_get_fixed(s->store, FIELDS_KEY, f, sizeof *f, e));
         f->what[sizeof f->what - 1] = 0;
     }
     return rc;

@@ -248,7 +248,8 @@ int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, s
 
 bool coord_jobs_kept(const struct coord_job *j)
 {
-    return !coord_phase_running(j) && (j->kept == j->at.number || line_of(j->fleet, j->at.number) != NULL);
+    return !coord_phase_running(j) &&
+           (j->kept == j->at.number || line_of(j->fleet, j->at.number) != NULL);
 }
 
 bool coord_jobs_ended(const struct coord_fleet *f, uint64_t number, char said[ERR_TEXT_MAX])

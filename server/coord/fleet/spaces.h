@@ -53,10 +53,10 @@ struct coord_space {
     struct coord_made *made;   /* borrowed, as the next two; job/slot.h has them */
     struct coord_taken *taken;
     struct coord_fresh_fields *fresh_fields;
-    struct legend legend;      /* the names of its fields; owned */
-    bool named;                /* the legend is known */
-    bool used;                 /* it is that of a slot's job */
-    bool runs;                 /* and that job runs */
+    struct legend legend; /* the names of its fields; owned */
+    bool named;           /* the legend is known */
+    bool used;            /* it is that of a slot's job */
+    bool runs;            /* and that job runs */
 };
 
 struct coord_spaces {

@@ -78,9 +78,8 @@ static void wait_say(struct coord *c, uint32_t place, char said[ERR_TEXT_MAX])
                        "it waits for its turn: job %s, number %" PRIu64 ", runs in space %s",
                        why->spec.name, why->at.number, space);
     else if (why != NULL)
-        (void)snprintf(said, ERR_TEXT_MAX,
-                       "it waits for its turn: %u before it, and job %s runs", place,
-                       why->spec.name);
+        (void)snprintf(said, ERR_TEXT_MAX, "it waits for its turn: %u before it, and job %s runs",
+                       place, why->spec.name);
     else
         (void)snprintf(said, ERR_TEXT_MAX, "it waits for its turn: %u before it", place);
 }

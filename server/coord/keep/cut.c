@@ -29,8 +29,7 @@ static const char *const names[] = {
 static const uint32_t moves[] = {
     [CUT_IDLE] = SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) |
                  SM_TO(CUT_RETURNING),
-    [CUT_WRITING] =
-        SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_WRITING] = SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_RESTING] = SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_QUEUED] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
@@ -361,7 +360,8 @@ uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
     if (coord_phase_running(j))
         *keep = j->at.best_cut;
     if ((j->cut->state == CUT_WRITING || j->cut->state == CUT_RESTING ||
-         j->cut->state == CUT_QUEUED || j->cut->state == CUT_HOLDING || j->cut->state == CUT_GOING) &&
+         j->cut->state == CUT_QUEUED || j->cut->state == CUT_HOLDING ||
+         j->cut->state == CUT_GOING) &&
         j->cut->cut < below)
         below = j->cut->cut;
     if (exported == 0)

@@ -186,8 +186,8 @@ static void running_write(struct page_table *t, const struct json *v)
 void page_running(const struct json *figures, FILE *out)
 {
     static const struct page_head head[] = {
-        {"job", true},       {"space", true},     {"state", true}, {"workers", false},
-        {"wanted", false},   {"examples", false}, {"ex/s", false}};
+        {"job", true},     {"space", true},     {"state", true}, {"workers", false},
+        {"wanted", false}, {"examples", false}, {"ex/s", false}};
     const struct json *list = json_get(figures, "status.running");
     struct page_table t = {.out = out,
                            .name = "Jobs that run",

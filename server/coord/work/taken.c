@@ -254,7 +254,8 @@ static struct coord_space *next_above(const struct coord_fleet *f, uint64_t vers
 {
     struct coord_space *next = NULL;
     COORD_EACH_SPACE (f, s)
-        if (s->taken->version > version && (next == NULL || s->taken->version < next->taken->version))
+        if (s->taken->version > version &&
+            (next == NULL || s->taken->version < next->taken->version))
             next = s;
     return next;
 }

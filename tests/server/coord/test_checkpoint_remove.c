@@ -44,8 +44,8 @@ static char folder[64]; /* outlives a rig */
 
 /* ---- the rig --------------------------------------------------------------------------------- */
 
-static int hook_start(void *context, uint32_t slot, const struct string_list *words, const char *path,
-                      struct err *e)
+static int hook_start(void *context, uint32_t slot, const struct string_list *words,
+                      const char *path, struct err *e)
 {
     (void)slot;
     (void)context;

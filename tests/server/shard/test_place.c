@@ -163,8 +163,8 @@ static uint64_t taken(struct rig *r, uint64_t version, const char *bytes)
 static uint64_t taken_in(struct rig *r, uint32_t space, uint64_t version, const char *bytes)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_TAKEN_SET);
-    w.u.TAKEN_SET = (struct wire_TAKEN_SET){
-        .version = version, .cluster_high = RIG_CLUSTER, .space = space};
+    w.u.TAKEN_SET =
+        (struct wire_TAKEN_SET){.version = version, .cluster_high = RIG_CLUSTER, .space = space};
     return rig_send(r, &w, 1, bytes, strlen(bytes), NULL, 0);
 }
 
