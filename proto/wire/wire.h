@@ -202,7 +202,7 @@
 #define WIRE_TAKEN_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 /* The record of TAKEN_SET as a shard keeps it for the space, for a coordinator that has lost its
  * own. Reply frame 1 as in TAKEN_SET; empty with version 0: the shard has none. */
-#define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(space)
+#define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused) U32(space)
 #define WIRE_TAKEN_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
 /* The allow-list from the coordinator's file (proto/net/keylist.h). frame 1: its text. version: a
@@ -827,7 +827,7 @@ enum wire_ring_read {
 /* run: the number of a job; 0: the newest that runs, else the newest. Reply frame 1: JSON text:
  * servers, all jobs that run in short, and of that job workers, lanes and progress. NOT_FOUND: that
  * job is none of those at hand (JOBS). */
-#define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U64(run)
+#define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused) U64(run)
 #define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
