@@ -263,6 +263,15 @@ static void ring_say(const struct coord_job *j, struct json *list)
             coord_sight_say(list, "ring_unable", u->of[i].name, "%s", text);
 }
 
+/* True when other jobs run, which may have all workers that there are (crew.h). */
+static bool beside_others(const struct coord_job *j)
+{
+    bool others = false;
+    COORD_EACH_SPACE (j->fleet, s)
+        others = others || (s->runs && s != j->space);
+    return others;
+}
+
 static void workers_say(const struct coord_job *j, struct json *list)
 {
     uint64_t without = env_now_ns(j->fleet->env) - MAX(j->watch.worker_ns, j->phase_ns);
@@ -274,9 +283,10 @@ static void workers_say(const struct coord_job *j, struct json *list)
         coord_sight_say(
             list, "no_workers", j->spec.name,
             "job %s has no worker for %" PRIu64
-            " s: start a worker (systemctl start shoal-worker@NAME), or read in its log why it "
+            " s%s: start a worker (systemctl start shoal-worker@NAME), or read in its log why it "
             "does not come%s%.300s",
             j->spec.name, without / SECOND_NS,
+            text_if(beside_others(j), ", and gets one when another job gives one back or ends"),
             text_if(j->watch.failed[0] != 0, "; the last one left, "), j->watch.failed);
 }
 
