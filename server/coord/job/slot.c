@@ -24,7 +24,7 @@ static int job_open(struct coord_job *j, struct err *e)
         rc = coord_checkpoint_open(j, e);
     if (rc != 0)
         return rc;
-    if (f->cluster.taken_over && j->at.phase == PHASE_NONE)
+    if (f->cluster.taken_over && j->at.phase == PHASE_NONE && j->slot == 0)
         coord_lost_look(f); /* the coordinator has started again since then */
     j->watch.left_ns = coord_phase_running(j) ? j->watch.begun_ns : 0;
     return 0;

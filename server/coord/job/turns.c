@@ -180,7 +180,7 @@ static uint64_t stamp_of(const struct coord *c)
  * doubles, is over. */
 static bool is_due(const struct coord *c, const struct coord_queued *item, uint64_t stamp)
 {
-    uint64_t pause_ns = AGAIN_NS << MIN(item->tries, AGAIN_DOUBLES);
+    uint64_t pause_ns = AGAIN_NS << MIN(item->tries - (item->tries > 0), AGAIN_DOUBLES);
     return item->tries == 0 || item->stamp != stamp ||
            env_now_ns(c->fleet.env) - item->tried_ns >= pause_ns;
 }
@@ -198,19 +198,19 @@ static bool begin(struct coord *c, uint32_t place, struct coord_job *j, struct c
                                         .start = item->head.start != 0};
     item->tried_ns = env_now_ns(c->fleet.env);
     item->stamp = stamp_of(c);
+    item->tries++;
     coord_report_ended(j); /* the new job takes its slot */
     int rc = coord_submit_waited(j, item->head.number, item->peer, &submit, look, &e);
     if (rc == SHOAL_E_AGAIN && look == NULL) {
-        rc = look_begin(c, j, &submit, &e);
-        item->tries += rc != 0;
+        if (look_begin(c, j, &submit, &e) != 0)
+            log_info("job %s waits: %s", item->head.job, e.text);
         return false;
     }
     if (rc == 0)
         return coord_queue_remove(&c->fleet, place);
     if (rc == SHOAL_E_UNAVAILABLE || rc == SHOAL_E_BUSY || rc == SHOAL_E_NOMEM ||
         rc == SHOAL_E_AGAIN) {
-        if (item->tries++ == 0)
-            log_info("job %s waits: %s", item->head.job, e.text);
+        log_info("job %s waits: %s", item->head.job, e.text);
         return false;
     }
     end(c, place, "failed", rc, e.text);
@@ -253,6 +253,8 @@ static void looked(void *context, struct coord_errand *r, int rc, const struct e
 void coord_turns_step(struct coord *c)
 {
     const struct coord_queue *q = c->fleet.queue;
+    if (q->count == 0)
+        return;
     uint64_t stamp = stamp_of(c);
     uint32_t i = 0;
     while (i < q->count && c->fleet.fatal == 0) {
