@@ -70,7 +70,7 @@ static void progress_show(const struct json *s, unsigned round)
     fflush(stdout);
 }
 
-/* A coordinator of an older release tells of the job that it took last, which may be another one. */
+/* A coordinator of an older release tells of the job that it took last, maybe another one. */
 static int own_check(const struct json *s, uint64_t run, struct err *e)
 {
     uint64_t shown = (uint64_t)json_get_int(s, "run", 0);

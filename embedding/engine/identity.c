@@ -1,5 +1,5 @@
-/* identity.c: writes, reads and checks DIR/place, DIR/names and DIR/taken in one way. DIR/taken is of
- * space 0, DIR/taken.N of space N. */
+/* identity.c: writes, reads and checks DIR/place, DIR/names and DIR/taken in one way. DIR/taken is
+ * that of space 0, DIR/taken.N of space N. */
 #include "embedding/engine/identity.h"
 
 #include "embedding/engine/engine_state.h"

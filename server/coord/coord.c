@@ -192,8 +192,8 @@ static int on_replace(struct coord *c, struct coord_ask *a)
     return coord_replace_ask(c, a, replace_read);
 }
 
-/* Returns the status text of a job. A client that asks often gets the same text for STATUS_NS, but a
- * new phase shows at once. NULL: no memory. */
+/* Returns the status text of a job. A client that asks often gets the same text for STATUS_NS, but
+ * a new phase shows at once. NULL: no memory. */
 static const char *status_told(struct coord *c, struct coord_job *j)
 {
     struct coord_told *t = &c->told[j->slot];

@@ -105,8 +105,8 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
 /* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
-/* A server has lost rows that were in its memory: marks the spaces in which no job runs, which would
- * load them again or end, all but `loads`. */
+/* A server has lost rows that were in its memory: marks the spaces in which no job runs, all but
+ * `loads`. A job that runs loads its rows again, or ends. */
 bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server);
 /* Returns the tables of spaces that no slot's job uses. */
 uint64_t coord_spaces_resting(const struct coord_fleet *f);

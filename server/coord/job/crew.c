@@ -67,7 +67,8 @@ static uint32_t spare_count(const struct coord_job *j, struct coord_worker **nex
     return spare;
 }
 
-/* Returns the job of rule 3; free: the workers that are free. NULL: there is none. */
+/* Returns the oldest job that can get all that it lacks; free: the workers that are free. NULL:
+ * there is none. */
 static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free)
 {
     struct coord_job *oldest = NULL;

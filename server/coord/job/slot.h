@@ -45,7 +45,7 @@ struct coord {
     } beside;
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     struct coord_parts part[COORD_SLOTS];
-    /* coord_options.jobs; more while a job runs that an earlier coordinator, with more, has begun */
+    /* coord_options.jobs; more while a job runs that was begun when more were allowed */
     uint32_t slots;
     struct env_timer timer;
     struct coord_look *look; /* the check of the folders of a job that is submitted; NULL: none */

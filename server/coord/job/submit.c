@@ -365,9 +365,9 @@ static bool beside_others(const struct coord_job *j)
 }
 
 /* Returns the lanes of a job with train.lanes: 0: as many as the workers that wait, or that the job
- * waits for, have places for; beside other jobs the latter alone. A worker that comes later gets a lane of another one (pace.h). A lane
- * that no worker holds would count in what goes by lane: schedules, warm-up, batch norm. goes_on:
- * those of the checkpoint. 0: the job says a number. */
+ * waits for, have places for; beside other jobs the latter alone. A worker that comes later gets a
+ * lane of another one (pace.h). A lane that no worker holds would count in what goes by lane:
+ * schedules, warm-up, batch norm. goes_on: those of the checkpoint. 0: the job says a number. */
 static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *goes_on,
                             uint32_t workers)
 {

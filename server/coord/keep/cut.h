@@ -23,10 +23,11 @@
  * one another, so the jobs hold one after the other, in the order in which they want to
  * (coord_hold_line).
  *
- * In WRITING, QUEUED and PAUSED pushes go on, but for those of a ring that rests. A ring rests from RESTING to the end of the attempt. From
- * PAUSED the cut is tried again under a new number, ATTEMPTS times in all; for a patient order, an
- * attempt that fails while a server is away does not count. HOLD ends by itself after 10 s: a shard
- * that let go in between reports another sequence at GO than at HOLD, and the cut is made again.
+ * In WRITING, QUEUED and PAUSED pushes go on, but for those of a ring that rests. A ring rests
+ * from RESTING to the end of the attempt. From PAUSED the cut is tried again under a new number,
+ * ATTEMPTS times in all; for a patient order, an attempt that fails while a server is away does not
+ * count. HOLD ends by itself after 10 s: a shard that let go in between reports another sequence at
+ * GO than at HOLD, and the cut is made again.
  *
  * Invariants:
  *  1. A cut's number is stored before a shard is told of it, and never used twice. [test:

@@ -522,7 +522,7 @@ START_TEST(coord_picture_has_the_status_the_map_and_the_curves)
     char *text = coord_picture_text(r.coord);
     ck_assert_int_eq(json_parse(text, strlen(text), &p, NULL), 0);
     free(text);
-    struct json *s = coord_status_json(&r.coord->slot[0]);
+    struct json *s = coord_picture_status(r.coord, &r.coord->slot[0]);
     char *mine = json_text(s, 0), *its = json_text(json_get(p, "status"), 0);
     ck_assert_str_eq(mine, its);
     free(mine);

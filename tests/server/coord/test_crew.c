@@ -180,7 +180,8 @@ START_TEST(further_workers_go_to_the_smallest_share)
 }
 END_TEST
 
-/* A job without a place takes none: ssp has a lane for each worker, bsp lanes that none can hold. */
+/* A job without a place takes none: under ssp a lane for each worker, under bsp one that none has a
+ * place for. */
 START_TEST(a_worker_without_a_place_stays_a_visitor)
 {
     struct coord_job *one = submit("one", "ssp", 2, 1), *two = submit("two", "bsp", PLACES, 1);

@@ -420,8 +420,8 @@ static void on_second(struct coord_job *of, int status, const char *text, uint64
 }
 
 /* The job of the second slot wants to hold while that of the first one does: it holds when the
- * first has its cut (_i 0), gives it up (_i 1), or is withdrawn (_i 2). Two that each held a part of
- * the shards would wait for one another. */
+ * first has its cut (_i 0), gives it up (_i 1), or is withdrawn (_i 2). Two that each held a part
+ * of the shards would wait for one another. */
 START_TEST(cuts_of_two_jobs_hold_in_turn)
 {
     const struct coord_cut_order second = {.done = on_second};
