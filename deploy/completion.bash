@@ -71,8 +71,8 @@ _shoal()
     'shoal export') words='--out --format --state --values --since --missing-ok --help' ;;
     'shoal predict') words='--from --run-dir --coordinator --keys --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --run-dir --coordinator --keys --in --split --servers --set --help' ;;
-    'shoal status') words='--from --run-dir --coordinator --keys --json --help' ;;
-    'shoal top') words='--batch --count --sort --from --run-dir --coordinator --keys --help' ;;
+    'shoal status') words='--job --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal top') words='--batch --count --job --sort --from --run-dir --coordinator --keys --help' ;;
     'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal trace') words='--every --from --run-dir --coordinator --keys --json --help' ;;
     'shoal doctor') words='--config --set --bundle --cluster --from --run-dir --coordinator --keys --json --help' ;;
@@ -180,11 +180,13 @@ _shoal()
     'shoal eval --split') words='train valid test'; file=yes ;;
     'shoal eval --servers') words=''; file=yes ;;
     'shoal eval --set') words=''; file=yes ;;
+    'shoal status --job') words=''; file=yes ;;
     'shoal status --from') words=''; file=yes ;;
     'shoal status --run-dir') words=''; file=yes ;;
     'shoal status --coordinator') words=''; file=yes ;;
     'shoal status --keys') words=''; file=yes ;;
     'shoal top --count') words=''; file=yes ;;
+    'shoal top --job') words=''; file=yes ;;
     'shoal top --sort') words='load name memory rows'; file=yes ;;
     'shoal top --from') words=''; file=yes ;;
     'shoal top --run-dir') words=''; file=yes ;;

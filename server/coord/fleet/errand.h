@@ -32,7 +32,7 @@ struct coord_errand;
 #define COORD_ERRAND_HANGS_NS UINT64_C(5000000000)
 #define COORD_ERRAND_MOST_NS UINT64_C(120000000000)
 #define COORD_ERRAND_THREADS 2u /* the pool has four */
-#define COORD_ERRAND_LIST 48u   /* the longest list; further errands are refused */
+#define COORD_ERRAND_LIST 16u   /* the longest list; further errands are refused */
 
 /* rc 0: the owner has the errand again: it leaves it, or starts it anew. Else `e` says why, and the
  * errand is freed after this returns. */

@@ -652,8 +652,9 @@ static int job_take(struct coord_job *job, uint64_t number, peer_t from,
     j->space = job->space; /* until its own is chosen */
     j->from_hold = COORD_FOLDER_NONE;
     rc = job_make(job, number, submit, look, j, e);
-    if (rc == 0)
-        coord_setup_forget(job); /* a job that is refused, or waits, has the shards told nothing */
+    /* a job that is refused, or waits, has the shards told nothing */
+    if (rc == 0 && (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED))
+        coord_setup_forget(job);
     coord_submit_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
     struct coord_space *space = j->space;
     if (rc == 0)

@@ -123,7 +123,6 @@ START_TEST(a_job_is_tried_again_when_something_has_changed)
     uint64_t one = submit("one", 1), again = submit("one", 2);
     struct coord_job *j = coord_slot_numbered(c, one);
     const struct coord_queued *item = &c->fleet.queue->item[0];
-    j->checkpoint->state = CHECKPOINT_EXPORTING;
     coord_end_fail(j, SHOAL_E_STOPPED, "stopped");
     j->checkpoint->state = CHECKPOINT_EXPORTING;
     uint32_t calls = c->fleet.calls.count;
