@@ -76,9 +76,10 @@ static void end(uint64_t number)
     coord_turns_step(c);
 }
 
-static void later(uint64_t ns)
+/* The last try of the job was so much earlier. */
+static void later(struct coord_queued *item, uint64_t ns)
 {
-    (void)sim_run(sim, sim_now_ns(sim) + ns, NULL, NULL);
+    item->tried_ns -= ns;
     coord_turns_step(c);
 }
 
@@ -120,9 +121,12 @@ END_TEST
  * double, or when that has changed, and asks the shards for nothing until it begins. */
 START_TEST(a_job_is_tried_again_when_something_has_changed)
 {
+    coord_free(c);
+    at_once = 1;
+    start();
     uint64_t one = submit("one", 1), again = submit("one", 2);
     struct coord_job *j = coord_slot_numbered(c, one);
-    const struct coord_queued *item = &c->fleet.queue->item[0];
+    struct coord_queued *item = &c->fleet.queue->item[0];
     coord_end_fail(j, SHOAL_E_STOPPED, "stopped");
     j->checkpoint->state = CHECKPOINT_EXPORTING;
     uint32_t calls = c->fleet.calls.count;
@@ -131,9 +135,9 @@ START_TEST(a_job_is_tried_again_when_something_has_changed)
     ck_assert_uint_eq(item->tries, 1);
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t tries = item->tries;
-        later((SECOND << i) - SECOND / 10);
+        later(item, (SECOND << i) - SECOND / 10);
         ck_assert_uint_eq(item->tries, tries);
-        later(SECOND / 5);
+        later(item, SECOND / 5);
         ck_assert_uint_eq(item->tries, tries + 1);
     }
     ck_assert_uint_eq(c->fleet.calls.count, calls);
