@@ -186,11 +186,13 @@ _shoal()
     'shoal eval --split') words='train valid test'; file=yes ;;
     'shoal eval --servers') words=''; file=yes ;;
     'shoal eval --set') words=''; file=yes ;;
+    'shoal status --job') words=''; file=yes ;;
     'shoal status --from') words=''; file=yes ;;
     'shoal status --run-dir') words=''; file=yes ;;
     'shoal status --coordinator') words=''; file=yes ;;
     'shoal status --keys') words=''; file=yes ;;
     'shoal top --count') words=''; file=yes ;;
+    'shoal top --job') words=''; file=yes ;;
     'shoal top --sort') words='load name memory rows'; file=yes ;;
     'shoal top --from') words=''; file=yes ;;
     'shoal top --run-dir') words=''; file=yes ;;

@@ -240,6 +240,7 @@ case $at in
         ) ;;
     ('shoal status')
         takes=(
+            '--job=[the job with this number (shoal jobs)]:NUMBER:'
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'
             '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000, or several with commas]:EP:_files'
@@ -252,6 +253,7 @@ case $at in
         takes=(
             '--batch[prints, without a screen: for scripts, and where output is no terminal]'
             '--count=[ends after so many looks, one a second]:N:'
+            '--job=[the job with this number (shoal jobs)]:NUMBER:'
             '--sort=[the order of servers and workers; those with a fault come first]:sort:(load name memory rows)'
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, running or ended, or `fleet`]:WHERE:_files'
             '--run-dir=[the same as --from DIR]:DIR:_files'

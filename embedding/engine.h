@@ -145,16 +145,18 @@ const struct engine_names *engine_names(const struct engine *g);
 int engine_names_set(struct engine *g, uint64_t version, const char *line, uint32_t bytes,
                      struct err *e);
 
-/* The parts of logs that the tables have learnt, as bytes of the coordinator that are opaque here.
- * They are kept in the folder for a coordinator that has lost its own. Newer bytes have a higher
- * version. */
+/* The parts of logs that the tables of a space have learnt, as bytes of the coordinator that are
+ * opaque here. They are kept in the folder for a coordinator that has lost its own. Newer bytes
+ * have a higher version. space: below LIMIT_SPACES. */
 #define ENGINE_TAKEN_MAX ((16u << 20) - 4096u)
-uint64_t engine_taken_version(const struct engine *g); /* 0: none are known */
+uint64_t engine_taken_version(const struct engine *g, uint32_t space); /* 0: none are known */
+uint64_t engine_taken_newest(const struct engine *g); /* the greatest version of all spaces */
 /* The bytes (count) are on disk on return; they are copied. IO, NOMEM: nothing has changed. */
-int engine_taken_set(struct engine *g, uint64_t version, const void *bytes, uint32_t count,
-                     struct err *e);
+int engine_taken_set(struct engine *g, uint32_t space, uint64_t version, const void *bytes,
+                     uint32_t count, struct err *e);
 /* Reads them from disk; the caller frees *bytes. IO, CORRUPT, NOMEM. */
-int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, struct err *e);
+int engine_taken_get(const struct engine *g, uint32_t space, void **bytes, uint32_t *count,
+                     struct err *e);
 
 /* ---- records ---- */
 struct push_plan {             /* decided by engine_admit_push, for engine_apply_push */

@@ -82,23 +82,23 @@ struct daemon {
     struct env_timer look;           /* checks the list for changes */
     char place[LIMIT_PATH + 256];    /* HOST:FOLDER of its reports */
     struct coord_tensorboard tensorboard;
-    struct coord_hook hook;
+    struct coord_hook hook[COORD_JOBS];
 };
 
-static int hook_start(void *context, const struct string_list *words, const char *folder,
-                      struct err *e)
+static int hook_start(void *context, uint32_t slot, const struct string_list *words,
+                      const char *folder, struct err *e)
 {
-    return coord_hook_start(&((struct daemon *)context)->hook, words, folder, e);
+    return coord_hook_start(&((struct daemon *)context)->hook[slot], words, folder, e);
 }
 
-static bool hook_poll(void *context, int *exit_status)
+static bool hook_poll(void *context, uint32_t slot, int *exit_status)
 {
-    return coord_hook_poll(&((struct daemon *)context)->hook, exit_status);
+    return coord_hook_poll(&((struct daemon *)context)->hook[slot], exit_status);
 }
 
-static void hook_stop(void *context, bool kill)
+static void hook_stop(void *context, uint32_t slot, bool kill)
 {
-    coord_hook_stop(&((struct daemon *)context)->hook, kill);
+    coord_hook_stop(&((struct daemon *)context)->hook[slot], kill);
 }
 
 static int scalars_write(void *context, const char *run, uint64_t step,
@@ -417,6 +417,7 @@ static void options_fill(struct daemon *d, const struct server_keys_ask *ask)
                                .shard_lease_ms = config->shard_lease_ms,
                                .replace_after_ms = config->replace_after_ms,
                                .lease_ms = config->lease_ms,
+                               .jobs = config->jobs,
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,
                                .place = d->place,

@@ -350,6 +350,7 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);
     out->shards = (uint32_t)config_int(c, "shards");
+    out->jobs = (uint32_t)config_int(c, "jobs");
     out->lease_ms = (uint32_t)config_size(c, "lease");
     out->resend_ms = (uint32_t)config_size(c, "resend");
     out->replicas = (uint32_t)config_int(c, "replicas");

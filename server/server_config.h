@@ -99,6 +99,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     min_in_sync: 1            # pushes wait while fewer copies are in sync
  *     shard_lease: 6s           # a leader with followers stops when it is not answered
  *     replace_after: 0          # a server silent for so long is replaced; 0: by order alone
+ *     jobs: 4                   # at the same time, each in another space; others wait
  *     lease: 10s                # a worker silent for so long is dead
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
@@ -120,7 +121,7 @@ struct coord_config {
     char data_dir[LIMIT_PATH];
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
     char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* may be empty */
-    uint32_t shards, lease_ms, resend_ms;
+    uint32_t shards, jobs, lease_ms, resend_ms;
     uint32_t replicas, min_in_sync, shard_lease_ms, replace_after_ms;
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];

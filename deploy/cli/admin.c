@@ -231,6 +231,28 @@ static void ring_print(const struct json *ring)
     putchar('\n');
 }
 
+/* All jobs that run, where there are several, and how many wait. */
+static void running_print(const struct json *s)
+{
+    const struct json *list = json_get(s, "running");
+    double queued = json_as_number(json_get(s, "queued"), 0);
+    for (size_t i = 0; json_count(list) > 1 && i < json_count(list); i++) {
+        const struct json *v = json_array_at(list, i);
+        printf("  job %-16.0f %-16s space %-16s %-8s %3.0f of %.0f workers",
+               json_as_number(json_get(v, "number"), 0), json_as_string(json_get(v, "job"), "?"),
+               json_as_string(json_get(v, "space"), "?"), json_as_string(json_get(v, "state"), "?"),
+               json_as_number(json_get(v, "workers"), 0),
+               json_as_number(json_get(v, "workers_wanted"), 0));
+        if (!json_absent(json_get(v, "rate")))
+            printf("  %.0f a second", json_as_number(json_get(v, "rate"), 0));
+        printf("%s%s\n", text_if(!json_absent(json_get(v, "waiting")), "; "),
+               json_as_string(json_get(v, "waiting"), ""));
+    }
+    if (queued > 0)
+        printf("  %.0f job%s for %s turn: shoal jobs lists them\n", queued,
+               queued > 1 ? "s wait" : " waits", queued > 1 ? "their" : "its");
+}
+
 static void status_print(const struct json *status)
 {
     char ready[64], since[48], problem[2 * ERR_TEXT_MAX];
@@ -241,6 +263,7 @@ static void status_print(const struct json *status)
         puts("no job has been submitted yet");
     else
         job_print(s);
+    running_print(s);
     insecure_print(json_get(s, "insecure"));
     if (!json_absent(json_get(s, "warning")))
         printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
@@ -294,10 +317,14 @@ static struct json *report_read(const char *run_dir)
 
 static int live_status(const struct option_line *o, struct json **out, struct err *e)
 {
+    enum { QUESTION_MS = 10000 };
     struct reader *c = NULL;
+    uint64_t job = 0;
+    if (option_given(o, "job"))
+        job = (uint64_t)option_int(o, "job");
     int rc = reader_open_live(o, &c, e);
     if (rc == 0)
-        rc = reader_status(c, out, e);
+        rc = reader_status_within(c, job, QUESTION_MS, out, e);
     reader_close(c);
     return rc;
 }

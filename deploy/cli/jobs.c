@@ -40,6 +40,8 @@ static void line_print(const struct json *line)
     printf("%-16" PRId64 " %-9s %-20s %-20s  %s (%s)", json_get_int(line, "number", 0),
            text(line, "state"), text(line, "began"), text(line, "ended"), text(line, "job"),
            text(line, "model"));
+    if (strcmp(text(line, "space"), text(line, "job")) != 0)
+        printf("  space %s", text(line, "space"));
     if (!json_absent(json_get(line, "examples")))
         printf("  epoch %.0f, %.0f examples", json_get_number(line, "epoch", 0),
                json_get_number(line, "examples", 0));

@@ -154,8 +154,10 @@ int reader_dial_key(const char *endpoint, const char *key, struct wire_HELLO_rep
 int reader_hello(struct reader *r, struct wire_HELLO_reply *hello, struct err *e);
 /* The STATUS of a live coordinator, as JSON. */
 int reader_status(struct reader *r, struct json **out, struct err *e);
-/* The same within a time; TIMEOUT. */
-int reader_status_within(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e);
+/* The same about the job with this number (0: the newest that runs) within a time; TIMEOUT,
+ * NOT_FOUND. */
+int reader_status_within(struct reader *r, uint64_t job, uint32_t timeout_ms, struct json **out,
+                         struct err *e);
 /* Has workers trace one batch in `every` of each lane; 0: none. */
 int reader_trace_every(struct reader *r, uint32_t every, struct err *e);
 /* The traces that the coordinator has, the oldest first: (told->count), the caller's. */

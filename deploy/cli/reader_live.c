@@ -41,15 +41,16 @@ int reader_ask_json(struct ask *a, struct wire *w, const struct frame *frame, ui
     return rc;
 }
 
-int reader_status_within(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e)
+int reader_status_within(struct reader *r, uint64_t job, uint32_t timeout_ms, struct json **out,
+                         struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct wire w = {.type = WIRE_TYPE_STATUS, .u.STATUS.run = job}, reply;
     return reader_ask_json(r->coordinator, &w, NULL, timeout_ms, &reply, out, e);
 }
 
 int reader_status(struct reader *r, struct json **out, struct err *e)
 {
-    return reader_status_within(r, QUESTION_MS, out, e);
+    return reader_status_within(r, 0, QUESTION_MS, out, e);
 }
 
 int reader_jobs(struct reader *r, uint32_t timeout_ms, struct json **out, struct err *e)

@@ -70,7 +70,7 @@ static void progress_show(const struct json *s, unsigned round)
     fflush(stdout);
 }
 
-/* The status is that of the last job that the coordinator took, which may be another one by now. */
+/* A coordinator of an older release tells of the job that it took last, maybe another one. */
 static int own_check(const struct json *s, uint64_t run, struct err *e)
 {
     uint64_t shown = (uint64_t)json_get_int(s, "run", 0);
@@ -117,9 +117,9 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
     bool input_shown = false;
     struct err silent;
     for (unsigned round = 0;; round++) {
-        struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+        struct wire w = {.type = WIRE_TYPE_STATUS, .u.STATUS.run = run}, reply;
         struct json *s = NULL;
-        struct msg *m;
+        struct msg *m = NULL;
         nanosleep(&pause, NULL);
         int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
         if (rc == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
@@ -129,11 +129,11 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
                      "run %" PRIu64 " was taken and does not need this command, which has "
                      "waited for the coordinator for %d s",
                      run, SILENCE_MAX_MS / 1000);
-        if (rc != 0)
+        bool over = false, other = rc == SHOAL_E_NOT_FOUND; /* it waits, or has ended */
+        if (rc != 0 && !other)
             return rc;
         silent_ms = 0;
-        bool over = false, other = false;
-        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
+        if (!other && json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
             other = own_check(s, run, e) != 0;
         if (s != NULL && !other) {
             input_show(s, &input_shown);
@@ -282,10 +282,14 @@ int cli_stop(struct option_line *o, struct err *e)
     int rc = cli_coordinator_ask(o, &w, QUESTION_MS, 0, &reply, NULL, e);
     if (rc != 0)
         return rc;
+    if (reply.u.STOP_reply.said[0] != 0) {
+        puts(text_clean(reply.u.STOP_reply.said));
+        return 0;
+    }
     puts(reply.u.STOP_reply.ends
              ? "the job ends soon: one that grows behind the batches that are given out, any "
                "other behind its last checkpoint; asked again it ends at once"
-         : w.u.STOP.run != 0 ? "that job runs and waits there no more"
+         : w.u.STOP.run != 0 ? "that job runs there no more"
                              : "no job runs there any more");
     return 0;
 }

@@ -16,6 +16,7 @@ struct top {
     struct top_lines lines;
     struct json *status, *jobs; /* owned: the last answers; NULL: none yet */
     enum top_sort sort;
+    uint64_t job;       /* its number; 0: the newest that runs */
     uint64_t looked_ns; /* when the last answer came */
     bool failed;        /* the last question has no answer: e tells why */
     struct err e;
@@ -26,7 +27,7 @@ static void look(struct top *t)
 {
     struct json *status = NULL, *jobs = NULL;
     struct err e;
-    t->failed = reader_status_within(t->reader, QUESTION_MS, &status, &t->e) != 0;
+    t->failed = reader_status_within(t->reader, t->job, QUESTION_MS, &status, &t->e) != 0;
     if (t->failed)
         return;
     json_free(t->status);
@@ -108,6 +109,8 @@ int cli_top(struct option_line *o, struct err *e)
 {
     struct top t = {.sort = (enum top_sort)option_choice(o, "sort")};
     bool prints = option_given(o, "batch");
+    if (option_given(o, "job"))
+        t.job = (uint64_t)option_int(o, "job");
     int64_t count = prints ? 1 : INT64_MAX;
     if (option_given(o, "count"))
         count = option_int(o, "count");

@@ -265,6 +265,12 @@ static const char *state_text(const struct row *r, const char *good, char out[32
     return out;
 }
 
+static const char *number_plain(double x, char text[NUMBER_TEXT])
+{
+    (void)snprintf(text, NUMBER_TEXT, "%.0f", x);
+    return text;
+}
+
 /* A column of a list: what of an object it has, and how a number is written; NULL: it is a word. */
 struct column {
     const char *head;
@@ -369,6 +375,30 @@ static void jobs_say(struct make *m)
     }
 }
 
+/* All jobs that run, where there are several, and how many wait for their turn. */
+static void running_say(struct make *m, const struct json *s)
+{
+    static const struct column columns[] = {{"ex/s", 9, "rate", number_short},
+                                            {"examples", 13, "examples", number_count},
+                                            {"workers", 7, "workers", number_count},
+                                            {"wanted", 6, "workers_wanted", number_count},
+                                            {"space", 16, "space", NULL},
+                                            {"number", 16, "number", number_plain},
+                                            {.width = 0}};
+    const struct json *list = json_get(s, "running");
+    if (positive(number(s, "queued")) > 0)
+        say(m, TOP_PLAIN, "note: jobs that wait for their turn: %.0f", number(s, "queued"));
+    if (json_count(list) < 2)
+        return;
+    (void)line_add(m, TOP_PLAIN);
+    list_begin(m, "RUNS", columns);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *v = json_array_at(list, i);
+        bool waits = !json_absent(json_get(v, "waiting"));
+        list_line(m, waits, word(v, "job"), word(v, "state"), v, columns);
+    }
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 int top_lines_make(struct top_lines *l, const struct top_view *v, struct err *e)
@@ -381,6 +411,7 @@ int top_lines_make(struct top_lines *l, const struct top_view *v, struct err *e)
     troubles_say(&m, s);
     job_say(&m, s);
     time_say(&m, s);
+    running_say(&m, s);
     (void)line_add(&m, TOP_PLAIN);
     servers_say(&m, s);
     (void)line_add(&m, TOP_PLAIN);

@@ -199,10 +199,10 @@ struct engine {
     int lock_fd;
     struct engine_place place;
     struct engine_names names;
-    uint64_t taken_version;
-    void *place_file, *names_file; /* owned; place and names point into these (identity.c) */
-    void *taken_file;              /* owned; NULL with a folder, from which it is read */
-    struct env *env;               /* borrowed */
+    uint64_t taken_version[LIMIT_SPACES];
+    void *place_file, *names_file;  /* owned; place and names point into these (identity.c) */
+    void *taken_file[LIMIT_SPACES]; /* owned; NULL with a folder, from which they are read */
+    struct env *env;                /* borrowed */
     struct offload_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];

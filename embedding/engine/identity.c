@@ -1,10 +1,12 @@
-/* identity.c: writes, reads and checks DIR/place, DIR/names and DIR/taken in one way. */
+/* identity.c: writes, reads and checks DIR/place, DIR/names and DIR/taken in one way. DIR/taken is
+ * that of space 0, DIR/taken.N of space N. */
 #include "embedding/engine/identity.h"
 
 #include "embedding/engine/engine_state.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "proto/job/catalog.h"
 
 #include <errno.h>
@@ -96,31 +98,33 @@ static uint64_t checksum_of(const struct head *h, size_t bytes)
     return hash_bytes((const char *)h + CHECKED_FROM, bytes - CHECKED_FROM, 0);
 }
 
-/* Completes the head and writes the file durably, if there is a folder. */
-static int file_put(const struct engine *g, const struct kind *k, struct head *h, size_t bytes,
-                    struct err *e)
+/* Completes the head and writes the file durably, if there is a folder. of: the end of its name. */
+static int file_put(const struct engine *g, const struct kind *k, const char *of, struct head *h,
+                    size_t bytes, struct err *e)
 {
-    char path[LIMIT_PATH], temporary[LIMIT_PATH];
+    char path[LIMIT_PATH], temporary[LIMIT_PATH], tail[24];
 
     h->magic = k->magic;
     h->checksum = checksum_of(h, bytes);
     if (g->dir == NULL)
         return 0;
-    path_of(g, k, "", path);
-    path_of(g, k, ".new", temporary);
+    (void)snprintf(tail, sizeof tail, "%s.new", of);
+    path_of(g, k, of, path);
+    path_of(g, k, tail, temporary);
     if (file_write_whole(path, temporary, h, bytes, 0600, FILE_LASTS_ALL) == 0)
         return 0;
     return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
 /* Reads and checks the file; the caller frees *out. NULL: there is none. */
-static int file_get(const struct engine *g, const struct kind *k, void **out, struct err *e)
+static int file_get(const struct engine *g, const struct kind *k, const char *of, void **out,
+                    struct err *e)
 {
     char path[LIMIT_PATH], *text = NULL;
     size_t bytes = 0;
 
     *out = NULL;
-    path_of(g, k, "", path);
+    path_of(g, k, of, path);
     if (file_read_whole(path, k->bytes_max, &text, &bytes) != 0) {
         if (errno == ENOENT)
             return 0;
@@ -175,7 +179,7 @@ int engine_place_set(struct engine *g, const struct engine_place *p, struct err 
                              .tablets = p->tablets};
     if (p->tablets > 0)
         memcpy(f->shard_of, p->shard_of, p->tablets * sizeof *p->shard_of);
-    int rc = file_put(g, &place_kind, &f->head, bytes, e);
+    int rc = file_put(g, &place_kind, "", &f->head, bytes, e);
     if (rc == 0)
         place_take(g, f);
     else
@@ -223,7 +227,7 @@ int engine_place_leaves(const struct engine *g, const struct engine_place *next,
 /* ---- names and taken ---- */
 
 /* Makes and writes a file of these bytes; the caller frees *out. */
-static int told_put(const struct engine *g, const struct kind *k, uint64_t version,
+static int told_put(const struct engine *g, const struct kind *k, const char *of, uint64_t version,
                     const void *bytes, uint32_t count, struct told_file **out, struct err *e)
 {
     struct told_file *f = malloc(sizeof *f + count);
@@ -233,7 +237,7 @@ static int told_put(const struct engine *g, const struct kind *k, uint64_t versi
     *f = (struct told_file){.version = version, .bytes = count};
     if (count > 0)
         memcpy(f->text, bytes, count);
-    int rc = file_put(g, k, &f->head, sizeof *f + count, e);
+    int rc = file_put(g, k, of, &f->head, sizeof *f + count, e);
     if (rc == 0)
         *out = f;
     else
@@ -261,46 +265,71 @@ int engine_names_set(struct engine *g, uint64_t version, const char *line, uint3
     struct told_file *f;
 
     SHOAL_ASSERT(version > 0 && bytes > 0 && bytes <= CATALOG_BYTES_MAX);
-    int rc = told_put(g, &names_kind, version, line, bytes, &f, e);
+    int rc = told_put(g, &names_kind, "", version, line, bytes, &f, e);
     if (rc == 0)
         key_names_take(g, f);
     return rc;
 }
 
-uint64_t engine_taken_version(const struct engine *g)
+/* The end of the file's name. */
+struct taken_tail {
+    char text[8];
+};
+
+static struct taken_tail taken_tail(uint32_t space)
 {
-    return g->taken_version;
+    struct taken_tail tail = {""};
+    if (space > 0)
+        (void)snprintf(tail.text, sizeof tail.text, ".%u", space % LIMIT_SPACES);
+    return tail;
 }
 
-int engine_taken_set(struct engine *g, uint64_t version, const void *bytes, uint32_t count,
-                     struct err *e)
+uint64_t engine_taken_version(const struct engine *g, uint32_t space)
+{
+    SHOAL_ASSERT(space < LIMIT_SPACES);
+    return g->taken_version[space];
+}
+
+uint64_t engine_taken_newest(const struct engine *g)
+{
+    uint64_t newest = 0;
+
+    for (uint32_t i = 0; i < LIMIT_SPACES; i++)
+        newest = MAX(newest, g->taken_version[i]);
+    return newest;
+}
+
+int engine_taken_set(struct engine *g, uint32_t space, uint64_t version, const void *bytes,
+                     uint32_t count, struct err *e)
 {
     struct told_file *f;
 
-    SHOAL_ASSERT(version > 0 && count <= ENGINE_TAKEN_MAX);
-    int rc = told_put(g, &taken_kind, version, bytes, count, &f, e);
+    SHOAL_ASSERT(version > 0 && count <= ENGINE_TAKEN_MAX && space < LIMIT_SPACES);
+    int rc = told_put(g, &taken_kind, taken_tail(space).text, version, bytes, count, &f, e);
     if (rc != 0)
         return rc;
-    g->taken_version = version;
-    free(g->taken_file);
-    g->taken_file = NULL;
+    g->taken_version[space] = version;
+    free(g->taken_file[space]);
+    g->taken_file[space] = NULL;
     if (g->dir == NULL)
-        g->taken_file = f;
+        g->taken_file[space] = f;
     else
         free(f); /* it may be large: engine_taken_get reads it from the folder */
     return 0;
 }
 
-int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, struct err *e)
+int engine_taken_get(const struct engine *g, uint32_t space, void **bytes, uint32_t *count,
+                     struct err *e)
 {
     void *read = NULL;
     int rc = 0;
+    SHOAL_ASSERT(space < LIMIT_SPACES);
     if (g->dir != NULL)
-        rc = file_get(g, &taken_kind, &read, e);
+        rc = file_get(g, &taken_kind, taken_tail(space).text, &read, e);
 
     const struct told_file *f = read;
     if (g->dir == NULL)
-        f = g->taken_file;
+        f = g->taken_file[space];
 
     *count = 0;
     if (rc == 0 && f != NULL)
@@ -316,38 +345,50 @@ int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, stru
     return rc;
 }
 
+static int taken_open(struct engine *g, uint32_t space, struct err *e)
+{
+    void *file;
+    int rc = file_get(g, &taken_kind, taken_tail(space).text, &file, e);
+
+    if (rc != 0)
+        return rc;
+    if (file != NULL)
+        g->taken_version[space] = ((struct told_file *)file)->version;
+    free(file);
+    return 0;
+}
+
 /* ---- opening ---- */
 
 int identity_open(struct engine *g, struct err *e)
 {
-    void *place, *names, *taken;
-    int rc = file_get(g, &place_kind, &place, e);
+    void *place, *names;
+    int rc = file_get(g, &place_kind, "", &place, e);
 
     if (rc != 0)
         return rc;
     if (place != NULL)
         place_take(g, place);
-    rc = file_get(g, &names_kind, &names, e);
+    rc = file_get(g, &names_kind, "", &names, e);
     if (rc != 0)
         return rc;
     if (names != NULL)
         key_names_take(g, names);
-    rc = file_get(g, &taken_kind, &taken, e);
-    if (rc != 0)
-        return rc;
-    if (taken != NULL)
-        g->taken_version = ((struct told_file *)taken)->version;
-    free(taken);
-    return 0;
+    for (uint32_t i = 0; rc == 0 && i < LIMIT_SPACES; i++)
+        rc = taken_open(g, i, e);
+    return rc;
 }
 
 void identity_free(struct engine *g)
 {
     free(g->place_file);
     free(g->names_file);
-    free(g->taken_file);
-    g->place_file = g->names_file = g->taken_file = NULL;
+    g->place_file = g->names_file = NULL;
     g->place = (struct engine_place){0};
     g->names = (struct engine_names){0};
-    g->taken_version = 0;
+    for (uint32_t i = 0; i < LIMIT_SPACES; i++) {
+        free(g->taken_file[i]);
+        g->taken_file[i] = NULL;
+        g->taken_version[i] = 0;
+    }
 }

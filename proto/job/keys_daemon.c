@@ -126,6 +126,9 @@ const struct config_key keys_coordinator[] = {
      .otherwise = "by order alone",
      .text = "with `replicas` a server that was silent for so long is replaced, as by `shoal "
              "replace`, while the leaders of its shards are there"},
+    {"jobs", CONFIG_INT, 1, 8, NULL, .fallback = "4",
+     .text = "that run at the same time, each in another space; further ones wait for their turn: "
+             "[Several models](#several-models)"},
     {"lease", CONFIG_SIZE, 500, 3.6e6, NULL, .unit = "ms", .fallback = "10s",
      .text = "a worker silent for so long loses its lanes"},
     {"resend", CONFIG_SIZE, 10, 60000, NULL, .unit = "ms", .fallback = "500ms",

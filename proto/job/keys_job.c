@@ -12,7 +12,8 @@ const struct config_key keys_job[] = {
     {"job", CONFIG_STRING, 0, 0, NULL, .fallback = "job", .values = "name, 1-63 bytes",
      .text = "in reports and the run folder's name"},
     {"space", CONFIG_STRING, 0, 0, NULL, .otherwise = "the job's", .values = "name",
-     .text = "the model whose tables the job trains; a fleet holds several side by side"},
+     .text = "the model whose tables the job trains; a fleet holds several side by side, and their "
+             "jobs run at the same time"},
     {"data.format", CONFIG_ENUM, 0, 0, FORMAT_CHOICES, .fallback = "criteo",
      .text = "[Formats](#formats)"},
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",

@@ -41,15 +41,16 @@ const struct option_command option_commands[] = {
     {"shoal submit", "hand a job to a running cluster and show it until it ends",
      "JOB.yaml [options]",
      "Hands a job to a running cluster and shows it until it ends; interrupting this command "
-     "leaves the job running.\n"
+     "leaves the job running. Jobs of different spaces run side by side; a job whose space another "
+     "one uses waits for its turn.\n"
      "The workers read the input: its paths must hold on their machines.",
      "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
      "for every job.",
      options_submit, 1},
     {"shoal stop", "end the job of a running cluster early", "[NUMBER] [options]",
      "Ends the running job, behind its last checkpoint where the job has checkpoint.dir; asked "
-     "again, at once. With NUMBER (`shoal jobs`): that job, also while it waits for its turn. "
-     "Coordinator, servers and workers stay.",
+     "again, at once. Where several run, NUMBER (`shoal jobs`) says which one; it may also be that "
+     "of a job that waits for its turn. Coordinator, servers and workers stay.",
      NULL, options_cluster, 1},
     {"shoal checkpoint", "make, list, check, sign, compare, restore and remove checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
@@ -126,8 +127,9 @@ const struct option_command option_commands[] = {
      "[JOB.yaml] --from WHERE [--in FILE] [options]",
      "Prints, as JSON, what stands under `test` in report.json.", NULL, options_eval, 1},
     {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
-     "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
-     NULL, options_look, 0},
+     "Phase, speed, shards, workers and lanes of a running cluster, with a line for each job where "
+     "several run; the report of an ended run.",
+     NULL, options_status, 0},
     {"shoal top", "servers, workers and jobs on a screen that goes on", "[options]",
      "What is wrong, the job, its servers and workers with their load, and the last jobs, read "
      "from "
@@ -138,7 +140,7 @@ const struct option_command option_commands[] = {
      "at the start.",
      options_top, 0},
     {"shoal jobs", "the jobs of a cluster, and how they ended", "[options]",
-     "The last hundred jobs that ended, the one that runs, and those that wait for their turn: "
+     "The last hundred jobs that ended, those that run, and those that wait for their turn: "
      "number, name, state (submitted, running, finished, failed, stopped), begin and end in UTC, "
      "model, examples, newest figures, and why a job failed. `shoal report --coordinator EP "
      "NUMBER` shows the report of one that "

@@ -134,7 +134,14 @@ const struct config_key options_export[] = {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-const struct config_key options_look[] = {OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0}};
+const struct config_key options_status[] = {
+    {"job", CONFIG_INT, 1, 9e15, .values = "NUMBER",
+     .text = "the job with this number (shoal jobs)", .otherwise = "the newest that runs"},
+    OPTIONS_WHERE,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
 const struct config_key options_digest[] = {
     OPTION_SPACE, OPTIONS_WHERE, OPTION_JSON, OPTION_HELP, {0}};
 
@@ -153,6 +160,8 @@ const struct config_key options_top[] = {
      .text = "prints, without a screen: for scripts, and where output is no terminal"},
     {"count", CONFIG_INT, 1, 1000000000, .letter = 'n',
      .text = "ends after so many looks, one a second", .otherwise = "1 with --batch, else no end"},
+    {"job", CONFIG_INT, 1, 9e15, .values = "NUMBER",
+     .text = "the job with this number (shoal jobs)", .otherwise = "the newest that runs"},
     {"sort", CONFIG_ENUM, .choices = "load|name|memory|rows", .fallback = "load",
      .text = "the order of servers and workers; those with a fault come first"},
     OPTIONS_WHERE,

@@ -20,7 +20,7 @@ extern const struct config_key options_json[];
 extern const struct config_key options_none[];
 extern const struct config_key options_restore[];
 extern const struct config_key options_export[];
-extern const struct config_key options_look[];
+extern const struct config_key options_status[];
 extern const struct config_key options_digest[];
 extern const struct config_key options_trace[];
 extern const struct config_key options_top[];

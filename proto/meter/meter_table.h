@@ -176,6 +176,7 @@
       "Since the problem was found, by its kind and the server, worker, job or shard; 64 at most") \
     X(IDLE, GAUGE, "shoal_idle_workers", "", "", "c", \
       "Workers that asked to join and are part of no job") \
+    X(QUEUED, GAUGE, "shoal_queued_jobs", "", "", "c", "Jobs that wait for their turn") \
     X(MOVES_LEFT, GAUGE, "shoal_moves_left_tablets", "tablets", "", "c", \
       "Tablets that the plan of moves has still to move") \
     X(MOVED, COUNTER, "shoal_moves_done_tablets", "tablets", "", "c", \

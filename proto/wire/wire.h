@@ -192,15 +192,17 @@
 
 /* The parts of logs that the tables have learnt: a head (server/coord/work/taken.h) and names in
  * the form of nameset.h; a shard reads neither. frame 1: both. Shard 0 stores them on disk before
- * it replies, so before any of their rows is pushed. Refused (CONFIG): an older version than the
- * shard's. */
+ * it replies, so before any of their rows is pushed. space: number of the space whose tables they
+ * are. A version is of one list alone, and the lists are told in order of their versions, so that
+ * the greatest one that a shard has (SHARD_BEAT) tells which lists it lacks. Refused (CONFIG): an
+ * older version than the shard's for that space. */
 #define WIRE_TAKEN_BYTES_MAX (LIMIT_FRAME_BYTES - 4096u)
 #define WIRE_TAKEN_SET(U32, U64, I32, F32, F64, B, STR) \
-    U64(version) U64(cluster_high) U64(cluster_low)
+    U64(version) U64(cluster_high) U64(cluster_low) U32(space)
 #define WIRE_TAKEN_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
-/* The record of TAKEN_SET as a shard keeps it, for a coordinator that has lost its own. Reply frame
- * 1 as in TAKEN_SET; empty with version 0: the shard has none. */
-#define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
+/* The record of TAKEN_SET as a shard keeps it for the space, for a coordinator that has lost its
+ * own. Reply frame 1 as in TAKEN_SET; empty with version 0: the shard has none. */
+#define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused) U32(space)
 #define WIRE_TAKEN_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
 /* The allow-list from the coordinator's file (proto/net/keylist.h). frame 1: its text. version: a
@@ -471,14 +473,16 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * applied). The worker number is never used again. pass: a secret that the worker sends with every
  * later request, on this connection or another; no other program knows it. job: its number, which
  * no other job of this coordinator has, even with the same file. trace_every: as in TRACE_EVERY.
- * endpoint: where other workers reach this one (RING_CHUNK); empty: it does not listen. */
+ * endpoint: where other workers reach this one (RING_CHUNK); empty: it does not listen. stays: it
+ * joins again when it is told END. */
 /* large enough for the longest text of a device: two truncated texts could be equal */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
 #define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) \
     STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
-    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY) STR(build, WIRE_BUILD) STR(endpoint, 256)
+    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY) STR(build, WIRE_BUILD) STR(endpoint, 256) \
+    B(stays)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
     U64(job) U64(wall_s) U32(trace_every)
@@ -812,16 +816,18 @@ enum wire_ring_read {
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */
 
-/* While a job runs, or others wait, the job waits for its turn. frame 1: job file (YAML text).
+/* A job waits for its turn while another one uses its space, or all places of jobs are taken
+ * (server/coord/job/turns.h). frame 1: job file (YAML text).
  * workers: how many workers to wait for before lanes are assigned (0: none). from: folder of the
  * checkpoint that the job resumes; with `start`, of the one whose tables it starts with ("fleet":
  * the tables that the servers hold of its space); empty: none. Reply: the run; said: a sentence
  * for the person that submits it, or empty. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) STR(said, ERR_TEXT_MAX)
-/* Reply frame 1: JSON text: servers, workers, lanes, progress, and the report once the job is
- * over. */
-#define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
+/* run: the number of a job; 0: the newest that runs, else the newest. Reply frame 1: JSON text:
+ * servers, all jobs that run in short, and of that job workers, lanes and progress. NOT_FOUND: that
+ * job is none of those at hand (JOBS). */
+#define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused) U64(run)
 #define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
@@ -839,11 +845,13 @@ enum wire_ring_read {
  * last. every: as in TRACE_EVERY. */
 #define WIRE_TRACE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(batch)
 #define WIRE_TRACE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run) U32(every) U32(count)
-/* Ends the job (job_only) or the process. run: the number of the job, which may wait for its turn;
- * 0: of the job at hand. ends: there is a job, and it will end in good order. NOT_FOUND: no job
- * with the number runs or waits. */
+/* Ends the job (job_only) or the process, with all jobs that run. run: the number of the job, which
+ * may wait for its turn; 0: of the only one that runs. ends: the job will end in good order. said:
+ * what became of a job that had ended before. USAGE: several run and none is named; NOT_FOUND: no
+ * job has this number. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only) U64(run)
-#define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
+#define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U32(unused) B(ends) STR(said, ERR_TEXT_MAX)
 
 /* Makes a checkpoint of a space while its job goes on, or while no job uses it; the reply comes
  * when it is complete (or refused). space: empty: that of the job that runs, else the only one.

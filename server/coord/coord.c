@@ -14,6 +14,7 @@
 #include "server/coord/job/aside.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/beat.h"
+#include "server/coord/job/crew.h"
 #include "server/coord/job/fleet_open.h"
 #include "server/coord/job/flow.h"
 #include "server/coord/job/handle.h"
@@ -84,8 +85,11 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     const struct coord_submit submit = {a->m->frame[1].data, a->m->frame[1].bytes,
                                         a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from,
                                         a->request->u.SUBMIT.start};
-    struct coord_job *j = coord_slot_for(c, a->from, &submit);
-    if (!coord_submit_again(j, a->from, &submit) && coord_turns_wait(c))
+    struct coord_job *j;
+    rc = coord_turns_slot(c, a->from, &submit, &j, &a->e);
+    if (rc != 0)
+        return rc;
+    if (j == NULL)
         return coord_turns_take(c, a, &submit, &a->reply.u.SUBMIT_reply.run,
                                 a->reply.u.SUBMIT_reply.said, &a->e);
     if (c->look != NULL)
@@ -195,28 +199,35 @@ static int on_replace(struct coord *c, struct coord_ask *a)
     return coord_replace_ask(c, a, replace_read);
 }
 
-/* Returns the status text. A client that asks often gets the same text for STATUS_NS, but a new
- * phase shows at once. NULL: no memory. */
-static const char *status_told(struct coord *c)
+/* Returns the status text of a job. A client that asks often gets the same text for STATUS_NS, but
+ * a new phase shows at once. NULL: no memory. */
+static const char *status_told(struct coord *c, struct coord_job *j)
 {
-    struct coord_job *j = coord_slot_newest(c);
+    struct coord_told *t = &c->told[j->slot];
     uint64_t now = env_now_ns(c->fleet.env);
-    if (c->told.text != NULL && now - c->told.made_ns < STATUS_NS && c->told.phase == j->at.phase &&
-        c->told.run == j->at.run)
-        return c->told.text;
-    free(c->told.text);
-    c->told.text = coord_status_text(j);
-    c->told.made_ns = now;
-    c->told.phase = j->at.phase;
-    c->told.run = j->at.run;
-    c->told.made++;
-    return c->told.text;
+    if (t->text != NULL && now - t->made_ns < STATUS_NS && t->phase == j->at.phase &&
+        t->run == j->at.run)
+        return t->text;
+    free(t->text);
+    struct json *s = coord_picture_status(c, j);
+    t->text = json_text(s, 0);
+    json_free(s);
+    t->made_ns = now;
+    t->phase = j->at.phase;
+    t->run = j->at.run;
+    t->made++;
+    return t->text;
 }
 
 static int on_status(struct coord *c, struct coord_ask *a)
 {
-    const struct coord_job *j = coord_slot_newest(c);
-    const char *text = status_told(c);
+    struct coord_job *j = coord_slot_numbered(c, a->request->u.STATUS.run);
+    if (j == NULL)
+        return err_set(&a->e, SHOAL_E_NOT_FOUND,
+                       "job %" PRIu64 " does not run here: shoal jobs lists those that wait and "
+                       "those that have ended",
+                       a->request->u.STATUS.run);
+    const char *text = status_told(c, j);
     a->silent = true; /* without memory no answer is sent, and the client asks again */
     if (text == NULL)
         return 0;
@@ -226,37 +237,76 @@ static int on_status(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* True when this is a copy of the STOP that was answered last: its sender repeated it while it
- * waited, and wants neither a second stop nor the end of the next job. */
+/* True when this is a copy of the STOP that was answered last, or that the job obeys: its sender
+ * repeated it while it waited, and wants neither a second stop nor the end of another job. */
 static bool stop_again(struct coord *c, const struct coord_ask *a)
 {
     uint64_t id = a->request->id;
-    return a->request->u.STOP.job_only && id != 0 &&
-           (id == c->stopped.id || id == coord_slot_newest(c)->stop.id);
+    bool again = id != 0 && id == c->stopped.id;
+    COORD_EACH_JOB (c, j)
+        again = again || (id != 0 && id == j->stop.id);
+    return a->request->u.STOP.job_only && again;
+}
+
+/* Ends one job: in order, or at once by a second STOP. True: in order. */
+static bool stop_one(struct coord_job *j, uint64_t id, bool job_only)
+{
+    bool ends = job_only && coord_stop_order(j, id);
+    if (!ends)
+        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request");
+    coord_report_ended(j); /* the process may end with this message */
+    return ends;
+}
+
+/* Writes the names and numbers of the jobs that run. */
+static void running_say(struct coord *c, char out[ERR_TEXT_MAX / 2])
+{
+    size_t at = 0, most = ERR_TEXT_MAX / 2;
+    out[0] = 0;
+    COORD_EACH_JOB (c, j)
+        if (coord_phase_running(j) && at < most)
+            at += (size_t)snprintf(out + at, most - at, "%s%s (%" PRIu64 ")", text_if(at > 0, ", "),
+                                   j->spec.name, j->at.number);
+}
+
+/* The job with the number is not at hand: it waits, or has ended. */
+static int stop_other(struct coord *c, struct coord_ask *a)
+{
+    uint64_t number = a->request->u.STOP.run;
+    char *said = a->reply.u.STOP_reply.said;
+    if (coord_turns_stop(c, number))
+        (void)snprintf(said, ERR_TEXT_MAX, "the job waits no more");
+    else if (!coord_jobs_ended(&c->fleet, number, said))
+        return err_set(&a->e, SHOAL_E_NOT_FOUND,
+                       "no job here has number %" PRIu64 ": shoal jobs lists them", number);
+    return 0;
 }
 
 static int on_stop(struct coord *c, struct coord_ask *a)
 {
-    bool *ends = &a->reply.u.STOP_reply.ends;
-    uint64_t run = a->request->u.STOP.run;
-    if (run != 0 && coord_turns_stop(c, run))
-        return 0;
-    if (run != 0 && run != coord_slot_newest(c)->at.number)
-        return err_set(&a->e, SHOAL_E_NOT_FOUND,
-                       "no job with number %" PRIu64 " runs or waits: shoal jobs lists them", run);
+    bool *ends = &a->reply.u.STOP_reply.ends, job_only = a->request->u.STOP.job_only;
+    uint64_t number = a->request->u.STOP.run;
+    char names[ERR_TEXT_MAX / 2];
+    struct coord_job *j = coord_slot_numbered(c, number);
     if (stop_again(c, a)) {
         *ends = a->request->id != c->stopped.id || c->stopped.ends;
         return 0;
     }
-    struct coord_job *j = coord_slot_newest(c);
-    /* a second STOP ends it at once */
-    *ends = a->request->u.STOP.job_only && coord_stop_order(j, a->request->id);
-    if (!*ends)
-        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request");
-    coord_report_ended(j); /* the process may end with this message */
+    if (j == NULL || (number != 0 && !coord_phase_running(j)))
+        return stop_other(c, a);
+    if (job_only && number == 0 && coord_slot_running(c) > 1) {
+        running_say(c, names);
+        return err_set(&a->e, SHOAL_E_USAGE, "%u jobs run here, %s: say which one by its number",
+                       coord_slot_running(c), names);
+    }
+    if (job_only)
+        *ends = stop_one(j, a->request->id, true);
+    else
+        COORD_EACH_JOB (c, each)
+            (void)stop_one(each, a->request->id, false);
     c->stopped.id = a->request->id;
     c->stopped.ends = *ends;
-    c->fleet.stopping |= !a->request->u.STOP.job_only;
+    c->fleet.stopping |= !job_only;
     return 0;
 }
 
@@ -282,6 +332,11 @@ static int on_import(struct coord *c, struct coord_ask *a)
     if (w->done)
         return coord_import_done(&c->fleet, w, &a->e);
     return coord_import_begin(&c->fleet, w, &a->e);
+}
+
+static int on_jobs(struct coord *c, struct coord_ask *a)
+{
+    return coord_jobs_ask(c->slot, c->slots, a);
 }
 
 static int on_hello(struct coord *c, struct coord_ask *a)
@@ -335,7 +390,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(TRACE_EVERY, ANYBODY, FLEET, coord_traces_order)                                             \
     X(STATUS, ANYBODY, COORD, on_status)                                                           \
     X(REPORT, ANYBODY, JOB, coord_jobs_report)                                                     \
-    X(JOBS, ANYBODY, JOB, coord_jobs_ask)                                                          \
+    X(JOBS, ANYBODY, COORD, on_jobs)                                                               \
     X(CHECKPOINT, ANYBODY, COORD, coord_aside_checkpoint)                                          \
     X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
     X(DROP, ANYBODY, COORD, on_drop)                                                               \
@@ -371,12 +426,30 @@ static struct handler handler_of(const struct wire *w)
     }
 }
 
-/* Returns the job that a request is about; a worker's is the job that it has joined. */
+static struct coord_job *job_of_run(struct coord *c, uint64_t run)
+{
+    COORD_EACH_JOB (c, j)
+        if (j->at.run == run)
+            return j;
+    return coord_slot_newest(c);
+}
+
+/* Returns the job that a request is about; a worker's is the job that it has joined. NULL: none
+ * takes the worker that asks. */
 static struct coord_job *job_of(struct coord *c, const uint64_t *pass, const struct coord_ask *a)
 {
-    if (a->request->type == WIRE_TYPE_WORKER_JOIN)
-        return coord_slot_to_join(c, a->from);
-    return coord_slot_of(c, a->from, pass, a->who.key);
+    struct coord_job *j = NULL;
+    switch (a->request->type) {
+    case WIRE_TYPE_WORKER_JOIN:
+        return coord_crew_to_join(c, a->from);
+    case WIRE_TYPE_WHO:
+        return job_of_run(c, a->request->u.WHO.run);
+    case WIRE_TYPE_REPORT:
+        j = coord_slot_numbered(c, a->request->u.REPORT.run);
+        return j != NULL ? j : coord_slot_newest(c);
+    default:
+        return coord_slot_of(c, a->from, pass, a->who.key);
+    }
 }
 
 static int handler_run(struct coord *c, const struct handler *h, struct coord_ask *a)
@@ -387,6 +460,8 @@ static int handler_run(struct coord *c, const struct handler *h, struct coord_as
         return h->of_coord(c, a);
     struct coord_job *j = job_of(c, h->pass, a);
     int rc = 0;
+    if (j == NULL)
+        return coord_handle_visit(&c->fleet, a, "no job that runs has a place for one more worker");
     if (h->known)
         rc = coord_heard(j, a, *h->pass);
     if (rc != 0)
@@ -413,6 +488,8 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     out[0] = 0;
     if (w->type == WIRE_TYPE_SUBMIT && a->reply.u.SUBMIT_reply.run != 0)
         (void)snprintf(out, 160, "run %" PRIu64, a->reply.u.SUBMIT_reply.run);
+    else if (w->type == WIRE_TYPE_STOP && w->u.STOP.run != 0)
+        (void)snprintf(out, 160, "job %" PRIu64, w->u.STOP.run);
     else if (w->type == WIRE_TYPE_STOP)
         (void)snprintf(out, 160, "%s", w->u.STOP.job_only ? "job" : "coordinator");
     else if (w->type == WIRE_TYPE_CHECKPOINT)
@@ -574,6 +651,10 @@ static void step(struct coord *c)
         return;
     coord_replace_step(c);
     COORD_EACH_JOB (c, j)
+        j->space->runs = false;
+    COORD_EACH_JOB (c, j)
+        j->space->runs |= coord_phase_running(j);
+    COORD_EACH_JOB (c, j)
         coord_back_step(j);
     coord_cluster_step(&c->fleet);
     COORD_EACH_JOB (c, j)
@@ -590,6 +671,7 @@ static void step(struct coord *c)
             coord_flow_step(j);
     coord_aside_step(c);
     coord_turns_step(c);
+    coord_crew_step(c);
 }
 
 static void on_drained(void *core)
@@ -679,7 +761,12 @@ char *coord_page(struct coord *c)
 
 void coord_describe(struct coord *c, char *text, size_t bytes)
 {
-    coord_status_line(coord_slot_newest(c), text, bytes);
+    uint32_t running = coord_slot_running(c);
+    size_t at = 0;
+    if (running > 1)
+        at = (size_t)snprintf(text, bytes, "%u jobs run; ", running);
+    if (at < bytes)
+        coord_status_line(coord_slot_newest(c), text + at, bytes - at);
 }
 
 bool coord_hangs(const struct coord *c, char *text, size_t bytes)
@@ -701,7 +788,8 @@ void coord_free(struct coord *c)
     coord_slot_close(c);
     coord_fleet_close(&c->fleet);
     coord_picture_close(&c->picture);
-    free(c->told.text);
+    for (uint32_t i = 0; i < COORD_SLOTS; i++)
+        free(c->told[i].text);
     free(c);
 }
 

@@ -10,6 +10,7 @@
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/network.h"
 #include "server/coord/figures/progressive.h"
+#include "server/coord/figures/queue.h"
 #include "server/coord/job/sight.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
@@ -82,10 +83,37 @@ static uint32_t strangers(const struct coord_fleet *f)
     return count;
 }
 
+static bool has_text(const struct json *list, const char *text)
+{
+    bool has = false;
+    for (size_t i = 0; i < json_count(list) && !has; i++)
+        has = strcmp(json_as_string(json_get(json_array_at(list, i), "text"), ""), text) == 0;
+    return has;
+}
+
+/* Returns the problems of all jobs that run; those of the fleet once. */
+static struct json *problems_of(struct coord *c)
+{
+    const struct coord_job *newest = coord_slot_newest(c);
+    struct json *found = coord_sight_found(newest);
+    COORD_EACH_JOB (c, j) {
+        struct json *more = NULL;
+        if (j != newest && coord_phase_running(j))
+            more = coord_sight_found(j);
+        for (size_t i = 0; i < json_count(more); i++) {
+            struct json *p = json_array_at(more, i);
+            if (!has_text(found, json_as_string(json_get(p, "text"), "")))
+                json_append(found, json_hold(p));
+        }
+        json_free(more);
+    }
+    return found;
+}
+
 /* Puts a series for each problem; of those with the same labels the oldest. */
 static void problems_put(struct coord *c, struct meter_sheet *out)
 {
-    struct json *found = coord_sight_found(coord_slot_newest(c));
+    struct json *found = problems_of(c);
     struct {
         const char *kind, *of;
         double seconds;
@@ -142,6 +170,7 @@ static void fleet_put(struct coord *c, struct meter_sheet *out)
     refusals_put(c, out);
     problems_put(c, out);
     meter_put(out, IDLE, (double)json_count(idle), NULL);
+    meter_put(out, QUEUED, f->queue->count, NULL);
     meter_put(out, MOVES_LEFT, (double)left, NULL);
     meter_put(out, MOVED, m->moved, NULL);
     json_free(idle);

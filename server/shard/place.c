@@ -36,7 +36,7 @@ void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
     out->synced = engine_synced(s->engine);
     out->names_version = engine_names(s->engine)->version;
     out->names_digest = engine_names(s->engine)->digest;
-    out->taken_version = engine_taken_version(s->engine);
+    out->taken_version = engine_taken_newest(s->engine);
 }
 
 int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e)
@@ -214,16 +214,17 @@ static int taken_check(const struct shard *s, const struct wire_TAKEN_SET *r, si
                        struct err *e)
 {
     const struct engine_place *p = engine_place(s->engine);
-    uint64_t version = engine_taken_version(s->engine);
     if (s->beat.coordinator != 0 && nowhere(p))
         return err_set(e, SHOAL_E_AGAIN, "it has not been told its number yet; ask again");
     if (s->beat.coordinator != 0 &&
         (r->cluster_high != p->cluster[0] || r->cluster_low != p->cluster[1]))
         return err_set(e, SHOAL_E_CONFIG, "what the tables have learnt is of another cluster");
-    if (r->version == 0 || bytes > ENGINE_TAKEN_MAX)
+    if (r->version == 0 || bytes > ENGINE_TAKEN_MAX || r->space >= LIMIT_SPACES)
         return err_set(e, SHOAL_E_MALFORMED,
-                       "what the tables have learnt is of version %" PRIu64 ", in %zu bytes",
-                       r->version, bytes);
+                       "what the tables of space %u have learnt is of version %" PRIu64
+                       ", in %zu bytes",
+                       r->space, r->version, bytes);
+    uint64_t version = engine_taken_version(s->engine, r->space);
     if (r->version < version)
         return err_set(e, SHOAL_E_CONFIG,
                        "what the tables have learnt is of version %" PRIu64
@@ -237,24 +238,28 @@ int place_taken(struct shard *s, const struct wire_TAKEN_SET *r, const void *byt
                 struct err *e)
 {
     int rc = taken_check(s, r, count, e);
-    if (rc != 0 || r->version == engine_taken_version(s->engine))
+    if (rc != 0 || r->version == engine_taken_version(s->engine, r->space))
         return rc;
-    return engine_taken_set(s->engine, r->version, bytes, (uint32_t)count, e);
+    return engine_taken_set(s->engine, r->space, r->version, bytes, (uint32_t)count, e);
 }
 
 void place_taken_held(struct shard *s, peer_t from)
 {
     struct err e = {0};
     uint64_t id = s->in.id;
-    void *bytes;
-    uint32_t count;
-    int rc = engine_taken_get(s->engine, &bytes, &count, &e);
+    uint32_t space = s->in.u.TAKEN_HELD.space, count = 0;
+    void *bytes = NULL;
+    int rc = SHOAL_E_MALFORMED;
+    if (space < LIMIT_SPACES)
+        rc = engine_taken_get(s->engine, space, &bytes, &count, &e);
+    else
+        (void)err_set(&e, rc, "there is no space %u", space);
     if (rc != 0) {
         shard_refuse(s, from, WIRE_TYPE_TAKEN_HELD, id, rc, "shard %s: %s", s->name, e.text);
         return;
     }
     shard_reply(s, WIRE_TYPE_TAKEN_HELD, id)->u.TAKEN_HELD_reply.version =
-        engine_taken_version(s->engine);
+        engine_taken_version(s->engine, space);
     struct msg *m = wire_encode(&s->out);
     void *frame = msg_add(m, count);
     if (frame != NULL && count > 0)

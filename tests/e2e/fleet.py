@@ -108,8 +108,9 @@ class Fleet:
         got = shoal("status", "--coordinator", self.endpoint, "--json")
         return json.loads(got.stdout) if got.returncode == 0 else {}
 
-    def up(self):
-        self.coordinator()
+    def up(self, *words):
+        """words: of the coordinator, besides those of the fleet."""
+        self.coordinator(*words)
         for i in range(self.shards):
             self.server(f"s{i}")
         return self

@@ -101,12 +101,12 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
     with Fleet(space) as fleet:
         fleet.worker(job)
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-        second = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait", "--set", "job=other")
-        assert second.returncode == 0 and "it waits for its turn: 0 before it, and job e2e runs" in second.stdout, second
+        second = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait", "--set", "job=other", "--set", "space=e2e")
+        assert second.returncode == 0 and "it waits for its turn: job e2e, number" in second.stdout and "runs in space e2e" in second.stdout, second
         waits = json.loads(shoal("jobs", "--coordinator", fleet.endpoint, "--json").stdout)[-1]
         assert (waits["state"], waits["job"]) == ("submitted", "other"), waits
         taken = shoal("stop", waits["number"], "--coordinator", fleet.endpoint)
-        assert taken.returncode == 0 and "runs and waits there no more" in taken.stdout, taken
+        assert taken.returncode == 0 and "the job waits no more" in taken.stdout, taken
         within(30, "the job to train", lambda: re.search(r"epoch \d+, [1-9]", shoal("status", "--coordinator", fleet.endpoint).stdout))
         assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
         seen = shoal("status", "--coordinator", fleet.endpoint)  # an alert on "failed" is true

@@ -183,7 +183,7 @@ def listed(fleet):
 def jobs_wait_for_their_turn(space):
     """Some are submitted while the first runs: they begin in order, also after the coordinator was killed. One is stopped before its turn, one is refused at it."""
     first, second = job(space, "first", "abc", **{"train.epochs": 100000}), job(space, "second", ["d", "e"])
-    with Fleet(space, "f").up() as fleet:
+    with Fleet(space, "f").up("--set", "jobs=1") as fleet:
         own = space / "worker.yaml"
         own.write_text(f"coordinator: {fleet.endpoint}\nbackend: cpu\nname: here\ncache: {space / 'cache'}\n")
         fleet.start("worker", "run", "--config", own, program="shoal-worker")
@@ -191,16 +191,17 @@ def jobs_wait_for_their_turn(space):
         said = [look(fleet, "submit", path, *words, "--no-wait") for path, words in (
             (second, ()), (second, ("--start-from", "fleet")), (first, ("--set", "train.epochs=1")),
             (first, ("--start-from", "fleet", "--set", "train.epochs=1")))]
-        assert all("it waits for its turn" in text for text in said) and "2 before it" in said[2], said
+        assert all("it waits for its turn" in text for text in said) and "runs in space first" in said[2], said
         states = [line["state"] for line in listed(fleet)]
         assert states == ["running", *["submitted"] * 4], states
         follows = subprocess.Popen([SHOAL, "submit", second, "--start-from", "fleet", "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         within(10, "the sixth", lambda: len(listed(fleet)) == 6)
         stopped = listed(fleet)[2]["number"]
-        assert "waits there no more" in look(fleet, "stop", stopped)
-        assert "no job with number 12 runs or waits" in look(fleet, "stop", 12, status=66)
+        assert "the job waits no more" in look(fleet, "stop", stopped)
+        assert "job second has ended already, stopped: stopped by request" in look(fleet, "stop", stopped)
+        assert "no job here has number 12" in look(fleet, "stop", 12, status=66)
         fleet.kill("coordinator")
-        fleet.coordinator()
+        fleet.coordinator("--set", "jobs=1")
         within(20, "the job to go on", lambda: fleet.state().get("state") == "train")
         assert [line["state"] for line in listed(fleet)] == ["stopped", "running", *["submitted"] * 4], listed(fleet)
         look(fleet, "stop")

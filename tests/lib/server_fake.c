@@ -3,6 +3,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "tests/lib/ring_fake.h"
 
 #include <inttypes.h>
@@ -55,7 +56,7 @@ static void shard_beat(struct env_timer *t)
                                               .sequence = s->sequence,
                                               .synced = s->sequence,
                                               .names_version = s->names_version,
-                                              .taken_version = s->taken_version};
+                                              .taken_version = s->taken_newest};
     if (s->names_version > 0)
         w.u.SHARD_BEAT.names_digest = hash_bytes(s->names, strlen(s->names), 0);
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
@@ -311,6 +312,18 @@ static int shard_run_open(struct fake_shard *s, const struct wire_RUN_OPEN *q, s
     return 0;
 }
 
+/* Lists come in order of their versions (TAKEN_SET). */
+static int taken_set(struct fake_shard *s, const struct wire_TAKEN_SET *q, const struct msg *m)
+{
+    ck_assert_uint_lt(q->space, LIMIT_SPACES);
+    ck_assert(q->version > s->taken_newest || q->version == s->taken[q->space].version);
+    s->taken_newest = MAX(s->taken_newest, q->version);
+    s->taken[q->space].version = q->version;
+    s->taken[q->space].bytes = MIN(m->frame[1].bytes, sizeof s->taken[0].text);
+    (void)memcpy(s->taken[q->space].text, m->frame[1].data, s->taken[q->space].bytes);
+    return 0;
+}
+
 static int shard_answer(struct fake_shard *s, const struct wire *q, const struct msg *m,
                         struct wire *w)
 {
@@ -362,13 +375,9 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         w->u.NAMES_HELD_reply.version = s->names_version;
         return 0;
     case WIRE_TYPE_TAKEN_SET:
-        s->taken_version = q->u.TAKEN_SET.version;
-        s->taken_bytes = m->frame[1].bytes;
-        (void)memcpy(s->taken, m->frame[1].data,
-                     s->taken_bytes < sizeof s->taken ? s->taken_bytes : sizeof s->taken);
-        return 0;
+        return taken_set(s, &q->u.TAKEN_SET, m);
     case WIRE_TYPE_TAKEN_HELD:
-        w->u.TAKEN_HELD_reply.version = s->taken_version;
+        w->u.TAKEN_HELD_reply.version = s->taken[q->u.TAKEN_HELD.space].version;
         return 0;
     case WIRE_TYPE_TABLE_CREATE:
         if (s->create_later != NULL) {
@@ -499,7 +508,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
             if (q.type == WIRE_TYPE_SHARD_STATUS)
                 reply_send(s->env, from, &w, status, strlen(status), true);
             else if (q.type == WIRE_TYPE_TAKEN_HELD)
-                reply_send(s->env, from, &w, s->taken, s->taken_bytes, true);
+                reply_send(s->env, from, &w, s->taken[q.u.TAKEN_HELD.space].text,
+                           s->taken[q.u.TAKEN_HELD.space].bytes, true);
             else if (q.type == WIRE_TYPE_NAMES_HELD)
                 reply_send(s->env, from, &w, s->names, strlen(s->names), true);
             else if (q.type == WIRE_TYPE_MAP_HELD)

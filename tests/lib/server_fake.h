@@ -70,9 +70,12 @@ struct fake_shard {
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     uint64_t names_version;
-    uint64_t taken_version; /* the last TAKEN_SET, as far as it fits */
-    size_t taken_bytes;
-    char taken[4096];
+    uint64_t taken_newest; /* the greatest version of TAKEN_SET */
+    struct {
+        uint64_t version;
+        size_t bytes; /* as far as it fits */
+        char text[2048];
+    } taken[LIMIT_SPACES];
     uint32_t names_asked;       /* how often */
     char names[2048];           /* from the coordinator; "": none */
     bool names_slow;            /* while true, NAMES_SET is BUSY */

@@ -1,5 +1,5 @@
-/* test_side.c: two jobs run side by side on one fleet, and each ends with the same tables as when
- * it runs alone. */
+/* test_side.c: two and three jobs run side by side on one fleet, each with fields of its own, and
+ * each ends with the same tables as when it runs alone. */
 #include "proto/base/json.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/slot.h"
@@ -16,14 +16,14 @@
 
 #define MS UINT64_C(1000000)
 #define BOUND (600 * 1000 * MS)
-enum { ROWS = 480, WORKERS = 4, JOBS = 2 };
+enum { ROWS = 480, EACH = 2, JOBS = 3 }; /* EACH: workers of a job */
 
 static struct cluster cluster;
 static char yaml[JOBS][2048];
 static char digest[JOBS][CLUSTER_TABLES][40];
 
-/* Makes two jobs with a table of the same name; the second has another model, and more lanes and
- * tablets. */
+/* Makes jobs with a table of the same name, over fields of other names; each has another model, and
+ * other lanes and tablets. */
 static void jobs_make(void)
 {
     static const char form[] =
@@ -35,27 +35,37 @@ static void jobs_make(void)
         "train: {batch: 8, epochs: %u, task_batches: 10, consistency: bsp, lanes: %u}\n"
         "coordinator: {lease: 1s}\n"
         "net: {resend: 100ms}\n";
-    char input[512], cache[512];
-    (void)snprintf(input, sizeof input, "%s", worker_path("train.csv"));
-    (void)snprintf(cache, sizeof cache, "%s", worker_path("cache"));
-    (void)snprintf(yaml[0], sizeof yaml[0], form, "one", input, input, cache, 4u, 64u, 4u, 3u, 2u);
-    (void)snprintf(yaml[1], sizeof yaml[1], form, "two", input, input, cache, 6u, 128u, 8u, 2u, 3u);
+    static const char *const name[JOBS] = {"one", "two", "three"};
+    static const uint32_t of[JOBS][5] = {/* dim, tablets, hidden, epochs, lanes */
+                                         {4, 64, 4, 3, 2},
+                                         {6, 128, 8, 2, 3},
+                                         {4, 32, 6, 2, 4}};
+    for (uint32_t i = 0; i < JOBS; i++) {
+        char input[512], cache[512], file[32];
+        (void)snprintf(file, sizeof file, "%s.csv", name[i]);
+        (void)snprintf(input, sizeof input, "%s", worker_path(file));
+        (void)snprintf(cache, sizeof cache, "%s", worker_path("cache"));
+        (void)snprintf(yaml[i], sizeof yaml[i], form, name[i], input, input, cache, of[i][0],
+                       of[i][1], of[i][2], of[i][3], of[i][4]);
+    }
 }
 
-static void input_write(void)
+static void input_write(const char *file, const char *columns, uint32_t salt)
 {
     static char data[1 << 16];
-    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
+    size_t at = (size_t)snprintf(data, sizeof data, "label,%s\n", columns);
     for (uint32_t i = 0; i < ROWS; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", i % 3 == 0, i * 7 % 50,
-                               i * 5 % 11);
-    worker_write("train.csv", data, at);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", (i + salt) % 3 == 0,
+                               i * 7 % (50 + salt), i * 5 % 11);
+    worker_write(file, data, at);
 }
 
 static void setup(void)
 {
     worker_folder_make();
-    input_write();
+    input_write("one.csv", "a,b", 0);
+    input_write("two.csv", "b,c", 3);
+    input_write("three.csv", "x,y", 5);
     jobs_make();
 }
 
@@ -67,7 +77,7 @@ static void teardown(void)
 
 static void open(uint64_t seed, const char *dir)
 {
-    struct cluster_options o = {.servers = 2, .jobs = JOBS, .idle = true, .dir = dir};
+    struct cluster_options o = {.servers = 2, .jobs = JOBS, .idle = true, .stay = true, .dir = dir};
     if (dir != NULL)
         o.durability = DURABLE_JOURNAL;
     o.sim = (struct sim_options){.seed = seed,
@@ -130,9 +140,9 @@ static void run(uint32_t first, uint32_t count, uint64_t until_ns)
 {
     memset(client, 0, sizeof client);
     for (uint32_t i = 0; i < count; i++)
-        fake_client_start(&client[i], cluster.sim, yaml[first + i], WORKERS / JOBS);
+        fake_client_start(&client[i], cluster.sim, yaml[first + i], EACH);
     ck_assert(sim_run(cluster.sim, until_ns, all_wait, &count));
-    for (uint32_t i = 0; i < WORKERS / JOBS * count; i++)
+    for (uint32_t i = 0; i < EACH * count; i++)
         (void)cluster_worker_start(&cluster);
 }
 
@@ -149,54 +159,66 @@ static void alone(void)
     }
 }
 
-static void same_as_alone(void)
+static uint32_t which(const struct coord_job *j)
+{
+    uint32_t i = 0;
+    while (i < JOBS && strncmp(yaml[i] + 5, j->spec.name, strlen(j->spec.name)) != 0)
+        i++;
+    ck_assert_uint_lt(i, JOBS);
+    return i;
+}
+
+static void same_as_alone(uint32_t jobs)
 {
     char now[CLUSTER_TABLES][40];
-    for (uint32_t i = 0; i < JOBS; i++) {
-        const struct coord_job *j = &cluster.coord->slot[i]; /* in the order of submission */
+    uint64_t numbers = 0;
+    for (uint32_t i = 0; i < jobs; i++) {
+        const struct coord_job *j = &cluster.coord->slot[i];
         digests_of(j, now);
-        ck_assert_int_eq(memcmp(now, digest[strcmp(j->spec.name, "two") == 0], sizeof now), 0);
+        ck_assert_msg(memcmp(now, digest[which(j)], sizeof now) == 0, "job %s", j->spec.name);
+        ck_assert_uint_eq(numbers & j->space->numbers, 0);
+        numbers |= j->space->numbers;
     }
 }
 
-START_TEST(two_jobs_end_as_each_does_alone)
+/* Two jobs (_i 0 to 2), and three. */
+START_TEST(jobs_end_as_each_does_alone)
 {
-    uint32_t both = JOBS;
+    uint32_t jobs = _i < 3 ? 2 : 3;
     alone();
     open(7 + (uint64_t)_i, NULL);
-    run(0, JOBS, BOUND);
-    ck_assert(sim_run(cluster.sim, BOUND, all_over, &both));
-    same_as_alone();
-    ck_assert_uint_eq(cluster.coord->slot[0].space->numbers & cluster.coord->slot[1].space->numbers,
-                      0);
+    run(0, jobs, BOUND);
+    ck_assert(sim_run(cluster.sim, BOUND, all_over, &jobs));
+    same_as_alone(jobs);
 }
 END_TEST
 
-static bool both_train(void *context)
+static bool all_train(void *context)
 {
-    (void)context;
-    COORD_EACH_JOB (cluster.coord, j)
-        if (j->at.phase != PHASE_TRAIN)
+    const uint32_t *jobs = context;
+    for (uint32_t i = 0; i < *jobs; i++)
+        if (cluster.coord->slot[i].at.phase != PHASE_TRAIN)
             return false;
     return true;
 }
 
-/* 0 to 2: a server, the coordinator, a worker dies while both jobs train; 3: all of them. */
-START_TEST(two_jobs_end_so_whatever_dies)
+/* 0 to 2: a server, the coordinator, a worker dies while all jobs train; 3: all of them; 4 to 7:
+ * the same with three jobs. */
+START_TEST(jobs_end_so_whatever_dies)
 {
-    uint32_t both = JOBS;
+    uint32_t jobs = _i < 4 ? 2 : 3, what = (uint32_t)_i % 4;
     char dir[512];
     alone();
     (void)snprintf(dir, sizeof dir, "%s", worker_path("servers"));
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     open(11 + (uint64_t)_i, dir);
-    run(0, JOBS, BOUND);
-    ck_assert(sim_run(cluster.sim, BOUND, both_train, NULL));
-    if (_i == 0 || _i == 3)
+    run(0, jobs, BOUND);
+    ck_assert(sim_run(cluster.sim, BOUND, all_train, &jobs));
+    if (what == 0 || what == 3)
         cluster_server_kill(&cluster, 1);
-    if (_i == 1 || _i == 3)
+    if (what == 1 || what == 3)
         cluster_coord_kill(&cluster);
-    if (_i == 2 || _i == 3)
+    if (what == 2 || what == 3)
         cluster_worker_kill(&cluster, 0);
     (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + 100 * MS, never, NULL);
     if (cluster.coord == NULL)
@@ -205,8 +227,34 @@ START_TEST(two_jobs_end_so_whatever_dies)
         cluster_server_start(&cluster, 1);
     if (cluster.worker[0].node == NULL)
         (void)cluster_worker_start(&cluster);
-    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, all_over, &both));
-    same_as_alone();
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, all_over, &jobs));
+    same_as_alone(jobs);
+}
+END_TEST
+
+static bool has_all(void *context)
+{
+    const struct coord_job *j = &cluster.coord->slot[0];
+    (void)context;
+    return j->at.phase == PHASE_TRAIN && j->workers.count == 2 * EACH;
+}
+
+/* The first job has all workers, more than it was submitted for. The second one gets those that are
+ * spare while the first goes on, and both end as alone. */
+START_TEST(a_later_job_gets_spare_workers)
+{
+    uint32_t jobs = 2;
+    alone();
+    open(31 + (uint64_t)_i, NULL);
+    memset(client, 0, sizeof client);
+    fake_client_start(&client[0], cluster.sim, yaml[0], EACH);
+    for (uint32_t i = 0; i < 2 * EACH; i++)
+        (void)cluster_worker_start(&cluster);
+    ck_assert(sim_run(cluster.sim, BOUND, has_all, NULL));
+    fake_client_start(&client[1], cluster.sim, yaml[1], EACH);
+    ck_assert(sim_run(cluster.sim, BOUND, all_train, &jobs));
+    ck_assert(sim_run(cluster.sim, BOUND, all_over, &jobs));
+    same_as_alone(jobs);
 }
 END_TEST
 
@@ -216,8 +264,9 @@ int main(void)
     TCase *t = tcase_create("side");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, two_jobs_end_as_each_does_alone, 0, 3);
-    tcase_add_loop_test(t, two_jobs_end_so_whatever_dies, 0, 4);
+    tcase_add_loop_test(t, jobs_end_as_each_does_alone, 0, 5);
+    tcase_add_loop_test(t, jobs_end_so_whatever_dies, 0, 8);
+    tcase_add_loop_test(t, a_later_job_gets_spare_workers, 0, 2);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

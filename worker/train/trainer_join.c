@@ -36,6 +36,7 @@ static struct msg *join_build(struct request *r)
     t->asked_ns = env_now_ns(t->env);
     w.u.WORKER_JOIN.pid = t->options.pid;
     w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
+    w.u.WORKER_JOIN.stays = t->options.stay;
     snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
     snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s", kernel);
     snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s", name);

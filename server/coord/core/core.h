@@ -147,6 +147,7 @@ struct coord_end {
  * it. */
 struct coord_job {
     struct coord_fleet *fleet;   /* borrowed */
+    uint32_t slot;               /* number of its slot */
     struct coord_store *store;   /* borrowed: the stored values of this job */
     const struct coord_end *end; /* borrowed */
     /* The states of the other rooms, which alone know what is in them; they lie in the slot
@@ -228,6 +229,7 @@ struct coord_job {
     uint32_t digested;
     char backend[32];
     struct coord_tally tally;
+    uint64_t kept; /* its number when it has ended and is in the list of ended jobs (jobs.h) */
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
     char *report;       /* owned; set once the job has ended */

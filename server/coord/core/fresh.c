@@ -15,12 +15,15 @@ _Static_assert(sizeof(struct coord_fresh_fields) == 16 + WIRE_WITHOUT, "it is st
 
 int coord_fresh_open(struct coord_fleet *fleet, struct err *e)
 {
-    struct coord_fresh_fields *f = fleet->fresh_fields;
-    int rc = coord_store_get_fixed(fleet->store, CLEAR_KEY, fleet->fresh, sizeof *fleet->fresh, e);
-    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(fleet->store, FIELDS_KEY, f, sizeof *f, e);
-    f->what[sizeof f->what - 1] = 0;
-    return coord_store_optional(rc);
+    int rc = coord_store_optional(
+        coord_store_get_fixed(fleet->store, CLEAR_KEY, fleet->fresh, sizeof *fleet->fresh, e));
+    COORD_EACH_SPACE (fleet, s) {
+        struct coord_fresh_fields *f = s->fresh_fields;
+        if (rc == 0)
+            rc = coord_store_optional(coord_store_get_fixed(s->store, FIELDS_KEY, f, sizeof *f, e));
+        f->what[sizeof f->what - 1] = 0;
+    }
+    return rc;
 }
 
 static bool put(struct coord_fleet *f, struct coord_fresh to)
@@ -31,30 +34,27 @@ static bool put(struct coord_fleet *f, struct coord_fresh to)
     return true;
 }
 
-static bool put_fields(struct coord_fleet *f, uint64_t number, uint64_t begun, const char *what)
+static bool put_fields(struct coord_fleet *f, struct coord_space *s, uint64_t number,
+                       uint64_t begun, const char *what)
 {
     struct coord_fresh_fields to = {.number = number, .begun = begun};
     text_copy(to.what, sizeof to.what, what);
-    if (!coord_put(f, FIELDS_KEY, &to, sizeof to))
+    if (!coord_fleet_store(f, s->store, FIELDS_KEY, &to, sizeof to, true))
         return false;
-    *f->fresh_fields = to;
+    *s->fresh_fields = to;
     return true;
 }
 
-bool coord_fresh_fields_put(struct coord_fleet *f, const struct coord_fresh_fields *is)
-{
-    bool none = is->number == 0 && f->fresh_fields->number == 0;
-    return none || put_fields(f, is->number, is->begun, is->what);
-}
-
-bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields)
+bool coord_fresh_want(struct coord_fleet *f, struct coord_space *s, uint64_t number, bool all,
+                      const char *fields)
 {
     const struct coord_fresh to = {all ? number : 0, all && coord_fresh_half(f)};
+    const struct coord_fresh_fields *is = s->fresh_fields;
     /* a half drop stays noted until a job has dropped the rest (2) */
-    bool half = f->fresh_fields->begun != 0;
-    if (fields[0] != 0 && !put_fields(f, number, half, fields))
+    bool half = is->begun != 0;
+    if (fields[0] != 0 && !put_fields(f, s, number, half, fields))
         return false;
-    if (fields[0] == 0 && !half && f->fresh_fields->number != 0 && !put_fields(f, 0, 0, ""))
+    if (fields[0] == 0 && !half && is->number != 0 && !put_fields(f, s, 0, 0, ""))
         return false;
     return (!all && f->fresh->number == 0) || put(f, to);
 }
@@ -72,15 +72,15 @@ bool coord_fresh_due(const struct coord_job *j)
 
 const char *coord_fresh_fields_due(const struct coord_job *j)
 {
-    const struct coord_fresh_fields *f = j->fleet->fresh_fields;
+    const struct coord_fresh_fields *f = j->space->fresh_fields;
     if (f->number == 0 || f->number != j->at.number || !coord_phase_running(j))
         return NULL;
     return f->what;
 }
 
-const char *coord_fresh_fields_half(const struct coord_fleet *f)
+const char *coord_fresh_fields_half(const struct coord_space *s)
 {
-    return text_if(f->fresh_fields->begun != 0, f->fresh_fields->what);
+    return text_if(s->fresh_fields->begun != 0, s->fresh_fields->what);
 }
 
 bool coord_fresh_half(const struct coord_fleet *f)
@@ -94,12 +94,12 @@ bool coord_fresh_begin(struct coord_job *j)
     return !coord_fresh_due(j) || (coord_made_forget(j) && put(j->fleet, to));
 }
 
-bool coord_fresh_fields_begin(struct coord_fleet *fleet)
+bool coord_fresh_fields_begin(struct coord_job *j)
 {
-    const struct coord_fresh_fields *f = fleet->fresh_fields;
+    const struct coord_fresh_fields *f = j->space->fresh_fields;
     char what[WIRE_WITHOUT];
     memcpy(what, f->what, sizeof what);
-    return f->begun != 0 || put_fields(fleet, f->number, 1, what);
+    return f->begun != 0 || put_fields(j->fleet, j->space, f->number, 1, what);
 }
 
 /* All shards are set up: the drops are done. Fields that were half dropped are gone too, dropped
@@ -107,7 +107,7 @@ bool coord_fresh_fields_begin(struct coord_fleet *fleet)
 bool coord_fresh_done(struct coord_job *j)
 {
     static const struct coord_fresh none;
-    if (j->fleet->fresh_fields->number != 0 && !put_fields(j->fleet, 0, 0, ""))
+    if (j->space->fresh_fields->number != 0 && !put_fields(j->fleet, j->space, 0, 0, ""))
         return false;
     return !coord_fresh_due(j) || put(j->fleet, none);
 }

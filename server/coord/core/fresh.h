@@ -26,27 +26,28 @@
 
 struct coord_fleet;
 struct coord_job;
+struct coord_space;
 
 struct coord_fresh { /* value of "clear" */
     /* number: the job that wants it, 0: none; begun: a shard may have done it */
     uint64_t number, begun;
 };
 
-struct coord_fresh_fields { /* value of "fresh_fields" */
+struct coord_fresh_fields { /* value of "fresh_fields", in the space's part of the store */
     uint64_t number, begun; /* as above */
     char what[WIRE_WITHOUT];
 };
 
 int coord_fresh_open(struct coord_fleet *fleet, struct err *e);
-/* Stores, at submit, what the job asks to be dropped before it trains: all rows, or the rows of
- * `fields` in the tables that it begins with ("": of no field). False: the store failed. */
-bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields);
-/* Stores the state of another space, which comes to hand (job/turn.h). False: the store failed. */
-bool coord_fresh_fields_put(struct coord_fleet *f, const struct coord_fresh_fields *is);
+/* Stores, at submit, what the job of the space asks to be dropped before it trains: all rows, or
+ * the rows of `fields` in the tables that it begins with ("": of no field). False: the store
+ * failed. */
+bool coord_fresh_want(struct coord_fleet *f, struct coord_space *s, uint64_t number, bool all,
+                      const char *fields);
 /* Returns the fields that the job has still to drop; NULL: none. */
 const char *coord_fresh_fields_due(const struct coord_job *j);
-/* Returns the fields that a job began to drop and did not finish; "": none. */
-const char *coord_fresh_fields_half(const struct coord_fleet *f);
+/* Returns the fields of the space that a job began to drop and did not finish; "": none. */
+const char *coord_fresh_fields_half(const struct coord_space *s);
 /* True while the job has still to drop all rows of the servers. */
 bool coord_fresh_due(const struct coord_job *j);
 /* True when a job began to drop all rows and not all servers have done it (2). */
@@ -57,7 +58,7 @@ bool coord_fresh_again(struct coord_fleet *f, uint64_t number);
 bool coord_fresh_begin(struct coord_job *j);
 /* Notes that dropping some fields begins, before the first shard is asked. False: the store
  * failed. */
-bool coord_fresh_fields_begin(struct coord_fleet *fleet);
+bool coord_fresh_fields_begin(struct coord_job *j);
 /* All shards are set up: notes the end of both. False: the store failed. */
 bool coord_fresh_done(struct coord_job *j);
 

@@ -62,9 +62,9 @@ bool coord_made_clear(struct coord_fleet *f);
 int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t *bytes,
                     struct err *e);
 
-/* [{"space", "state", "tables": [name], "job", "number", "at_hand"}] of all spaces with tables:
- * state: "there", "lost" or "half" (half dropped); job and number: those that made them; at_hand:
- * the last job's. */
+/* [{"space", "state", "tables": [name], "job", "number", "runs"}] of all spaces with tables: state:
+ * "there", "lost" or "half" (half dropped); job and number: those that made them; runs: a job
+ * does. */
 struct json *coord_made_json(const struct coord_fleet *f);
 
 /* Handlers of JOB_TEXT and TABLE_GET, for the space that the request names. */

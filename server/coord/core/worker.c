@@ -74,6 +74,7 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
     memcpy(w->build, join->build, sizeof w->build);
     w->pid = join->pid;
     w->lanes_max = join->lanes_max;
+    w->stays = join->stays;
     w->pass = caller->pass;
     w->peer = caller->peer;
     text_copy(w->key, sizeof w->key, key);

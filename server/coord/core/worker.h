@@ -52,6 +52,8 @@ struct coord_worker {
     char build[WIRE_BUILD]; /* its version and build id; "": it does not tell */
     char endpoint[256];     /* where other workers reach it (train.dense); "": nowhere */
     uint32_t lanes_max;
+    bool stays;                  /* it joins again when it is told END */
+    bool released;               /* it is told END when it next asks for work (job/crew.h) */
     uint64_t joined_ns, beat_ns; /* beat_ns: when it was last heard */
     uint64_t reported_id;      /* newest request that was neither a beat nor a request for a lane */
     uint64_t asked_id;         /* newest request for a lane: older ones are late copies */

@@ -132,12 +132,7 @@ int coord_jobs_open(struct coord_fleet *f, struct err *e)
     } else if (rc != SHOAL_E_NOT_FOUND) {
         return rc;
     }
-    size_t count = json_count(j->list);
-    /* one that ended before its turn has no report; that of the last other one is always there */
-    for (size_t i = 0; i < count; i++)
-        if (bytes_of(json_array_at(j->list, i)) > 0)
-            j->newest = number_of(json_array_at(j->list, i));
-    if (count == 0) {
+    if (json_count(j->list) == 0) {
         json_free(j->list);
         j->list = json_new_array();
     }
@@ -208,7 +203,7 @@ bool coord_jobs_keep(struct coord_job *j)
     if (good) {
         json_free(j->fleet->jobs->list);
         j->fleet->jobs->list = list;
-        j->fleet->jobs->newest = number;
+        j->kept = number;
     } else {
         json_free(list);
     }
@@ -251,26 +246,45 @@ int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, s
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-struct json *coord_jobs_list(const struct coord_job *j)
+bool coord_jobs_kept(const struct coord_job *j)
 {
+    return !coord_phase_running(j) &&
+           (j->kept == j->at.number || line_of(j->fleet, j->at.number) != NULL);
+}
+
+bool coord_jobs_ended(const struct coord_fleet *f, uint64_t number, char said[ERR_TEXT_MAX])
+{
+    const struct json *line = line_of(f, number);
+    if (line == NULL)
+        return false;
+    const char *reason = json_get_string(line, "reason", "");
+    (void)snprintf(said, ERR_TEXT_MAX, "job %.60s has ended already, %s%s%.300s",
+                   json_get_string(line, "job", "?"), json_get_string(line, "state", "?"),
+                   text_if(reason[0] != 0, ": "), reason);
+    return true;
+}
+
+struct json *coord_jobs_list(const struct coord_job *slot, uint32_t slots)
+{
+    const struct coord_fleet *f = slot->fleet;
     struct json *list = json_new_array();
-    bool kept = !coord_phase_running(j) && j->fleet->jobs->newest == j->at.number;
-    for (size_t i = 0; i < json_count(j->fleet->jobs->list); i++)
-        json_append(list, json_hold(json_array_at(j->fleet->jobs->list, i)));
-    if (j->at.phase != PHASE_NONE && !kept)
-        json_append(list, line_make(j));
-    coord_queue_lines(j->fleet->queue, list);
+    for (size_t i = 0; i < json_count(f->jobs->list); i++)
+        json_append(list, json_hold(json_array_at(f->jobs->list, i)));
+    for (uint32_t i = 0; i < slots; i++)
+        if (slot[i].at.phase != PHASE_NONE && !coord_jobs_kept(&slot[i]))
+            json_append(list, line_make(&slot[i]));
+    coord_queue_lines(f->queue, list);
     return list;
 }
 
-int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
+int coord_jobs_ask(const struct coord_job *slot, uint32_t slots, struct coord_ask *a)
 {
-    struct json *list = coord_jobs_list(j);
+    struct json *list = coord_jobs_list(slot, slots);
     char *text = json_text(list, 0);
     json_free(list);
     a->silent = true; /* without memory no answer is sent, and the client asks again */
     if (text != NULL)
-        (void)coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
+        (void)coord_send_frame(slot->fleet, a->from, &a->reply, text, strlen(text));
     free(text);
     return 0;
 }

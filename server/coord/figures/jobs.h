@@ -32,7 +32,6 @@ struct coord_ask;
 
 struct coord_jobs {
     struct json *list; /* owned */
-    uint64_t newest;   /* number of the last line of a job that had begun; 0: there is none */
 };
 
 /* Reads the list; one that cannot be read is begun anew. NOMEM, IO. */
@@ -49,10 +48,17 @@ int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, s
 /* Returns "running", "finished", "failed" or "stopped"; a job in FINISH is finished. */
 const char *coord_jobs_state(const struct coord_job *j);
 
-/* [line]: the ended jobs, the job at hand, and those that wait. The caller frees it. */
-struct json *coord_jobs_list(const struct coord_job *j);
+/* True when the job is in the list already. */
+bool coord_jobs_kept(const struct coord_job *j);
+/* Writes what became of a job that has ended; false: it is not in the list. */
+bool coord_jobs_ended(const struct coord_fleet *f, uint64_t number, char said[ERR_TEXT_MAX]);
 
-int coord_jobs_ask(struct coord_job *j, struct coord_ask *a);
+/* [line]: the ended jobs, those at hand (slots of them), and those that wait. The caller frees
+ * it. */
+struct json *coord_jobs_list(const struct coord_job *slot, uint32_t slots);
+
+/* Handler of JOBS, with all slots. */
+int coord_jobs_ask(const struct coord_job *slot, uint32_t slots, struct coord_ask *a);
 int coord_jobs_report(struct coord_job *j, struct coord_ask *a);
 
 #endif

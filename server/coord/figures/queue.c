@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/text.h"
+#include "proto/job/job.h"
 #include "server/coord/figures/report_job.h"
 #include "server/coord/fleet/fleet.h"
 
@@ -23,6 +24,18 @@ static void key_of(uint64_t number, char out[COORD_KEY_MAX])
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
+/* Notes what turns.c asks of the text at each step. A text that this release cannot read any more
+ * is refused at its turn. */
+static void text_look(struct coord_queued *item)
+{
+    struct job spec;
+    if (job_parse(item->yaml, item->bytes, "job", NULL, &spec, NULL) != 0)
+        return;
+    item->alone = spec.fresh_all;
+    item->looks = spec.checkpoint.dir[0] != 0 || item->head.from[0] != 0;
+    job_free(&spec);
+}
+
 static int item_add(struct coord_queue *q, const struct coord_queue_head *head, const char *yaml,
                     size_t bytes, peer_t peer)
 {
@@ -33,6 +46,7 @@ static int item_add(struct coord_queue *q, const struct coord_queue_head *head, 
         return SHOAL_E_NOMEM;
     memcpy(copy, yaml, bytes);
     *to = (struct coord_queued){.head = *head, .yaml = copy, .bytes = bytes, .peer = peer};
+    text_look(to);
     q->count++;
     q->bytes += bytes;
     return 0;
@@ -124,7 +138,6 @@ bool coord_queue_remove(struct coord_fleet *f, uint32_t place)
     free(item->yaml);
     memmove(item, item + 1, (q->count - place - 1) * sizeof *item);
     q->count--;
-    q->tried_ns = 0;
     return true;
 }
 

@@ -1,5 +1,4 @@
-/* queue.h: the jobs that are submitted while another one runs: they begin in order, one when the
- * one before has ended (job/turns.h).
+/* queue.h: the jobs that wait for their turn (job/turns.h).
  *
  *   key            value
  *   "queue/N"      struct coord_queue_head, then the job's text; N: its number, with leading zeros
@@ -13,8 +12,7 @@
  *
  * Invariants:
  *  1. A job is stored before its SUBMIT is answered, and leaves in the transaction in which it
- *  begins
- *     or ends: a coordinator that dies loses none, and begins none twice.
+ *     begins or ends: a coordinator that dies loses none, and begins none twice.
  *     [test: queue_survives_a_restart]
  *  2. At most COORD_QUEUE_MAX jobs wait, with COORD_QUEUE_BYTES of text. [test: queue_has_a_bound]
  *
@@ -48,13 +46,17 @@ struct coord_queued {
     char *yaml; /* owned (bytes) */
     size_t bytes;
     peer_t peer; /* that has submitted it; 0: not known after a restart */
+    /* as its text says: it drops what all spaces hold; folders are looked at before it begins */
+    bool alone, looks;
+    /* how often it was tried, when it last was, and turns.c's stamp of the fleet then */
+    uint32_t tries;
+    uint64_t tried_ns, stamp;
 };
 
 struct coord_queue {
     struct coord_queued item[COORD_QUEUE_MAX]; /* (count), the oldest first */
     uint32_t count;
-    uint64_t bytes;    /* of all texts */
-    uint64_t tried_ns; /* when the first one was last tried; 0: not yet */
+    uint64_t bytes; /* of all texts */
 };
 
 /* Reads the queue back. NOMEM, IO, CORRUPT. */

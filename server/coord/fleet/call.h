@@ -98,6 +98,8 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
  * all calls of the type. */
 void coord_call_cancel(struct coord_calls *c, const void *context, enum wire_type type,
                        uint64_t owner);
+/* The same for all calls of the context. */
+void coord_call_cancel_of(struct coord_calls *c, const void *context);
 void coord_call_cancel_all(struct coord_calls *c);
 /* The same for all calls that were started with the context. */
 void coord_call_cancel_of(struct coord_calls *c, const void *context);

@@ -18,11 +18,13 @@ struct coord_scalar {
     double value;
 };
 
+#define COORD_JOBS 8u /* the most jobs at the same time */
+
 struct coord_options {
     const char *store;    /* where the store is, for messages; NULL: nowhere. Borrowed */
     uint32_t shards;      /* to wait for: the total over all servers */
     uint32_t lease_ms;    /* for shards, and for workers unless the job asks for less; 0: 10000 */
-    uint32_t jobs;        /* at the same time, at most COORD_SLOTS; 0: 1 */
+    uint32_t jobs;        /* at the same time, at most COORD_JOBS; 0: 1 */
     uint32_t replicas;    /* copies of each shard, the leader counted, at most LIMIT_COPIES; 0: 1 */
     uint32_t min_in_sync; /* pushes wait while fewer copies are in sync; 0: 1 */
     uint32_t shard_lease_ms;   /* a leader with followers must be answered within it; 0: 6000 */
@@ -48,15 +50,15 @@ struct coord_options {
     /* a file of keys; one of them must have signed each loaded checkpoint; NULL or "": not
      * required */
     const char *checkpoint_signers;
-    /* Starts a command (words, then the folder), one at a time, and does not wait for it.
-     * hook_poll: true when it has ended, with its exit status (128 + signal). NULL: jobs with
-     * checkpoint.publish are refused. */
-    int (*hook_start)(void *context, const struct string_list *words, const char *folder,
-                      struct err *e);
-    bool (*hook_poll)(void *context, int *exit_status);
+    /* Starts a command (words, then the folder), one at a time for each slot of jobs (below
+     * COORD_JOBS), and does not wait for it. hook_poll: true when it has ended, with its exit
+     * status (128 + signal). NULL: jobs with checkpoint.publish are refused. */
+    int (*hook_start)(void *context, uint32_t slot, const struct string_list *words,
+                      const char *folder, struct err *e);
+    bool (*hook_poll)(void *context, uint32_t slot, int *exit_status);
     /* Asks the running command to end, or kills it (kill), with all processes that it has started;
      * hook_poll tells when it has ended. */
-    void (*hook_stop)(void *context, bool kill);
+    void (*hook_stop)(void *context, uint32_t slot, bool kill);
     bool insecure; /* the daemon listens on tcp without keys: the status says so */
     /* Adds sentences about problems that the daemon sees: its allow-list, keys that it refuses; may
      * be NULL */

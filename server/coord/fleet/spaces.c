@@ -55,7 +55,6 @@ static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *
 int coord_spaces_open(struct coord_fleet *f, struct err *e)
 {
     int rc = 0;
-    f->spaces.at_hand = &f->spaces.space[0];
     for (uint32_t i = 0; i <= LIMIT_SPACES; i++)
         f->spaces.space[i].number = i;
     COORD_EACH_SPACE (f, s)
@@ -134,7 +133,7 @@ bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, c
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == loads || s->used || s->state != SPACE_IS || s->numbers == 0)
+        if (s == loads || s->runs || s->state != SPACE_IS || s->numbers == 0)
             continue;
         log_warn("server %s has started again, and its rows were in memory: those of space %s are "
                  "lost: shoal drop %s, and begin it with a checkpoint",

@@ -7,7 +7,8 @@
  *   "made"         its tables and the text of the job that made them (core/made.h)
  *   "half"         the table of it that is half dropped, by name
  *   "emptied"      the tables that were dropped since its last job began, as a text
- *   "rest/..."     what its jobs know of it, while another space is at hand (job/turn.h)
+ *   "taken"        the files and objects that its tables have learnt (work/taken.h)
+ *   "fresh_fields" the fields of which rows are half dropped (core/fresh.h)
  *
  * The part of space 0 is the whole store, so that a store of a release without spaces is one of
  * space 0, which has the name of the job that made its tables. Names of fields are in the text of
@@ -40,8 +41,10 @@
 #include <stdint.h>
 
 struct coord_fleet;
+struct coord_fresh_fields;
 struct coord_made;
 struct coord_store;
+struct coord_taken;
 
 /* Stored: add at the end. */
 enum coord_space_state { SPACE_IS, SPACE_DROPPED, SPACE_LOST, SPACE_HALF };
@@ -58,17 +61,18 @@ struct coord_space {
      * room */
     char emptied[COORD_EMPTIED];
     struct coord_store *store; /* owned, but for space 0 */
-    struct coord_made *made;   /* borrowed; job/slot.h has them */
-    struct legend legend;      /* the names of its fields; owned */
-    bool named;                /* the legend is known */
-    bool used;                 /* it is that of a slot's job */
+    struct coord_made *made;   /* borrowed, as the next two; job/slot.h has them */
+    struct coord_taken *taken;
+    struct coord_fresh_fields *fresh_fields;
+    struct legend legend; /* the names of its fields; owned */
+    bool named;           /* the legend is known */
+    bool used;            /* it is that of a slot's job */
+    bool runs;            /* and that job runs */
 };
 
 struct coord_spaces {
     /* the last one is none: that of a slot which never had a job */
     struct coord_space space[LIMIT_SPACES + 1];
-    /* what the fleet knows of one space at a time (job/turn.h) is of this one; borrowed */
-    struct coord_space *at_hand;
     /* Forgets a space, its tables' schemas too, which core/made.h has. False: the store failed. */
     bool (*forget)(struct coord_fleet *f, struct coord_space *s);
 };
@@ -117,8 +121,8 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
 /* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
-/* A server has lost rows that were in its memory: marks the spaces that no job at hand loads again,
- * all but `loads`. */
+/* A server has lost rows that were in its memory: marks the spaces in which no job runs, all but
+ * `loads`. A job that runs loads its rows again, or ends. */
 bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server);
 /* Returns the tables of spaces that no slot's job uses. */
 uint64_t coord_spaces_resting(const struct coord_fleet *f);

@@ -50,7 +50,7 @@ void coord_course_take_back(struct coord_job *j, const char *why)
         unfinished = j->cut->cut;
     coord_cut_cancel(j); /* first: a waiting order would begin, and could end the job again */
     coord_checkpoint_give_up(j, SHOAL_E_STOPPED, why);
-    coord_call_cancel_of(&j->fleet->calls, j);
+    coord_call_cancel_of(&j->fleet->calls, j); /* other jobs wait for theirs */
     SHOAL_ASSERT(j->cut->state == CUT_IDLE && !j->cut->waits);
     if (unfinished != 0)
         coord_cut_drop(j, unfinished);

@@ -90,7 +90,7 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_spaces_close(f);
     coord_jobs_close(f->jobs);
     coord_queue_close(f->queue);
-    coord_taken_close(f->taken);
+    coord_taken_close(f);
     coord_allowed_close(&f->keys);
     coord_sight_close(f->visitors);
     coord_errand_close(f);

@@ -108,14 +108,18 @@ static void worker_computes(struct coord_job *j, struct coord_worker *w,
              q->backend, q->kernel, text_if(q->why[0] != 0, "; "), q->why);
 }
 
+int coord_handle_visit(struct coord_fleet *f, struct coord_ask *a, const char *why)
+{
+    coord_sight_visit(f, &a->request->u.WORKER_JOIN, a->from, "");
+    return err_set(&a->e, SHOAL_E_AGAIN, "%s", why);
+}
+
 int coord_handle_join(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
     struct coord_worker *w;
-    if (!coord_phase_running(j) || j->at.phase == PHASE_FINISH) {
-        coord_sight_visit(j->fleet, q, a->from, "");
-        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
-    }
+    if (!coord_phase_running(j) || j->at.phase == PHASE_FINISH)
+        return coord_handle_visit(j->fleet, a, "there is no job to work on yet");
     int rc = kernel_check(j, q, &a->e);
     if (rc == 0 && q->endpoint[0] != 0 && !coord_cluster_endpoint_fits(q->endpoint))
         rc = err_set(&a->e, SHOAL_E_MALFORMED,

@@ -7,10 +7,13 @@
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
 
+struct coord_fleet;
 struct coord_job;
 struct coord_ask;
 
 int coord_handle_join(struct coord_job *j, struct coord_ask *a);
+/* Answers a WORKER_JOIN for which no job has a place: the worker stays a visitor. Returns AGAIN. */
+int coord_handle_visit(struct coord_fleet *f, struct coord_ask *a, const char *why);
 /* bsp: loads the kernel with which the job was begun, as an earlier coordinator stored it. */
 int coord_handle_kernel_load(struct coord_job *j, struct err *e);
 int coord_handle_beat(struct coord_job *j, struct coord_ask *a);

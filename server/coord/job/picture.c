@@ -3,6 +3,7 @@
 
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
+#include "server/coord/core/phase.h"
 #include "server/coord/figures/jobs.h"
 #include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
@@ -202,14 +203,44 @@ static struct json *map_json(const struct coord_picture *p, const struct coord_f
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static struct json *jobs_json(const struct coord_job *j)
+static struct json *jobs_json(const struct coord *c)
 {
-    struct json *all = coord_jobs_list(j), *last = json_new_array();
+    struct json *all = coord_jobs_list(c->slot, c->slots), *last = json_new_array();
     size_t count = json_count(all);
     for (size_t i = SAT_SUB(count, PICTURE_JOBS); i < count; i++)
         json_append(last, json_hold(json_array_at(all, i)));
     json_free(all);
     return last;
+}
+
+/* A job that runs, in short. */
+static struct json *running_json(struct coord_job *j)
+{
+    char waits[ERR_TEXT_MAX];
+    struct json *item = json_new_object();
+    json_set_int(item, "number", (int64_t)j->at.number);
+    json_set_string(item, "job", j->spec.name);
+    json_set_string(item, "space", j->spec.space);
+    json_set_string(item, "state", coord_phase_name(j));
+    json_set_int(item, "epoch", j->at.epoch);
+    json_set_int(item, "examples", (int64_t)coord_trace_trained(j));
+    json_set_number(item, "rate", coord_status_rate(j));
+    json_set_int(item, "workers", j->workers.count);
+    json_set_int(item, "workers_wanted", j->at.workers_wanted);
+    if (coord_status_waits(j, waits, sizeof waits))
+        json_set_string(item, "waiting", waits);
+    return item;
+}
+
+struct json *coord_picture_status(struct coord *c, struct coord_job *j)
+{
+    struct json *s = coord_status_json(j), *running = json_new_array();
+    COORD_EACH_JOB (c, each)
+        if (coord_phase_running(each))
+            json_append(running, running_json(each));
+    json_set(s, "running", running);
+    json_set_int(s, "queued", c->fleet.queue->count);
+    return s;
 }
 
 char *coord_picture_text(struct coord *c)
@@ -218,13 +249,13 @@ char *coord_picture_text(struct coord *c)
     struct json *s = json_new_object();
     load_take(&c->picture, &c->fleet);
     load_ask(&c->picture, &c->fleet);
-    json_set(s, "status", coord_status_json(j));
+    json_set(s, "status", coord_picture_status(c, j));
     json_set_int(s, "now", (int64_t)env_wall_s(c->fleet.env));
     json_set_string(s, "version", text_or(c->fleet.options.version, ""));
     json_set(s, "curve", curve_json(&j->trace->curve));
     json_set(s, "auc", auc_json(j));
     json_set(s, "map", map_json(&c->picture, &c->fleet));
-    json_set(s, "jobs", jobs_json(j));
+    json_set(s, "jobs", jobs_json(c));
     char *text = json_text(s, 0);
     json_free(s);
     return text;

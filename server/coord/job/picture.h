@@ -5,7 +5,7 @@
  * and only while all shards answer and no tablet moves. So a page that is not read costs nothing,
  * and no picture delays an order. A load that is not known yet is 0.
  *
- *     {"status": coord_status_json, "now", "version",
+ *     {"status": coord_picture_status of the newest job that runs, "now", "version",
  *      "curve": {"examples", "logloss", "rate"}, "auc": {"examples", "auc"}   lists of one length
  *      "map": {"tablets", "cell", "shards": [{"shard", "tablets", "load", "cells"}],
  *              "hottest": {"shard", "share"} of the hottest tablet; absent without a load},
@@ -32,6 +32,7 @@
 #define PICTURE_RATE_S 1.0
 
 struct coord;
+struct coord_job;
 
 /* The last known load, kept in struct coord. */
 struct coord_picture {
@@ -40,6 +41,11 @@ struct coord_picture {
     uint64_t asked_ns;
 };
 
+/* Returns coord_status_json of the job, and beside it "running": [{"number", "job", "space",
+ * "state", "epoch", "examples", "rate", "workers", "workers_wanted", "waiting" (absent: for
+ * nothing)}] of all jobs that run, and "queued": how many wait for their turn. The caller frees
+ * it. */
+struct json *coord_picture_status(struct coord *c, struct coord_job *j);
 /* Returns the text, which the caller frees; NULL when out of memory. */
 char *coord_picture_text(struct coord *c);
 void coord_picture_close(struct coord_picture *p);

@@ -531,7 +531,7 @@ int coord_report_make(struct coord_job *j, struct err *e)
 void coord_report_ended(struct coord_job *j)
 {
     if (j->fleet->fatal != 0 || j->at.phase == PHASE_NONE || coord_phase_running(j) ||
-        j->at.number == 0 || j->at.number == j->fleet->jobs->newest)
+        j->at.number == 0 || coord_jobs_kept(j))
         return;
     if (j->report == NULL) {
         bool known = j->parsed && j->at.phase == PHASE_FAILED;

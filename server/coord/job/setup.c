@@ -98,8 +98,6 @@ int coord_setup_open(struct coord_job *j, bool first, struct err *e)
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
         return rc;
     coord_setup_space(j, &spaces->space[number]);
-    if (first)
-        spaces->at_hand = j->space;
     return 0;
 }
 
@@ -428,7 +426,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     if (step == j->at.tables + 2 + (fields != NULL))
         return fences_tell(j, shard);
     if (fields != NULL && step == j->at.tables + 1) {
-        if (!coord_fresh_fields_begin(j->fleet))
+        if (!coord_fresh_fields_begin(j))
             return false;
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO = (struct wire_ROWS_GO){

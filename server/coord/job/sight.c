@@ -78,18 +78,36 @@ void coord_sight_gone(struct coord_fleet *f, peer_t peer)
             i++;
 }
 
-uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t *workers)
+static bool is_free(const struct coord_fleet *f, const struct coord_visitor *v)
 {
-    uint32_t places = 0;
+    return !v->lost && v->why[0] == 0 && env_now_ns(f->env) - v->heard_ns <= COORD_UNHEARD_NS;
+}
+
+uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t most, uint32_t *workers)
+{
+    uint32_t with[LIMIT_LANES + 1] = {0}, places = 0;
     *workers = 0;
-    for (uint32_t i = 0; i < f->visitors->count; i++) {
-        const struct coord_visitor *v = &f->visitors->visitor[i];
-        if (v->lost || v->why[0] != 0 || env_now_ns(f->env) - v->heard_ns > COORD_UNHEARD_NS)
-            continue;
-        (*workers)++;
-        places += v->lanes;
+    for (uint32_t i = 0; i < f->visitors->count; i++)
+        if (is_free(f, &f->visitors->visitor[i])) {
+            with[f->visitors->visitor[i].lanes]++;
+            (*workers)++;
+        }
+    uint32_t left = most == 0 ? *workers : MIN(most, *workers);
+    for (uint32_t lanes = 0; lanes <= LIMIT_LANES; lanes++) {
+        uint32_t taken = MIN(left, with[lanes]);
+        places += taken * lanes;
+        left -= taken;
     }
     return places;
+}
+
+uint32_t coord_sight_free(const struct coord_fleet *f, peer_t but)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->visitors->count; i++)
+        count += (but == 0 || f->visitors->visitor[i].peer != but) &&
+                 is_free(f, &f->visitors->visitor[i]);
+    return count;
 }
 
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w)
@@ -245,6 +263,15 @@ static void ring_say(const struct coord_job *j, struct json *list)
             coord_sight_say(list, "ring_unable", u->of[i].name, "%s", text);
 }
 
+/* True when other jobs run, which may have all workers that there are (crew.h). */
+static bool beside_others(const struct coord_job *j)
+{
+    bool others = false;
+    COORD_EACH_SPACE (j->fleet, s)
+        others = others || (s->runs && s != j->space);
+    return others;
+}
+
 static void workers_say(const struct coord_job *j, struct json *list)
 {
     uint64_t without = env_now_ns(j->fleet->env) - MAX(j->watch.worker_ns, j->phase_ns);
@@ -256,9 +283,10 @@ static void workers_say(const struct coord_job *j, struct json *list)
         coord_sight_say(
             list, "no_workers", j->spec.name,
             "job %s has no worker for %" PRIu64
-            " s: start a worker (systemctl start shoal-worker@NAME), or read in its log why it "
+            " s%s: start a worker (systemctl start shoal-worker@NAME), or read in its log why it "
             "does not come%s%.300s",
             j->spec.name, without / SECOND_NS,
+            text_if(beside_others(j), ", and gets one when another job gives one back or ends"),
             text_if(j->watch.failed[0] != 0, "; the last one left, "), j->watch.failed);
 }
 

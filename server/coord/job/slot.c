@@ -2,6 +2,7 @@
 #include "server/coord/job/slot.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/lost.h"
@@ -12,6 +13,7 @@
 #include "server/coord/job/submit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int job_open(struct coord_job *j, struct err *e)
 {
@@ -23,7 +25,7 @@ static int job_open(struct coord_job *j, struct err *e)
         rc = coord_checkpoint_open(j, e);
     if (rc != 0)
         return rc;
-    if (f->cluster.taken_over && j->at.phase == PHASE_NONE)
+    if (f->cluster.taken_over && j->at.phase == PHASE_NONE && j->slot == 0)
         coord_lost_look(f); /* the coordinator has started again since then */
     j->watch.left_ns = coord_phase_running(j) ? j->watch.begun_ns : 0;
     return 0;
@@ -33,14 +35,18 @@ void coord_slot_wire(struct coord *c)
 {
     c->fleet.jobs = &c->beside.jobs;
     c->fleet.queue = &c->beside.queue;
-    c->fleet.taken = &c->beside.taken;
+    c->fleet.taken = &c->beside.versions;
     c->fleet.visitors = &c->beside.visitors;
     c->fleet.fresh = &c->beside.fresh;
-    c->fleet.fresh_fields = &c->beside.fresh_fields;
-    for (uint32_t i = 0; i <= LIMIT_SPACES; i++)
+    c->fleet.hold_line = &c->beside.hold_line;
+    for (uint32_t i = 0; i <= LIMIT_SPACES; i++) {
         c->fleet.spaces.space[i].made = &c->beside.made[i];
+        c->fleet.spaces.space[i].taken = &c->beside.taken[i];
+        c->fleet.spaces.space[i].fresh_fields = &c->beside.fresh_fields[i];
+    }
     for (uint32_t i = 0; i < COORD_SLOTS; i++) {
         c->slot[i].fleet = &c->fleet;
+        c->slot[i].slot = i;
         c->slot[i].space = coord_space_none(&c->fleet.spaces);
         c->slot[i].end = &coord_course_end;
         coord_parts_join(&c->slot[i], &c->part[i]);
@@ -48,18 +54,44 @@ void coord_slot_wire(struct coord *c)
     coord_aside_wire(c);
 }
 
-/* Gives the job its part of the store. The first slot has the keys of every release's store; each
- * other slot has a part of its own. */
-static int slot_make(struct coord *c, struct coord_job *j, struct err *e)
+/* Opens a slot's part of the store; NULL: no memory. The first slot has the keys of every release's
+ * store; each other slot has a part of its own. */
+static struct coord_store *part_open(const struct coord *c, uint32_t slot)
 {
     char prefix[16];
+    (void)snprintf(prefix, sizeof prefix, "job%u/", slot + 1);
+    return slot == 0 ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
+}
+
+/* Gives the job its part of the store. */
+static int slot_make(struct coord *c, struct coord_job *j, struct err *e)
+{
     j->from_hold = COORD_FOLDER_NONE; /* coord_slot_close may follow before flow.c sets it */
     j->watch.begun_ns = j->watch.worker_ns = c->ticked_ns;
-    (void)snprintf(prefix, sizeof prefix, "job%u/", (uint32_t)(j - c->slot) + 1);
-    j->store = j == c->slot ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
+    j->store = part_open(c, j->slot);
     if (j->store == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
-    return coord_setup_open(j, j == c->slot, e);
+    return coord_setup_open(j, j->slot == 0, e);
+}
+
+/* Raises *slots above the last slot in which a stored job runs: the coordinator's file may allow
+ * fewer jobs than before. */
+static int stored_count(const struct coord *c, uint32_t *slots, struct err *e)
+{
+    struct coord_progress at;
+    for (uint32_t i = COORD_SLOTS; i > *slots; i--) {
+        struct coord_store *part = part_open(c, i - 1);
+        if (part == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
+        int rc = coord_store_get_fixed(part, "progress", &at, sizeof at, e);
+        coord_store_close(part);
+        bool over = at.phase == PHASE_NONE || at.phase == PHASE_DONE || at.phase == PHASE_FAILED;
+        if (rc == 0 && !over)
+            *slots = i;
+        if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+            return rc;
+    }
+    return 0;
 }
 
 /* Reads back what each space holds. A store of a release without names of spaces has one, with the
@@ -83,6 +115,8 @@ int coord_slot_open(struct coord *c, uint32_t slots, struct err *e)
 {
     SHOAL_ASSERT(slots >= 1 && slots <= COORD_SLOTS);
     int rc = spaces_open(c, e);
+    if (rc == 0)
+        rc = stored_count(c, &slots, e);
     while (rc == 0 && c->slots < slots)
         rc = slot_make(c, &c->slot[c->slots++], e);
     COORD_EACH_JOB (c, j)
@@ -114,24 +148,93 @@ void coord_slot_close(struct coord *c)
         coord_made_close(s->made);
 }
 
+/* ---- which one ------------------------------------------------------------------------------- */
+
+uint32_t coord_slot_running(const struct coord *c)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < c->slots; i++)
+        running += coord_phase_running(&c->slot[i]);
+    return running;
+}
+
 struct coord_job *coord_slot_newest(struct coord *c)
 {
     struct coord_job *newest = c->slot;
-    COORD_EACH_JOB (c, j)
-        if (j->at.number > newest->at.number)
+    COORD_EACH_JOB (c, j) {
+        bool runs = coord_phase_running(j), before = coord_phase_running(newest);
+        if (runs != before ? runs : j->at.number > newest->at.number)
             newest = j;
+    }
     return newest;
 }
 
-struct coord_job *coord_slot_for(struct coord *c, peer_t from, const struct coord_submit *submit)
+struct coord_job *coord_slot_numbered(struct coord *c, uint64_t number)
+{
+    if (number == 0)
+        return coord_slot_newest(c);
+    COORD_EACH_JOB (c, j)
+        if (j->at.number == number)
+            return j;
+    return NULL;
+}
+
+struct coord_job *coord_slot_again(struct coord *c, peer_t from, const struct coord_submit *submit)
 {
     COORD_EACH_JOB (c, j)
         if (coord_submit_again(j, from, submit))
             return j;
-    COORD_EACH_JOB (c, j)
-        if (!coord_phase_running(j))
+    return NULL;
+}
+
+/* True while the job has still to drop what all spaces hold: no other one may begin to make
+ * tables. */
+static bool drops_all(const struct coord_job *j)
+{
+    return coord_phase_running(j) && j->fleet->fresh->number != 0 &&
+           j->fleet->fresh->number == j->at.number;
+}
+
+/* Returns the job that a new one waits for, whatever slot it would take; NULL: for none. */
+static const struct coord_job *in_the_way(struct coord *c, const struct coord_space *s,
+                                          const char *space, bool alone)
+{
+    COORD_EACH_JOB (c, j) {
+        bool same = j->space == s || strcmp(j->spec.space, space) == 0;
+        if (coord_phase_running(j) && (same || alone || drops_all(j)))
             return j;
-    return coord_slot_newest(c);
+    }
+    return NULL;
+}
+
+/* Returns how well the slot suits a job of the space: 0 is the best. A slot whose job ended counts
+ * by its number, since reports of the last jobs are asked for most. */
+static uint64_t rank(const struct coord_job *j, const struct coord_space *s)
+{
+    if (s != NULL && j->space == s)
+        return 0;
+    if (j->at.number == 0)
+        return 1;
+    if (!coord_space_holds(j->fleet, j->space))
+        return 2;
+    return 3 + j->at.number;
+}
+
+struct coord_job *coord_slot_free(struct coord *c, const char *space, bool alone,
+                                  const struct coord_job **why)
+{
+    const struct coord_space *s = coord_space_find(&c->fleet, space);
+    struct coord_job *best = NULL;
+    *why = in_the_way(c, s, space, alone);
+    if (*why == NULL && coord_slot_running(c) >= MAX(c->fleet.options.jobs, 1))
+        *why = coord_slot_newest(c);
+    if (*why != NULL)
+        return NULL;
+    COORD_EACH_JOB (c, j)
+        if (!coord_phase_running(j) && (best == NULL || rank(j, s) < rank(best, s)))
+            best = j;
+    SHOAL_ASSERT(best != NULL); /* fewer run than there are slots */
+    return best;
 }
 
 struct coord_job *coord_slot_of(struct coord *c, peer_t from, const uint64_t *pass, const char *key)
@@ -141,17 +244,4 @@ struct coord_job *coord_slot_of(struct coord *c, peer_t from, const uint64_t *pa
             (pass == NULL && coord_worker_of_peer(&j->workers, from) != NULL))
             return j;
     return coord_slot_newest(c);
-}
-
-struct coord_job *coord_slot_to_join(struct coord *c, peer_t from)
-{
-    struct coord_job *least = coord_slot_newest(c);
-    COORD_EACH_JOB (c, j) {
-        if (coord_phase_running(j) && coord_worker_of_peer(&j->workers, from) != NULL)
-            return j;
-        if (coord_phase_running(j) &&
-            (!coord_phase_running(least) || j->workers.count < least->workers.count))
-            least = j;
-    }
-    return least;
 }

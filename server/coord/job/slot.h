@@ -1,7 +1,8 @@
 /* slot.h: the jobs at hand, one in each slot, and which of them a request is about.
  *
- * A daemon has one slot (coord_options.jobs): no message names a job yet, so a second job could not
- * be addressed. An operator's request is about the newest job. */
+ * At most coord_options.jobs run at the same time. A job that has ended stays in its slot until
+ * another one takes it: its report, and a checkpoint of its tables, can still be asked for. One
+ * space is in one slot at most, so two jobs of a space never run at the same time. */
 #ifndef SERVER_COORD_JOB_SLOT_H
 #define SERVER_COORD_JOB_SLOT_H
 
@@ -23,7 +24,8 @@
 struct coord_submit;
 
 /* The greatest number of jobs at the same time, one in each slot. */
-#define COORD_SLOTS 2u
+#define COORD_SLOTS COORD_JOBS
+_Static_assert(COORD_SLOTS == COORD_HOLD_LINE, "each slot's job may want to hold the shards");
 /* Above the greatest value of an error on the wire (err.h). */
 #define COORD_REASONS 32u
 
@@ -32,28 +34,34 @@ struct coord {
     struct { /* the states of the fleet that rooms beside it keep */
         struct coord_jobs jobs;
         struct coord_queue queue;
-        struct coord_taken taken;
+        struct coord_taken_all versions;
         struct coord_visitors visitors;
         struct coord_fresh fresh;
-        struct coord_fresh_fields fresh_fields;
-        struct coord_made made[LIMIT_SPACES + 1]; /* by the space's number */
+        struct coord_hold_line hold_line;
+        /* by the space's number */
+        struct coord_made made[LIMIT_SPACES + 1];
+        struct coord_taken taken[LIMIT_SPACES + 1];
+        struct coord_fresh_fields fresh_fields[LIMIT_SPACES + 1];
     } beside;
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     struct coord_parts part[COORD_SLOTS];
     struct coord_job aside; /* has no job: job/aside.h */
     struct coord_parts aside_part;
-    uint32_t slots; /* coord_options.jobs */
+    /* coord_options.jobs; more while a job runs that was begun when more were allowed */
+    uint32_t slots;
     struct env_timer timer;
     struct coord_look *look; /* the check of the folders of a job that is submitted; NULL: none */
     struct coord_replacing *replacing; /* reads the checkpoint of a REPLACE; NULL: none */
     struct coord_replaced replaced;
-    struct {        /* the last answer to STATUS; making one visits all tasks, lanes and members */
+    /* the last answer to STATUS about each slot's job; making one visits all tasks, lanes and
+     * members */
+    struct coord_told {
         char *text; /* owned; NULL: none yet */
         uint64_t made_ns;
         uint64_t run; /* the run and the phase at that time */
         uint32_t phase;
         uint32_t made; /* number of texts made so far */
-    } told;
+    } told[COORD_SLOTS];
     struct { /* the last STOP: its id and answer */
         uint64_t id;
         bool ends;
@@ -82,18 +90,22 @@ void coord_slot_wire(struct coord *c);
  * also after a failure. */
 int coord_slot_open(struct coord *c, uint32_t slots, struct err *e);
 void coord_slot_close(struct coord *c);
-/* The job that was submitted last. */
+/* Returns the number of jobs that run. */
+uint32_t coord_slot_running(const struct coord *c);
+/* The job that was submitted last, of those that run if any does. */
 struct coord_job *coord_slot_newest(struct coord *c);
-/* Returns the job for a SUBMIT: its own slot's when it is sent again, else that of the first slot
- * in which no job runs. When all run, it is the newest job, which refuses the SUBMIT. */
-struct coord_job *coord_slot_for(struct coord *c, peer_t from, const struct coord_submit *submit);
+/* Returns the job with this number; 0: as coord_slot_newest. NULL: it is in no slot. */
+struct coord_job *coord_slot_numbered(struct coord *c, uint64_t number);
+/* Returns the job that a repeated SUBMIT is about; NULL: the SUBMIT is a new one. */
+struct coord_job *coord_slot_again(struct coord *c, peer_t from, const struct coord_submit *submit);
+/* Returns the slot that a job of the space can take now: that of the space, else one that never had
+ * a job, else that of a job which ended, first one without tables, then the oldest. alone: the job
+ * drops what all spaces hold. NULL: it waits for another job, which *why names. */
+struct coord_job *coord_slot_free(struct coord *c, const char *space, bool alone,
+                                  const struct coord_job **why);
 /* Returns the job of the worker that shows the pass. A request without one (NULL) is about the job
  * of the worker that joined over this connection; else the newest. key: the key that the peer has
  * shown. */
 struct coord_job *coord_slot_of(struct coord *c, peer_t from, const uint64_t *pass,
                                 const char *key);
-/* Returns the job that a worker joins: the one that it has joined over this connection, else the
- * running job with the fewest workers. */
-struct coord_job *coord_slot_to_join(struct coord *c, peer_t from);
-
 #endif

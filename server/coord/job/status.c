@@ -269,6 +269,8 @@ struct json *coord_status_json(struct coord_job *j)
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(j));
     json_set_int(s, "run", (int64_t)j->at.number);
+    json_set_string(s, "space", j->spec.space);
+    json_set_int(s, "workers_wanted", j->at.workers_wanted);
     json_set_int(s, "wall_s", (int64_t)env_wall_s(j->fleet->env));
     json_set_int(s, "epoch", j->at.epoch);
     if (grows)

@@ -24,7 +24,6 @@
 #include "server/coord/job/parts.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/job/sight.h"
-#include "server/coord/job/turn.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/from.h"
 #include "server/coord/work/eval.h"
@@ -195,7 +194,7 @@ static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j
     j->asked = (struct coord_asked){.number = j->at.number, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
-        !coord_fresh_want(job->fleet, j->at.number, j->spec.fresh_all,
+        !coord_fresh_want(job->fleet, j->space, j->at.number, j->spec.fresh_all,
                           text_if(fleet, j->without)) ||
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
@@ -346,7 +345,7 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
         return err_set(e, SHOAL_E_CONFIG,
                        "fresh: %s: the %s of a release that kept no names; take the key away",
                        j->spec.fresh.item[0], fleet ? "tables are" : "checkpoint is");
-    const char *half = text_if(fleet, coord_fresh_fields_half(j->fleet));
+    const char *half = text_if(fleet, coord_fresh_fields_half(j->space));
     bool learnt = was->learnt;
     if (begins || fleet) {
         rc = without_make(j, was, half, e);
@@ -359,14 +358,24 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     return coord_submit_name(j, was, learnt, e);
 }
 
+/* True when another job runs, which will have some of the workers that wait. */
+static bool beside_others(const struct coord_job *j)
+{
+    bool others = false;
+    COORD_EACH_SPACE (j->fleet, s)
+        others = others || (s->runs && s != j->space);
+    return others;
+}
+
 /* Returns the lanes of a job with train.lanes: 0: as many as the workers that wait, or that the job
- * waits for, have places for. A worker that comes later gets a lane of another one (pace.h). A lane
- * that no worker holds would count in what goes by lane: schedules, warm-up, batch norm. goes_on:
- * those of the checkpoint. 0: the job says a number. */
+ * waits for, have places for; beside other jobs the latter alone. A worker that comes later gets a
+ * lane of another one (pace.h). A lane that no worker holds would count in what goes by lane:
+ * schedules, warm-up, batch norm. goes_on: those of the checkpoint. 0: the job says a number. */
 static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *goes_on,
                             uint32_t workers)
 {
-    uint32_t waiting, places = coord_sight_places(j->fleet, &waiting);
+    uint32_t most = beside_others(j) ? MAX(workers, 1) : 0, waiting;
+    uint32_t places = coord_sight_places(j->fleet, most, &waiting);
     if (j->spec.train.lanes > 0)
         return 0;
     if (goes_on != NULL)
@@ -494,9 +503,6 @@ static int job_make(struct coord_job *job, uint64_t number, const struct coord_s
         rc = given_begin(j, from, submit->workers, e);
     if (rc == 0)
         rc = ring_fits(&j->spec, submit->workers, e);
-    /* Under a second slot what the fleet knows of one space stays that of the first slot's. */
-    if (rc == 0 && job->fleet->spaces.at_hand == job->space)
-        rc = coord_turn(job->fleet, j->space, e);
     if (rc == 0)
         rc = legend_begin(j, from, fleet, e);
     if (rc == 0)
@@ -641,8 +647,6 @@ static int job_take(struct coord_job *job, uint64_t number, peer_t from,
     if (submit->workers > LIMIT_WORKERS)
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);
-    if (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED)
-        coord_setup_forget(job);
     struct made *m = calloc(1, sizeof *m);
     if (m == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
@@ -651,11 +655,13 @@ static int job_take(struct coord_job *job, uint64_t number, peer_t from,
     j->fleet = job->fleet;
     j->end = job->end;
     j->store = job->store;
+    j->slot = job->slot;
     j->space = job->space; /* until its own is chosen */
     j->from_hold = COORD_FOLDER_NONE;
     rc = job_make(job, number, submit, look, j, e);
-    if (rc != 0 && job->space->number < LIMIT_SPACES)
-        (void)coord_turn(job->fleet, job->space, &(struct err){0}); /* back, if it was taken */
+    /* a job that is refused, or waits, has the shards told nothing */
+    if (rc == 0 && (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED))
+        coord_setup_forget(job);
     coord_submit_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
     struct coord_space *space = j->space;
     if (rc == 0)

@@ -1,9 +1,11 @@
-/* turns.c: jobs that wait begin one after the other; turns.h. */
+/* turns.c: jobs that wait begin when their turn has come; turns.h. */
 #include "server/coord/job/turns.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
+#include "server/coord/core/fresh.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/queue.h"
 #include "server/coord/job/look.h"
@@ -16,15 +18,70 @@
 #include <string.h>
 
 #define AGAIN_NS UINT64_C(1000000000)
+#define AGAIN_DOUBLES 5u /* the longest pause is 32 s */
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-bool coord_turns_wait(const struct coord *c)
+/* Returns the first job in the queue, before `place`, that a job of the space waits behind. */
+static const struct coord_queued *before_of(const struct coord_queue *q, uint32_t place,
+                                            const char *space)
 {
-    bool free = false;
-    for (uint32_t i = 0; i < c->slots; i++)
-        free = free || !coord_phase_running(&c->slot[i]);
-    return !free || c->fleet.queue->count > 0;
+    for (uint32_t i = 0; i < place; i++)
+        if (strcmp(q->item[i].head.space, space) == 0)
+            return &q->item[i];
+    return NULL;
+}
+
+/* Returns a free slot for a job of this text that is submitted now; NULL: the job waits. */
+static struct coord_job *slot_now(struct coord *c, const struct job *spec)
+{
+    const struct coord_queue *q = c->fleet.queue;
+    const struct coord_job *why;
+    /* those that wait for a place come first */
+    if (before_of(q, q->count, spec->space) != NULL ||
+        coord_slot_running(c) + q->count >= MAX(c->fleet.options.jobs, 1))
+        return NULL;
+    return coord_slot_free(c, spec->space, spec->fresh_all, &why);
+}
+
+int coord_turns_slot(struct coord *c, peer_t from, const struct coord_submit *submit,
+                     struct coord_job **out, struct err *e)
+{
+    struct job spec;
+    *out = coord_slot_again(c, from, submit);
+    if (*out != NULL)
+        return 0;
+    int rc = job_parse(submit->yaml, submit->bytes, "job", NULL, &spec, e);
+    if (rc != 0)
+        return rc;
+    *out = slot_now(c, &spec);
+    job_free(&spec);
+    return 0;
+}
+
+/* Writes what the job at this place of the queue waits for. */
+static void wait_say(struct coord *c, uint32_t place, char said[ERR_TEXT_MAX])
+{
+    const struct coord_queue *q = c->fleet.queue;
+    const char *space = q->item[place].head.space;
+    const struct coord_queued *before = before_of(q, place, space);
+    const struct coord_job *why = NULL;
+    if (before == NULL)
+        (void)coord_slot_free(c, space, q->item[place].alone, &why);
+    if (before != NULL)
+        (void)snprintf(said, ERR_TEXT_MAX,
+                       "it waits for its turn: job %s, number %" PRIu64
+                       ", is before it and uses space %s, too",
+                       before->head.job, before->head.number, space);
+    else if (why != NULL && strcmp(why->spec.space, space) == 0)
+        (void)snprintf(said, ERR_TEXT_MAX,
+                       "it waits for its turn: job %s, number %" PRIu64 ", runs in space %s",
+                       why->spec.name, why->at.number, space);
+    else if (why != NULL)
+        (void)snprintf(said, ERR_TEXT_MAX, "it waits for its turn: %u before it, and job %s runs",
+                       place, why->spec.name);
+    else
+        (void)snprintf(said, ERR_TEXT_MAX, "it waits for its turn: %u before it", place);
 }
 
 int coord_turns_take(struct coord *c, const struct coord_ask *a, const struct coord_submit *submit,
@@ -50,10 +107,7 @@ int coord_turns_take(struct coord *c, const struct coord_ask *a, const struct co
     if (rc != 0)
         return rc;
     *number = q->item[at].head.number;
-    (void)snprintf(said, ERR_TEXT_MAX, "it waits for its turn: %u before it, and job %s runs", at,
-                   coord_slot_newest(c)->spec.name);
-    if (!coord_phase_running(coord_slot_newest(c)))
-        (void)snprintf(said, ERR_TEXT_MAX, "it waits for its turn: %u before it", at);
+    wait_say(c, at, said);
     return 0;
 }
 
@@ -80,17 +134,9 @@ bool coord_turns_stop(struct coord *c, uint64_t number)
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-static struct coord_job *slot_free(struct coord *c)
-{
-    COORD_EACH_JOB (c, j)
-        if (!coord_phase_running(j))
-            return j;
-    return NULL;
-}
-
 static void looked(void *context, struct coord_errand *r, int rc, const struct err *e);
 
-/* The folders of the first job are looked at. */
+/* The folders of a job are looked at. */
 static int look_begin(struct coord *c, struct coord_job *j, const struct coord_submit *submit,
                       struct err *e)
 {
@@ -106,41 +152,87 @@ static bool look_fits(const struct coord_look *l, const struct coord_queued *ite
            l->start == (item->head.start != 0) && strcmp(l->path, item->head.from) == 0;
 }
 
-/* Lets the first job begin; look: the result of the look at its folders. */
-static void begin(struct coord *c, struct coord_look *look)
+/* Mixes one more value into a stamp. */
+static uint64_t mixed(uint64_t stamp, uint64_t value)
 {
-    struct coord_queue *q = c->fleet.queue;
-    struct coord_job *j = slot_free(c);
+    return (stamp ^ value) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+}
+
+/* Returns a number that differs when something has changed that may let a job begin which could
+ * not: the servers, the names that they know, a drop, the jobs at hand and their checkpoints. */
+static uint64_t stamp_of(const struct coord *c)
+{
+    const struct coord_fleet *f = &c->fleet;
+    uint64_t stamp = mixed(f->cluster.map_epoch, f->names.version);
+    COORD_EACH_SHARD (&f->members, s)
+        stamp = mixed(stamp, f->members.shard[s].incarnation ^ f->members.shard[s].ready);
+    stamp = mixed(stamp, f->drop.asker);
+    stamp = mixed(stamp, f->taken->version ^ f->taken->newest);
+    for (uint32_t i = 0; i < c->slots; i++) {
+        stamp = mixed(stamp, c->slot[i].at.number);
+        stamp = mixed(stamp, coord_phase_running(&c->slot[i]));
+        stamp = mixed(stamp, (uint64_t)c->slot[i].checkpoint->state);
+    }
+    return stamp;
+}
+
+/* True when the job may be tried: it was not, or something has changed since, or its pause, which
+ * doubles, is over. */
+static bool is_due(const struct coord *c, const struct coord_queued *item, uint64_t stamp)
+{
+    uint64_t pause_ns = AGAIN_NS << MIN(item->tries - (item->tries > 0), AGAIN_DOUBLES);
+    return item->tries == 0 || item->stamp != stamp ||
+           env_now_ns(c->fleet.env) - item->tried_ns >= pause_ns;
+}
+
+/* Lets the job at this place begin; look: the result of the look at its folders. True: the queue
+ * has changed. */
+static bool begin(struct coord *c, uint32_t place, struct coord_job *j, struct coord_look *look)
+{
+    struct coord_queued *item = &c->fleet.queue->item[place];
     struct err e = {0};
-    if (j == NULL || q->count == 0)
-        return;
-    const struct coord_queued *first = &q->item[0];
-    if (look != NULL && !look_fits(look, first))
-        return;
-    const struct coord_submit submit = {.yaml = first->yaml,
-                                        .bytes = first->bytes,
-                                        .workers = first->head.workers,
-                                        .from = first->head.from,
-                                        .start = first->head.start != 0};
-    q->tried_ns = env_now_ns(c->fleet.env);
+    const struct coord_submit submit = {.yaml = item->yaml,
+                                        .bytes = item->bytes,
+                                        .workers = item->head.workers,
+                                        .from = item->head.from,
+                                        .start = item->head.start != 0};
+    item->tried_ns = env_now_ns(c->fleet.env);
+    item->stamp = stamp_of(c);
+    item->tries++;
     coord_report_ended(j); /* the new job takes its slot */
-    int rc = coord_submit_waited(j, first->head.number, first->peer, &submit, look, &e);
-    if (rc == SHOAL_E_AGAIN)
-        rc = look_begin(c, j, &submit, &e);
-    else if (rc == 0)
-        (void)coord_queue_remove(&c->fleet, 0);
+    int rc = coord_submit_waited(j, item->head.number, item->peer, &submit, look, &e);
+    if (rc == SHOAL_E_AGAIN && look == NULL) {
+        if (look_begin(c, j, &submit, &e) != 0)
+            log_info("job %s waits: %s", item->head.job, e.text);
+        return false;
+    }
     if (rc == 0)
-        return;
-    if (rc == SHOAL_E_UNAVAILABLE || rc == SHOAL_E_BUSY || rc == SHOAL_E_NOMEM)
-        log_info("job %s waits: %s", first->head.job, e.text);
-    else
-        end(c, 0, "failed", rc, e.text);
+        return coord_queue_remove(&c->fleet, place);
+    if (rc == SHOAL_E_UNAVAILABLE || rc == SHOAL_E_BUSY || rc == SHOAL_E_NOMEM ||
+        rc == SHOAL_E_AGAIN) {
+        log_info("job %s waits: %s", item->head.job, e.text);
+        return false;
+    }
+    end(c, place, "failed", rc, e.text);
+    return true;
+}
+
+/* Returns the slot that the job at this place can take now; NULL: its turn has not come. */
+static struct coord_job *slot_of(struct coord *c, uint32_t place)
+{
+    const struct coord_queue *q = c->fleet.queue;
+    const struct coord_queued *item = &q->item[place];
+    const struct coord_job *why;
+    if (before_of(q, place, item->head.space) != NULL)
+        return NULL;
+    return coord_slot_free(c, item->head.space, item->alone, &why);
 }
 
 static void looked(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord *c = context;
     struct coord_look *l = c->look;
+    const struct coord_queue *q = c->fleet.queue;
     SHOAL_ASSERT(&l->errand == r && !l->over);
     if (rc != 0) { /* the folder hangs: tried again */
         log_warn("a job waits: %s", e->text);
@@ -148,15 +240,27 @@ static void looked(void *context, struct coord_errand *r, int rc, const struct e
         return;
     }
     l->over = true;
-    begin(c, l);
+    for (uint32_t i = 0; i < q->count; i++) {
+        struct coord_job *j = look_fits(l, &q->item[i]) ? slot_of(c, i) : NULL;
+        if (j == NULL)
+            continue;
+        (void)begin(c, i, j, l);
+        break;
+    }
     coord_look_end(c);
 }
 
 void coord_turns_step(struct coord *c)
 {
     const struct coord_queue *q = c->fleet.queue;
-    bool tried = q->tried_ns != 0 && env_now_ns(c->fleet.env) - q->tried_ns < AGAIN_NS;
-    if (q->count == 0 || c->look != NULL || tried || c->fleet.fatal != 0)
+    if (q->count == 0)
         return;
-    begin(c, NULL);
+    uint64_t stamp = stamp_of(c);
+    uint32_t i = 0;
+    while (i < q->count && c->fleet.fatal == 0) {
+        bool due = is_due(c, &q->item[i], stamp) && (!q->item[i].looks || c->look == NULL);
+        struct coord_job *j = due ? slot_of(c, i) : NULL;
+        if (j == NULL || !begin(c, i, j, NULL))
+            i++;
+    }
 }

@@ -21,8 +21,8 @@ static void hook_begin(struct coord_job *j, const char *path, uint32_t record)
     SHOAL_ASSERT(!k->hook.running && record < COORD_CHECKPOINTS_MAX);
     if (j->spec.checkpoint.publish.count == 0)
         return;
-    if (j->fleet->options.hook_start(j->fleet->options.context, &j->spec.checkpoint.publish, path,
-                                     &e) != 0) {
+    if (j->fleet->options.hook_start(j->fleet->options.context, j->slot,
+                                     &j->spec.checkpoint.publish, path, &e) != 0) {
         log_warn("checkpoint %s is not published: %s", path, e.text);
         k->list->record[record].published = PUBLISH_FAILED;
         k->list->record[record].publish_status = -1;
@@ -70,11 +70,11 @@ static void hook_limit(struct coord_job *j)
                  "is asked to end",
                  k->hook.path, (double)k->hook.limit_ns * 1e-9);
         k->hook.stop = HOOK_ASKED;
-        j->fleet->options.hook_stop(j->fleet->options.context, false);
+        j->fleet->options.hook_stop(j->fleet->options.context, j->slot, false);
     } else if (k->hook.stop == HOOK_ASKED && age > k->hook.limit_ns + HOOK_TERM_NS) {
         log_warn("checkpoint.publish of %s does not end: it is killed", k->hook.path);
         k->hook.stop = HOOK_KILLED;
-        j->fleet->options.hook_stop(j->fleet->options.context, true);
+        j->fleet->options.hook_stop(j->fleet->options.context, j->slot, true);
     }
 }
 
@@ -86,7 +86,7 @@ void coord_checkpoint_publish_step(struct coord_job *j)
     SHOAL_ASSERT(k->hook.running || k->hook.next[0] == 0);
     if (!k->hook.running)
         return;
-    if (!j->fleet->options.hook_poll(j->fleet->options.context, &exit_status)) {
+    if (!j->fleet->options.hook_poll(j->fleet->options.context, j->slot, &exit_status)) {
         hook_limit(j);
         return;
     }

@@ -24,15 +24,18 @@
 static const char *const names[] = {
     [CUT_IDLE] = "idle",       [CUT_WRITING] = "writing",     [CUT_HOLDING] = "holding",
     [CUT_GOING] = "going",     [CUT_PAUSED] = "paused",       [CUT_RETURNING] = "returning",
-    [CUT_OPENING] = "opening", [CUT_RESTORING] = "restoring", [CUT_RESTING] = "resting"};
+    [CUT_OPENING] = "opening", [CUT_RESTORING] = "restoring", [CUT_RESTING] = "resting",
+    [CUT_QUEUED] = "queued"};
 static const uint32_t moves[] = {
-    [CUT_IDLE] =
-        SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_RETURNING),
-    [CUT_WRITING] = SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
-    [CUT_RESTING] = SM_TO(CUT_HOLDING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
+    [CUT_IDLE] = SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) |
+                 SM_TO(CUT_RETURNING),
+    [CUT_WRITING] = SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_RESTING] = SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
+    [CUT_QUEUED] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
-    [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) |
+                   SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_RETURNING] = SM_TO(CUT_RESTORING) | SM_TO(CUT_IDLE),
     [CUT_RESTORING] = SM_TO(CUT_OPENING) | SM_TO(CUT_IDLE),
     [CUT_OPENING] = SM_TO(CUT_IDLE),
@@ -40,6 +43,29 @@ static const uint32_t moves[] = {
 const struct sm coord_cut_moves = SM("a cut", names, moves);
 
 static void held(void *context, const struct coord_call *call, int status, const char *text);
+
+/* The job stands in the line, unless it does already. True: it is the first. */
+static bool line_enter(struct coord_job *j)
+{
+    struct coord_hold_line *l = j->fleet->hold_line;
+    uint32_t at = 0;
+    while (at < l->count && l->job[at] != j)
+        at++;
+    SHOAL_ASSERT(at < COORD_HOLD_LINE); /* as many as there are slots */
+    l->job[at] = j;
+    l->count = MAX(l->count, at + 1);
+    return at == 0;
+}
+
+static void line_leave(struct coord_job *j)
+{
+    struct coord_hold_line *l = j->fleet->hold_line;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->job[i] != j)
+            l->job[left++] = l->job[i];
+    l->count = left;
+}
 
 static void waiting_start(struct coord_job *j)
 {
@@ -58,6 +84,7 @@ static void cut_end(struct coord_job *j, int status, const char *text)
     uint64_t cut = j->cut->cut;
     SHOAL_ASSERT(status != 0 || j->cut->state == (ended.restore ? CUT_OPENING : CUT_GOING)); /* 2 */
     sm_move(&coord_cut_moves, &j->cut->state, CUT_IDLE);
+    line_leave(j);
     coord_ring_go(j, RING_FOR_CUT);
     ended.done(j, status, text, cut);
     waiting_start(j);
@@ -109,6 +136,12 @@ static void hold_fill(const struct coord_job *j, struct wire_HOLD *w)
 static void hold_begin(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
+    if (!line_enter(j)) {
+        if (j->cut->state != CUT_QUEUED)
+            sm_move(&coord_cut_moves, &j->cut->state, CUT_QUEUED);
+        return;
+    }
+    SHOAL_ASSERT(j->fleet->hold_line->job[0] == j); /* 5 */
     sm_move(&coord_cut_moves, &j->cut->state, CUT_HOLDING);
     j->cut->since_ns = env_now_ns(j->fleet->env);
     hold_fill(j, &w.u.HOLD);
@@ -175,6 +208,7 @@ static void cut_again(struct coord_job *j, int status, const char *text)
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_HOLD, j->cut->cut);
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_GO, j->cut->cut);
     coord_cut_drop(j, j->cut->cut);
+    line_leave(j);
     bool waits = j->cut->order.patient && coord_server_away(j) != NULL;
     if ((!waits && ++j->cut->attempt >= ATTEMPTS) || status == SHOAL_E_NO_SPACE) {
         /* free disk space does not come back within a moment */
@@ -331,7 +365,8 @@ uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
     if (coord_phase_running(j))
         *keep = j->at.best_cut;
     if ((j->cut->state == CUT_WRITING || j->cut->state == CUT_RESTING ||
-         j->cut->state == CUT_HOLDING || j->cut->state == CUT_GOING) &&
+         j->cut->state == CUT_QUEUED || j->cut->state == CUT_HOLDING ||
+         j->cut->state == CUT_GOING) &&
         j->cut->cut < below)
         below = j->cut->cut;
     if (exported == 0)
@@ -364,6 +399,8 @@ void coord_cut_tick(struct coord_job *j)
         rest_begin(j);
     } else if (j->cut->state == CUT_RESTING)
         resting_step(j);
+    else if (j->cut->state == CUT_QUEUED)
+        hold_begin(j);
     else if (j->cut->state == CUT_HOLDING && env_now_ns(j->fleet->env) - j->cut->since_ns > most)
         cut_again(j, SHOAL_E_TIMEOUT, "not every shard held in time");
     else if (j->cut->state == CUT_PAUSED &&
@@ -383,6 +420,7 @@ static void calls_cancel(struct coord_job *j)
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_RESTORE, UINT64_MAX);
     if (j->cut->state != CUT_IDLE)
         sm_move(&coord_cut_moves, &j->cut->state, CUT_IDLE);
+    line_leave(j);
     coord_ring_go(j, RING_FOR_CUT);
 }
 

@@ -10,6 +10,8 @@
  *                                                    has them (home.h)--> RESTORING
  *   RESTORING --restored--> OPENING --opening_step: all shards have the new run: cut_end--> IDLE
  *
+ *   IDLE, WRITING, RESTING, PAUSED --hold_begin: another job holds--> QUEUED --its turn--> HOLDING
+ *
  *   RESTING --cut_end: no worker is there any more--> IDLE
  *   RESTING --cut_again: not at rest in time---------------+
  *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> WRITING,
@@ -17,10 +19,15 @@
  *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
  *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
  *
- * In WRITING and in PAUSED pushes go on. A ring rests from RESTING to the end of the attempt. From
- * PAUSED the cut is tried again under a new number, ATTEMPTS times in all; for a patient order, an
- * attempt that fails while a server is away does not count. HOLD ends by itself after 10 s: a shard
- * that let go in between reports another sequence at GO than at HOLD, and the cut is made again.
+ * A shard holds for one cut at a time. Two jobs that each hold a part of the shards would wait for
+ * one another, so the jobs hold one after the other, in the order in which they want to
+ * (coord_hold_line).
+ *
+ * In WRITING, QUEUED and PAUSED pushes go on, but for those of a ring that rests. A ring rests
+ * from RESTING to the end of the attempt. From PAUSED the cut is tried again under a new number,
+ * ATTEMPTS times in all; for a patient order, an attempt that fails while a server is away does not
+ * count. HOLD ends by itself after 10 s: a shard that let go in between reports another sequence at
+ * GO than at HOLD, and the cut is made again.
  *
  * Invariants:
  *  1. A cut's number is stored before a shard is told of it, and never used twice. [test:
@@ -33,7 +40,8 @@
  *  4. No shard restores before every shard has read the whole of its part of the cut: if a part
  *     is damaged, all shards stay as they were. A shard that led none of the job's tablets then has
  *     no part: it may have joined later. [test: coord_rotten_cut_leaves_all_as_they_were]
- *     [assert: looked] */
+ *     [assert: looked]
+ *  5. One job holds at a time. [test: cuts_of_two_jobs_hold_in_turn] [assert: hold_begin] */
 #ifndef SERVER_COORD_KEEP_CUT_H
 #define SERVER_COORD_KEEP_CUT_H
 
@@ -57,7 +65,8 @@ enum coord_cut_state {
     CUT_RETURNING,
     CUT_RESTORING,
     CUT_OPENING,
-    CUT_RESTING
+    CUT_RESTING,
+    CUT_QUEUED
 };
 extern const struct sm coord_cut_moves;
 
@@ -79,6 +88,13 @@ struct coord_cut_order {
     uint8_t without[LIMIT_SHARDS / 8];
     coord_cut_held held; /* called at the instant of the cut; NULL: none */
     coord_cut_done done;
+};
+
+/* The jobs that hold the shards, or want to. */
+#define COORD_HOLD_LINE 8u
+struct coord_hold_line {
+    const struct coord_job *job[COORD_HOLD_LINE]; /* (count): the first one holds; borrowed */
+    uint32_t count;
 };
 
 struct coord_cut {

@@ -224,15 +224,10 @@ static void replay_write(struct writer *w, const struct coord_job *j)
 static void taken_write(struct writer *w, const struct coord_job *j)
 {
     size_t bytes;
-    void *record;
-    bool rests = j == j->fleet->aside && j->space != j->fleet->spaces.at_hand;
-    if (rests)
-        record = coord_taken_record_of(j->space, &bytes);
-    else
-        record = coord_taken_record(j, &bytes);
+    void *record = coord_taken_record(j, &bytes);
     if (record != NULL)
         write_pair(w, "taken/0", record, bytes);
-    else if (!rests && j->fleet->taken->version > 0)
+    else if (j->space->taken->version > 0)
         w->failed = true;
     free(record);
 }

@@ -210,6 +210,7 @@ static void main_write(const struct page_figures *f, const struct json *figures,
     const struct json *s = json_get(figures, "status");
     date_write(figures, out);
     troubles_write(f, s, out);
+    page_running(figures, out);
     page_job(figures, out);
     page_servers(figures, out);
     page_copies(figures, out);

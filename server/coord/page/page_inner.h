@@ -13,6 +13,8 @@ extern const char page_template[];
 /* ---- page_job.c: figures is the whole of picture.h ---- */
 void page_job(const struct json *figures, FILE *out);
 void page_jobs(const struct json *figures, FILE *out);
+/* All jobs that run, where there are several. */
+void page_running(const struct json *figures, FILE *out);
 
 /* ---- page_table.c ---- */
 /* A section with a table. Numbers stand to the right; texts (text: true) and the first column,

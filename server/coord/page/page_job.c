@@ -162,6 +162,47 @@ void page_job(const struct json *figures, FILE *out)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
+static void running_write(struct page_table *t, const struct json *v)
+{
+    char text[NUMBER_TEXT];
+    page_row(t, !json_absent(json_get(v, "waiting")));
+    fputs("<th scope=\"row\">", t->out);
+    html_name(t->out, v, "job");
+    fprintf(t->out, " <small>%" PRId64 "</small></th>", json_as_int(json_get(v, "number"), 0));
+    page_text(t->out, json_as_string(json_get(v, "space"), "?"));
+    page_text(t->out, json_as_string(json_get(v, "state"), "?"));
+    page_number(t->out, number_count(html_at(v, "workers"), text));
+    page_number(t->out, number_count(html_at(v, "workers_wanted"), text));
+    page_number(t->out, number_count(html_at(v, "examples"), text));
+    page_number(t->out, number_short(html_at(v, "rate"), text));
+    fputs("</tr>", t->out);
+    if (json_absent(json_get(v, "waiting")))
+        return;
+    fprintf(t->out, "<tr class=\"why\"><td class=\"t\" colspan=\"%zu\"><div>", t->heads);
+    html_string(t->out, v, "waiting");
+    fputs("</div></td></tr>", t->out);
+}
+
+void page_running(const struct json *figures, FILE *out)
+{
+    static const struct page_head head[] = {
+        {"job", true},     {"space", true},     {"state", true}, {"workers", false},
+        {"wanted", false}, {"examples", false}, {"ex/s", false}};
+    const struct json *list = json_get(figures, "status.running");
+    struct page_table t = {.out = out,
+                           .name = "Jobs that run",
+                           .id = "running",
+                           .head = head,
+                           .heads = sizeof head / sizeof head[0],
+                           .rows = json_count(list)};
+    if (t.rows < 2)
+        return;
+    page_table_begin(&t, "the newest is told of below");
+    for (size_t i = 0; i < t.rows; i++)
+        running_write(&t, json_array_at(list, i));
+    page_table_end(&t);
+}
+
 /* "2026-11-30T05:13:12Z" without its letters. */
 static void date_write(const struct json *line, const char *name, FILE *out)
 {

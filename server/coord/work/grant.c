@@ -614,6 +614,8 @@ int coord_grant_next(struct coord_job *j, struct coord_ask *a)
     if (rc != 0) { /* frozen for longer than its lease: other workers have its lanes now */
         a->reply.u.LANE_NEXT_reply.kind = WIRE_NEXT_LEAVE;
         a->reply.u.LANE_NEXT_reply.lane = q->lane;
+    } else if (a->worker->released) { /* its lanes go to others when it leaves */
+        a->reply.u.LANE_NEXT_reply.kind = WIRE_NEXT_END;
     } else if (q->lane == COORD_NO_LANE) {
         a->silent = next_without_lane(j, a);
     } else {

@@ -397,7 +397,7 @@ int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint3
     SHOAL_ASSERT(round == 1 || j->at.phase == PHASE_GROW); /* 1 */
     SHOAL_ASSERT(whole->rows == 0 || round == g->at.round + 1);
     SHOAL_ASSERT(whole->rows == 0 || round == 1 ||
-                 j->fleet->taken->is.at.round == round); /* taken.h, 1 */
+                 j->space->taken->is.at.round == round); /* taken.h, 1 */
     if (whole->rows > 0) {
         g->at.before_rows += g->at.rows;
         g->at.before_batches += g->at.batches;

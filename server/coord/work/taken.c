@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/work/grow.h"
@@ -30,31 +31,43 @@ static uint32_t keeper(const struct coord_fleet *f)
     return coord_member_next(&f->members, 0);
 }
 
-void coord_taken_close(struct coord_taken *t)
+void coord_taken_close(struct coord_fleet *f)
 {
-    coord_taken_list_close(&t->is);
-    free(t->gone);
-    *t = (struct coord_taken){.version = 0};
+    COORD_EACH_SPACE (f, s) {
+        coord_taken_list_close(&s->taken->is);
+        free(s->taken->gone);
+        *s->taken = (struct coord_taken){.version = 0};
+    }
 }
 
-int coord_taken_open(struct coord_fleet *f, struct err *e)
+static int list_open(struct coord_fleet *f, const struct coord_space *s, struct err *e)
 {
     void *value;
     size_t bytes;
     uint64_t version = 0;
-    int rc = coord_store_get(f->store, COORD_TAKEN_KEY, &value, &bytes, e);
+    int rc = coord_store_get(s->store, COORD_TAKEN_KEY, &value, &bytes, e);
     if (rc != 0)
         return coord_store_optional(rc);
     if (bytes >= sizeof version)
         memcpy(&version, value, sizeof version);
     rc = SHOAL_E_CORRUPT;
     if (version > 0 && version < VERSION_MOST)
-        rc = coord_taken_record_take(&f->taken->is, (char *)value + sizeof version,
+        rc = coord_taken_record_take(&s->taken->is, (char *)value + sizeof version,
                                      bytes - sizeof version, e);
     free(value);
-    f->taken->version = version;
+    s->taken->version = version;
+    f->taken->version = MAX(f->taken->version, version);
     if (rc == SHOAL_E_CORRUPT)
         return err_set(e, rc, "the stored names of learnt objects cannot be" ADVICE);
+    return rc;
+}
+
+int coord_taken_open(struct coord_fleet *f, struct err *e)
+{
+    int rc = 0;
+    COORD_EACH_SPACE (f, s)
+        if (rc == 0)
+            rc = list_open(f, s, e);
     return rc;
 }
 
@@ -87,7 +100,7 @@ static int begin_get(struct coord_job *j, struct err *e)
 
 int coord_taken_load(struct coord_job *j, struct err *e)
 {
-    const struct coord_taken_head *at = &j->fleet->taken->is.at;
+    const struct coord_taken_head *at = &j->space->taken->is.at;
     int rc = begin_get(j, e);
     bool ahead = at->job == j->at.number && at->round > j->at.epoch;
     if (rc != 0 || coord_taken_begins(j) || !ahead)
@@ -126,12 +139,25 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
     return 0;
 }
 
+/* A space that was dropped has left a list under the number that a new one gets. */
+static int former_clear(struct coord_job *j, struct err *e)
+{
+    struct coord_taken *t = j->space->taken;
+    if (t->version == 0 || coord_space_holds(j->fleet, j->space))
+        return 0;
+    coord_taken_list_close(&t->is);
+    coord_taken_moved(t);
+    return coord_taken_changed(j->fleet, j->space, e);
+}
+
 /* j->taken has the names that the job begins with. If a former job had begun to learn some of them,
  * no job completes them: the tables become UNSURE. */
 static int begin(struct coord_job *j, bool fleet, struct err *e)
 {
     struct coord_taken_head *at = &j->taken->at;
     int rc = known_check(j, at, fleet, e);
+    if (rc == 0)
+        rc = former_clear(j, e);
     if (rc != 0)
         return rc;
     bool begun = (at->flags & COORD_TAKEN_BEGUN) != 0;
@@ -154,10 +180,11 @@ int coord_taken_none(struct coord_job *j, struct err *e)
 
 int coord_taken_fleet(struct coord_job *j, struct err *e)
 {
-    const struct coord_taken *t = j->fleet->taken;
+    const struct coord_taken *t = j->space->taken;
+    const struct coord_taken_all *all = j->fleet->taken;
     const struct coord_members *m = &j->fleet->members;
     bool heard = t->version > 0 || m->shards == 0 || m->shard[keeper(j->fleet)].seen;
-    if (t->newest > t->version || !heard)
+    if (all->newest > all->version || !heard)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "start_from: fleet: not all servers have said yet what their tables have "
                        "learnt: submit again in a moment");
@@ -191,10 +218,11 @@ int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, boo
 
 /* ---- what the job adds ----------------------------------------------------------------------- */
 
-/* The tables are there: makes the job's names the cluster's, with those of the objects that the job
- * is to learn now. */
+/* The tables are there: makes the job's names those of its space, with those of the objects that
+ * the job is to learn now. */
 static int take_over(struct coord_job *j, struct err *e)
 {
+    struct coord_taken *t = j->space->taken;
     struct coord_taken_list *l = j->taken;
     static const struct coord_taken_list none;
     bool learns = !j->spec.train.skip && !coord_from_resumes(&j->at);
@@ -211,19 +239,32 @@ static int take_over(struct coord_job *j, struct err *e)
         l->at.round = j->at.epoch;
     }
     l->at.flags &= ~(uint32_t)COORD_TAKEN_NAMED;
-    coord_taken_list_close(&j->fleet->taken->is);
-    coord_taken_moved(j->fleet);
-    j->fleet->taken->is = *l;
+    coord_taken_list_close(&t->is);
+    coord_taken_moved(t);
+    t->is = *l;
     *l = none;
-    rc = coord_taken_changed(j->fleet, e);
+    rc = coord_taken_changed(j->fleet, j->space, e);
     if (rc != 0)
         return rc;
     return begin_put(j, &none, e);
 }
 
-static bool told(const struct coord_fleet *f)
+/* Returns the space whose list is the oldest of those newer than `version`; NULL: there is none. */
+static struct coord_space *next_above(const struct coord_fleet *f, uint64_t version)
 {
-    return f->taken->told == f->taken->version || f->members.shards == 0;
+    struct coord_space *next = NULL;
+    COORD_EACH_SPACE (f, s)
+        if (s->taken->version > version &&
+            (next == NULL || s->taken->version < next->taken->version))
+            next = s;
+    return next;
+}
+
+/* True when shard 0 has the job's list. */
+static bool told(const struct coord_job *j)
+{
+    const struct coord_fleet *f = j->fleet;
+    return f->taken->told >= j->space->taken->version || f->members.shards == 0;
 }
 
 bool coord_taken_settled(struct coord_job *j)
@@ -236,12 +277,12 @@ bool coord_taken_settled(struct coord_job *j)
     if (rc != 0)
         return coord_end_fail(j, rc, "%s", e.text);
     coord_taken_step(j->fleet);
-    return told(j->fleet);
+    return told(j);
 }
 
 int coord_taken_round(struct coord_job *j, uint32_t round, bool *is_told, struct err *e)
 {
-    struct coord_taken_list *l = &j->fleet->taken->is;
+    struct coord_taken_list *l = &j->space->taken->is;
     *is_told = false;
     if (l->at.job != j->at.number || l->at.round != round) {
         int rc = coord_taken_objects_add(j, l, e);
@@ -250,27 +291,27 @@ int coord_taken_round(struct coord_job *j, uint32_t round, bool *is_told, struct
         l->at.job = j->at.number;
         l->at.round = round;
         l->at.flags |= COORD_TAKEN_BEGUN;
-        rc = coord_taken_changed(j->fleet, e);
+        rc = coord_taken_changed(j->fleet, j->space, e);
         if (rc != 0)
             return rc;
         coord_taken_step(j->fleet);
     }
-    *is_told = told(j->fleet);
+    *is_told = told(j);
     return 0;
 }
 
 bool coord_taken_undo(struct coord_job *j)
 {
-    struct coord_taken_list *l = &j->fleet->taken->is;
+    struct coord_taken_list *l = &j->space->taken->is;
     struct err e = {0};
     if (l->at.job != j->at.number || l->at.round <= j->at.epoch)
         return true;
     nameset_drop_last(&l->names, l->at.hand);
-    coord_taken_moved(j->fleet);
+    coord_taken_moved(j->space->taken);
     l->at.hand = 0;
     l->at.round = j->at.epoch;
     l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
-    return coord_taken_changed(j->fleet, &e) == 0;
+    return coord_taken_changed(j->fleet, j->space, &e) == 0;
 }
 
 /* True when all rows of the job's names are learnt. A plain job learns them in its first epoch, and
@@ -286,13 +327,13 @@ static bool is_whole(const struct coord_job *j)
 
 bool coord_taken_learnt(struct coord_job *j)
 {
-    struct coord_taken_list *l = &j->fleet->taken->is;
+    struct coord_taken_list *l = &j->space->taken->is;
     struct err e = {0};
     bool begun = (l->at.flags & COORD_TAKEN_BEGUN) != 0 && l->at.job == j->at.number;
     if (!begun || !is_whole(j))
         return true;
     l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
-    if (coord_taken_changed(j->fleet, &e) == 0)
+    if (coord_taken_changed(j->fleet, j->space, &e) == 0)
         return true;
     return coord_end_fail(j, e.code, "%s", e.text);
 }
@@ -313,7 +354,7 @@ int coord_taken_ask(struct coord_job *j, struct coord_ask *a)
         a->frame = names->item;
         a->frame_bytes = names->count * sizeof names->item[0];
     }
-    j->fleet->taken->counted = true;
+    j->space->taken->counted = true;
     return 0;
 }
 
@@ -343,7 +384,7 @@ int coord_taken_files(struct coord_job *j, struct coord_ask *a)
 
 bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
-    struct coord_taken *t = f->taken;
+    struct coord_taken_all *t = f->taken;
     if (shard == keeper(f))
         t->told = b->taken_version;
     if (b->taken_version <= t->version || b->taken_version >= VERSION_MOST)
@@ -351,36 +392,45 @@ bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_
     if (b->taken_version > t->newest) {
         t->newest = b->taken_version;
         t->newest_shard = shard;
+        t->asks = 0;
     }
     return true;
+}
+
+/* Takes the list of a space from a shard that knows a newer one. */
+static int list_take(struct coord_fleet *f, struct coord_space *s, uint32_t shard, uint64_t version,
+                     const struct msg *m)
+{
+    struct err e = {0};
+    int rc = coord_taken_record_take(&s->taken->is, m->frame[1].data, m->frame[1].bytes, &e);
+    if (rc == 0 && !coord_taken_put(f, s, version, &e))
+        rc = e.code;
+    if (rc != 0) {
+        log_error("what the tables of shard %u have learnt is not taken: %s", shard, e.text);
+        return rc;
+    }
+    coord_taken_moved(s->taken);
+    log_warn("%u names of what the tables of space %s have learnt, version %" PRIu64
+             ", are taken from shard %u: the coordinator's own were older",
+             s->taken->is.names.count, s->name, version, shard);
+    return 0;
 }
 
 static void held(void *context, const struct coord_call *call, uint32_t shard,
                  const struct wire *reply, const struct msg *m)
 {
     struct coord_fleet *f = context;
-    struct coord_taken *t = f->taken;
-    struct err e = {0};
+    struct coord_taken_all *t = f->taken;
     uint64_t version = reply->u.TAKEN_HELD_reply.version;
-    (void)call;
-    if (version <= t->version || version >= VERSION_MOST) {
-        if (shard == t->newest_shard) /* the shard has other data by now */
-            t->newest = t->version;
-        return;
-    }
-    int rc = coord_taken_record_take(&t->is, m->frame[1].data, m->frame[1].bytes, &e);
-    if (rc == 0 && coord_spaces_held(f) > 1) /* the shard does not say of which space it is */
-        t->is.at.flags |= COORD_TAKEN_UNSURE;
-    if (rc == 0 && !coord_taken_put(f, version, &t->is, &e))
-        rc = e.code;
-    if (rc != 0) {
-        log_error("what the tables of shard %u have learnt is not taken: %s", shard, e.text);
-        return;
-    }
-    coord_taken_moved(f);
-    log_warn("%u names of what the tables have learnt, version %" PRIu64
-             ", are taken from shard %u: the coordinator's own were older",
-             t->is.names.count, version, shard);
+    uint32_t space = call->request.u.TAKEN_HELD.space;
+    struct coord_space *s = &f->spaces.space[space];
+    bool newer = version > s->taken->version && version < VERSION_MOST;
+    if (shard != t->newest_shard || space != t->asks)
+        return; /* another shard is asked by now */
+    if (newer && list_take(f, s, shard, version, m) != 0)
+        return; /* it is asked again */
+    t->asks++;
+    t->asked_ns = 0;
 }
 
 static void held_done(void *context, const struct coord_call *call, int status, const char *text)
@@ -391,15 +441,23 @@ static void held_done(void *context, const struct coord_call *call, int status, 
         log_warn("a shard does not say what its tables have learnt: %s", text);
 }
 
+/* Asks for the next list. When all have come, what remains newer on the shard is of a space that
+ * was dropped. */
 static void hear(struct coord_fleet *f, uint64_t now)
 {
-    struct coord_taken *t = f->taken;
+    struct coord_taken_all *t = f->taken;
     if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_HELD) ||
         (t->asked_ns != 0 && now - t->asked_ns < AGAIN_NS))
         return; /* its last answer could not be taken */
+    while (t->asks < LIMIT_SPACES && !coord_space_holds(f, &f->spaces.space[t->asks]))
+        t->asks++;
+    if (t->asks == LIMIT_SPACES) {
+        t->version = MAX(t->version, t->newest);
+        return;
+    }
     t->asked_ns = now;
     SHOAL_ASSERT(t->newest_shard < f->members.shards);
-    struct wire w = {.type = WIRE_TYPE_TAKEN_HELD};
+    struct wire w = {.type = WIRE_TYPE_TAKEN_HELD, .u.TAKEN_HELD.space = t->asks};
     (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                            .request = w,
                                                            .target = t->newest_shard,
@@ -413,7 +471,7 @@ static void tell_done(void *context, const struct coord_call *call, int status, 
     struct coord_fleet *f = context;
     uint64_t version = call->request.u.TAKEN_SET.version;
     if (status == 0)
-        f->taken->told = version;
+        f->taken->told = MAX(f->taken->told, version);
     else {
         f->taken->failed_ns = env_now_ns(f->env);
         log_warn("server %s does not keep what the tables have learnt: %s",
@@ -421,36 +479,40 @@ static void tell_done(void *context, const struct coord_call *call, int status, 
     }
 }
 
-static void *record_wire(const struct coord_fleet *f, struct wire *w, size_t *bytes)
+static void *record_wire(const struct coord_fleet *f, const struct coord_space *s, struct wire *w,
+                         size_t *bytes)
 {
-    const struct coord_taken *t = f->taken;
     *w = (struct wire){.type = WIRE_TYPE_TAKEN_SET};
-    w->u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, f->cluster.id[0], f->cluster.id[1]};
-    return coord_taken_record_make(&t->is, 0, 0, bytes);
+    w->u.TAKEN_SET = (struct wire_TAKEN_SET){.version = s->taken->version,
+                                             .cluster_high = f->cluster.id[0],
+                                             .cluster_low = f->cluster.id[1],
+                                             .space = s->number};
+    return coord_taken_record_make(&s->taken->is, 0, 0, bytes);
 }
 
 void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_shard *s)
 {
-    const struct coord_taken *t = f->taken;
+    const struct coord_taken_all *t = f->taken;
+    const struct coord_space *next = next_above(f, s->figures.taken_version);
     struct wire w;
     size_t bytes;
-    if (shard != keeper(f) || t->newest > t->version || s->figures.taken_version >= t->version)
+    if (shard != keeper(f) || t->newest > t->version || next == NULL)
         return;
-    void *record = record_wire(f, &w, &bytes);
+    void *record = record_wire(f, next, &w, &bytes);
     if (record != NULL)
         (void)coord_send_frame(f, s->peer, &w, record, bytes);
     free(record);
 }
 
-static void tell(struct coord_fleet *f, uint64_t now)
+static void tell(struct coord_fleet *f, const struct coord_space *s, uint64_t now)
 {
-    struct coord_taken *t = f->taken;
+    struct coord_taken_all *t = f->taken;
     if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_SET) ||
         (t->failed_ns != 0 && now - t->failed_ns < AGAIN_NS))
         return;
     struct wire w;
     size_t bytes;
-    void *record = record_wire(f, &w, &bytes);
+    void *record = record_wire(f, s, &w, &bytes);
     if (record != NULL) /* without memory the next step tries again */
         (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                                .request = w,
@@ -464,15 +526,16 @@ static void tell(struct coord_fleet *f, uint64_t now)
 
 void coord_taken_step(struct coord_fleet *f)
 {
-    const struct coord_taken *t = f->taken;
+    const struct coord_taken_all *t = f->taken;
     if (f->members.shards == 0 || !coord_cluster_ready(&f->cluster))
         return;
     const struct coord_shard *s = &f->members.shard[keeper(f)];
     /* before the spaces are known, a list of one of several would seem that of the only one */
     if (t->newest > t->version && !coord_names_ready(&f->names))
         return;
+    const struct coord_space *next = next_above(f, t->told);
     if (t->newest > t->version)
         hear(f, env_now_ns(f->env));
-    else if (!told(f) && s->seen && s->ready)
-        tell(f, env_now_ns(f->env));
+    else if (next != NULL && s->seen && s->ready)
+        tell(f, next, env_now_ns(f->env));
 }

@@ -1,11 +1,11 @@
-/* taken.h: the list of files and objects that the tables have learnt, by name. The list is
- * state of the tables: it is stored here, kept by shard 0 beside its rows, and part of each
+/* taken.h: the list of files and objects that the tables of a space have learnt, by name. The list
+ * is state of the tables: it is stored here, kept by shard 0 beside its rows, and part of each
  * checkpoint. A job that goes on with tables goes on with their names, and a log that grows does
  * not take an object again whose name is in the list.
  *
  *   submitted: the names of the tables that the job will have (j->taken), under "taken/0"
  *     -> INDEX: FILES adds the names of the job's own files
- *     -> SETUP, the tables are there: the names become the cluster's (f->taken), with those of the
+ *     -> SETUP, the tables are there: the names become the space's (s->taken), with those of the
  *        job's objects, BEGUN -> stored -> TAKEN_SET to shard 0 -> answered -> lanes, and so pushes
  *     -> all rows of the names are learnt: BEGUN is cleared -> stored -> TAKEN_SET
  *   a log that grows: the same with the names of each round
@@ -39,16 +39,17 @@ struct coord_ask;
 struct coord_job;
 struct coord_shard;
 
-/* Reads the list back from the store. CORRUPT, IO. */
+/* Reads the lists of all spaces back from the store. CORRUPT, IO. */
 int coord_taken_open(struct coord_fleet *f, struct err *e);
-void coord_taken_close(struct coord_taken *t);
-/* Takes the version that a shard of this cluster knows. True: it is newer than the store's
+void coord_taken_close(struct coord_fleet *f);
+/* Takes the greatest version that a shard of this cluster knows. True: it is newer than the store's
  * (coord_older_taken). */
 bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
-/* Sends what the tables have learnt to a copy that follows the shard which keeps it, unless the
- * copy has it; its next beat tells whether it took it. */
+/* Sends a list to a copy that follows the shard which keeps them: the oldest that the copy lacks;
+ * its next beat tells whether it took it. */
 void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_shard *s);
-/* Asks a shard for a newer list, or tells shard 0 the version that it lacks. Cheap. */
+/* Asks a shard for newer lists, one after the other, or tells shard 0 the oldest that it lacks.
+ * Cheap. */
 void coord_taken_step(struct coord_fleet *f);
 
 /* Stores the names that a submitted job begins with: none; those of the tables that are there;
@@ -61,7 +62,7 @@ int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, boo
                       struct err *e);
 /* Loads the names of the job at hand after a restart. CORRUPT, IO. */
 int coord_taken_load(struct coord_job *j, struct err *e);
-/* In SETUP, once the tables are there: makes the job's names the cluster's. True: shard 0 has
+/* In SETUP, once the tables are there: makes the job's names those of its space. True: shard 0 has
  * them. */
 bool coord_taken_settled(struct coord_job *j);
 

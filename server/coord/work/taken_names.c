@@ -29,7 +29,7 @@ bool coord_taken_begins(const struct coord_job *j)
 
 const struct coord_taken_list *coord_taken_names(const struct coord_job *j)
 {
-    return coord_taken_begins(j) ? j->taken : &j->fleet->taken->is;
+    return coord_taken_begins(j) ? j->taken : &j->space->taken->is;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -78,10 +78,10 @@ int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_
 
 void *coord_taken_record(const struct coord_job *j, size_t *bytes)
 {
-    struct coord_taken_list l = j->fleet->taken->is;
+    struct coord_taken_list l = j->space->taken->is;
     bool ahead = l.at.job == j->at.number && l.at.round > j->at.epoch;
     uint32_t without = 0;
-    if (j->fleet->taken->version == 0)
+    if (j->space->taken->version == 0)
         return NULL;
     if (ahead) { /* the checkpoint leaves out a round that has not begun */
         l.at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
@@ -92,50 +92,42 @@ void *coord_taken_record(const struct coord_job *j, size_t *bytes)
     return coord_taken_record_make(&l, 0, without, bytes);
 }
 
-void *coord_taken_record_of(const struct coord_space *s, size_t *bytes)
-{
-    void *record = NULL;
-    if (coord_store_get(s->store, COORD_TAKEN_REST_KEY, &record, bytes, NULL) != 0)
-        return NULL;
-    return record;
-}
-
 /* ---- the store ------------------------------------------------------------------------------- */
 
-bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,
-                     struct err *e)
+bool coord_taken_put(struct coord_fleet *f, struct coord_space *s, uint64_t version, struct err *e)
 {
     size_t bytes;
-    char *record = coord_taken_record_make(l, sizeof version, 0, &bytes);
+    char *record = coord_taken_record_make(&s->taken->is, sizeof version, 0, &bytes);
     if (record == NULL) {
         err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
         return false;
     }
     memcpy(record, &version, sizeof version);
-    bool good = coord_put(f, COORD_TAKEN_KEY, record, bytes);
+    bool good = coord_fleet_store(f, s->store, COORD_TAKEN_KEY, record, bytes, true);
     free(record);
-    if (!good)
+    if (!good) {
         err_set(e, SHOAL_E_IO, STORE_FAILED);
-    else
-        f->taken->version = version;
-    return good;
+        return false;
+    }
+    s->taken->version = version;
+    f->taken->version = MAX(f->taken->version, version);
+    return true;
 }
 
-int coord_taken_changed(struct coord_fleet *f, struct err *e)
+int coord_taken_changed(struct coord_fleet *f, struct coord_space *s, struct err *e)
 {
-    struct coord_taken *t = f->taken;
-    uint64_t known = MAX(t->newest, t->version);
-    if (!coord_taken_put(f, known + 1, &t->is, e))
+    uint64_t known = MAX(f->taken->newest, f->taken->version);
+    if (!coord_taken_put(f, s, known + 1, e))
         return e->code;
     return 0;
 }
 
-void coord_taken_moved(struct coord_fleet *f)
+void coord_taken_moved(struct coord_taken *t)
 {
-    free(f->taken->gone);
-    f->taken->gone = NULL;
-    f->taken->gone_count = 0;
-    f->taken->counted = false;
+    free(t->gone);
+    t->gone = NULL;
+    t->gone_count = 0;
+    t->counted = false;
 }
 
 static struct nameset_item item_of(const char *line)
@@ -144,21 +136,21 @@ static struct nameset_item item_of(const char *line)
 }
 
 /* Makes room by forgetting the names that the log's last list no longer had. */
-static void room_make(struct coord_fleet *f, struct nameset *names, uint32_t more)
+static void room_make(struct coord_taken *t, struct nameset *names, uint32_t more)
 {
     uint32_t free_places = NAMESET_MAX - names->count;
     if (more <= free_places)
         return;
-    uint32_t gone = nameset_drop(names, f->taken->gone, f->taken->gone_count, more - free_places);
+    uint32_t gone = nameset_drop(names, t->gone, t->gone_count, more - free_places);
     log_info("%u learnt objects that are not listed any more are forgotten", gone);
-    coord_taken_moved(f);
+    coord_taken_moved(t);
 }
 
 int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e)
 {
     const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     int rc = 0;
-    room_make(j->fleet, &l->names, o->count);
+    room_make(j->space->taken, &l->names, o->count);
     uint32_t before = l->names.count;
     for (uint32_t i = 0; rc == 0 && i < o->count; i++)
         rc = nameset_add(&l->names, item_of(o->object[i].line));
@@ -174,11 +166,11 @@ int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, str
 
 int coord_taken_empty(struct coord_job *j, struct err *e)
 {
-    int rc = coord_taken_objects_add(j, &j->fleet->taken->is, e);
-    j->fleet->taken->is.at.hand = 0;
+    int rc = coord_taken_objects_add(j, &j->space->taken->is, e);
+    j->space->taken->is.at.hand = 0;
     if (rc != 0)
         return rc;
-    return coord_taken_changed(j->fleet, e);
+    return coord_taken_changed(j->fleet, j->space, e);
 }
 
 bool coord_taken_has(const struct coord_job *j, const char *line)
@@ -193,18 +185,19 @@ uint32_t coord_taken_count(const struct coord_job *j)
 
 uint32_t coord_taken_room(const struct coord_job *j)
 {
+    const struct coord_taken *t = j->space->taken;
     uint32_t room = NAMESET_MAX - coord_taken_names(j)->names.count;
-    for (uint32_t i = 0; i < j->fleet->taken->gone_count; i++)
-        room += j->fleet->taken->gone[i / 8] >> (i % 8) & 1;
+    for (uint32_t i = 0; i < t->gone_count; i++)
+        room += t->gone[i / 8] >> (i % 8) & 1;
     return room;
 }
 
 void coord_taken_gone(struct coord_job *j, const void *bits, size_t bytes)
 {
-    struct coord_taken *t = j->fleet->taken;
+    struct coord_taken *t = j->space->taken;
     uint32_t count = coord_taken_names(j)->names.count;
     bool counted = t->counted;
-    coord_taken_moved(j->fleet);
+    coord_taken_moved(t);
     t->counted = counted;
     if (!counted || bytes == 0 || bytes > (count + 7u) / 8 || (t->gone = malloc(bytes)) == NULL)
         return;

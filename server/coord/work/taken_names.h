@@ -21,7 +21,8 @@ enum coord_taken_flag {
     COORD_TAKEN_NAMED = 4   /* the job's own files are in the list */
 };
 
-/* As stored under "taken/0", and after a version (u64) under "taken"; the names follow. */
+/* As stored under "taken/0", and after a version (u64) under "taken" in the space's part of the
+ * store; the names follow. */
 struct coord_taken_head {
     uint64_t job;
     uint32_t flags;
@@ -30,9 +31,6 @@ struct coord_taken_head {
 };
 _Static_assert(sizeof(struct coord_taken_head) == 24, "coord_taken_head is stored");
 #define COORD_TAKEN_KEY "taken"
-/* The same of a space that is not at hand, without a version, in its part of the store
- * (job/turn.h). */
-#define COORD_TAKEN_REST_KEY "rest/taken"
 #define COORD_TAKEN_RECORD_MAX                                                                     \
     (sizeof(struct coord_taken_head) + NAMESET_MAX * sizeof(struct nameset_item))
 
@@ -41,29 +39,35 @@ struct coord_taken_list {
     struct nameset names;
 };
 
-struct coord_taken {  /* the cluster's list */
-    uint64_t version; /* rises with each change; 0: no list is known, and the tables are UNSURE */
+struct coord_taken {  /* the list of a space */
+    uint64_t version; /* 0: no list is known, and the tables are UNSURE */
     struct coord_taken_list is;
-    uint64_t told;   /* the version that shard 0 keeps */
-    uint64_t newest; /* the newest version that a shard has told */
-    uint32_t newest_shard;
-    uint64_t asked_ns,
-        failed_ns; /* when that shard was asked for its list, and when shard 0 could not be told; 0:
-                    * not yet */
     uint8_t *gone; /* owned: a bit for each of the first names, set when the log's list no longer
                     * has it */
     uint32_t gone_count;
     bool counted; /* no name has changed its place since the lister asked for the names */
 };
 
+/* The versions of all lists. Each change of a list draws a version that is greater than all before;
+ * shard 0 is told the lists in order of their versions, so it has all up to its greatest. */
+struct coord_taken_all {
+    uint64_t version; /* the greatest that was drawn here, or told by a shard that was asked */
+    uint64_t told;    /* the greatest that shard 0 keeps */
+    uint64_t newest;  /* the greatest that a shard has told */
+    uint32_t newest_shard;
+    uint32_t asks; /* number of the space of whose list that shard is asked next */
+    /* when that shard was asked for a list, and when shard 0 could not be told; 0: not yet */
+    uint64_t asked_ns, failed_ns;
+};
+
 void coord_taken_list_close(struct coord_taken_list *l);
-/* True while the job has still to make its names the cluster's. */
+/* True while the job has still to make its names those of its space. */
 bool coord_taken_begins(const struct coord_job *j);
-/* Returns the names that the job's tables have learnt: the job's own list until it has become the
- * cluster's (coord_taken_begins), then the cluster's. */
+/* Returns the names that the job's tables have learnt: the job's own list until it has become its
+ * space's (coord_taken_begins), then the space's. */
 const struct coord_taken_list *coord_taken_names(const struct coord_job *j);
 /* Names have changed their places: the bits of an older list are void. */
-void coord_taken_moved(struct coord_fleet *f);
+void coord_taken_moved(struct coord_taken *t);
 
 /* Makes a record with `before` bytes free at its beginning and without the last `without` names.
  * The caller frees it. NULL: no memory. */
@@ -76,14 +80,10 @@ int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_
 /* Returns the record for a checkpoint, which the caller frees; NULL: no list is known, or no
  * memory. */
 void *coord_taken_record(const struct coord_job *j, size_t *bytes);
-/* The same of a space that is not at hand. */
-void *coord_taken_record_of(const struct coord_space *s, size_t *bytes);
-/* Stores the list under that version, which is the cluster's from then on. False: *e says why
- * not. */
-bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,
-                     struct err *e);
-/* Stores the cluster's list, which has changed, under the next version. */
-int coord_taken_changed(struct coord_fleet *f, struct err *e);
+/* Stores the space's list under that version. False: *e says why not. */
+bool coord_taken_put(struct coord_fleet *f, struct coord_space *s, uint64_t version, struct err *e);
+/* The same for a list that has changed, under the next version. */
+int coord_taken_changed(struct coord_fleet *f, struct coord_space *s, struct err *e);
 
 /* Adds the names of the objects at hand; `hand` of the list counts those that are new to it. NOMEM,
  * TOO_BIG. */

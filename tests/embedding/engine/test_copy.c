@@ -831,7 +831,7 @@ static void place_set(struct rig *s)
     const struct engine_place place = {.cluster = {1, 2}, .number = 3, .shards = 4};
     struct err e = {0};
     ck_assert_int_eq(engine_place_set(s->g, &place, &e), 0);
-    ck_assert_int_eq(engine_taken_set(s->g, 9, "taken", 5, &e), 0);
+    ck_assert_int_eq(engine_taken_set(s->g, 2, 9, "taken", 5, &e), 0);
 }
 
 /* Its old rows, records and cuts go; what it is stays. */
@@ -864,7 +864,7 @@ START_TEST(a_folder_with_rows_becomes_a_copy)
     ck_assert_uint_eq(state_of(&copy), state);
     ck_assert_uint_eq(engine_cuts(copy.g, cut, 4), 0);
     ck_assert_uint_eq(engine_place(copy.g)->number, 3);
-    ck_assert_uint_eq(engine_taken_version(copy.g), 9);
+    ck_assert_uint_eq(engine_taken_version(copy.g, 2), 9);
     rig_close(&copy, false);
     rig_close(&leader, false);
     parts_free(&parts);

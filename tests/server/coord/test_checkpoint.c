@@ -53,9 +53,10 @@ struct rig {
 static struct rig r;
 static char folder[64]; /* outlives a rig */
 
-static int hook_start(void *context, const struct string_list *words, const char *path,
-                      struct err *e)
+static int hook_start(void *context, uint32_t slot, const struct string_list *words,
+                      const char *path, struct err *e)
 {
+    (void)slot;
     (void)context;
     (void)e;
     ck_assert_uint_eq(words->count, 2);
@@ -66,15 +67,17 @@ static int hook_start(void *context, const struct string_list *words, const char
     return 0;
 }
 
-static bool hook_poll(void *context, int *exit_status)
+static bool hook_poll(void *context, uint32_t slot, int *exit_status)
 {
+    (void)slot;
     (void)context;
     *exit_status = r.hook_status;
     return !r.hook_holds && ++r.hook_polls > 3;
 }
 
-static void hook_stop(void *context, bool kill)
+static void hook_stop(void *context, uint32_t slot, bool kill)
 {
+    (void)slot;
     (void)context;
     *(kill ? &r.hook_killed : &r.hook_asked) += 1;
     if (r.hook_asked + r.hook_killed > r.hook_deaf) {

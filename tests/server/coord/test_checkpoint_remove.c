@@ -44,9 +44,10 @@ static char folder[64]; /* outlives a rig */
 
 /* ---- the rig --------------------------------------------------------------------------------- */
 
-static int hook_start(void *context, const struct string_list *words, const char *path,
-                      struct err *e)
+static int hook_start(void *context, uint32_t slot, const struct string_list *words,
+                      const char *path, struct err *e)
 {
+    (void)slot;
     (void)context;
     (void)words;
     (void)path;
@@ -55,15 +56,17 @@ static int hook_start(void *context, const struct string_list *words, const char
     return 0;
 }
 
-static bool hook_poll(void *context, int *exit_status)
+static bool hook_poll(void *context, uint32_t slot, int *exit_status)
 {
+    (void)slot;
     (void)context;
     *exit_status = 0;
     return !r.hook_holds && ++r.hook_polls > 3;
 }
 
-static void hook_stop(void *context, bool now)
+static void hook_stop(void *context, uint32_t slot, bool now)
 {
+    (void)slot;
     (void)context;
     (void)now;
 }

@@ -522,7 +522,7 @@ START_TEST(coord_picture_has_the_status_the_map_and_the_curves)
     char *text = coord_picture_text(r.coord);
     ck_assert_int_eq(json_parse(text, strlen(text), &p, NULL), 0);
     free(text);
-    struct json *s = coord_status_json(&r.coord->slot[0]);
+    struct json *s = coord_picture_status(r.coord, &r.coord->slot[0]);
     char *mine = json_text(s, 0), *its = json_text(json_get(p, "status"), 0);
     ck_assert_str_eq(mine, its);
     free(mine);
@@ -2136,15 +2136,15 @@ START_TEST(coord_status_is_not_made_for_each_question)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
-    uint32_t before = r.coord->told.made;
+    uint32_t before = r.coord->told[0].made;
     uint64_t began = sim_now_ns(r.sim);
     for (uint32_t i = 0; i < 500; i++) {
         status_ask(&r.client, UINT64_C(1) << 50 | i);
         (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 500, NULL, NULL);
     }
     ck_assert_uint_ge(sim_now_ns(r.sim) - began, SECOND);
-    ck_assert_uint_le(r.coord->told.made - before, 6 + 6);
-    ck_assert_uint_ge(r.coord->told.made - before, 5);
+    ck_assert_uint_le(r.coord->told[0].made - before, 6 + 6);
+    ck_assert_uint_ge(r.coord->told[0].made - before, 5);
     run_job(60);
     job_done(3);
     rig_stop();

@@ -69,7 +69,7 @@ static void later(uint64_t ms, bool all)
 static void setup(void)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
-    struct coord_options o = {.shards = 2, .lease_ms = 1000};
+    struct coord_options o = {.shards = 2, .lease_ms = 1000, .jobs = 2};
     struct err e;
     sim = sim_new(&calm);
     struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
@@ -413,6 +413,45 @@ START_TEST(cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept)
 }
 END_TEST
 
+static void on_second(struct coord_job *of, int status, const char *text, uint64_t cut)
+{
+    ck_assert(of == &c->slot[1] && text != NULL && cut != 0);
+    others += status == 0;
+}
+
+/* The job of the second slot wants to hold while that of the first one does: it holds when the
+ * first has its cut (_i 0), gives it up (_i 1), or is withdrawn (_i 2). Two that each held a part
+ * of the shards would wait for one another. */
+START_TEST(cuts_of_two_jobs_hold_in_turn)
+{
+    const struct coord_cut_order second = {.done = on_second};
+    order(on_done, false);
+    uint64_t cut = last(WIRE_TYPE_HOLD)->request.u.HOLD.cut;
+    coord_cut_order(&c->slot[1], &second);
+    ck_assert_int_eq(c->slot[1].cut->state, CUT_QUEUED);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 1);
+    if (_i == 0) {
+        answer(WIRE_TYPE_HOLD, 5, 6, 0);
+        coord_cut_tick(&c->slot[1]);
+        ck_assert_int_eq(c->slot[1].cut->state, CUT_QUEUED);
+        answer(WIRE_TYPE_GO, 5, 6, 0);
+    } else if (_i == 1) {
+        answer(WIRE_TYPE_HOLD, 5, 6, SHOAL_E_NO_SPACE);
+    } else {
+        coord_cut_withdraw(&c->slot[0], on_done);
+    }
+    coord_cut_tick(&c->slot[1]);
+    ck_assert_int_eq(c->slot[1].cut->state, CUT_HOLDING);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 2);
+    ck_assert_uint_gt(last(WIRE_TYPE_HOLD)->request.u.HOLD.cut, cut);
+    order(on_other, false); /* behind it */
+    ck_assert_int_eq(c->slot[0].cut->state, CUT_QUEUED);
+    coord_cut_cancel(&c->slot[1]);
+    coord_cut_tick(&c->slot[0]);
+    ck_assert_int_eq(c->slot[0].cut->state, CUT_HOLDING);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cut");
@@ -427,6 +466,7 @@ int main(void)
     tcase_add_test(t, cut_that_is_not_wanted_any_more_is_dropped);
     tcase_add_test(t, cut_that_waits_begins_once);
     tcase_add_loop_test(t, cut_that_is_withdrawn_leaves_the_other, 0, 4);
+    tcase_add_loop_test(t, cuts_of_two_jobs_hold_in_turn, 0, 3);
     tcase_add_test(t, cut_orders_are_all_forgotten_with_the_job);
     tcase_add_loop_test(t, cut_is_looked_at_before_it_is_restored, 0, 2);
     tcase_add_loop_test(t, cut_at_hand_and_the_best_are_wanted, 0, 3);

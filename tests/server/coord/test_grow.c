@@ -27,8 +27,10 @@ static void begin(enum coord_phase phase)
     struct err e;
     c = calloc(1, sizeof *c);
     coord_slot_wire(c);
+    c->slot[0].space = &c->fleet.spaces.space[0];
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
+    c->slot[0].space->store = c->fleet.store;
     c->slot[0].store = c->fleet.store;
     ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 2, WIRE_ASYNC, &e), 0);
     c->slot[0].parsed = true;
@@ -48,7 +50,7 @@ static void end(void)
 {
     coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
     coord_grow_close(c->slot[0].grow);
-    coord_taken_close(c->fleet.taken);
+    coord_taken_close(&c->fleet);
     coord_taken_list_close(c->slot[0].taken);
     coord_task_close(c->slot[0].tasks);
     coord_store_close(c->fleet.store);
@@ -277,7 +279,7 @@ static struct nameset_item numbered(uint32_t n)
 START_TEST(names_are_remembered_within_bounds)
 {
     begin(PHASE_GROW);
-    struct nameset *names = &c->fleet.taken->is.names;
+    struct nameset *names = &c->slot[0].space->taken->is.names;
     for (uint32_t i = 0; i + 1 < NAMESET_MAX; i++)
         ck_assert_int_eq(nameset_add(names, numbered(i)), 0);
     listed("a\t1\nb\t1\nc\t1\n");
@@ -289,7 +291,7 @@ START_TEST(names_are_remembered_within_bounds)
     listed("b\t1\nc\t1\n");
     listed("b\t1\nc\t1\n");
     ck_assert(!takes());
-    c->fleet.taken->counted = true; /* the listing worker has asked for them */
+    c->slot[0].space->taken->counted = true; /* the listing worker has asked for them */
     gone(5);
     ck_assert_uint_eq(coord_taken_room(&c->slot[0]), 5);
     ck_assert(takes());

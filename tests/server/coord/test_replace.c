@@ -177,7 +177,8 @@ static void lose(uint32_t shard)
 {
     struct fake_shard *s = r.shard[shard];
     fake_shard_die(s);
-    s->cluster[0] = s->cluster[1] = s->sequence = s->names_version = s->taken_version = 0;
+    s->cluster[0] = s->cluster[1] = s->sequence = s->names_version = s->taken_newest = 0;
+    memset(s->taken, 0, sizeof s->taken);
     s->number = s->shards = 0;
     s->names[0] = 0;
 }

@@ -243,8 +243,9 @@ START_TEST(shard_drops_what_is_to_go_first)
 {
     job_make("ssp");
     c->fleet.fresh->number = _i == 0 ? 4 : 0;
-    c->fleet.fresh_fields->number = _i == 1 ? 4 : 0;
-    (void)snprintf(c->fleet.fresh_fields->what, sizeof c->fleet.fresh_fields->what, "emb:2");
+    c->slot[0].space->fresh_fields->number = _i == 1 ? 4 : 0;
+    (void)snprintf(c->slot[0].space->fresh_fields->what,
+                   sizeof c->slot[0].space->fresh_fields->what, "emb:2");
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
     ck_assert(c->slot[0].setup.shard[1].done);
     if (_i == 0) {

@@ -2,9 +2,11 @@
  * workers. */
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/job/crew.h"
 #include "server/coord/job/handle.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
+#include "server/coord/job/turns.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -16,10 +18,11 @@ static struct sim *sim;
 static struct coord_store *store;
 static struct coord *c;
 static struct err e;
+static uint32_t most = 2; /* jobs at the same time */
 
 static void start(void)
 {
-    const struct coord_options options = {.shards = 1, .lease_ms = 1000, .jobs = 2};
+    const struct coord_options options = {.shards = 1, .lease_ms = 1000, .jobs = most};
     struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
     ck_assert_msg(coord_new(&options, sim_node_env(node), store, &c, &e) == 0, "%s", e.text);
 }
@@ -39,7 +42,7 @@ static void teardown(void)
     sim_free(sim);
 }
 
-/* Submits as the peer. Returns the slot that the job got, or NULL with the reason in e. */
+/* Submits as the peer. Returns the slot that the job got; NULL: it waits for its turn. */
 static struct coord_job *submit(const char *name, uint32_t lanes, peer_t from)
 {
     char yaml[512];
@@ -50,8 +53,9 @@ static struct coord_job *submit(const char *name, uint32_t lanes, peer_t from)
                    "train: {batch: 10, consistency: ssp, lanes: %u}\n",
                    name, lanes);
     const struct coord_submit s = {.yaml = yaml, .bytes = strlen(yaml), .from = ""};
-    struct coord_job *j = coord_slot_for(c, from, &s);
-    return coord_submit(j, from, &s, NULL, &run, &e) == 0 ? j : NULL;
+    struct coord_job *j;
+    ck_assert_msg(coord_turns_slot(c, from, &s, &j, &e) == 0, "%s", e.text);
+    return j != NULL && coord_submit(j, from, &s, NULL, &run, &e) == 0 ? j : NULL;
 }
 
 /* A worker joins over its own connection. Returns the job that it got. */
@@ -61,7 +65,7 @@ static struct coord_job *join(peer_t peer, uint64_t *pass)
     struct coord_ask a = {.from = peer, .request = &w};
     (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "w%u", (uint32_t)peer);
     w.u.WORKER_JOIN.pid = (uint32_t)peer;
-    struct coord_job *j = coord_slot_to_join(c, peer);
+    struct coord_job *j = coord_crew_to_join(c, peer);
     ck_assert_msg(coord_handle_join(j, &a) == 0, "%s", a.e.text);
     *pass = a.reply.u.WORKER_JOIN_reply.pass;
     return j;
@@ -75,8 +79,6 @@ START_TEST(a_second_job_gets_the_other_slot_and_a_third_none)
     ck_assert_ptr_ne(one, two);
     ck_assert_ptr_eq(coord_slot_newest(c), two);
     ck_assert_ptr_null(submit("three", 2, 13));
-    ck_assert_int_eq(e.code, SHOAL_E_BUSY);
-    ck_assert_ptr_nonnull(strstr(e.text, "job two"));
     ck_assert(coord_phase_running(one) && one->tasks->lanes == 2 && two->tasks->lanes == 3);
 }
 END_TEST
@@ -88,6 +90,38 @@ START_TEST(a_job_that_is_sent_again_stays_in_its_slot)
     ck_assert_ptr_eq(submit("one", 2, 11), one);
     ck_assert_uint_eq(one->at.number, run);
     ck_assert(!coord_phase_running(&c->slot[1]));
+}
+END_TEST
+
+/* A job of a space whose job runs waits, whatever slots are free; one that has ended keeps its
+ * slot for the next of its space, and a slot that never had a job comes before one that had. */
+START_TEST(a_space_is_in_one_slot)
+{
+    struct coord_job *one = submit("one", 2, 11);
+    ck_assert_ptr_null(submit("one", 3, 12));
+    coord_end_fail(one, SHOAL_E_STOPPED, "stopped");
+    struct coord_job *two = submit("two", 2, 13);
+    ck_assert_ptr_ne(two, one);
+    ck_assert_ptr_eq(submit("one", 3, 14), one);
+}
+END_TEST
+
+/* The coordinator's file says jobs: 1 since: the job in the second slot goes on, and no other one
+ * begins beside it. */
+START_TEST(a_job_beyond_the_limit_goes_on)
+{
+    submit("one", 2, 11);
+    uint64_t two = submit("two", 3, 12)->at.number;
+    coord_free(c);
+    most = 1;
+    start();
+    most = 2;
+    ck_assert_uint_eq(c->slots, 2);
+    ck_assert_uint_eq(c->slot[1].at.number, two);
+    coord_end_fail(&c->slot[0], SHOAL_E_STOPPED, "stopped");
+    ck_assert_ptr_null(submit("three", 2, 13));
+    coord_end_fail(&c->slot[1], SHOAL_E_STOPPED, "stopped");
+    ck_assert_ptr_nonnull(submit("three", 2, 13));
 }
 END_TEST
 
@@ -115,6 +149,32 @@ START_TEST(one_job_ends_and_the_other_stays)
     ck_assert_ptr_eq(submit("three", 4, 13), one);
     ck_assert_uint_eq(two->tasks->lanes, 3);
     ck_assert_ptr_eq(coord_slot_newest(c), one);
+    coord_end_fail(one, SHOAL_E_STOPPED, "stopped");
+    ck_assert_ptr_eq(coord_slot_newest(c), two); /* the one that runs, not the last one */
+}
+END_TEST
+
+static void on_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context, (void)call, (void)status, (void)text;
+}
+
+/* The end of a job takes back what it has asked the shards, and nothing of another job or of the
+ * fleet, which would wait for the answers without end. */
+START_TEST(the_end_of_a_job_leaves_the_calls_of_others)
+{
+    struct coord_job *one = submit("one", 2, 11), *two = submit("two", 3, 12);
+    const void *context[] = {one, two, &c->fleet};
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert(coord_call_start(&c->fleet.calls,
+                                   &(struct coord_call){.context = (void *)(uintptr_t)context[i],
+                                                        .request.type = WIRE_TYPE_DIGEST,
+                                                        .target = 0,
+                                                        .on_done = on_done}));
+    coord_end_fail(one, SHOAL_E_CONFIG, "refused");
+    ck_assert(!coord_call_open_type(&c->fleet.calls, one, WIRE_TYPE_DIGEST));
+    ck_assert(coord_call_open_type(&c->fleet.calls, two, WIRE_TYPE_DIGEST));
+    ck_assert(coord_call_open_type(&c->fleet.calls, &c->fleet, WIRE_TYPE_DIGEST));
 }
 END_TEST
 
@@ -170,8 +230,11 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_second_job_gets_the_other_slot_and_a_third_none);
     tcase_add_test(t, a_job_that_is_sent_again_stays_in_its_slot);
+    tcase_add_test(t, a_space_is_in_one_slot);
+    tcase_add_test(t, a_job_beyond_the_limit_goes_on);
     tcase_add_test(t, both_jobs_are_there_after_a_restart);
     tcase_add_test(t, one_job_ends_and_the_other_stays);
+    tcase_add_test(t, the_end_of_a_job_leaves_the_calls_of_others);
     tcase_add_test(t, workers_are_dealt_to_jobs_and_found_by_their_pass);
     tcase_add_test(t, a_part_of_a_store_has_its_own_keys);
     suite_add_tcase(s, t);

@@ -7,7 +7,6 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
-#include "server/coord/job/turn.h"
 #include "server/coord/work/taken.h"
 #include "tests/lib/server_fake.h"
 
@@ -196,7 +195,6 @@ START_TEST(spaces_are_there_after_a_restart)
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
     ck_assert(space("one")->numbers == one && space("second")->numbers == two);
     ck_assert_ptr_eq(r.coord->slot[0].space, space("second"));
-    ck_assert_ptr_eq(r.coord->fleet.spaces.at_hand, space("second"));
     ck_assert_str_eq(space("one")->made->spec.name, "one");
     job_run("one", "", "fleet");
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
@@ -348,13 +346,11 @@ START_TEST(spaces_of_a_refused_job_are_not_taken)
     rig_start();
     job_run("one", "", NULL);
     job_run("two", "", NULL);
-    ck_assert_int_eq(coord_turn(&r.coord->fleet, space("one"), &e), 0);
     r.coord->fleet.taken->newest = UINT64_C(1) << 40;
     ck_assert_int_ne(submit("one", "", "fleet"), 0);
     refused(SHOAL_E_UNAVAILABLE, "not all servers have said yet");
     coord_again();
     ck_assert_ptr_eq(r.coord->slot[0].space, space("two"));
-    ck_assert_ptr_eq(r.coord->fleet.spaces.at_hand, space("two"));
     rig_stop();
 }
 END_TEST
@@ -374,21 +370,19 @@ START_TEST(spaces_do_not_share_places_with_other_tables)
 }
 END_TEST
 
-/* What a space has learnt is put away while another one is at hand. */
+/* Each space has its own list of what it has learnt, also after a restart. */
 START_TEST(spaces_keep_what_they_have_learnt)
 {
     rig_start();
     job_run("one", "", NULL);
-    uint64_t first = r.coord->fleet.taken->is.at.job, version = r.coord->fleet.taken->version;
+    uint64_t first = space("one")->taken->is.at.job, version = space("one")->taken->version;
     ck_assert_uint_eq(first, r.coord->slot[0].at.number);
     job_run("two", "", NULL);
-    ck_assert_uint_eq(r.coord->fleet.taken->is.at.job, r.coord->slot[0].at.number);
-    ck_assert_uint_gt(r.coord->fleet.taken->version, version);
+    ck_assert_uint_eq(space("two")->taken->is.at.job, r.coord->slot[0].at.number);
+    ck_assert_uint_gt(space("two")->taken->version, version);
     coord_again();
-    version = r.coord->fleet.taken->version;
-    ck_assert_msg(coord_turn(&r.coord->fleet, space("one"), &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(r.coord->fleet.taken->is.at.job, first);
-    ck_assert_uint_gt(r.coord->fleet.taken->version, version);
+    ck_assert_uint_eq(space("one")->taken->is.at.job, first);
+    ck_assert_uint_eq(space("one")->taken->version, version);
     rig_stop();
 }
 END_TEST
@@ -583,14 +577,15 @@ static void store_lost(void)
     coord_start();
 }
 
-/* The store is lost. What the tables have learnt is taken after the list of spaces, which says
- * that it may be of another one. */
+/* The store is lost. What the tables have learnt is taken after the list of spaces, of each space
+ * its own. */
 START_TEST(spaces_are_known_before_what_they_have_learnt)
 {
     rig_start();
     job_run("one", "", NULL);
     job_run("two", "", NULL);
     list_made();
+    uint64_t one = space("one")->taken->is.at.job, two = space("two")->taken->is.at.job;
     for (uint32_t i = 0; i < SHARDS; i++)
         r.shard[i].names_held_slow = true;
     store_lost();
@@ -600,8 +595,9 @@ START_TEST(spaces_are_known_before_what_they_have_learnt)
         r.shard[i].names_held_slow = false;
     go(3000);
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
-    ck_assert_uint_gt(r.coord->fleet.taken->version, 0);
-    ck_assert_uint_ne(r.coord->fleet.taken->is.at.flags & COORD_TAKEN_UNSURE, 0);
+    ck_assert_uint_eq(space("one")->taken->is.at.job, one);
+    ck_assert_uint_eq(space("two")->taken->is.at.job, two);
+    ck_assert_uint_eq(r.coord->fleet.taken->version, r.shard[0].taken_newest);
     rig_stop();
 }
 END_TEST

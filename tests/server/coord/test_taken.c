@@ -24,22 +24,40 @@ static void open_it(void)
     c = calloc(1, sizeof *c);
     coord_slot_wire(c);
     c->fleet.env = &env;
+    for (uint32_t i = 0; i < LIMIT_SPACES; i++)
+        c->fleet.spaces.space[i].number = i;
+    c->slot[0].space = &c->fleet.spaces.space[0];
     ck_assert_int_eq(coord_task_open(c->slot[0].tasks, 1, WIRE_ASYNC, &e), 0);
     c->slot[0].parsed = true;
+}
+
+/* Space 0 has the whole store, and space 1 a part of it. */
+static void stores_set(struct coord_store *store)
+{
+    c->fleet.store = store;
+    c->slot[0].store = c->fleet.store;
+    COORD_EACH_SPACE (&c->fleet, s)
+        s->store = c->fleet.store;
+    for (uint32_t i = 1; i < LIMIT_SPACES; i++) {
+        char part[16];
+        (void)snprintf(part, sizeof part, "space%u/", i);
+        c->fleet.spaces.space[i].store = coord_store_part(store, part);
+    }
 }
 
 static void begin(void)
 {
     memset(&e, 0, sizeof e);
     open_it();
-    c->fleet.store = coord_store_memory();
-    c->slot[0].store = c->fleet.store;
+    stores_set(coord_store_memory());
 }
 
 static void close_it(void)
 {
+    for (uint32_t i = 1; i < LIMIT_SPACES; i++)
+        coord_store_close(c->fleet.spaces.space[i].store);
     coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
-    coord_taken_close(c->fleet.taken);
+    coord_taken_close(&c->fleet);
     coord_taken_list_close(c->slot[0].taken);
     coord_task_close(c->slot[0].tasks);
     free(c);
@@ -58,8 +76,7 @@ static void again(void)
     struct coord_progress at = c->slot[0].at;
     close_it();
     open_it();
-    c->fleet.store = store;
-    c->slot[0].store = c->fleet.store;
+    stores_set(store);
     c->slot[0].at = at;
     ck_assert_int_eq(coord_taken_open(&c->fleet, &e), 0);
     ck_assert_msg(coord_taken_load(&c->slot[0], &e) == 0, "%s", e.text);
@@ -105,22 +122,22 @@ START_TEST(names_are_the_jobs_until_its_tables_are_there)
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\t1\nb\t2\n", 2);
     ck_assert(!coord_taken_has(&c->slot[0], "a\t1"));
-    ck_assert_uint_eq(c->fleet.taken->version, 0);
+    ck_assert_uint_eq(c->slot[0].space->taken->version, 0);
     again();
     job(7, true);
     objects("a\t1\nb\t2\n", 2);
     set_up();
-    ck_assert_uint_eq(c->fleet.taken->version, 1);
+    ck_assert_uint_eq(c->slot[0].space->taken->version, 1);
     ck_assert(coord_taken_has(&c->slot[0], "a\t9") && coord_taken_has(&c->slot[0], "b") &&
               !coord_taken_has(&c->slot[0], "c"));
-    ck_assert_uint_eq(c->fleet.taken->is.at.flags, COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->slot[0].space->taken->is.at.flags, COORD_TAKEN_BEGUN);
     learnt(9, 10);
-    ck_assert_uint_eq(c->fleet.taken->is.at.flags, COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->slot[0].space->taken->is.at.flags, COORD_TAKEN_BEGUN);
     learnt(10, 10);
-    ck_assert_uint_eq(c->fleet.taken->is.at.flags, 0);
+    ck_assert_uint_eq(c->slot[0].space->taken->is.at.flags, 0);
     again();
     ck_assert_uint_eq(coord_taken_count(&c->slot[0]), 2);
-    ck_assert_uint_eq(c->fleet.taken->version, 2);
+    ck_assert_uint_eq(c->slot[0].space->taken->version, 2);
     end();
 }
 END_TEST
@@ -147,7 +164,7 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
     c->slot[0].at.epoch += _i == 1;
     again();
     ck_assert_uint_eq(coord_taken_count(&c->slot[0]), _i == 0 ? 1 : 3);
-    ck_assert_uint_eq(c->fleet.taken->is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->slot[0].space->taken->is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
     ck_assert_int_eq(coord_taken_has(&c->slot[0], "b"), _i);
     end();
 }
@@ -162,7 +179,7 @@ static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\n", 1);
     set_up();
-    c->fleet.taken->is.at.flags = flags;
+    c->slot[0].space->taken->is.at.flags = flags;
     size_t bytes;
     void *record = coord_taken_record(&c->slot[0], &bytes);
     job(8, grows);
@@ -241,7 +258,7 @@ START_TEST(files_of_a_plain_job_have_names)
         ck_assert_int_eq(files("another", false), 0); /* the names of the first report stay */
     set_up();
     learnt(10, 10);
-    ck_assert_uint_eq(c->fleet.taken->is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
+    ck_assert_uint_eq(c->slot[0].space->taken->is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
     ck_assert_int_eq(coord_taken_has(&c->slot[0], "day_1"), _i < 2);
     ck_assert(!coord_taken_has(&c->slot[0], "another"));
     end();
@@ -291,7 +308,53 @@ START_TEST(a_job_without_tables_outlives_newer_names)
     ck_assert_uint_eq(c->slot[0].at.phase, PHASE_WAITING); /* it starts from none of these tables */
     objects("a\n", 1);
     set_up();
-    ck_assert_uint_eq(c->fleet.taken->version, 10); /* its own record is newer */
+    ck_assert_uint_eq(c->slot[0].space->taken->version, 10); /* its own record is newer */
+    end();
+}
+END_TEST
+
+/* Two spaces learn at the same time; each list has versions that no other has. */
+START_TEST(each_space_has_its_own_list)
+{
+    begin();
+    struct coord_space *one = &c->fleet.spaces.space[0], *two = &c->fleet.spaces.space[1];
+    job(7, true);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
+    objects("a\n", 1);
+    set_up();
+    c->slot[0].space = two;
+    job(8, true);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
+    objects("b\nc\n", 2);
+    set_up();
+    ck_assert(one->taken->version == 1 && two->taken->version == 2);
+    ck_assert_uint_eq(c->fleet.taken->version, 2);
+    ck_assert(coord_taken_has(&c->slot[0], "b") && !coord_taken_has(&c->slot[0], "a"));
+    learnt(10, 10);
+    ck_assert_uint_eq(two->taken->is.at.flags, 0);
+    ck_assert_uint_eq(one->taken->is.at.flags, COORD_TAKEN_BEGUN);
+    again();
+    ck_assert_uint_eq(c->fleet.spaces.space[0].taken->is.names.count, 1);
+    ck_assert_uint_eq(c->fleet.spaces.space[1].taken->is.names.count, 2);
+    ck_assert_uint_eq(c->fleet.taken->version, 3);
+    end();
+}
+END_TEST
+
+/* A new space gets the number of one that was dropped: it has learnt nothing. */
+START_TEST(a_list_of_a_dropped_space_is_not_that_of_the_next)
+{
+    begin();
+    job(7, true);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
+    objects("a\n", 1);
+    set_up();
+    c->slot[0].space->numbers = 0;
+    c->slot[0].space->state = SPACE_DROPPED;
+    job(8, true);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
+    ck_assert_uint_eq(c->slot[0].space->taken->is.names.count, 0);
+    ck_assert_uint_eq(c->slot[0].space->taken->version, 2); /* so shard 0 forgets it, too */
     end();
 }
 END_TEST
@@ -307,6 +370,8 @@ int main(void)
     tcase_add_loop_test(t, files_of_a_plain_job_have_names, 0, 3);
     tcase_add_test(t, a_record_that_is_damaged_is_refused);
     tcase_add_test(t, a_job_without_tables_outlives_newer_names);
+    tcase_add_test(t, each_space_has_its_own_list);
+    tcase_add_test(t, a_list_of_a_dropped_space_is_not_that_of_the_next);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -94,12 +94,35 @@ START_TEST(coord_tensorboard_says_where_it_cannot_write)
 }
 END_TEST
 
+/* The figures of two jobs come in turn: each run has one file, which stays open. */
+START_TEST(coord_tensorboard_has_a_file_for_each_of_two_jobs)
+{
+    static unsigned char file[1 << 16];
+    struct coord_tensorboard t;
+    struct coord_scalar s = {"train/logloss", 0.5};
+    struct event_read got;
+    struct err e = {0};
+    coord_tensorboard_open(&t, dir);
+    for (uint64_t step = 1; step <= 6; step++) {
+        const char *run = step % 2 == 0 ? "ads-17" : "search-18";
+        ck_assert_msg(coord_tensorboard_write(&t, run, step, &s, 1, &e) == 0, "%s", e.text);
+    }
+    size_t bytes = file_read("ads-17/events.out.tfevents.*", file, sizeof file), count = 0;
+    for (const unsigned char *p = file; event_read(&p, file + bytes, &got);)
+        count++;
+    ck_assert_uint_eq(count, 1 + 3); /* the version, and three figures */
+    (void)file_read("search-18/events.out.tfevents.*", file, sizeof file);
+    coord_tensorboard_close(&t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_tensorboard");
     TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, coord_tensorboard_files_can_be_read_while_they_grow);
+    tcase_add_test(t, coord_tensorboard_has_a_file_for_each_of_two_jobs);
     tcase_add_test(t, coord_tensorboard_runs_have_folders_of_their_own);
     tcase_add_test(t, coord_tensorboard_says_where_it_cannot_write);
     suite_add_tcase(s, t);

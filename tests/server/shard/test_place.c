@@ -160,6 +160,40 @@ static uint64_t taken(struct rig *r, uint64_t version, const char *bytes)
     return rig_send(r, &w, 1, bytes, strlen(bytes), NULL, 0);
 }
 
+static uint64_t taken_in(struct rig *r, uint32_t space, uint64_t version, const char *bytes)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_TAKEN_SET);
+    w.u.TAKEN_SET =
+        (struct wire_TAKEN_SET){.version = version, .cluster_high = RIG_CLUSTER, .space = space};
+    return rig_send(r, &w, 1, bytes, strlen(bytes), NULL, 0);
+}
+
+/* Another space's older list is no older list; a space that cannot be is refused. */
+START_TEST(what_is_learnt_is_kept_by_space)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t first = taken_in(&r, 0, 5, "a"), second = taken_in(&r, 2, 4, "b, c"),
+             none = taken_in(&r, LIMIT_SPACES, 6, "d"), older = taken_in(&r, 2, 3, "e");
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, older), SHOAL_E_CONFIG);
+    struct wire w = rig_wire(&r, WIRE_TYPE_TAKEN_HELD);
+    w.u.TAKEN_HELD.space = 2;
+    uint64_t held = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    w = rig_wire(&r, WIRE_TYPE_TAKEN_HELD);
+    w.u.TAKEN_HELD.space = LIMIT_SPACES;
+    uint64_t bad = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, held)->u.TAKEN_HELD_reply.version, 4);
+    ck_assert_mem_eq(r.answer[held].m->frame[1].data, "b, c", 4);
+    ck_assert_int_eq(rig_status(&r, bad), SHOAL_E_MALFORMED);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(what_is_learnt_is_kept_and_given_and_an_older_one_is_refused)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -404,6 +438,7 @@ int main(void)
     tcase_add_loop_test(t, a_map_that_leaves_rows_is_refused, 0, 3);
     tcase_add_test(t, a_foreign_or_older_or_other_map_is_refused);
     tcase_add_test(t, names_are_kept_and_given_and_others_are_refused);
+    tcase_add_test(t, what_is_learnt_is_kept_by_space);
     tcase_add_test(t, what_is_learnt_is_kept_and_given_and_an_older_one_is_refused);
     tcase_add_loop_test(t, another_place_is_not_taken, 0, 2);
     tcase_add_test(t, a_place_is_all_that_is_told);

@@ -1,0 +1,167 @@
+/* crew.c: the rules of crew.h. */
+#include "server/coord/job/crew.h"
+
+#include "proto/base/log.h"
+#include "proto/base/minmax.h"
+#include "server/coord/core/phase.h"
+#include "server/coord/job/sight.h"
+#include "server/coord/job/slot.h"
+#include "server/coord/work/task.h"
+
+#include <inttypes.h>
+
+/* Returns the number of workers that the job is to have at least. */
+static uint32_t wanted(const struct coord_job *j)
+{
+    return MAX(j->at.workers_wanted, 1);
+}
+
+static uint32_t lacking(const struct coord_job *j)
+{
+    if (!coord_phase_running(j) || j->at.phase == PHASE_FINISH)
+        return 0;
+    return SAT_SUB(wanted(j), j->workers.count);
+}
+
+/* True when the job does not begin before all its workers are there. */
+static bool awaits(const struct coord_job *j)
+{
+    return j->at.phase == PHASE_WAITING && lacking(j) > 0;
+}
+
+/* Returns the number of the job's workers that are on their way back. */
+static uint32_t leaving(const struct coord_job *j)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        count += j->workers.worker[i].released;
+    return count;
+}
+
+/* True when each lane of the job must have a worker, or none goes on. */
+static bool all_held(const struct coord_job *j)
+{
+    return j->tasks->mode == WIRE_BSP || j->tasks->dealt;
+}
+
+/* Returns how many workers the job can give back, with those on their way; *next: the newest that
+ * is not yet on its way, NULL: there is none. */
+static uint32_t spare_count(const struct coord_job *j, struct coord_worker **next)
+{
+    uint32_t spare = 0, count = j->workers.count;
+    uint64_t places = 0;
+    *next = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        places += MAX(j->workers.worker[i].lanes_max, 1);
+    for (uint32_t i = count; i > 0 && coord_phase_running(j); i--) {
+        struct coord_worker *w = &j->workers.worker[i - 1];
+        uint32_t lanes = MAX(w->lanes_max, 1);
+        bool needed = all_held(j) && places < j->tasks->lanes + (uint64_t)lanes;
+        if (!w->stays || needed || count - spare <= wanted(j))
+            continue;
+        spare++;
+        places -= lanes;
+        if (!w->released && *next == NULL)
+            *next = w;
+    }
+    return spare;
+}
+
+/* Returns the oldest job that can get all that it lacks; free: the workers that are free. NULL:
+ * there is none. */
+static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free)
+{
+    struct coord_job *oldest = NULL;
+    struct coord_worker *next;
+    uint32_t spare = 0;
+    COORD_EACH_JOB (c, j)
+        spare += spare_count(j, &next);
+    COORD_EACH_JOB (c, j)
+        if (lacking(j) > 0 && lacking(j) <= free + spare &&
+            (oldest == NULL || j->at.number < oldest->at.number))
+            oldest = j;
+    return oldest;
+}
+
+/* True when one more worker finds a lane in the job. Under bsp a lane leaves no worker. */
+static bool has_place(const struct coord_job *j)
+{
+    uint64_t places = 0;
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        places += j->tasks->mode == WIRE_BSP ? MAX(j->workers.worker[i].lanes_max, 1) : 1;
+    return places < j->tasks->lanes;
+}
+
+/* True when a has a smaller share of its workers than b. */
+static bool has_less(const struct coord_job *a, const struct coord_job *b)
+{
+    uint64_t of_a = (uint64_t)a->workers.count * wanted(b),
+             of_b = (uint64_t)b->workers.count * wanted(a);
+    if (of_a != of_b)
+        return of_a < of_b;
+    return a->at.number < b->at.number;
+}
+
+static struct coord_job *least_served(struct coord *c)
+{
+    struct coord_job *least = NULL;
+    COORD_EACH_JOB (c, j) {
+        bool takes = coord_phase_running(j) && j->at.phase != PHASE_FINISH && !awaits(j);
+        if (takes && has_place(j) && (least == NULL || has_less(j, least)))
+            least = j;
+    }
+    return least;
+}
+
+struct coord_job *coord_crew_to_join(struct coord *c, peer_t from)
+{
+    COORD_EACH_JOB (c, j)
+        if (coord_phase_running(j) && coord_worker_of_peer(&j->workers, from) != NULL)
+            return j;
+    if (coord_slot_running(c) <= 1)
+        return coord_slot_newest(c);
+    uint32_t free = coord_sight_free(&c->fleet, from) + 1;
+    struct coord_job *j = oldest_to_serve(c, free);
+    if (j == NULL)
+        return least_served(c);
+    if (awaits(j) && lacking(j) > free)
+        return NULL;
+    return j;
+}
+
+/* Returns the next worker to give back, from the job (*of) with the most spare ones; NULL: there is
+ * none. */
+static struct coord_worker *spare_next(struct coord *c, const struct coord_job **of)
+{
+    struct coord_worker *found = NULL, *next;
+    uint32_t most = 0;
+    COORD_EACH_JOB (c, j) {
+        uint32_t spare = spare_count(j, &next);
+        if (next == NULL || spare <= most)
+            continue;
+        most = spare;
+        found = next;
+        *of = j;
+    }
+    return found;
+}
+
+void coord_crew_step(struct coord *c)
+{
+    const struct coord_job *from = NULL;
+    uint32_t free = coord_sight_free(&c->fleet, 0), coming = 0;
+    if (coord_slot_running(c) <= 1)
+        return;
+    const struct coord_job *to = oldest_to_serve(c, free);
+    COORD_EACH_JOB (c, j)
+        coming += leaving(j);
+    if (to == NULL || lacking(to) <= free + coming)
+        return;
+    struct coord_worker *w = spare_next(c, &from);
+    if (w == NULL)
+        return;
+    w->released = true;
+    log_info("worker %" PRIu64 " (%s) is given back by job %s, which has more than its %u: job %s "
+             "lacks %u",
+             w->number, w->name, from->spec.name, wanted(from), to->spec.name, lacking(to));
+}

@@ -1,0 +1,38 @@
+/* crew.h: which workers work for which job. A job is submitted for a number of workers (0 counts as
+ * 1). It lacks workers while it has fewer, and those beyond that number are spare.
+ *
+ * A worker that asks to join gets a job by these rules, the first that names one:
+ *
+ *   same    the job that it has joined over this connection
+ *   only    the only job that runs
+ *   oldest  the oldest job that lacks workers and can get all that it lacks: the free ones and the
+ *           spare ones of other jobs are enough. If it waits for its workers to begin, they join
+ *           when all that it lacks are free, and are kept free until then: two jobs that each held
+ *           half of what they need would both wait without end. A job that cannot get all holds
+ *           back none from others
+ *   least   the job with the smallest share of the workers that it was submitted for, the oldest of
+ *           equal ones, if it has a place for one more: under bsp a lane that no worker has a place
+ *           for, else a lane for each worker
+ *   none    it stays a visitor (sight.h), and asks again
+ *
+ * A job gives spare workers back while the oldest job, as above, needs more than are free: the
+ * newest of those that stay when a job ends, from the job with the most spare ones, one after the
+ * other, as long as the others of a job whose lanes must all be held have places for them. Such a
+ * worker is told END when it next asks for work, leaves, and joins again; its lanes go to others as
+ * those of any worker that leaves.
+ *
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_JOB_CREW_H
+#define SERVER_COORD_JOB_CREW_H
+
+#include "proto/base/env.h"
+
+struct coord;
+struct coord_job;
+
+/* Returns the job that a worker joins; NULL: it stays a visitor. */
+struct coord_job *coord_crew_to_join(struct coord *c, peer_t from);
+/* Has the next spare worker given back, if a job needs it. */
+void coord_crew_step(struct coord *c);
+
+#endif
