@@ -51,11 +51,11 @@ int __wrap_undo_save(struct undo *u, uint64_t key, const float *weights)
     return planted == NOT_AT_ALL ? 0 : __real_undo_save(u, key, weights);
 }
 
-int __real_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
-int __wrap_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
-int __wrap_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key)
+int __real_cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key);
+int __wrap_cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key);
+int __wrap_cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key)
 {
-    return planted == NOT_AT_ALL ? 0 : __real_cold_add(c, a, tablet_bits, key);
+    return planted == NOT_AT_ALL ? 0 : __real_cold_add(c, s, key);
 }
 
 /* Called twice for the check of lengths, then once for the places of the parts. */
