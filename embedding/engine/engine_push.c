@@ -46,10 +46,11 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         return rc;
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
-    g->tier.short_tables = g->loading;
-    if (g->loading >> r->table & 1)
+    if (g->loading >> r->table & 1) {
+        g->tier.short_tables = g->loading;
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of((*table)->table)->name);
+    }
     const struct mark_scope *s = &(*table)->scope;
     if (r->tablet_count == 0 || r->tablet_first >= s->tablets ||
         r->tablet_count > s->tablets - r->tablet_first)

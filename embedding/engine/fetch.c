@@ -310,7 +310,7 @@ static void tell(struct engine *g)
 void fetch_continue(struct engine *g)
 {
     fetch_start(g);
-    if (g->tier.refused && (share_giver(g) == NULL || tier_used(g) <= g->tier.rows_max))
+    if (g->tier.refused && (!share_gives(g) || tier_used(g) <= g->tier.rows_max))
         tell(g);
 }
 

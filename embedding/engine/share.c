@@ -166,6 +166,20 @@ static bool is_further(uint64_t used, const struct tier_group *s, uint64_t than,
     return (double)used * other->is.parts > (double)than * s->is.parts;
 }
 
+/* True when rows may leave a group that has so many bytes. */
+static bool gives(const struct engine *g, const struct tier_group *s, uint64_t used)
+{
+    return !s->stuck && (!share_several(g) || used > share_limit(g, s, LEAVE_UNTIL));
+}
+
+bool share_gives(const struct engine *g)
+{
+    for (uint32_t i = 0; i < g->tier.groups; i++)
+        if (gives(g, &g->tier.group[i], share_used(g, &g->tier.group[i])))
+            return true;
+    return false;
+}
+
 struct tier_group *share_giver(struct engine *g)
 {
     struct tier_group *most = NULL;
@@ -174,7 +188,7 @@ struct tier_group *share_giver(struct engine *g)
         struct tier_group *s = &g->tier.group[i];
         uint64_t used = share_used(g, s);
         used = SAT_SUB(used, s->leaving);
-        if (s->stuck || (share_several(g) && used <= share_limit(g, s, LEAVE_UNTIL)))
+        if (!gives(g, s, used))
             continue;
         if (most == NULL || is_further(used, s, most_used, most)) {
             most = s;

@@ -52,6 +52,8 @@ uint64_t share_limit(const struct engine *g, const struct tier_group *s, uint32_
 /* The group that is furthest over its share, beyond 14/16 of it, and not stuck; NULL: there is
  * none. Rows that leave with the batch in flight count as gone. */
 struct tier_group *share_giver(struct engine *g);
+/* True when rows of some group leave, or may leave. */
+bool share_gives(const struct engine *g);
 /* The group that is furthest over its share; NULL: none is over it. */
 const struct tier_group *share_most(const struct engine *g);
 /* True when rows of the group may not come in while `used` bytes of memory are in use, although

@@ -46,6 +46,7 @@ void tier_init(struct engine *g)
     if (memory > beside)
         memory -= beside;
     g->tier.rows_max = g->tier.budget = memory;
+    g->tier.short_tables = UINT64_MAX;
     share_init(g);
 }
 
@@ -57,8 +58,8 @@ static int full(struct engine *g, const struct tier_group *own, struct err *e)
     if (share_several(g) && used > limit)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "space %s has %" PRIu64 " bytes of memory, over its share of %" PRIu64
-                       ", and its rows cannot move to the store; raise its weight in `memory` of "
-                       "coordinator.yaml, raise `memory` of the server, or add servers",
+                       ", and no more of its rows can move to the store; raise its weight in "
+                       "`memory` of coordinator.yaml, raise `memory` of the server, or add servers",
                        text_unless_empty(own->is.name, "without a share"), used, limit);
     if (most != NULL)
         return err_set(e, SHOAL_E_NO_SPACE,
@@ -201,7 +202,7 @@ int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e
     tier->refused = true;
     if (used <= tier->rows_max || waits)
         tier->short_tables = own->is.tables;
-    own->full = refused || !can_move(g) || share_giver(g) == NULL;
+    own->full = refused || !can_move(g) || !share_gives(g);
     if (!own->full)
         return put_off(g, own, e);
 
