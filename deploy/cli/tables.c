@@ -257,7 +257,8 @@ void cli_share_print(const struct json *space)
     printf("; %.0f rows", cli_count(space, "rows"));
     if (cli_count(space, "rows_store") > 0)
         printf(" (%.0f in the store)", cli_count(space, "rows_store"));
-    printf(", %s in memory, its share is %s%s", cli_size_text(cli_count(space, "memory_bytes"), bytes),
+    printf(", %s in memory, its share is %s%s",
+           cli_size_text(cli_count(space, "memory_bytes"), bytes),
            cli_size_text(cli_count(space, "memory_share"), share),
            text_if(cli_count(space, "held") > 0, ", to which it is held"));
 }

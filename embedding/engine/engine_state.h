@@ -118,7 +118,7 @@ struct tier {          /* tier.h */
     /* at the last check: bytes outside the arenas of all tables and of each; of the store */
     uint64_t beside, beside_of[LIMIT_TABLES], readers;
     uint32_t looks;
-    bool making; /* room is being made */
+    bool making;                               /* room is being made */
     struct tier_group group[LIMIT_SPACES + 1]; /* (groups); 0: the tables in no share */
     uint32_t groups;
     uint8_t group_of[LIMIT_TABLES];

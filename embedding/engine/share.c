@@ -257,10 +257,8 @@ uint32_t engine_shares(const struct engine *g, struct engine_share_use out[LIMIT
     for (uint32_t i = 1; i < tier->groups; i++) {
         const struct tier_group *s = &tier->group[i];
         struct engine_share_use *u = &out[i - 1];
-        *u = (struct engine_share_use){.share = s->is,
-                                       .bytes = share_used(g, s),
-                                       .waits = s->waits,
-                                       .refused = s->refused};
+        *u = (struct engine_share_use){
+            .share = s->is, .bytes = share_used(g, s), .waits = s->waits, .refused = s->refused};
         if (tier->rows_max > 0)
             u->limit = share_limit(g, s, 16);
         for (uint32_t t = 0; t < LIMIT_TABLES; t++)
@@ -279,8 +277,8 @@ static uint64_t stored_bytes(const struct engine *g, const struct tier_group *s)
     uint64_t bytes = 0;
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
         if ((s->is.tables >> t & 1) != 0 && g->table[t].table != NULL)
-            bytes += table_rows(g->table[t].table) *
-                     (table_row_bytes(g->table[t].table) + PAIR_BYTES);
+            bytes +=
+                table_rows(g->table[t].table) * (table_row_bytes(g->table[t].table) + PAIR_BYTES);
     return bytes;
 }
 

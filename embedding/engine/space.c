@@ -498,7 +498,8 @@ static int refuse(const struct engine *g, struct err *e)
     (void)space_left(g, &left, &least);
     return err_set(e, SHOAL_E_NO_SPACE,
                    "the disk under %s is nearly full: %" PRIu64
-                   " bytes are free, the watermark is %" PRIu64 "; free some space or add a server%s",
+                   " bytes are free, the watermark is %" PRIu64
+                   "; free some space or add a server%s",
                    g->dir, left, least, grown);
 }
 

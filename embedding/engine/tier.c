@@ -145,8 +145,7 @@ void tier_stuck(struct engine *g, struct tier_group *s)
 bool tier_lets_in(struct engine *g, uint32_t table, uint64_t bytes)
 {
     const struct tier_group *s = share_of(g, table);
-    return !s->stuck ||
-           (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, s, tier_used(g)));
+    return !s->stuck || (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, s, tier_used(g)));
 }
 
 bool tier_wants_room(struct engine *g)
@@ -175,9 +174,8 @@ static int put_off(struct engine *g, struct tier_group *own, struct err *e)
     own->waits += share_several(g);
     engine_flush_step(g);
     if (g->tier.short_tables == UINT64_MAX)
-        return err_set(
-            e, SHOAL_E_BUSY,
-            "rows fill the memory budget; some are being moved to the store, ask again");
+        return err_set(e, SHOAL_E_BUSY,
+                       "rows fill the memory budget; some are being moved to the store, ask again");
     return err_set(e, SHOAL_E_BUSY,
                    "rows of space %s fill its share of the memory; some are being moved to the "
                    "store, ask again",

@@ -52,8 +52,7 @@ static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 }
 
 /* Rebuilds the set with `slots` slots and this salt. */
-static int set_renew(struct cold *c, const struct tablet_shape *s, uint32_t slots,
-                     uint64_t salt)
+static int set_renew(struct cold *c, const struct tablet_shape *s, uint32_t slots, uint64_t salt)
 {
     struct cold old = *c;
     SHOAL_ASSERT(c->used < slots / 5 * 4ull); /* a free slot ends every search */

@@ -33,9 +33,9 @@ struct cold {
 
 struct tablet_shape;
 void cold_free(struct cold *c, const struct tablet_shape *s); /* c NULL is allowed */
-uint64_t cold_set_bytes(const struct cold *c);    /* bytes of keys; NULL: 0 */
-uint64_t cold_beside_bytes(const struct cold *c); /* bytes outside the arena; NULL: 0 */
-int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */
+uint64_t cold_set_bytes(const struct cold *c);                /* bytes of keys; NULL: 0 */
+uint64_t cold_beside_bytes(const struct cold *c);             /* bytes outside the arena; NULL: 0 */
+int cold_gone_add(struct cold *c, uint64_t key);              /* 0 or NOMEM */
 /* drops a cold row for good; ignores other keys; 0 or NOMEM */
 int cold_erase(struct table *t, uint64_t key);
 struct tablet;

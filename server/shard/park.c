@@ -97,8 +97,8 @@ static bool put_behind(struct shard *s, struct request *q)
         request_give(&s->pool, older);
         return true;
     }
-    bool behind = (p->short_of_room >> q->push.r.table & 1) != 0 ||
-                  park_lane_waits(&p->pushes, &q->push.r);
+    bool behind =
+        (p->short_of_room >> q->push.r.table & 1) != 0 || park_lane_waits(&p->pushes, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;

@@ -28,7 +28,7 @@ struct shard;
 
 struct park {
     struct request_list pushes, pulls;
-    struct env_timer timer;     /* starts a tick when no message does (shard.c) */
+    struct env_timer timer; /* starts a tick when no message does (shard.c) */
     /* tables for which the engine has said BUSY, in the last walk or since (a bit each) */
     uint64_t short_of_room;
     bool pushes_due, pulls_due; /* rows have come since the last walk */

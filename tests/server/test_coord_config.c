@@ -71,9 +71,8 @@ START_TEST(coord_config_has_weights_of_spaces)
     ck_assert_str_eq(c.memory.of[1].space, "2024-search.v2");
     ck_assert_double_eq(c.memory.of[1].weight, 0.5);
     ck_assert_int_eq(config_list_add(&set, "memory.ads=7"), 0);
-    ck_assert_int_eq(server_config_parse_coordinator(text, strlen(text), "coordinator.yaml", &set,
-                                                     &c, &e),
-                     0);
+    ck_assert_int_eq(
+        server_config_parse_coordinator(text, strlen(text), "coordinator.yaml", &set, &c, &e), 0);
     ck_assert_double_eq(c.memory.of[1].weight, 7);
     config_list_free(&set);
     ck_assert_int_eq(parse("shards: 1\nmemory:\n  ads: 0\n", &c, &e), SHOAL_E_CONFIG);

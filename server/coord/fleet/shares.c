@@ -226,19 +226,21 @@ static void held_note(const struct coord_space *s, const struct coord_shares_use
 {
     char text[ERR_TEXT_MAX];
     if (u->refused > 0)
-        (void)snprintf(text, sizeof text,
-                       "space %s is over its share of the memory on %u of %u shards, and its pushes "
-                       "are refused there: it has %.1f of %.1f MB; raise its weight in `memory` of "
-                       "coordinator.yaml, raise `memory` of the servers, or add servers",
-                       s->name, u->refused, u->shards, (double)u->sum.bytes * 1e-6,
-                       (double)u->sum.limit * 1e-6);
+        (void)snprintf(
+            text, sizeof text,
+            "space %s is over its share of the memory on %u of %u shards, and its pushes "
+            "are refused there: it has %.1f of %.1f MB; raise its weight in `memory` of "
+            "coordinator.yaml, raise `memory` of the servers, or add servers",
+            s->name, u->refused, u->shards, (double)u->sum.bytes * 1e-6,
+            (double)u->sum.limit * 1e-6);
     else
-        (void)snprintf(text, sizeof text,
-                       "space %s is held to its share of the memory on %u of %u shards: it has %.1f "
-                       "of %.1f MB, and %" PRIu64 " of its %" PRIu64 " rows are in the store; a "
-                       "greater weight in `memory` of coordinator.yaml keeps more in memory",
-                       s->name, u->held, u->shards, (double)u->sum.bytes * 1e-6,
-                       (double)u->sum.limit * 1e-6, u->sum.cold_rows, u->sum.rows);
+        (void)snprintf(
+            text, sizeof text,
+            "space %s is held to its share of the memory on %u of %u shards: it has %.1f "
+            "of %.1f MB, and %" PRIu64 " of its %" PRIu64 " rows are in the store; a "
+            "greater weight in `memory` of coordinator.yaml keeps more in memory",
+            s->name, u->held, u->shards, (double)u->sum.bytes * 1e-6, (double)u->sum.limit * 1e-6,
+            u->sum.cold_rows, u->sum.rows);
     json_append_string(notes, text);
 }
 

@@ -35,7 +35,8 @@ struct coord_shares_told {
 };
 
 struct coord_shares {
-    struct wire_share list[LIMIT_SPACES]; /* (count); none while fewer than two spaces have tables */
+    struct wire_share
+        list[LIMIT_SPACES]; /* (count); none while fewer than two spaces have tables */
     uint32_t count;
     uint64_t digest;                /* XXH3 of the list; 0: it is empty */
     struct coord_shares_told *told; /* (LIMIT_SHARDS), owned; NULL: no list was ever made */
@@ -60,8 +61,7 @@ void coord_shares_answer(struct coord_fleet *f, peer_t from, const struct wire *
 bool coord_shares_of(const struct coord_fleet *f, const struct coord_space *s,
                      struct coord_shares_use *out);
 /* Adds to the space's object of the status: weight, share and use. Nothing without shares. */
-void coord_shares_json(const struct coord_fleet *f, const struct coord_space *s,
-                       struct json *item);
+void coord_shares_json(const struct coord_fleet *f, const struct coord_space *s, struct json *item);
 /* Adds a sentence for each space that is held to its share, and for each weight of a space that is
  * not there. */
 void coord_shares_notes(const struct coord_fleet *f, struct json *notes);

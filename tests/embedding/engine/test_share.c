@@ -306,8 +306,7 @@ START_TEST(a_borrower_gives_back_first)
     uint64_t most = share_limit(s.g, share_of(s.g, SMALL), 13);
     fill(SMALL, most);
     ck_assert_uint_eq(cold(SMALL), 0);
-    ck_assert_uint_lt(share_used(s.g, share_of(s.g, GREEDY)),
-                      s.g->tier.rows_max - most);
+    ck_assert_uint_lt(share_used(s.g, share_of(s.g, GREEDY)), s.g->tier.rows_max - most);
 }
 END_TEST
 
@@ -552,8 +551,8 @@ START_TEST(shares_are_kept_at_random)
     for (uint32_t i = 0; i < 3000; i++) {
         uint32_t table = of[rng_below(&r, 5) == 0];
         /* keys of rows in the store take memory, too */
-        bool fresh = next_key[table] < MOST_KEYS &&
-                     (rng_below(&r, 3) != 0 || next_key[table] < 4 * KEYS);
+        bool fresh =
+            next_key[table] < MOST_KEYS && (rng_below(&r, 3) != 0 || next_key[table] < 4 * KEYS);
         uint64_t first = fresh ? next_key[table] : rng_below(&r, next_key[table] - KEYS);
         uint32_t count = fresh ? 256 : 64;
         if (rng_below(&r, 400) == 0)

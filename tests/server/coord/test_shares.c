@@ -88,6 +88,7 @@ static struct coord_space *space_make(uint32_t number, const char *name, uint64_
 {
     struct coord_space *s = &r.coord->fleet.spaces.space[number];
     s->numbers = tables;
+    ck_assert(coord_space_numbers_put(&r.coord->fleet, s));
     ck_assert(coord_space_put(&r.coord->fleet, s, name, SPACE_IS));
     return s;
 }
