@@ -280,6 +280,24 @@ START_TEST(a_group_within_its_share_keeps_its_rows)
 }
 END_TEST
 
+/* Both have more than their shares leave them: by their shares, not by their bytes. */
+START_TEST(the_group_furthest_over_its_share_gives)
+{
+    shares_set(ENGINE_PARTS / 4);
+    fill(SMALL, share_limit(s.g, share_of(s.g, SMALL), 15));
+    fill(GREEDY, share_limit(s.g, share_of(s.g, GREEDY), 16));
+    ck_assert_uint_gt(share_used(s.g, share_of(s.g, SMALL)),
+                      share_used(s.g, share_of(s.g, GREEDY)));
+    ck_assert_ptr_eq(share_giver(s.g), share_of(s.g, GREEDY));
+    share_of(s.g, GREEDY)->leaving = share_used(s.g, share_of(s.g, GREEDY)) / 4; /* on their way */
+    ck_assert_ptr_eq(share_giver(s.g), share_of(s.g, SMALL));
+    share_of(s.g, SMALL)->leaving = share_used(s.g, share_of(s.g, SMALL)) / 4;
+    ck_assert_ptr_null(share_giver(s.g));
+    ck_assert(share_gives(s.g));
+    tier_stay(s.g);
+}
+END_TEST
+
 /* Without shares the same push each other out. */
 START_TEST(without_shares_rows_of_all_tables_leave)
 {
@@ -594,6 +612,7 @@ int main(void)
     tcase_add_test(c, bytes_of_all_groups_are_the_memory);
     tcase_add_test(c, figures_are_by_share);
     tcase_add_test(c, a_group_within_its_share_keeps_its_rows);
+    tcase_add_test(c, the_group_furthest_over_its_share_gives);
     tcase_add_test(c, without_shares_rows_of_all_tables_leave);
     tcase_add_test(c, free_memory_may_be_borrowed);
     tcase_add_test(c, a_borrower_gives_back_first);
