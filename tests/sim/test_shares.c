@@ -69,20 +69,22 @@ static void teardown(void)
     worker_folder_remove();
 }
 
+/* dir NULL: without a store. */
 static void open(uint64_t seed, const char *dir, uint64_t memory)
 {
     struct cluster_options o = {.servers = SERVERS,
                                 .jobs = JOBS,
                                 .idle = true,
                                 .dir = dir,
-                                .durability = DURABLE_JOURNAL,
+                                .durability = dir == NULL ? DURABLE_MEMORY : DURABLE_JOURNAL,
                                 .memory = memory};
     o.sim = (struct sim_options){.seed = seed,
                                  .delay_min_ns = MS / 20,
                                  .delay_max_ns = MS,
                                  .work_min_ns = MS / 10,
                                  .work_max_ns = 4 * MS};
-    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    if (dir != NULL)
+        ck_assert_int_eq(mkdir(dir, 0700), 0);
     cluster_start(&cluster, &o, dense_backend());
 }
 
@@ -123,8 +125,8 @@ static uint64_t stored(const char *job)
     return rows;
 }
 
-/* Runs the jobs from this one on to their end; the rows of the small one stay, if `stays`. */
-static void run(uint32_t first, uint32_t count, bool stays)
+/* Begins the jobs from this one on, with two workers each. */
+static void begin(uint32_t first, uint32_t count)
 {
     static struct fake_client client[JOBS];
     memset(client, 0, sizeof client);
@@ -133,11 +135,16 @@ static void run(uint32_t first, uint32_t count, bool stays)
     ck_assert(sim_run(cluster.sim, BOUND, all_wait, &count));
     for (uint32_t i = 0; i < 2 * count; i++)
         (void)cluster_worker_start(&cluster);
+}
+
+/* Runs them to their end; the rows of the small one stay. */
+static void run(uint32_t first, uint32_t count)
+{
+    begin(first, count);
     for (uint32_t i = 0; !all_over(&count); i++) {
         ck_assert_uint_lt(i, 6000);
         (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + 100 * MS, all_over, &count);
-        if (stays)
-            ck_assert_uint_eq(stored("small"), 0);
+        ck_assert_uint_eq(stored("small"), 0);
     }
 }
 
@@ -158,16 +165,49 @@ START_TEST(a_greedy_job_takes_no_row_of_a_small_one)
     char alone[40], now[40];
     log_set_level(LOG_LEVEL_ERROR);
     open(7 + (uint64_t)_i, worker_path("alone"), MEMORY / 2); /* a server of its share */
-    run(SMALL, 1, true);
+    run(SMALL, 1);
     digest_of("small", alone);
     cluster_free(&cluster);
     open(7 + (uint64_t)_i, worker_path("both"), MEMORY);
-    run(0, JOBS, true);
+    run(0, JOBS);
     digest_of("small", now);
     ck_assert_str_eq(now, alone);
     ck_assert_str_ne(now, "");
     ck_assert_uint_gt(stored("greedy"), GREEDY_ROWS / 4);
     ck_assert_uint_gt(cluster.coord->fleet.shares.count, 1);
+}
+END_TEST
+
+static bool small_over(void *context)
+{
+    (void)context;
+    return !coord_phase_running(job_of("small"));
+}
+
+/* Without a store no row can leave: the greedy job waits at its share, and the small one ends. */
+START_TEST(without_a_store_the_greedy_job_alone_waits)
+{
+    char alone[40], now[40];
+    struct engine_share_use use[LIMIT_SPACES];
+    uint64_t refused[2] = {0};
+    log_set_level(LOG_LEVEL_ERROR + 1);
+    open(7, NULL, MEMORY / 2);
+    run(SMALL, 1);
+    digest_of("small", alone);
+    cluster_free(&cluster);
+    open(7, NULL, MEMORY);
+    begin(0, JOBS);
+    ck_assert(sim_run(cluster.sim, BOUND, small_over, NULL));
+    digest_of("small", now);
+    ck_assert_str_eq(now, alone);
+    (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + 20 * 1000 * MS, NULL, NULL);
+    ck_assert(coord_phase_running(job_of("greedy")));
+    for (uint32_t i = 0; i < SERVERS; i++) {
+        uint32_t count = engine_shares(cluster.server[i].shard->engine, use);
+        for (uint32_t k = 0; k < count; k++)
+            refused[strcmp(use[k].share.name, "greedy") == 0] += use[k].refused;
+    }
+    ck_assert(refused[0] == 0 && refused[1] > 0);
 }
 END_TEST
 
@@ -178,6 +218,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, a_greedy_job_takes_no_row_of_a_small_one, 0, 2);
+    tcase_add_test(t, without_a_store_the_greedy_job_alone_waits);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
