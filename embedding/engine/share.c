@@ -6,7 +6,8 @@
  * 2. A group that is within its share loses no row for another's.
  *    [test: a_group_within_its_share_keeps_its_rows, shares_are_kept_at_random]
  * 3. Requests whose rows have come are served before these leave again, however little memory there
- *    is: else rows could come and go for ever. [test: a_small_share_gets_on] */
+ *    is: else rows could come and go for ever.
+ *    [test: keys_of_a_group_that_is_held_take_no_places, a_small_share_gets_on] */
 #include "embedding/engine/share.h"
 
 #include "embedding/engine/tier.h"

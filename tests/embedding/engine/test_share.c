@@ -387,6 +387,7 @@ START_TEST(a_group_that_is_held_asks_for_no_rows)
 }
 END_TEST
 
+/* Fetches are in flight when the group becomes held. */
 START_TEST(keys_of_a_group_that_is_held_take_no_places)
 {
     shares_set(ENGINE_PARTS / 4);
@@ -400,8 +401,11 @@ START_TEST(keys_of_a_group_that_is_held_take_no_places)
     ck_assert_uint_gt(s.g->tier.wanted_count, 0); /* two fetches are in flight */
     while (tier_used(s.g) <= s.g->tier.rows_max / 16 * 15)
         ck_assert_int_eq(push_new(SMALL), 0);
-    (void)embedding_env_step(&s.env); /* one of them ends, and another one may begin */
+    ck_assert_uint_eq(engine_held_tables(s.g), 1u << GREEDY | 1u << STAYS);
+    (void)embedding_env_step(&s.env); /* one of them ends, and no other one begins */
     ck_assert_uint_eq(s.g->tier.wanted_count, 0);
+    ck_assert((s.g->tier.fetch[0] == NULL) != (s.g->tier.fetch[1] == NULL));
+    ck_assert_uint_eq(engine_held_tables(s.g), 0); /* rows that have come are used first */
 }
 END_TEST
 
