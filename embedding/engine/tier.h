@@ -42,8 +42,8 @@ uint64_t tier_used(struct engine *g);
 /* The part of them that is no table's. */
 uint64_t tier_rest(const struct engine *g);
 /* 0: a push to this table may proceed; BUSY: room is being made, for which the pushes of
- * tier.short_tables wait; NO_SPACE: no row can leave. shared: the share of the table's group counts,
- * and not only the memory as a whole. */
+ * tier.short_tables wait; NO_SPACE: no row can leave. shared: the share of the table's group
+ * counts, and not only the memory as a whole. */
 int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e);
 /* 0: the marks of one more run, for all lanes in all of its tables, fit; NO_SPACE: with those of
  * all other runs they exceed a quarter of the rows' limit. */

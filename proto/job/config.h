@@ -3,8 +3,9 @@
  *
  * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an
  * element of a list of mappings ("tables[].dim"), and "{}", at its end, for a name that the file
- * chooses ("memory.{}"); CONFIG_LIST takes a list of strings or one string. Every refusal names file, line, key and, for an unknown key, the nearest known one. Sizes
- * take k/M/G/KiB/MiB/GiB, times ms/s/min/h/d. */
+ * chooses ("memory.{}"); CONFIG_LIST takes a list of strings or one string. Every refusal names
+ * file, line, key and, for an unknown key, the nearest known one. Sizes take k/M/G/KiB/MiB/GiB,
+ * times ms/s/min/h/d. */
 #ifndef PROTO_JOB_CONFIG_H
 #define PROTO_JOB_CONFIG_H
 

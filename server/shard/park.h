@@ -2,9 +2,9 @@
  *
  * Pushes wait in one list in order of arrival (pushes of bsp runs are held by bsp.h until they can
  * go). A push is put into the list when
- *   - the engine is short of room (BUSY): then every later push that needs the same room waits behind
- *     it, so that senders do not retry again and again and their windows set the pace. That is every
- *     push, or those to the tables of a space that is held to its share of the memory;
+ *   - the engine is short of room (BUSY): then every later push that needs the same room waits
+ *     behind it, so that senders do not retry again and again and their windows set the pace. That
+ *     is every push, or those to the tables of a space that is held to its share of the memory;
  *   - rows of its keys are in the store (engine_warm): it is admitted when they have come. Live
  *     order is journal order, so no later push of the same run, lane and table overtakes it; others
  *     do.
@@ -15,8 +15,9 @@
  * Each list is walked again (push_parked, pull_tick), from its head, when rows have come. A walk
  * ends after PARK_MISSES requests whose rows are not there, for the engine fetches in the order of
  * the requests; those of spaces that are held to their shares are counted apart, because no rows
- * come for them. A request that is sent again takes the place of the older one. The pool (request.h)
- * bounds the number of waiting requests. While a cut is held no push moves. Thread: the shard's. */
+ * come for them. A request that is sent again takes the place of the older one. The pool
+ * (request.h) bounds the number of waiting requests. While a cut is held no push moves. Thread: the
+ * shard's. */
 #ifndef SERVER_SHARD_PARK_H
 #define SERVER_SHARD_PARK_H
 

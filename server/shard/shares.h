@@ -14,8 +14,8 @@ struct meter_sheet;
 struct shard;
 
 void shares_on_message(struct shard *s, peer_t from);
-/* True when pushes to the table wait for room of their own space, and waiting pushes have taken half
- * of the pool: the rest is for other spaces. */
+/* True when pushes to the table wait for room of their own space, and waiting pushes have taken
+ * half of the pool: the rest is for other spaces. */
 bool shares_fill_pool(const struct shard *s, uint32_t table);
 /* The digest of the list that the engine has; 0: it has none. */
 uint64_t shares_digest(const struct shard *s);

@@ -173,7 +173,15 @@ void coord_shares_answer(struct coord_fleet *f, peer_t from, const struct wire *
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-static void use_add(struct coord_shares_use *out, const struct coord_shares_told *told, uint32_t i,
+/* Sums over all shards that have told. */
+struct shares_use {
+    double weight;
+    struct wire_share_use sum;
+    uint32_t shards;        /* that have told */
+    uint32_t held, refused; /* of them: held to the share within the last ten seconds; refusing */
+};
+
+static void use_add(struct shares_use *out, const struct coord_shares_told *told, uint32_t i,
                     uint64_t now_ns)
 {
     const struct wire_share_use *u = &told->use[i];
@@ -190,11 +198,11 @@ static void use_add(struct coord_shares_use *out, const struct coord_shares_told
     out->refused += told->refused_ns[i] != 0 && now_ns - told->refused_ns[i] < HELD_NS;
 }
 
-bool coord_shares_of(const struct coord_fleet *f, const struct coord_space *s,
-                     struct coord_shares_use *out)
+/* False: the space has no share, since it is alone. */
+static bool use_of(const struct coord_fleet *f, const struct coord_space *s, struct shares_use *out)
 {
     const struct coord_shares *all = &f->shares;
-    *out = (struct coord_shares_use){.weight = weight_of(f, s)};
+    *out = (struct shares_use){.weight = weight_of(f, s)};
     for (uint32_t i = 0; i < all->count; i++) {
         if (all->list[i].tables != s->numbers)
             continue;
@@ -208,8 +216,8 @@ bool coord_shares_of(const struct coord_fleet *f, const struct coord_space *s,
 
 void coord_shares_json(const struct coord_fleet *f, const struct coord_space *s, struct json *item)
 {
-    struct coord_shares_use u;
-    if (!coord_shares_of(f, s, &u))
+    struct shares_use u;
+    if (!use_of(f, s, &u))
         return;
     json_set_number(item, "weight", u.weight);
     json_set_int(item, "rows", (int64_t)u.sum.rows);
@@ -221,8 +229,7 @@ void coord_shares_json(const struct coord_fleet *f, const struct coord_space *s,
     json_set_int(item, "held", u.held);
 }
 
-static void held_note(const struct coord_space *s, const struct coord_shares_use *u,
-                      struct json *notes)
+static void held_note(const struct coord_space *s, const struct shares_use *u, struct json *notes)
 {
     char text[ERR_TEXT_MAX];
     if (u->refused > 0)
@@ -247,10 +254,10 @@ static void held_note(const struct coord_space *s, const struct coord_shares_use
 void coord_shares_notes(const struct coord_fleet *f, struct json *notes)
 {
     const struct coord_weights *w = &f->options.memory;
-    struct coord_shares_use u;
+    struct shares_use u;
     char text[LIMIT_NAME + 128];
     COORD_EACH_SPACE (f, s)
-        if (coord_shares_of(f, s, &u) && u.held + u.refused > 0)
+        if (use_of(f, s, &u) && u.held + u.refused > 0)
             held_note(s, &u, notes);
     for (uint32_t i = 0; i < w->count; i++) {
         bool there = false;

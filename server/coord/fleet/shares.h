@@ -42,14 +42,6 @@ struct coord_shares {
     struct coord_shares_told *told; /* (LIMIT_SHARDS), owned; NULL: no list was ever made */
 };
 
-/* Sums over all shards that have told. */
-struct coord_shares_use {
-    double weight;
-    struct wire_share_use sum;
-    uint32_t shards;        /* that have told */
-    uint32_t held, refused; /* of them: held to the share within the last ten seconds; refusing */
-};
-
 /* Makes the list anew, and tells it to the shards that have another one. Cheap. */
 void coord_shares_tick(struct coord_fleet *f);
 /* Takes other weights. */
@@ -57,9 +49,6 @@ void coord_shares_weigh(struct coord_fleet *f, const struct coord_weights *memor
 /* A reply to SHARES. */
 void coord_shares_answer(struct coord_fleet *f, peer_t from, const struct wire *reply,
                          const struct msg *m);
-/* False: the space has no share, since it is alone. */
-bool coord_shares_of(const struct coord_fleet *f, const struct coord_space *s,
-                     struct coord_shares_use *out);
 /* Adds to the space's object of the status: weight, share and use. Nothing without shares. */
 void coord_shares_json(const struct coord_fleet *f, const struct coord_space *s, struct json *item);
 /* Adds a sentence for each space that is held to its share, and for each weight of a space that is

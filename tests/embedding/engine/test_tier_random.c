@@ -1,8 +1,9 @@
-/* test_tier_random.c: an engine with a small memory budget, whose tables have shares of it at times,
- * beside one without: the same random operations, and now and then the first one is killed before a change of a file. Pulls and digests
- * must be equal, wherever rows are, and memory must stay within its bound. SHOAL_SEEDS=N tries N
- * seeds, SHOAL_SEED=S begins with seed S. The process that forks opens no store, because RocksDB's
- * threads would be missing in its children; the engine without a budget keeps all in memory. */
+/* test_tier_random.c: an engine with a small memory budget, whose tables have shares of it at
+ * times, beside one without: the same random operations, and now and then the first one is killed
+ * before a change of a file. Pulls and digests must be equal, wherever rows are, and memory must
+ * stay within its bound. SHOAL_SEEDS=N tries N seeds, SHOAL_SEED=S begins with seed S. The process
+ * that forks opens no store, because RocksDB's threads would be missing in its children; the engine
+ * without a budget keeps all in memory. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_cold.h"
