@@ -321,6 +321,33 @@ uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, 
                            uint32_t first, uint32_t count);
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane);
 
+/* ---- shares of the memory (engine/share.h) ---- */
+#define ENGINE_PARTS 65536u
+struct engine_share {
+    uint64_t tables;       /* a bit each; a table has one share at most */
+    uint32_t parts;        /* of ENGINE_PARTS; more than 0 */
+    char name[LIMIT_NAME]; /* of the space, for messages */
+};
+/* Sets the shares, which replace all others; they are kept in memory only. Tables in no share have
+ * the parts that are left, together; without shares (count 0) all tables have all. MALFORMED:
+ * nothing has changed. */
+int engine_shares_set(struct engine *g, const struct engine_share *share, uint32_t count,
+                      struct err *e);
+struct engine_share_use {
+    struct engine_share share;
+    uint64_t rows, cold_rows; /* cold_rows: those of them that are in the store */
+    uint64_t bytes, limit;    /* in memory; its share of it, 0: memory has no limit */
+    uint64_t waits, refused;  /* pushes that the share has put off, or refused, since it was set */
+};
+/* Writes how each share is used, in the order of engine_shares_set, and returns their number. */
+uint32_t engine_shares(const struct engine *g, struct engine_share_use out[LIMIT_SPACES]);
+/* Tables whose pushes wait for the same as the last push that engine_admit_push has refused with
+ * BUSY (a bit each). */
+uint64_t engine_short_tables(const struct engine *g);
+/* Tables that are held to their share now: until room is made no row of theirs comes from the store
+ * (engine_warm asks for none), and no push is admitted. on_fetched tells when to ask again. */
+uint64_t engine_held_tables(struct engine *g);
+
 /* ---- rows in the store (tier.h) ---- */
 /* True when every existing row of the keys (count) is in memory. Otherwise rows in the store are
  * requested, and on_fetched tells the caller to ask again when some have come. A push must be

@@ -54,6 +54,8 @@ void table_change(struct table *t, const struct table_schema *schema, uint64_t s
  * removed */
 uint64_t table_rows(const struct table *t);
 uint64_t table_row_bytes(const struct table *t); /* bytes of a row in the layout above */
+/* Bytes of the arena in the pages, indexes and sets of cold keys of its tablets. */
+uint64_t table_taken(const struct table *t);
 /* Bytes of the arena that row references can address (tablet.h): beyond them the table cannot
  * grow. */
 uint64_t table_reach(const struct table *t);

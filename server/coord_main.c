@@ -238,12 +238,28 @@ static void problems(void *context, struct json *list)
 
 /* ---- signals and the status ------------------------------------------------------------------ */
 
+/* The weights of the file that was read again. */
+static void memory_again(struct daemon *d)
+{
+    struct coord_weights memory;
+    struct err e;
+    if (server_config_memory(d->live->now, text_or(d->live->path, "settings"), &memory, &e) != 0) {
+        log_error("%s; the weights that were read before stay", e.text);
+        return;
+    }
+    d->options.memory = memory;
+    if (d->coord != NULL)
+        coord_memory_set(d->coord, &memory);
+}
+
 /* Handles SIGHUP. */
 static void reload(struct daemon *d)
 {
     struct err e;
     notify_reloading();
-    (void)live_read(d->live, &e); /* it logs what is wrong */
+    /* it logs what is wrong */
+    if (live_read(d->live, &e) == 0 && d->live->now != NULL)
+        memory_again(d);
     if (d->list.path != NULL)
         list_again(d);
     notify_ready("serving");
@@ -431,6 +447,7 @@ static void options_fill(struct daemon *d, const struct server_keys_ask *ask)
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,
+                               .memory = config->memory,
                                .insecure = server_keys_insecure(ask, d->keys),
                                .problems = problems,
                                .context = d};
@@ -592,8 +609,11 @@ int main(int argc, char **argv)
         starts_begin();
     const char *tensorboard = option_text(&o, "tensorboard");
     rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);
-    struct live live = {
-        .path = option_text(&o, "config"), .set = option_list(&o, "set"), .keys = keys_coordinator};
+    static const char *const may[] = {"memory", NULL};
+    struct live live = {.path = option_text(&o, "config"),
+                        .set = option_list(&o, "set"),
+                        .keys = keys_coordinator,
+                        .may = may};
     if (rc == 0)
         rc = live_open(&live, &e);
     if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)

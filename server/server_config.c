@@ -5,6 +5,7 @@
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
 #include "proto/net/name.h"
@@ -325,6 +326,27 @@ static int take_store(const struct config *c, const char *name, struct coord_con
     return 0;
 }
 
+int server_config_memory(const struct config *c, const char *name, struct coord_weights *out,
+                         struct err *e)
+{
+    const char *space;
+    *out = (struct coord_weights){.count = 0};
+    for (size_t i = 0; (space = config_name(c, "memory", i)) != NULL; i++) {
+        char path[LIMIT_NAME + 16];
+        if (strlen(space) >= LIMIT_NAME)
+            return err_set(e, SHOAL_E_CONFIG, "%s: memory: %.80s is too long for a space", name,
+                           space);
+        (void)snprintf(path, sizeof path, "memory.%s", space);
+        if (out->count == LIMIT_SPACES)
+            return err_set(e, SHOAL_E_CONFIG, "%s:%d: memory has more than %u spaces", name,
+                           config_line(c, path), LIMIT_SPACES);
+        struct coord_weight *w = &out->of[out->count++];
+        w->weight = config_float(c, path);
+        text_copy(w->space, sizeof w->space, space);
+    }
+    return 0;
+}
+
 static int take_coordinator(const struct config *c, const char *name, void *to, struct err *e)
 {
     struct coord_config *out = to;
@@ -345,7 +367,8 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
                           sizeof out->checkpoint_signers, e)) ||
         (rc = take_string(c, name, "metrics", out->metrics, sizeof out->metrics, e)) ||
         (rc = take_string(c, name, "metrics_token", out->metrics_token, sizeof out->metrics_token,
-                          e)))
+                          e)) ||
+        (rc = server_config_memory(c, name, &out->memory, e)))
         return rc;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);

@@ -30,6 +30,7 @@
 #include "proto/job/config.h"
 #include "proto/job/job.h"
 #include "proto/wire/coordinators.h"
+#include "server/coord/fleet/options.h"
 
 #include <stdint.h>
 
@@ -107,6 +108,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     checkpoint_root: ""       # all checkpoints that jobs write or load lie below it
  *     checkpoint_signers: ""    # jobs begin only with checkpoints that its keys signed
  *     publish: false            # true: jobs may run a command here (checkpoint.publish)
+ *     memory: {ads: 2}          # weights of spaces in the memory of the servers; others: 1
  *     net: {drop: 0}
  *     keys: FILE                # over tcp
  *     allow: FILE               # the keys that may connect
@@ -129,8 +131,12 @@ struct coord_config {
     char metrics[256], metrics_token[LIMIT_PATH]; /* may be empty */
     bool insecure_plaintext;
     bool publish;
+    struct coord_weights memory;
 };
 
+/* The weights of a file of coordinator.yaml's keys, which may change while it runs. CONFIG. */
+int server_config_memory(const struct config *c, const char *name, struct coord_weights *out,
+                         struct err *e);
 /* path NULL: takes the defaults and `set` ("dotted.key=value") alone. */
 int server_config_coordinator(const char *path, const struct string_list *set,
                               struct coord_config *out, struct err *e);

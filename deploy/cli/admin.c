@@ -253,6 +253,20 @@ static void running_print(const struct json *s)
                queued > 1 ? "s wait" : " waits", queued > 1 ? "their" : "its");
 }
 
+/* The spaces that share the memory of the servers. */
+static void spaces_print(const struct json *list)
+{
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *space = json_array_at(list, i);
+        if (json_absent(json_get(space, "memory_share")))
+            continue;
+        printf("  space %-16s weighs %g", json_as_string(json_get(space, "space"), "?"),
+               json_as_number(json_get(space, "weight"), 1));
+        cli_share_print(space);
+        putchar('\n');
+    }
+}
+
 static void status_print(const struct json *status)
 {
     char ready[64], since[48], problem[2 * ERR_TEXT_MAX];
@@ -287,6 +301,7 @@ static void status_print(const struct json *status)
         cli_copies_print(json_get(s, "cluster.copies"), json_as_int(json_get(v, "shard"), 0));
         tiers_print(v);
     }
+    spaces_print(json_get(s, "spaces"));
     ring_print(json_get(s, "ring"));
     for (size_t i = 0; i < json_count(workers); i++)
         worker_print(json_array_at(workers, i));

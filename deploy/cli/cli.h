@@ -122,6 +122,9 @@ double cli_count(const struct json *r, const char *path);
 const char *cli_number_text(double x, char out[32]);
 /* "1.2 GB" */
 const char *cli_size_text(double bytes, char out[32]);
+/* Goes on with a line of a space of the status: its rows and memory, where several spaces share the
+ * memory. Prints nothing else. */
+void cli_share_print(const struct json *space);
 /* Line `line` (from 0) of the text about a job's input (`input` of status and report.json): a head,
  * each field, notes. False: there are no more lines. */
 bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes);

@@ -249,6 +249,20 @@ static int table_tell(struct reader *c, uint32_t table, const struct string_list
     return 0;
 }
 
+void cli_share_print(const struct json *space)
+{
+    char bytes[32], share[32];
+    if (json_get(space, "memory_share") == NULL)
+        return;
+    printf("; %.0f rows", cli_count(space, "rows"));
+    if (cli_count(space, "rows_store") > 0)
+        printf(" (%.0f in the store)", cli_count(space, "rows_store"));
+    printf(", %s in memory, its share is %s%s",
+           cli_size_text(cli_count(space, "memory_bytes"), bytes),
+           cli_size_text(cli_count(space, "memory_share"), share),
+           text_if(cli_count(space, "held") > 0, ", to which it is held"));
+}
+
 static void space_print(const struct json *space)
 {
     const struct json *tables = json_get(space, "tables");
@@ -258,6 +272,7 @@ static void space_print(const struct json *space)
     if (json_get(space, "job") != NULL)
         printf("; made by job %s, number %" PRId64, json_get_string(space, "job", "?"),
                json_get_int(space, "number", 0));
+    cli_share_print(space);
     const char *state = json_get_string(space, "state", "");
     printf("%s%s\n", text_if(strcmp(state, "lost") == 0, "; rows are lost"),
            text_if(strcmp(state, "half") == 0, "; half dropped: drop it once more"));

@@ -32,6 +32,7 @@
 
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/share.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/follow.h"
@@ -40,6 +41,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
@@ -366,17 +368,22 @@ bool load_call_off(struct engine *g, uint64_t run, uint64_t of, uint64_t *tables
 
 /* ---- beginning ---- */
 
-/* Chooses the load's memory: what is free, but at least a quarter of all; rows of other tables
- * leave for it. */
+/* Chooses the load's memory: what is free, but at least a quarter of all, or of the share of its
+ * space; rows of other tables leave for it. */
 static void take_room(struct engine *g, struct load *l)
 {
-    uint64_t most = g->tier.rows_max, used = tier_used(g);
+    uint64_t most = g->tier.rows_max, used = tier_used(g), least = most / 4;
     if (most == 0 || g->store == NULL)
         return;
-    if (most / 16 * 13 > used + most / 4)
+    if (share_several(g) && l->asked != 0) {
+        const struct tier_group *own = share_of(g, (uint32_t)__builtin_ctzll(l->asked));
+        const uint64_t share = share_limit(g, own, 16) / 4;
+        least = MAX(share, most / 64);
+    }
+    if (most / 16 * 13 > used + least)
         l->room = most / 16 * 13 - used;
     else
-        l->room = most / 4;
+        l->room = least;
     SHOAL_ASSERT(l->room <= most);
     l->held = l->room; /* until the need is known */
     spill_init(&l->spill, g->store, g->options.memory);
@@ -492,7 +499,7 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
     l->without = without;
     l->lanes = o->lanes;
     l->mode = o->mode;
-    l->asked = o->tables;
+    l->asked = l->job.tables = o->tables;
     l->done = done;
     l->context = context;
     take_room(g, l);

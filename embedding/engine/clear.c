@@ -87,9 +87,7 @@ static void tables_free(struct engine *g)
     clear_of(g)->arena = NULL;
     while (g->loads > 0)
         arena_free(g->loaded[--g->loads].arena);
-    g->tier.hand = (struct tier_tablet){0};
-    g->tier.making = g->tier.stuck = g->tier.full = false;
-    g->tier.looks = g->tier.idle = 0; /* memory beside the arenas is measured again */
+    tier_empty(g);
     fetch_forget(g);
 }
 

@@ -186,7 +186,8 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
     out->disk_bytes = space_taken(g);
     out->disk_short = g->space.refusing != SPACE_ENOUGH ||
                       (g->space.stopped && g->job[JOB_CHANGE] != NULL); /* no push would ask */
-    out->memory_short = g->tier.full;
+    for (uint32_t i = 0; i < g->tier.groups; i++)
+        out->memory_short |= g->tier.group[i].full;
     for (uint32_t i = 0; i < g->loads; i++)
         if (g->loaded[i].arena != NULL)
             out->memory_bytes += arena_bytes(g->loaded[i].arena);

@@ -46,9 +46,11 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         return rc;
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
-    if (g->loading >> r->table & 1)
+    if (g->loading >> r->table & 1) {
+        g->tier.short_tables = g->loading;
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of((*table)->table)->name);
+    }
     const struct mark_scope *s = &(*table)->scope;
     if (r->tablet_count == 0 || r->tablet_first >= s->tablets ||
         r->tablet_count > s->tablets - r->tablet_first)
@@ -131,19 +133,21 @@ static int check_content(const struct engine *g, const struct push_record *r,
     return 0;
 }
 
+/* shared: the share of its space counts; false: a leader has admitted it. */
 static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t,
-                      struct err *e)
+                      bool shared, struct err *e)
 {
+    g->tier.short_tables = UINT64_MAX;
     if (cut_copy_waits(g, r->table, r->tablet_first, r->tablet_count))
         return err_set(e, SHOAL_E_BUSY,
                        "a cut is being copied, and not all of tablets %u + %u of table %s are; ask "
                        "again",
                        r->tablet_first, r->tablet_count, table_schema_of(t->table)->name);
     if (g->journal == NULL)
-        return tier_check_room(g, e);
+        return tier_check_room(g, r->table, shared, e);
     int room = space_check(g, e);
     if (room == 0)
-        room = tier_check_room(g, e);
+        room = tier_check_room(g, r->table, shared, e);
     if (room != 0)
         return room;
     uint64_t bytes = record_bytes(body_bytes(table_schema_of(t->table), r));
@@ -267,7 +271,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
         return 0;
     rc = check_content(g, r, t, e);
     if (rc == 0)
-        rc = check_room(g, r, t, e);
+        rc = check_room(g, r, t, true, e);
     /* it takes long: not before there is room */
     if (rc == 0 && r->image != NULL)
         rc = assign_check(r, t, e);
@@ -337,7 +341,7 @@ int engine_admit_followed(struct engine *g, const struct push_record *r, bool bs
     if (!engine_warm(g, r->table, r->keys, r->key_count))
         return err_set(e, SHOAL_E_AGAIN, "rows of a push come from the store; ask again");
     struct err why;
-    if (check_room(g, r, t, &why) != 0)
+    if (check_room(g, r, t, false, &why) != 0)
         return err_set(e, SHOAL_E_BUSY, "%s", why.text);
     if (r->image != NULL && (rc = assign_check(r, t, &why)) != 0) {
         if (rc == SHOAL_E_NOMEM)

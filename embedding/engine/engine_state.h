@@ -96,20 +96,33 @@ struct tier_tablet {
     uint32_t table, tablet;
 };
 
+struct tier_group {          /* share.h */
+    struct engine_share is;  /* its tables, and its part of the memory */
+    struct tier_tablet hand; /* the next tablet to lose rows */
+    uint32_t idle;           /* tablets visited since a row left */
+    uint64_t leaving;        /* estimated bytes of its rows that leave with the batch in flight */
+    bool came;               /* rows came from the store, and none has left since */
+    bool stuck;              /* no room can be made */
+    uint64_t stuck_used;     /* bytes of all tables at that time */
+    bool full;               /* its last push was refused for lack of room */
+    uint64_t waits, refused; /* pushes that its share put off or refused */
+    uint64_t stored;         /* bytes on disk when the disk last had room */
+};
+
 #define TIER_FETCHES 2u
 struct fetch_work;
 struct tier {          /* tier.h */
     uint64_t budget;   /* limit from the options for tables in bytes; 0: none */
     uint64_t rows_max; /* effective limit: budget, or less if a table cannot address more */
     uint32_t narrow;   /* the table that addresses least; LIMIT_TABLES: none */
-    uint64_t beside;   /* bytes outside the arenas at the last check */
+    /* at the last check: bytes outside the arenas of all tables and of each; of the store */
+    uint64_t beside, beside_of[LIMIT_TABLES], readers;
     uint32_t looks;
-    bool making;             /* room is being made */
-    bool stuck;              /* no room can be made */
-    uint64_t stuck_used;     /* bytes of tables at that time */
-    bool full;               /* the last push was refused for lack of room */
-    uint32_t idle;           /* tablets visited since a row left */
-    struct tier_tablet hand; /* the next tablet to lose rows */
+    bool making;                               /* room is being made */
+    struct tier_group group[LIMIT_SPACES + 1]; /* (groups); 0: the tables in no share */
+    uint32_t groups;
+    uint8_t group_of[LIMIT_TABLES];
+    uint64_t short_tables; /* engine_short_tables */
     /* tablets whose rows leave with the batch in flight */
     struct tier_tablet leaving[TIER_LEAVING];
     uint32_t leaving_count;
@@ -184,6 +197,7 @@ struct engine_job_ops {
 /* A member of a job's struct, which container_of finds. */
 struct engine_job {
     const struct engine_job_ops *ops;
+    uint64_t tables; /* one space's, whose rows its bytes are (a bit each); 0: of none alone */
 };
 
 /* Readers of the journal for followers that are far behind. */

@@ -8,6 +8,7 @@
 
 #include "embedding/engine/flush.h"
 #include "embedding/engine/reload.h"
+#include "embedding/engine/share.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
@@ -151,6 +152,7 @@ static void fetch_done(struct offload *w)
                 if (k + TAKE_AHEAD < f->of_table[i])
                     table_cold_ahead(g->table[i].table, f->key[at + TAKE_AHEAD]);
                 rc = take_one(g, g->table[i].table, f, at, value);
+                share_of(g, i)->came = true;
             }
     bool cancelled = w->cancelled;
     SHOAL_ASSERT(cancelled || rc != 0 || at == f->count); /* every key was processed */
@@ -163,7 +165,7 @@ static void fetch_done(struct offload *w)
 }
 
 /* Fills f with as many wanted keys as one fetch takes, in rows and bytes, equally many of each
- * table; with many keys, half of each table's. */
+ * table; with many keys, half of each table's. The rows of all of them may come in. */
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;
@@ -224,6 +226,15 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     return 0;
 }
 
+/* True when no row of some wanted table's group can leave: its keys were counted (tier_lets_in). */
+static bool wanted_stuck(struct engine *g)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->tier.wanted[i].count > 0 && share_of(g, i)->stuck)
+            return true;
+    return false;
+}
+
 bool fetch_none(const struct engine *g)
 {
     for (uint32_t i = 0; i < TIER_FETCHES; i++)
@@ -232,14 +243,38 @@ bool fetch_none(const struct engine *g)
     return true;
 }
 
+/* Forgets the wanted keys of tables that are held to their shares: they would take the places of
+ * other groups' keys. Their requests are told when there is room, and ask again. */
+static void held_forget(struct engine *g)
+{
+    struct tier *tier = &g->tier;
+    const uint64_t held = engine_held_tables(g);
+    bool any = false;
+    for (uint32_t i = 0; i < LIMIT_TABLES && held != 0; i++) {
+        if ((held >> i & 1) == 0 || tier->wanted[i].count == 0)
+            continue;
+        tier->wanted_count -= tier->wanted[i].count;
+        tier->wanted[i].count = 0;
+        any = true;
+    }
+    if (!any)
+        return;
+    tier->refused = true;
+    asked_renew(g);
+    env_timer_start(g->env, &tier->timer, FULL_NS);
+}
+
 /* A fetch may exceed the budget by its own rows, a batch's bytes, but none begins above the
- * budget. */
+ * budget, unless no row can leave. */
 static void start_one(struct engine *g, struct fetch_work **place)
 {
     struct tier *tier = &g->tier;
     if (tier->wanted_count == 0 || g->broken)
         return;
-    if (tier->rows_max > 0 && !tier->stuck && tier_used(g) > tier->rows_max) {
+    held_forget(g);
+    if (tier->wanted_count == 0)
+        return;
+    if (tier->rows_max > 0 && !wanted_stuck(g) && tier_used(g) > tier->rows_max) {
         /* not at once: a cut may delay everything */
         env_timer_start(g->env, &tier->timer, FULL_NS);
         return;
@@ -275,8 +310,19 @@ static void tell(struct engine *g)
 void fetch_continue(struct engine *g)
 {
     fetch_start(g);
-    if (g->tier.refused && (g->tier.stuck || tier_used(g) <= g->tier.rows_max))
+    if (g->tier.refused && (!share_gives(g) || tier_used(g) <= g->tier.rows_max))
         tell(g);
+}
+
+/* Requests of groups that were held to their shares are told once no group is. */
+static void held_look(struct engine *g)
+{
+    if (engine_held_tables(g) == 0) {
+        fetch_continue(g);
+        return;
+    }
+    fetch_start(g);
+    env_timer_start(g->env, &g->tier.timer, FULL_NS);
 }
 
 /* Callback of the timer. */
@@ -284,6 +330,10 @@ static void step_cb(struct env_timer *t)
 {
     struct engine *g = container_of(t, struct engine, tier.timer);
     engine_flush_step(g);
+    if (!g->tier.tell && g->tier.refused && share_several(g)) {
+        held_look(g);
+        return;
+    }
     if (!g->tier.tell) {
         fetch_start(g);
         return;
@@ -369,7 +419,7 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
     if (g->tier.asked == NULL &&
         (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
         return SHOAL_E_NOMEM;
-    if (!tier_lets_in(g, wanted_bytes(g))) {
+    if (!tier_lets_in(g, table, wanted_bytes(g)) || (engine_held_tables(g) >> table & 1) != 0) {
         g->tier.refused = true;
         env_timer_start(g->env, &g->tier.timer, FULL_NS);
         return 0;

@@ -247,7 +247,7 @@ static int check_tablet_in(struct engine *g, const void *image, size_t bytes, st
     struct record_tablet_in h = {0};
     int rc = moved_check(g, image, bytes, &h, e);
     if (rc == 0)
-        rc = tier_check_room(g, e);
+        rc = tier_check_room(g, h.table, false, e);
     if (rc == 0 && cut_copy_waits(g, h.table, h.tablet, 1))
         rc = err_set(e, SHOAL_E_BUSY, "a cut is being copied; ask again");
     return rc == 0 ? 0 : status_of(rc, "tablet", h.tablet, e);

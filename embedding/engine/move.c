@@ -293,7 +293,7 @@ int engine_give(struct engine *g, uint32_t tablet, engine_give_done done, void *
 
 /* ---- taking ---- */
 
-static int check_room(struct engine *g, size_t bytes, struct err *e)
+static int check_room(struct engine *g, uint32_t table, size_t bytes, struct err *e)
 {
     if (g->journal != NULL && bytes > journal_payload_max(g->journal))
         return err_set(e, SHOAL_E_TOO_BIG,
@@ -304,7 +304,7 @@ static int check_room(struct engine *g, size_t bytes, struct err *e)
     if (g->journal != NULL)
         rc = space_check(g, e);
     if (rc == 0)
-        rc = tier_check_room(g, e);
+        rc = tier_check_room(g, table, false, e); /* the rows are its space's already */
     if (rc != 0 || g->journal == NULL ||
         journal_bytes(g->journal) + record_bytes(bytes) <= flush_journal_max(g))
         return rc;
@@ -347,7 +347,7 @@ int engine_take(struct engine *g, uint32_t tablet, const void *image, size_t byt
         rc = err_set(e, SHOAL_E_EXISTS, "tablet %u of table %s is led here", own,
                      table_schema_of(t->table)->name);
     if (rc == 0)
-        rc = check_room(g, bytes, e);
+        rc = check_room(g, number, bytes, e);
     if (rc == 0)
         rc = moved_check(g, image, bytes, &h, e); /* 2 */
     if (rc == 0 && (h.table != number || h.tablet != own))

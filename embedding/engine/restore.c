@@ -18,6 +18,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/recover.h"
 #include "embedding/engine/reload.h"
+#include "embedding/engine/share.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/cursor.h"
@@ -42,11 +43,13 @@ int recover_make_room(struct recover *r, struct err *e)
     uint32_t table, tablet, count;
     int rc = 0;
     while (rc == 0 && tier_wants_room(r->to.g)) {
-        if (!tier_hand_next(r->to.g, &r->hand, r->clean, &table, &tablet)) {
+        struct tier_group *giver = share_giver(r->to.g);
+        SHOAL_ASSERT(giver != NULL); /* tier_wants_room guarantees it */
+        if (!tier_hand_next(r->to.g, &r->hand, giver->is.tables, r->clean, &table, &tablet)) {
             if (r->clean)
                 return 0; /* others will leave */
-            tier_stuck(r->to.g);
-            return 0;
+            tier_stuck(r->to.g, giver);
+            continue;
         }
         struct table *t = r->to.g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);

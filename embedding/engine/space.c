@@ -15,6 +15,7 @@
 
 #include "embedding/engine/flush.h"
 #include "embedding/engine/guard.h"
+#include "embedding/engine/share.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -435,19 +436,21 @@ static void say(struct engine *g, enum space_short now)
 {
     uint64_t left = 0, least = 0;
     bool known = space_left(g, &left, &least);
+    char grown[SHARE_GROWN];
+    share_grown(g, grown, sizeof grown);
     if (now == SPACE_ENOUGH)
         log_event(PUSHES_AGAIN, g->dir, "%s: there is room on the disk again; pushes are taken",
                   g->dir);
     else if (now == SPACE_BOUND)
         log_event(PUSHES_REFUSED, g->dir,
                   "%s: %" PRIu64 " bytes are taken of the `disk` budget of %" PRIu64
-                  ", and %" PRIu64 " are kept for rewriting; pushes are refused",
-                  g->dir, space_taken(g), g->options.disk, kept(g));
+                  ", and %" PRIu64 " are kept for rewriting; pushes are refused%s",
+                  g->dir, space_taken(g), g->options.disk, kept(g), grown);
     else if (known)
         log_event(PUSHES_REFUSED, g->dir,
                   "%s: %" PRIu64 " bytes are free on the disk, below the watermark of %" PRIu64
-                  "; pushes are refused",
-                  g->dir, left, least);
+                  "; pushes are refused%s",
+                  g->dir, left, least, grown);
 }
 
 static void judge(struct engine *g)
@@ -462,6 +465,8 @@ static void judge(struct engine *g)
     if (now == s->refusing)
         return;
     say(g, now);
+    if (now == SPACE_ENOUGH)
+        share_stored(g);
     s->refusing = now;
     if (now == SPACE_BOUND)
         reclaim_begin(g);
@@ -482,17 +487,20 @@ void space_back(struct engine *g)
 static int refuse(const struct engine *g, struct err *e)
 {
     uint64_t left = 0, least = 0;
+    char grown[SHARE_GROWN];
+    share_grown(g, grown, sizeof grown);
     if (g->space.refusing == SPACE_BOUND)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "%s takes %" PRIu64 " of its %" PRIu64 " bytes of `disk`, and %" PRIu64
                        " are kept for rewriting rows; drop checkpoints that are on this disk, "
-                       "raise `disk` or add a server",
-                       g->dir, space_taken(g), g->options.disk, kept(g));
+                       "raise `disk` or add a server%s",
+                       g->dir, space_taken(g), g->options.disk, kept(g), grown);
     (void)space_left(g, &left, &least);
     return err_set(e, SHOAL_E_NO_SPACE,
                    "the disk under %s is nearly full: %" PRIu64
-                   " bytes are free, the watermark is %" PRIu64 "; free some space or add a server",
-                   g->dir, left, least);
+                   " bytes are free, the watermark is %" PRIu64
+                   "; free some space or add a server%s",
+                   g->dir, left, least, grown);
 }
 
 int space_check(struct engine *g, struct err *e)

@@ -10,11 +10,13 @@
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/follow_inner.h"
+#include "embedding/engine/share.h"
 #include "embedding/rows/arena_inner.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,11 +46,28 @@ void tier_init(struct engine *g)
     if (memory > beside)
         memory -= beside;
     g->tier.rows_max = g->tier.budget = memory;
+    g->tier.short_tables = UINT64_MAX;
+    share_init(g);
 }
 
 /* The message when no more rows can come in, with the remedy. */
-static int full(const struct engine *g, struct err *e)
+static int full(struct engine *g, const struct tier_group *own, struct err *e)
 {
+    const struct tier_group *most = share_most(g);
+    const uint64_t limit = share_limit(g, own, 16), used = share_used(g, own);
+    if (share_several(g) && used > limit)
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "space %s has %" PRIu64 " bytes of memory, over its share of %" PRIu64
+                       ", and no more of its rows can move to the store; raise its weight in "
+                       "`memory` of coordinator.yaml, raise `memory` of the server, or add servers",
+                       text_unless_empty(own->is.name, "without a share"), used, limit);
+    if (most != NULL)
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "rows fill the memory budget of %" PRIu64 " bytes: space %s has %" PRIu64
+                       ", over its share of %" PRIu64 ", and none can move to the store; drop rows "
+                       "of that space, raise `memory` of the server, or add servers",
+                       g->options.memory, most->is.name, share_used(g, most),
+                       share_limit(g, most, 16));
     if (g->tier.narrow == LIMIT_TABLES)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "rows fill the memory budget of %" PRIu64
@@ -60,31 +79,43 @@ static int full(const struct engine *g, struct err *e)
                    g->tier.rows_max, table_schema_of(g->table[g->tier.narrow].table)->name);
 }
 
-uint64_t tier_used(struct engine *g)
+/* Measures the memory outside the arenas. */
+static void look(struct engine *g)
 {
     struct tier *tier = &g->tier;
+    tier->readers = 0;
+    if (g->store != NULL)
+        tier->readers = store_space(g->store).readers;
+
+    tier->beside = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct table_counts counts;
+        tier->beside_of[i] = 0;
+        if (g->table[i].table == NULL)
+            continue;
+        table_counts_get(g->table[i].table, &counts);
+        tier->beside_of[i] = counts.beside_bytes;
+        tier->beside += counts.beside_bytes;
+    }
+}
+
+uint64_t tier_rest(const struct engine *g)
+{
+    uint64_t rest = runs_bytes(&g->runs) + engine_jobs_bytes(g) + follow_bytes(g);
+    for (uint32_t i = 0; i < g->mem_cut_count; i++)
+        rest += g->mem_cut[i].facts.bytes;
+    return rest + g->tier.readers;
+}
+
+uint64_t tier_used(struct engine *g)
+{
     uint64_t used = arena_used(g->arena);
     for (uint32_t i = 0; i < g->loads; i++)
         if (g->loaded[i].arena != NULL)
             used += arena_used(g->loaded[i].arena);
-    for (uint32_t i = 0; i < g->mem_cut_count; i++)
-        used += g->mem_cut[i].facts.bytes;
-    used += runs_bytes(&g->runs) + engine_jobs_bytes(g) + follow_bytes(g);
-    if (tier->looks++ % LOOK_EVERY == 0) {
-        if (g->store == NULL)
-            tier->beside = 0;
-        else
-            tier->beside = store_space(g->store).readers;
-
-        for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-            struct table_counts counts;
-            if (g->table[i].table == NULL)
-                continue;
-            table_counts_get(g->table[i].table, &counts);
-            tier->beside += counts.beside_bytes;
-        }
-    }
-    return used + tier->beside;
+    if (g->tier.looks++ % LOOK_EVERY == 0)
+        look(g);
+    return used + g->tier.beside + tier_rest(g);
 }
 
 static bool can_move(const struct engine *g)
@@ -95,21 +126,26 @@ static bool can_move(const struct engine *g)
 /* Stuck, and much has come in since: no more keys are accepted until all fetched rows have been
  * used. A request for more than there is room for is then served once, and the next one after
  * it. */
-static bool shut(const struct engine *g, uint64_t used)
+static bool shut(const struct engine *g, const struct tier_group *s, uint64_t used)
 {
-    return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
+    return s->stuck && used > s->stuck_used + g->tier.rows_max / STUCK_SHARE;
 }
 
-void tier_stuck(struct engine *g)
+void tier_stuck(struct engine *g, struct tier_group *s)
 {
-    g->tier.stuck = true;
-    g->tier.stuck_used = tier_used(g);
-    log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+    s->stuck = true;
+    s->stuck_used = tier_used(g);
+    if (!share_several(g))
+        log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+    else if (s->is.parts > 0)
+        log_warn("%s: rows of space %s fill its share of the memory and none can move to the store",
+                 g->dir, text_unless_empty(s->is.name, "without a share"));
 }
 
-bool tier_lets_in(struct engine *g, uint64_t bytes)
+bool tier_lets_in(struct engine *g, uint32_t table, uint64_t bytes)
 {
-    return !g->tier.stuck || (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, tier_used(g)));
+    const struct tier_group *s = share_of(g, table);
+    return !s->stuck || (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, s, tier_used(g)));
 }
 
 bool tier_wants_room(struct engine *g)
@@ -120,38 +156,64 @@ bool tier_wants_room(struct engine *g)
     uint64_t used = tier_used(g);
     if (used > tier->rows_max / 16 * 15)
         tier->making = true;
-    else if (used < tier->rows_max / 16 * 14)
-        tier->making = tier->stuck = false;
-    if (shut(g, used) && tier->wanted_count == 0 && fetch_none(g)) {
-        /* these may be able to leave */
-        tier->stuck = false;
-        tier->idle = 0;
+    const bool ends = used < tier->rows_max / 16 * 14;
+    tier->making &= !ends;
+    for (uint32_t i = 0; i < tier->groups; i++) {
+        struct tier_group *s = &tier->group[i];
+        const bool again = shut(g, s, used) && tier->wanted_count == 0 && fetch_none(g);
+        s->stuck &= !ends && !again;
+        if (again) /* these may be able to leave */
+            s->idle = 0;
     }
-    return tier->making && !tier->stuck;
+    return tier->making && share_giver(g) != NULL;
 }
 
-int tier_check_room(struct engine *g, struct err *e)
+/* A push of the group cannot be admitted now. */
+static int put_off(struct engine *g, struct tier_group *own, struct err *e)
 {
-    bool was_full = g->tier.full;
-    g->tier.full = false;
-    if (g->tier.rows_max == 0 || tier_used(g) <= g->tier.rows_max)
-        return 0;
-    g->tier.refused = true;
-    g->tier.full = !can_move(g) || g->tier.stuck;
-    if (g->tier.full) {
-        const char *where = g->dir;
-        if (g->dir == NULL)
-            where = "memory";
-
-        struct err why;
-        int rc = full(g, &why);
-        if (!was_full)
-            log_event(PUSHES_REFUSED, where, "%s: pushes are refused: %s", where, why.text);
-        return err_set(e, rc, "%s", why.text);
-    }
+    own->waits += share_several(g);
     engine_flush_step(g);
+    if (g->tier.short_tables == UINT64_MAX)
+        return err_set(e, SHOAL_E_BUSY,
+                       "rows fill the memory budget; some are being moved to the store, ask again");
     return err_set(e, SHOAL_E_BUSY,
-                   "rows fill the memory budget; some are being moved to the store, ask again");
+                   "rows of space %s fill its share of the memory; some are being moved to the "
+                   "store, ask again",
+                   text_unless_empty(own->is.name, "without a share"));
+}
+
+int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e)
+{
+    struct tier *tier = &g->tier;
+    struct tier_group *own = share_of(g, table);
+    const bool was_full = own->full;
+    own->full = false;
+    tier->short_tables = UINT64_MAX;
+    if (tier->rows_max == 0)
+        return 0;
+    const uint64_t used = tier_used(g);
+    shared &= share_several(g);
+    const bool waits = shared && share_waits(g, own, used);
+    const bool refused = shared && share_refuses(g, table, can_move(g));
+    if (used <= tier->rows_max && !waits && !refused)
+        return 0;
+    tier->refused = true;
+    if (used <= tier->rows_max || waits)
+        tier->short_tables = own->is.tables;
+    own->full = refused || !can_move(g) || !share_gives(g);
+    if (!own->full)
+        return put_off(g, own, e);
+
+    const char *where = g->dir;
+    if (g->dir == NULL)
+        where = "memory";
+
+    struct err why;
+    int rc = full(g, own, &why);
+    own->refused += shared;
+    if (!was_full)
+        log_event(PUSHES_REFUSED, where, "%s: pushes are refused: %s", where, why.text);
+    return err_set(e, rc, "%s", why.text);
 }
 
 static uint64_t marks_most(const struct engine *g, uint32_t lanes, uint64_t tables)
@@ -198,13 +260,14 @@ static int put_pair(void *context, uint64_t key, const void *row, size_t row_byt
     return 0;
 }
 
-bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint32_t *table,
-                    uint32_t *tablet)
+bool tier_hand_next(struct engine *g, struct tier_tablet *hand, uint64_t tables, bool clean,
+                    uint32_t *table, uint32_t *tablet)
 {
     SHOAL_ASSERT(hand->table < LIMIT_TABLES);
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
         const struct engine_table *t = &g->table[hand->table];
-        bool may = t->table != NULL && table_cold_may(t->table) && !(g->loading >> hand->table & 1);
+        bool may = (tables >> hand->table & 1) != 0 && t->table != NULL &&
+                   table_cold_may(t->table) && !(g->loading >> hand->table & 1);
         for (; may && hand->tablet < t->scope.tablets; hand->tablet++)
             if (table_tablet_rows(t->table, hand->tablet) >
                     table_cold_tablet(t->table, hand->tablet) &&
@@ -229,8 +292,10 @@ static void drop_chosen(struct engine *g, uint32_t table, uint32_t tablet, bool 
     g->tier.evicted += gone;
     if (clean)
         g->tier.evicted_clean += gone;
-    if (gone > 0)
-        g->tier.idle = 0;
+    if (gone == 0)
+        return;
+    share_of(g, table)->idle = 0;
+    share_of(g, table)->came = false;
 }
 
 static bool is_leaving(const struct tier *tier, uint32_t table, uint32_t tablet)
@@ -278,16 +343,18 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     (void)table_cold_leaving(t->table, tablet, false);
     SHOAL_ASSERT(tier->leaving_count < TIER_LEAVING && t->written[tablet] >= sequence);
     tier->leaving[tier->leaving_count++] = (struct tier_tablet){number, tablet};
-    tier->leaving_bytes += chosen * (table_row_bytes(t->table) + 8);
-    tier->idle = 0;
+    const uint64_t bytes = chosen * (table_row_bytes(t->table) + 8);
+    tier->leaving_bytes += bytes;
+    share_of(g, number)->leaving += bytes;
+    share_of(g, number)->idle = 0;
     return true;
 }
 
-static uint32_t tablets_all(const struct engine *g)
+static uint32_t tablets_all(const struct engine *g, uint64_t tables)
 {
     uint32_t all = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
+        if ((tables >> i & 1) != 0 && g->table[i].table != NULL)
             all += g->table[i].scope.tablets;
     return all;
 }
@@ -299,12 +366,13 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
     SHOAL_ASSERT(g->pending == 0); /* 1 */
     SHOAL_ASSERT(!g->flush.busy);  /* 2: the hand waits for the batch that it filled */
     for (uint64_t looked = 0; looked < GATHER_ROWS && flush_bytes(g) < limit;) {
-        if (tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
+        struct tier_group *giver = share_giver(g);
+        if (giver == NULL || tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
             return;
-        if (!tier_hand_next(g, &tier->hand, false, &table, &tablet) ||
-            tier->idle++ > 4 * tablets_all(g)) {
-            tier_stuck(g); /* more than a full turn, and no row left */
-            return;
+        if (!tier_hand_next(g, &giver->hand, giver->is.tables, false, &table, &tablet) ||
+            giver->idle++ > 4 * tablets_all(g, giver->is.tables)) {
+            tier_stuck(g, giver); /* more than a full turn, and no row left */
+            continue;
         }
         const struct table *t = g->table[table].table;
         looked += table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);
@@ -324,4 +392,19 @@ void tier_stay(struct engine *g)
 {
     g->tier.leaving_count = 0;
     g->tier.leaving_bytes = 0;
+    for (uint32_t i = 0; i < g->tier.groups; i++)
+        g->tier.group[i].leaving = 0;
+}
+
+void tier_empty(struct engine *g)
+{
+    struct tier *tier = &g->tier;
+    tier->making = false;
+    tier->looks = 0;
+    for (uint32_t i = 0; i < tier->groups; i++) {
+        struct tier_group *s = &tier->group[i];
+        s->hand = (struct tier_tablet){0};
+        s->stuck = s->full = false;
+        s->idle = 0;
+    }
 }

@@ -26,7 +26,8 @@
  * A tablet's stored image and the pairs that it lists therefore belong to one instant, its
  * flushed_seq. Memory is the used part of the arenas, what tables have outside of them, the marks
  * of runs, and cuts that stay in memory. Making room begins at 15/16 of the rows' limit and ends at
- * 14/16; above the limit pushes wait and nothing is fetched. Thread: the shard's. */
+ * 14/16; above the limit pushes wait and nothing is fetched. With several models share.h decides
+ * which one waits, and which one's rows leave. Thread: the shard's. */
 #ifndef EMBEDDING_ENGINE_TIER_H
 #define EMBEDDING_ENGINE_TIER_H
 
@@ -38,25 +39,31 @@ void tier_init(struct engine *g);
 uint64_t tier_store_memory(const struct engine *g); /* 0: no bound */
 /* Bytes of tables, in arenas and outside; the latter as of the last check. */
 uint64_t tier_used(struct engine *g);
-/* 0: a push may proceed; BUSY: room is being made; NO_SPACE: no row can leave. */
-int tier_check_room(struct engine *g, struct err *e);
+/* The part of them that is no table's. */
+uint64_t tier_rest(const struct engine *g);
+/* 0: a push to this table may proceed; BUSY: room is being made, for which the pushes of
+ * tier.short_tables wait; NO_SPACE: no row can leave. shared: the share of the table's group
+ * counts, and not only the memory as a whole. */
+int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e);
 /* 0: the marks of one more run, for all lanes in all of its tables, fit; NO_SPACE: with those of
  * all other runs they exceed a quarter of the rows' limit. */
 int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint64_t tables,
                      struct err *e);
-/* True when `bytes` of rows may be fetched: always, unless no row can leave. */
-bool tier_lets_in(struct engine *g, uint64_t bytes);
-/* No room can be made. */
-void tier_stuck(struct engine *g);
+/* True when `bytes` of rows of this table may be fetched: always, unless no row can leave. */
+bool tier_lets_in(struct engine *g, uint32_t table, uint64_t bytes);
+/* No row of the group can leave. */
+void tier_stuck(struct engine *g, struct tier_group *s);
 /* True when room must be made. */
 bool tier_wants_room(struct engine *g);
 /* Adds tablets that rows leave to the current batch, about `limit` bytes of them, as of record
  * `sequence`; rows that need no write leave at once. */
 void tier_gather(struct engine *g, uint64_t sequence, size_t limit);
-/* Moves the hand to the next tablet with rows in memory that may leave; with `clean`, it must also
- * equal its stored image. False: there is none. */
-bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint32_t *table,
-                    uint32_t *tablet);
+/* Moves the hand to the next tablet of these tables (a bit each) with rows in memory that may
+ * leave; with `clean`, it must also equal its stored image. False: there is none. */
+bool tier_hand_next(struct engine *g, struct tier_tablet *hand, uint64_t tables, bool clean,
+                    uint32_t *table, uint32_t *tablet);
+/* Tables have gone: memory is measured again, and no row is known to be stuck. */
+void tier_empty(struct engine *g);
 /* The batch was written: its rows leave. */
 void tier_leave(struct engine *g);
 /* The batch was cancelled: its rows stay. */

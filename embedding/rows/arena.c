@@ -242,6 +242,15 @@ void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit)
     return block;
 }
 
+uint64_t arena_block_bytes(size_t bytes)
+{
+    if (bytes > ARENA_CHUNK_BYTES)
+        return whole_chunks(bytes);
+    if (bytes < ARENA_UNIT_BYTES)
+        return 0;
+    return whole_units(bytes) * ARENA_UNIT_BYTES;
+}
+
 void arena_block_give(struct arena *a, void *block, size_t bytes, uint32_t unit)
 {
     bool in_units = bytes >= ARENA_UNIT_BYTES && bytes <= ARENA_CHUNK_BYTES;

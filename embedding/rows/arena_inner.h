@@ -56,6 +56,8 @@ static inline void *arena_address(const struct arena *a, uint32_t unit)
  * chunk, or chunks of its own. *unit: its first unit, or ARENA_NONE. NULL: no memory. */
 void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit);
 void arena_block_give(struct arena *a, void *block, size_t bytes, uint32_t unit);
+/* Bytes of the arena that such a block takes; 0: it is from malloc. */
+uint64_t arena_block_bytes(size_t bytes);
 /* Bytes of units in use: arena_bytes without the free ones. */
 uint64_t arena_used(const struct arena *a);
 

@@ -52,12 +52,11 @@ static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 }
 
 /* Rebuilds the set with `slots` slots and this salt. */
-static int set_renew(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t slots,
-                     uint64_t salt)
+static int set_renew(struct cold *c, const struct tablet_shape *s, uint32_t slots, uint64_t salt)
 {
     struct cold old = *c;
     SHOAL_ASSERT(c->used < slots / 5 * 4ull); /* a free slot ends every search */
-    c->slot = arena_block_take(a, slots * sizeof *c->slot, &c->unit);
+    c->slot = tablet_block_take(s, slots * sizeof *c->slot, &c->unit);
     if (c->slot == NULL) {
         *c = old;
         return SHOAL_E_NOMEM;
@@ -66,15 +65,15 @@ static int set_renew(struct cold *c, struct arena *a, uint32_t tablet_bits, uint
     c->salt = salt;
     for (uint32_t i = 0; i < old.slots; i++)
         if (old.slot[i] != 0)
-            c->slot[slot_of(c, tablet_bits, old.slot[i])] = old.slot[i];
+            c->slot[slot_of(c, s->tablet_bits, old.slot[i])] = old.slot[i];
     if (old.slot != NULL)
-        arena_block_give(a, old.slot, old.slots * sizeof *old.slot, old.unit);
+        tablet_block_give(s, old.slot, old.slots * sizeof *old.slot, old.unit);
     return 0;
 }
 
 /* Makes room for `count` keys at four fifths full. The set grows in small steps, because there may
  * be far more cold rows than others; all memory that the arena gives is used. */
-static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t count)
+static int set_reserve(struct cold *c, const struct tablet_shape *s, uint64_t count)
 {
     if (count < c->slots / 5 * 4ull)
         return 0;
@@ -88,32 +87,32 @@ static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, ui
     if (slots > UINT32_MAX)
         return SHOAL_E_NOMEM;
 
-    return set_renew(c, a, tablet_bits, (uint32_t)slots, c->salt);
+    return set_renew(c, s, (uint32_t)slots, c->salt);
 }
 
 /* Puts a mixed key into its free slot; if that is far from home, salts the set. Without memory for
  * that the set is slow but correct, and the next far key retries. */
-static void set_put(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
+static void set_put(struct cold *c, const struct tablet_shape *s, uint64_t mixed)
 {
-    uint32_t home = slot_home(c, tablet_bits, mixed), i = slot_of(c, tablet_bits, mixed);
+    uint32_t home = slot_home(c, s->tablet_bits, mixed), i = slot_of(c, s->tablet_bits, mixed);
     c->slot[i] = mixed;
     c->used++;
     if (__builtin_expect((i < home ? i + c->slots : i) - home <= SLOTS_FAR, 1) || c->salt != 0)
         return;
     uint64_t salt = salt_draw();
     if (salt != 0)
-        (void)set_renew(c, a, tablet_bits, c->slots, salt);
+        (void)set_renew(c, s, c->slots, salt);
 }
 
-static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
+static int set_add(struct cold *c, const struct tablet_shape *s, uint64_t mixed)
 {
-    SHOAL_ASSERT(!set_has(c, tablet_bits, mixed)); /* 1 */
+    SHOAL_ASSERT(!set_has(c, s->tablet_bits, mixed)); /* 1 */
     if (mixed == 0) {
         c->zero = true;
     } else {
-        if (set_reserve(c, a, tablet_bits, c->used + 1ull) != 0)
+        if (set_reserve(c, s, c->used + 1ull) != 0)
             return SHOAL_E_NOMEM;
-        set_put(c, a, tablet_bits, mixed);
+        set_put(c, s, mixed);
     }
     c->count++;
     c->was = true;
@@ -155,10 +154,10 @@ static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
     c->slot[hole] = 0;
 }
 
-static void set_clear(struct cold *c, struct arena *a)
+static void set_clear(struct cold *c, const struct tablet_shape *s)
 {
     if (c->slot != NULL)
-        arena_block_give(a, c->slot, c->slots * sizeof *c->slot, c->unit);
+        tablet_block_give(s, c->slot, c->slots * sizeof *c->slot, c->unit);
     c->slot = NULL;
     c->slots = c->used = c->count = 0;
     c->zero = false;
@@ -188,24 +187,24 @@ bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key)
     return set_has(c, tablet_bits, key_mix(key));
 }
 
-int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key)
+int cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key)
 {
-    return set_add(c, a, tablet_bits, key_mix(key));
+    return set_add(c, s, key_mix(key));
 }
 
-int cold_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t count)
+int cold_reserve(struct cold *c, const struct tablet_shape *s, uint32_t count)
 {
     if (count == 0)
         return 0;
 
-    return set_reserve(c, a, tablet_bits, count);
+    return set_reserve(c, s, count);
 }
 
-void cold_free(struct cold *c, struct arena *a)
+void cold_free(struct cold *c, const struct tablet_shape *s)
 {
     if (c == NULL)
         return;
-    set_clear(c, a);
+    set_clear(c, s);
     free(c->gone);
     free(c);
 }
@@ -594,12 +593,11 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
     SHOAL_ASSERT(stay + go == own->row_count);
     int rc = 0;
     if (go != 0)
-        rc = set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
-                         own->cold->used + (uint64_t)go);
+        rc = set_reserve(own->cold, &t->shape, own->cold->used + (uint64_t)go);
     if (rc == 0 && go > 0)
         rc = table_rebuild(t, tablet, list, stay);
     for (uint32_t i = 0; rc == 0 && i < go; i++)
-        rc = set_add(own->cold, t->shape.arena, t->shape.tablet_bits, key_mix(list[stay + i].key));
+        rc = set_add(own->cold, &t->shape, key_mix(list[stay + i].key));
     SHOAL_ASSERT(rc != 0 || (own->row_count == stay && t->rows >= go));
     if (rc == 0 && go > 0) {
         own->cold->drops++;
@@ -638,7 +636,7 @@ void table_cold_forget(struct table *t, uint32_t tablet)
         return;
     SHOAL_ASSERT(t->cold >= c->count);
     t->cold -= c->count;
-    set_clear(c, t->shape.arena);
+    set_clear(c, &t->shape);
     table_cold_gone_clear(t, tablet);
     c->epoch = 0;
     c->stale = c->was = false;
@@ -685,7 +683,7 @@ int table_cold_add(struct table *t, uint64_t key)
     struct tablet *own = &t->tablets[number_of(t, key)];
     SHOAL_ASSERT(table_cold_may(t) && tablet_find(own, &t->shape, key) == NULL); /* 1 */
     struct cold *c = cold_of(own);
-    if (c == NULL || set_add(c, t->shape.arena, t->shape.tablet_bits, key_mix(key)) != 0)
+    if (c == NULL || set_add(c, &t->shape, key_mix(key)) != 0)
         return SHOAL_E_NOMEM;
     t->cold++;
     return 0;

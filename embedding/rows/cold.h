@@ -31,10 +31,11 @@ struct cold {
     uint32_t gone_count, gone_room;
 };
 
-void cold_free(struct cold *c, struct arena *a);  /* NULL is allowed */
-uint64_t cold_set_bytes(const struct cold *c);    /* bytes of keys; NULL: 0 */
-uint64_t cold_beside_bytes(const struct cold *c); /* bytes outside the arena; NULL: 0 */
-int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */
+struct tablet_shape;
+void cold_free(struct cold *c, const struct tablet_shape *s); /* c NULL is allowed */
+uint64_t cold_set_bytes(const struct cold *c);                /* bytes of keys; NULL: 0 */
+uint64_t cold_beside_bytes(const struct cold *c);             /* bytes outside the arena; NULL: 0 */
+int cold_gone_add(struct cold *c, uint64_t key);              /* 0 or NOMEM */
 /* drops a cold row for good; ignores other keys; 0 or NOMEM */
 int cold_erase(struct table *t, uint64_t key);
 struct tablet;
@@ -42,8 +43,8 @@ int cold_new(struct tablet *own, uint32_t epoch, uint32_t began); /* an empty se
 bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key);
 /* Makes room for `count` keys before they come: in the order of another set they would fill a small
  * one from its beginning, each behind all others. 0 or NOMEM. */
-int cold_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t count);
+int cold_reserve(struct cold *c, const struct tablet_shape *s, uint32_t count);
 /* adds a key that is not in the set; 0 or NOMEM */
-int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
+int cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key);
 
 #endif

@@ -381,7 +381,7 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
                        "image of table %s tablet %u: rows of such a table are never in the store",
                        name, tablet);
     if (cold_new(into, h->cold_epoch, h->cold_began) != 0 ||
-        cold_reserve(into->cold, t->shape.arena, t->shape.tablet_bits, h->cold_count) != 0)
+        cold_reserve(into->cold, &t->shape, h->cold_count) != 0)
         return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name,
                        tablet);
     for (uint32_t i = 0; i < h->cold_count; i++) {
@@ -394,7 +394,7 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
                            "image of table %s tablet %u: cold key %016" PRIx64
                            " belongs elsewhere or stands twice",
                            name, tablet, key);
-        if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
+        if (cold_add(into->cold, &t->shape, key) != 0)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
                            name, tablet);
     }

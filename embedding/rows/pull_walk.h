@@ -18,9 +18,9 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const struct 
 {
     const uint32_t stored = width * half_bytes(values), bytes = width * half_bytes(out);
     /* a copy, because the compiler must assume that stores to rows change the table's shape */
-    const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
-                                       row_bytes,      t->shape.page_rows,   t->shape.page_units,
-                                       place_bits};
+    const struct tablet_shape shape = {t->shape.arena,      t->shape.taken, t->shape.tablet_bits,
+                                       t->shape.floats,     row_bytes,      t->shape.page_rows,
+                                       t->shape.page_units, place_bits};
     struct tablet *const tablets = t->tablets;
     struct WALK_NAME(step) step[WALK_INDEX];
     const float *row[WALK_ROW];

@@ -7,9 +7,9 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
                                            const uint32_t place_bits, const bool aligned,
                                            const bool ruled, const bool halves)
 {
-    const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
-                                       row_bytes,      t->shape.page_rows,   t->shape.page_units,
-                                       place_bits};
+    const struct tablet_shape shape = {t->shape.arena,      t->shape.taken, t->shape.tablet_bits,
+                                       t->shape.floats,     row_bytes,      t->shape.page_rows,
+                                       t->shape.page_units, place_bits};
     const opt_update_fn update = t->optimizer.update;
     /* floats of a key in gradients */
     const uint32_t floats = ruled ? t->push_floats : t->schema.width;

@@ -76,7 +76,7 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
                        tablet_count);
     }
     t->schema = *schema;
-    tablet_shape_init(&t->shape, arena, schema->tablet_bits, floats);
+    tablet_shape_init(&t->shape, arena, &t->taken, schema->tablet_bits, floats);
     t->isa = isa_best();
     t->tablets = tablets;
     t->tablet_count = tablet_count;
@@ -114,7 +114,7 @@ void table_free(struct table *t)
         return;
     for (uint32_t i = 0; i < t->tablet_count; i++)
         table_clear(t, i);
-    SHOAL_ASSERT(t->rows == 0 && t->cold == 0); /* both are sums over tablets */
+    SHOAL_ASSERT(t->rows == 0 && t->cold == 0 && t->taken == 0); /* sums over tablets */
     free(t->tablets);
     free(t->whole_row);
     free(t->pulled_back);
@@ -140,6 +140,11 @@ const struct table_schema *table_schema_of(const struct table *t)
 uint64_t table_rows(const struct table *t)
 {
     return t->rows + t->cold;
+}
+
+uint64_t table_taken(const struct table *t)
+{
+    return t->taken;
 }
 
 uint64_t table_row_bytes(const struct table *t)

@@ -29,8 +29,9 @@ struct table {
     enum isa isa;
     struct tablet *tablets; /* owned; (2^tablet_bits) */
     uint32_t tablet_count;
-    uint64_t rows; /* in memory */
-    uint64_t cold; /* in the store */
+    uint64_t rows;  /* in memory */
+    uint64_t cold;  /* in the store */
+    uint64_t taken; /* bytes of the arena: shape.taken */
     /* key, weights, state, rounded up to 8: a row in the form of table.h */
     uint64_t whole_row_bytes;
     uint64_t *whole_row; /* owned; table_row and table_visit build a row here */

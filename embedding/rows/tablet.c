@@ -23,8 +23,8 @@
 /* The index of every empty tablet: searches end in it, and grow_at 0 prevents inserts. */
 static struct bucket empty_bucket;
 
-void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
-                       uint32_t floats)
+void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint64_t *taken,
+                       uint32_t tablet_bits, uint32_t floats)
 {
     SHOAL_ASSERT(floats > 0 && 1u << tablet_bits <= LIMIT_TABLETS);
     size_t row_bytes = floats * sizeof(float);
@@ -49,7 +49,14 @@ void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tab
     while ((1u << bits) < rows)
         bits++;
     SHOAL_ASSERT(rows > 0 && rows * row_bytes <= units * ARENA_UNIT_BYTES);
-    *s = (struct tablet_shape){arena, tablet_bits, floats, (uint32_t)row_bytes, rows, units, bits};
+    *s = (struct tablet_shape){.arena = arena,
+                               .taken = taken,
+                               .tablet_bits = tablet_bits,
+                               .floats = floats,
+                               .row_bytes = (uint32_t)row_bytes,
+                               .page_rows = rows,
+                               .page_units = units,
+                               .place_bits = bits};
 }
 
 void tablet_init(struct tablet *t)
@@ -60,18 +67,57 @@ void tablet_init(struct tablet *t)
     t->index_unit = ARENA_NONE;
 }
 
+/* ---- memory ---- */
+
+void *tablet_block_take(const struct tablet_shape *s, size_t bytes, uint32_t *unit)
+{
+    void *block = arena_block_take(s->arena, bytes, unit);
+    if (block != NULL)
+        *s->taken += arena_block_bytes(bytes);
+    return block;
+}
+
+void tablet_block_give(const struct tablet_shape *s, void *block, size_t bytes, uint32_t unit)
+{
+    SHOAL_ASSERT(*s->taken >= arena_block_bytes(bytes)); /* tablet.h, 1 */
+    *s->taken -= arena_block_bytes(bytes);
+    arena_block_give(s->arena, block, bytes, unit);
+}
+
+static uint32_t page_take(const struct tablet_shape *s)
+{
+    uint32_t unit = arena_take(s->arena, s->page_units);
+    if (unit != ARENA_NONE)
+        *s->taken += s->page_units * ARENA_UNIT_BYTES;
+    return unit;
+}
+
+static void page_give(const struct tablet_shape *s, uint32_t unit)
+{
+    SHOAL_ASSERT(*s->taken >= s->page_units * ARENA_UNIT_BYTES); /* tablet.h, 1 */
+    *s->taken -= s->page_units * ARENA_UNIT_BYTES;
+    arena_give(s->arena, unit, s->page_units);
+}
+
+uint64_t tablet_taken(const struct tablet *t, const struct tablet_shape *s)
+{
+    return (uint64_t)t->page_count * s->page_units * ARENA_UNIT_BYTES +
+           arena_block_bytes(t->bucket_count * sizeof(struct bucket)) +
+           arena_block_bytes(cold_set_bytes(t->cold));
+}
+
 /* ---- the index ---- */
 
 static struct bucket *index_take(const struct tablet_shape *s, uint32_t buckets, uint32_t *unit)
 {
-    return arena_block_take(s->arena, buckets * sizeof(struct bucket), unit);
+    return tablet_block_take(s, buckets * sizeof(struct bucket), unit);
 }
 
 static void index_give(const struct tablet_shape *s, struct bucket *buckets, uint32_t bucket_count,
                        uint32_t unit)
 {
     if (buckets != &empty_bucket)
-        arena_block_give(s->arena, buckets, bucket_count * sizeof(struct bucket), unit);
+        tablet_block_give(s, buckets, bucket_count * sizeof(struct bucket), unit);
 }
 
 /* The next size: doubled while small, then 1.4 times in whole units, then in whole chunks. */
@@ -189,12 +235,12 @@ static int page_add(struct tablet *t, const struct tablet_shape *s)
         t->pages = pages;
         t->page_room = room;
     }
-    uint32_t unit = arena_take(s->arena, s->page_units);
+    uint32_t unit = page_take(s);
     if (unit == ARENA_NONE)
         return SHOAL_E_NOMEM;
     if (((uint64_t)unit + 1) << s->place_bits > UINT32_MAX) {
         /* beyond the range of a row reference */
-        arena_give(s->arena, unit, s->page_units);
+        page_give(s, unit);
         return SHOAL_E_NOMEM;
     }
     SHOAL_ASSERT(t->page_count < t->page_room);
@@ -230,10 +276,10 @@ void tablet_clear(struct tablet *t, const struct tablet_shape *s)
     SHOAL_ASSERT(t->row_count <= (uint64_t)t->page_count * s->page_rows);
     index_give(s, t->buckets, t->bucket_count, t->index_unit);
     for (uint32_t i = 0; i < t->page_count; i++)
-        arena_give(s->arena, t->pages[i], s->page_units);
+        page_give(s, t->pages[i]);
     free(t->pages);
     undo_free(t->undo);
     life_free(t->life);
-    cold_free(t->cold, s->arena);
+    cold_free(t->cold, s);
     tablet_init(t);
 }

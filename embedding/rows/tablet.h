@@ -16,7 +16,12 @@
  * A row reference is its page's unit number and its place in the page. Pages never move; growing
  * rebuilds only the index. Beside a row's reference the bucket notes how often it was used, which
  * decides the rows that make room (cold.h). Each tablet grows at a load of its own (0.66 to 0.86),
- * so that they do not all grow at once. Thread: the shard's. */
+ * so that they do not all grow at once. Thread: the shard's.
+ *
+ * 1. `taken` of a table's shape is the sum of tablet_taken over its tablets: pages are counted as
+ *    they are taken and given, so that the share of a table in the arena is known without a walk.
+ *    [assert: page_give, tablet_block_give, table_free]
+ *    [test: what_a_table_has_of_the_arena_is_known] */
 #ifndef EMBEDDING_ROWS_TABLET_H
 #define EMBEDDING_ROWS_TABLET_H
 
@@ -51,6 +56,7 @@ _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
  * places of 4 bytes in all (schema_row_floats); its key is in the index. */
 struct tablet_shape {
     struct arena *arena; /* borrowed */
+    uint64_t *taken;     /* borrowed; bytes of the arena that the table's tablets have */
     uint32_t tablet_bits;
     uint32_t floats;
     uint32_t row_bytes;  /* 4 x floats */
@@ -76,10 +82,15 @@ struct tablet {
     struct cold *cold;        /* owned; NULL while no row was ever cold */
 };
 
-void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
-                       uint32_t floats);
+void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint64_t *taken,
+                       uint32_t tablet_bits, uint32_t floats);
+/* A block of the arena (arena_block_take), which counts as taken by the table. */
+void *tablet_block_take(const struct tablet_shape *s, size_t bytes, uint32_t *unit);
+void tablet_block_give(const struct tablet_shape *s, void *block, size_t bytes, uint32_t unit);
 /* Makes an empty tablet, which takes no memory before the first insert. */
 void tablet_init(struct tablet *t);
+/* Bytes of the arena in its pages, its index and its set of cold keys. */
+uint64_t tablet_taken(const struct tablet *t, const struct tablet_shape *s);
 /* Frees everything and leaves an empty tablet. */
 void tablet_clear(struct tablet *t, const struct tablet_shape *s);
 /* A place for an absent key's row, not filled; NULL: no memory, and the tablet is unchanged.

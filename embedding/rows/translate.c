@@ -204,6 +204,10 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
     to->rows += t->row_count;
     from->cold -= table_cold_tablet(to, tablet);
     to->cold += table_cold_tablet(to, tablet);
+    const uint64_t taken = tablet_taken(t, &to->shape);
+    SHOAL_ASSERT(from->taken >= taken); /* tablet.h, 1 */
+    from->taken -= taken;
+    to->taken += taken;
     if (t->undo == NULL || t->undo->count == 0)
         return;
     /* A name is the mixed run plus the clock (table_undo_clock); the name of another run becomes a

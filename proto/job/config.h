@@ -2,9 +2,10 @@
  * daemons (server.yaml, coordinator.yaml).
  *
  * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an
- * element of a list of mappings ("tables[].dim"); CONFIG_LIST takes a list of strings or one
- * string. Every refusal names file, line, key and, for an unknown key, the nearest known one. Sizes
- * take k/M/G/KiB/MiB/GiB, times ms/s/min/h/d. */
+ * element of a list of mappings ("tables[].dim"), and "{}", at its end, for a name that the file
+ * chooses ("memory.{}"); CONFIG_LIST takes a list of strings or one string. Every refusal names
+ * file, line, key and, for an unknown key, the nearest known one. Sizes take k/M/G/KiB/MiB/GiB,
+ * times ms/s/min/h/d. */
 #ifndef PROTO_JOB_CONFIG_H
 #define PROTO_JOB_CONFIG_H
 
@@ -73,6 +74,9 @@ void config_quote(const char *text, char *out);
 bool config_has(const struct config *c, const char *path);       /* the key, or a key below it */
 bool config_has_value(const struct config *c, const char *path); /* the key itself */
 size_t config_count(const struct config *c, const char *path);
+/* The name of the index'th key below the path of a map with "{}"; NULL: there is none. It may have
+ * dots; the getters take path, dot, name. */
+const char *config_name(const struct config *c, const char *path, size_t index);
 const char *config_string(const struct config *c, const char *path);
 const char *config_string_or(const struct config *c, const char *path, const char *fallback);
 int64_t config_int(const struct config *c, const char *path);

@@ -228,11 +228,19 @@ static bool is_element(const char *rest)
     return false;
 }
 
+/* True when the key is a map whose names the file chooses, and the path one of them. */
+static bool is_named(const char *key, const char *path)
+{
+    size_t n = strlen(key);
+    return n > 3 && strcmp(key + n - 3, ".{}") == 0 && strncmp(key, path, n - 2) == 0 &&
+           path[n - 2] != 0;
+}
+
 static const struct config_key *key_find(const struct config_key *spec, const char *generic)
 {
     size_t n = strlen(generic);
     for (; spec->path != NULL; spec++) {
-        if (strcmp(spec->path, generic) == 0)
+        if (strcmp(spec->path, generic) == 0 || is_named(spec->path, generic))
             return spec;
         if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd", .. */
             size_t k = strlen(spec->path);

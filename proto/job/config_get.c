@@ -60,6 +60,15 @@ size_t config_count(const struct config *c, const char *path)
     return count;
 }
 
+const char *config_name(const struct config *c, const char *path, size_t index)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < c->count; i++)
+        if (strncmp(c->entry[i].path, path, n) == 0 && c->entry[i].path[n] == '.' && index-- == 0)
+            return c->entry[i].path + n + 1;
+    return NULL;
+}
+
 static const struct entry *entry_typed(const struct config *c, const char *path,
                                        enum config_type type)
 {

@@ -147,6 +147,9 @@ const struct config_key keys_coordinator[] = {
      .values = "file",
      .text = "a list of keys: of a checkpoint that none of them has signed no job begins: "
              "[Security](#security)"},
+    {"memory.{}", CONFIG_FLOAT, 0.001, 1000, NULL, .otherwise = "1",
+     .text = "by space: its weight in the memory of the servers, once several spaces hold tables; "
+             "read again at SIGHUP: [Shares of the memory](#shares-of-the-memory)"},
     {"publish", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "whether jobs may run `checkpoint.publish` here: whoever submits a job then runs "
              "commands as this user"},

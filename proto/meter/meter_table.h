@@ -93,6 +93,12 @@
       "The shard's part of `memory`") \
     X(MEMORY_SHORT, GAUGE, "shoal_memory_short", "", "shard", "s", \
       "1: the last push was refused for lack of memory") \
+    X(SPACE_MEMORY, GAUGE, "shoal_space_memory_bytes", "bytes", "shard,space", "s", \
+      "Memory of a space's rows, where there are several spaces") \
+    X(SPACE_MEMORY_SHARE, GAUGE, "shoal_space_memory_share_bytes", "bytes", "shard,space", "s", \
+      "The space's share of the memory, by `memory` of coordinator.yaml; 0: memory has no bound") \
+    X(SPACE_WAITS, COUNTER, "shoal_space_held_pushes", "", "shard,space,result", "s", \
+      "Pushes that a space's share put off or refused, result: waits, refused") \
     X(DISK, GAUGE, "shoal_disk_bytes", "bytes", "shard", "s", \
       "Bytes of the shard's folder and of parts of checkpoints beside it") \
     X(DISK_BUDGET, GAUGE, "shoal_disk_budget_bytes", "bytes", "shard", "s", \

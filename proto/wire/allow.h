@@ -92,6 +92,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(NAMED, "", 0, A, 0, false) \
     X(ASSIGN_ROWS, "ASSIGN of rows", 0, A, 0, false) \
     X(KEYLIST, "", 0, BOSS, 0, false) \
+    X(SHARES, "", 0, BOSS, 0, false) \
     X(TABLE_CREATE, "", 0, BOSS, 0, true) \
     X(RUN_OPEN, "", 0, BOSS, 0, false) \
     X(RUN_DROP, "", 0, BOSS, 0, true) \

@@ -211,6 +211,26 @@
 #define WIRE_KEYLIST(U32, U64, I32, F32, F64, B, STR) U64(version)
 #define WIRE_KEYLIST_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
+/* Shares of the memory. frame 1: struct wire_share (count): the tables of a space, a bit each, and
+ * its part of the memory, of WIRE_SHARE_PARTS. All of these shares replace those before; a shard
+ * keeps them in memory only. Tables in no share have the parts that are left; count 0: all tables
+ * have all. The beat tells the digest of the list that the shard has. Reply frame 1: struct
+ * wire_share_use (count), in the same order. MALFORMED: tables with two shares, too many parts. */
+#define WIRE_SHARE_PARTS 65536u
+struct wire_share {
+    uint64_t tables;
+    uint32_t parts, zero;
+    char space[LIMIT_NAME];
+};
+_Static_assert(sizeof(struct wire_share) == 80, "wire_share is a wire format");
+/* rows, and those of them in the store; bytes in memory, and its share of it (0: memory has no
+ * limit); pushes that the share has put off, and refused, since it was set. */
+struct wire_share_use {
+    uint64_t rows, cold_rows, bytes, limit, waits, refused;
+};
+#define WIRE_SHARES(U32, U64, I32, F32, F64, B, STR) U32(count)
+#define WIRE_SHARES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count)
+
 /* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the
  * run is not open; run 0: the cut belongs to no run and cannot be restored; tables: a bit for
  * each table that it is made for). GO makes the shard's part of cut `cut` and releases the
@@ -397,7 +417,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
     U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability) \
     U64(taken_version) U64(term) U64(last_term) U64(lag_ms) U32(record_bytes) U64(copied) \
-    U64(copy_bytes) U64(copy_ms) STR(zone, LIMIT_NAME) U32(sync_ms)
+    U64(copy_bytes) U64(copy_ms) STR(zone, LIMIT_NAME) U32(sync_ms) U64(shares)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards) \
     U32(copy) U32(copies) U64(term) U32(in_sync) U32(min_in_sync) U32(shard_lease_ms) \
@@ -1002,7 +1022,8 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(ASSIGN, 78, 1, 0)                                                                            \
     X(IMAGE, 79, 0, 1)                                                                             \
     X(NAMED, 80, 0, 1)                                                                             \
-    X(IMPORT, 81, 0, 0)
+    X(IMPORT, 81, 0, 0)                                                                            \
+    X(SHARES, 84, 1, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -1018,6 +1039,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(MOVE_MAP, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
     X(FENCES, 1, lane_count, sizeof(struct wire_lane_fence), LIMIT_LANES)                          \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
+    X(SHARES, 1, count, sizeof(struct wire_share), LIMIT_SPACES)                                   \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
     X(TRACES, 1, count, sizeof(struct wire_trace), WIRE_TRACES_MAX)                                \
     X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)                           \
@@ -1032,6 +1054,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
     X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)                              \
     X(NAMED, 1, count, sizeof(struct wire_named), WIRE_NAMED_MAX)                                  \
+    X(SHARES, 1, count, sizeof(struct wire_share_use), LIMIT_SPACES)                               \
     X(TRACE, 1, count, sizeof(struct wire_trace), WIRE_TRACES_MAX)                                 \
     X(SPANS, 1, count, sizeof(struct wire_span), WIRE_SPANS_MAX)
 

@@ -566,6 +566,8 @@ static void on_reply(struct coord *c, peer_t from, const struct wire *w, const s
         return;
     if (w->type == WIRE_TYPE_KEYLIST)
         coord_allowed_answer(&c->fleet, from, w);
+    else if (w->type == WIRE_TYPE_SHARES)
+        coord_shares_answer(&c->fleet, from, w, m);
     else if (w->type == WIRE_TYPE_MAP_HELD && !coord_cluster_known(&c->fleet.cluster))
         coord_claims_map(&c->fleet, from, w, m);
     else
@@ -708,6 +710,7 @@ static void on_tick(struct env_timer *t)
     coord_call_tick(&c->fleet.calls);
     coord_heat_tick(&c->fleet);
     coord_allowed_tick(&c->fleet);
+    coord_shares_tick(&c->fleet);
     COORD_EACH_JOB (c, j)
         coord_watch_tick(j);
     step(c);
@@ -752,6 +755,12 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
     int rc = coord_allowed_take(&c->fleet, text, bytes, e);
     coord_fleet_end(&c->fleet);
     return rc;
+}
+
+void coord_memory_set(struct coord *c, const struct coord_weights *memory)
+{
+    coord_shares_weigh(&c->fleet, memory);
+    coord_fleet_end(&c->fleet);
 }
 
 char *coord_page(struct coord *c)

@@ -27,6 +27,8 @@ void coord_free(struct coord *c); /* its env has stopped, or is gone; NULL is fi
 /* Takes a new allow-list (allowed.h): its text, which the daemon has read and already applies.
  * NOMEM: the shards keep the previous one. */
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
+/* Takes other weights of the spaces in the servers' memory. */
+void coord_memory_set(struct coord *c, const struct coord_weights *memory);
 /* to be used with the coordinator as `core` */
 extern const struct env_handler coord_handler;
 /* Returns the figures of the status page (page/page.h), as JSON text that the caller frees; NULL

@@ -10,6 +10,7 @@
 #include "server/shard/clock.h"
 #include "server/shard/park.h"
 #include "server/shard/place.h"
+#include "server/shard/shares.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -312,6 +313,7 @@ static struct json *tables(struct shard *s)
         json_set_int(j, "rows", (int64_t)table_rows(t));
         set_count(j, "cold_rows", table_cold_rows(t));
         json_set_int(j, "row_bytes", (int64_t)table_row_bytes(t));
+        json_set_int(j, "memory_bytes", (int64_t)table_taken(t));
         json_set_int(j, "tablets", s->lead.range[i].count);
         set_table_counts(j, t);
         ages_set(j, &s->ages.table[i]);
@@ -416,6 +418,9 @@ void admin_status(struct shard *s, peer_t from)
         json_set(j, "copies", copies_json(s));
     json_set(j, "messages", types);
     json_set(j, "tables", tables(s));
+    struct json *shares = shares_json(s);
+    if (shares != NULL)
+        json_set(j, "shares", shares);
     json_set(j, "cuts", cuts(s));
     json_set(j, "gradients", engine_refused_json(s->engine));
     shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = g.rows;

@@ -11,6 +11,7 @@
 #include "server/shard/place.h"
 #include "server/shard/pull.h"
 #include "server/shard/shard.h"
+#include "server/shard/shares.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,6 +64,7 @@ static void send_beat(struct shard *s)
         .parked = park_count(s),
         .disk_short = stats.disk_short,
         .keylist = s->keylist,
+        .shares = shares_digest(s),
         .insecure = s->options.insecure,
         .boot = s->options.boot,
         .term = s->copies.term,

@@ -197,7 +197,7 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
                 shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again");
             } else if ((rc = push_group_admit(s, q)) == SHOAL_E_BUSY) {
                 part_back(h, lane, q);
-                park_short(s);
+                park_short(s, engine_short_tables(s->engine));
                 return false;
             }
         }
@@ -273,7 +273,7 @@ static void release_early(struct shard *s, struct bsp_hold *h)
     while (request_pool_pressed(&s->pool) && (q = next_take(s, h, &lane)) != NULL)
         if (push_group_admit(s, q) == SHOAL_E_BUSY) {
             part_put(s, h, q);
-            park_short(s);
+            park_short(s, engine_short_tables(s->engine));
             return;
         }
 }

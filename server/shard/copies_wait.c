@@ -51,7 +51,7 @@ uint64_t copies_acknowledged(struct shard *s, uint64_t own)
 static bool tells_nothing(enum wire_type type)
 {
     return type == WIRE_TYPE_HELLO || type == WIRE_TYPE_SHARD_STATUS || type == WIRE_TYPE_STOP ||
-           type == WIRE_TYPE_KEYLIST;
+           type == WIRE_TYPE_KEYLIST || type == WIRE_TYPE_SHARES;
 }
 
 bool copies_every(const struct wire *w)
@@ -70,6 +70,7 @@ bool copies_every(const struct wire *w)
     case WIRE_TYPE_CUT_KEEP:
     case WIRE_TYPE_SHARD_STATUS:
     case WIRE_TYPE_KEYLIST:
+    case WIRE_TYPE_SHARES:
     case WIRE_TYPE_STOP:
         return true;
     case WIRE_TYPE_KEYS:

@@ -6,6 +6,7 @@
 #include "proto/base/text.h"
 #include "proto/job/catalog.h"
 #include "server/shard/shard.h"
+#include "server/shard/shares.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -226,6 +227,7 @@ void gauges_put(struct shard *s, struct meter_sheet *out)
     spaces_look(s);
     rows_put(s, &g, out);
     budgets_put(s, &g, out);
+    shares_gauges(s, out);
     store_put(s, &g, out);
     copies_put(s, &g, out);
 }

@@ -18,7 +18,7 @@
 
 void park_init(struct shard *s)
 {
-    s->park = (struct park){.short_of_room = false};
+    s->park = (struct park){.short_of_room = 0};
 }
 
 void park_close(struct shard *s)
@@ -33,9 +33,9 @@ void park_fetched(struct shard *s)
     env_timer_start(s->env, &s->park.timer, 0);
 }
 
-void park_short(struct shard *s)
+void park_short(struct shard *s, uint64_t tables)
 {
-    s->park.short_of_room = true;
+    s->park.short_of_room |= tables;
     if (!s->park.timer.due_ns)
         env_timer_start(s->env, &s->park.timer, ROOM_NS);
 }
@@ -97,7 +97,8 @@ static bool put_behind(struct shard *s, struct request *q)
         request_give(&s->pool, older);
         return true;
     }
-    bool behind = p->short_of_room || park_lane_waits(&p->pushes, &q->push.r);
+    bool behind =
+        (p->short_of_room >> q->push.r.table & 1) != 0 || park_lane_waits(&p->pushes, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;
@@ -112,7 +113,7 @@ void park_enter(struct shard *s, struct request *q)
         s->counts.cold_pushes++;
         request_append(&s->park.pushes, q);
     } else if (push_group_admit(s, q) == SHOAL_E_BUSY) {
-        park_short(s);
+        park_short(s, engine_short_tables(s->engine));
         request_append(&s->park.pushes, q);
     }
 }

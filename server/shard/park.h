@@ -2,8 +2,9 @@
  *
  * Pushes wait in one list in order of arrival (pushes of bsp runs are held by bsp.h until they can
  * go). A push is put into the list when
- *   - the engine is short of room (BUSY): then every later push waits behind it, so that senders do
- *     not retry again and again and their windows set the pace;
+ *   - the engine is short of room (BUSY): then every later push that needs the same room waits
+ *     behind it, so that senders do not retry again and again and their windows set the pace. That
+ *     is every push, or those to the tables of a space that is held to its share of the memory;
  *   - rows of its keys are in the store (engine_warm): it is admitted when they have come. Live
  *     order is journal order, so no later push of the same run, lane and table overtakes it; others
  *     do.
@@ -13,8 +14,10 @@
  *
  * Each list is walked again (push_parked, pull_tick), from its head, when rows have come. A walk
  * ends after PARK_MISSES requests whose rows are not there, for the engine fetches in the order of
- * the requests. A request that is sent again takes the place of the older one. The pool (request.h)
- * bounds the number of waiting requests. While a cut is held no push moves. Thread: the shard's. */
+ * the requests; those of spaces that are held to their shares are counted apart, because no rows
+ * come for them. A request that is sent again takes the place of the older one. The pool
+ * (request.h) bounds the number of waiting requests. While a cut is held no push moves. Thread: the
+ * shard's. */
 #ifndef SERVER_SHARD_PARK_H
 #define SERVER_SHARD_PARK_H
 
@@ -26,8 +29,9 @@ struct shard;
 
 struct park {
     struct request_list pushes, pulls;
-    struct env_timer timer;     /* starts a tick when no message does (shard.c) */
-    bool short_of_room;         /* the engine has said BUSY, and no push has been admitted since */
+    struct env_timer timer; /* starts a tick when no message does (shard.c) */
+    /* tables for which the engine has said BUSY, in the last walk or since (a bit each) */
+    uint64_t short_of_room;
     bool pushes_due, pulls_due; /* rows have come since the last walk */
     bool purge_due;             /* a run was dropped while its pushes may have been on their way */
 };
@@ -35,8 +39,8 @@ struct park {
 void park_init(struct shard *s);
 /* Takes q, a push of a run that is not bsp: admits, refuses or parks it. */
 void park_enter(struct shard *s, struct request *q);
-/* The engine has no room: starts a tick soon, which tries again. */
-void park_short(struct shard *s);
+/* The engine has no room for pushes to some tables: starts a tick soon, which tries again. */
+void park_short(struct shard *s, uint64_t tables);
 /* Takes q, a pull whose rows are being fetched. */
 void park_pull(struct shard *s, struct request *q);
 /* engine_options.on_fetched. */

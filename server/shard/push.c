@@ -126,25 +126,30 @@ static bool behind_a_miss(const struct request *const *missed, uint32_t misses,
 void push_parked(struct shard *s)
 {
     struct park *p = &s->park;
-    const struct request *missed[PARK_MISSES];
-    uint32_t misses = 0;
+    const struct request *missed[2 * PARK_MISSES];
+    uint32_t misses = 0, of[2] = {0}; /* of: of tables that are held to a share, of others */
     if (shard_holds(s) || s->fatal.code || !p->pushes_due)
         return; /* not at each tick: the check whether all rows are there takes milliseconds */
-    p->short_of_room = p->pushes_due = false;
+    p->short_of_room = 0;
+    p->pushes_due = false;
     bsp_retry(s);
+    const uint64_t held = engine_held_tables(s->engine);
     struct request_list all = p->pushes;
     struct request *q;
     p->pushes = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL) {
         const struct push_record *r = &q->push.r;
-        bool stays = p->short_of_room || misses == PARK_MISSES || behind_a_miss(missed, misses, q);
+        uint32_t *own = &of[(held >> r->table & 1) == 0];
+        bool stays = (p->short_of_room >> r->table & 1) != 0 || *own == PARK_MISSES ||
+                     behind_a_miss(missed, misses, q);
         if (!stays && !engine_warm(s->engine, r->table, r->keys, r->key_count)) {
             missed[misses++] = q;
+            (*own)++;
             stays = true;
         }
         SHOAL_VERIFY_ASSERT(stays || !park_lane_waits(&p->pushes, &q->push.r)); /* park.c, 1 */
         if (!stays && push_group_admit(s, q) == SHOAL_E_BUSY) {
-            park_short(s);
+            park_short(s, engine_short_tables(s->engine));
             stays = true;
         }
         if (stays)

@@ -14,6 +14,7 @@
 #include "server/shard/pull.h"
 #include "server/shard/push.h"
 #include "server/shard/push_group.h"
+#include "server/shard/shares.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,7 @@
     X(SPANS, AS_IT_IS, AWAY_TOO, span_on_message)                                                  \
     X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
     X(KEYLIST, AS_IT_IS, AWAY_TOO, admin_keylist)                                                  \
+    X(SHARES, AS_IT_IS, AWAY_TOO, shares_on_message)                                               \
     X(STOP, SETTLE, AWAY_TOO, admin_stop)                                                          \
     X(FOLLOW, AS_IT_IS, AWAY_TOO, copies_on_follow)                                                \
     X(COPY, AS_IT_IS, AWAY_TOO, copies_on_copy)                                                    \

@@ -2,6 +2,7 @@
 #include "proto/base/hash.h"
 #include "server/shard/bsp.h"
 #include "server/shard/shard.h"
+#include "server/shard/shares.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,6 +16,11 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
     const struct env_who *who = env_who(s->env, from);
     const struct request_from of = {
         from, who->key[0] != 0 ? hash_bytes(who->key, strlen(who->key), 0) : 0};
+    if (!found && w->type == WIRE_TYPE_PUSH && !at_once && shares_fill_pool(s, w->u.PUSH.table))
+        found = err_set(e, SHOAL_E_BUSY,
+                        "shard %s: pushes of this space wait for its share of the memory, in half "
+                        "of the places; send again later",
+                        s->name);
     struct request *q =
         found ? NULL : request_take(&s->pool, &of, w, s->m, at_once, env_now_ns(s->env));
     if (q != NULL) {

@@ -59,6 +59,7 @@ static void shard_beat(struct env_timer *t)
                                               .taken_version = s->taken_newest};
     if (s->names_version > 0)
         w.u.SHARD_BEAT.names_digest = hash_bytes(s->names, strlen(s->names), 0);
+    w.u.SHARD_BEAT.shares = s->shares_digest;
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
     (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
     if (s->zone != NULL)
@@ -450,6 +451,12 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return 0;
     case WIRE_TYPE_SHARD_STATUS:
         return 0;
+    case WIRE_TYPE_SHARES:
+        s->shares_told++;
+        s->shares = w->u.SHARES_reply.count = q->u.SHARES.count;
+        memcpy(s->share, m->frame[1].data, m->frame[1].bytes);
+        s->shares_digest = s->shares > 0 ? hash_bytes(s->share, m->frame[1].bytes, 0) : 0;
+        return 0;
     default:
         return SHOAL_E_USAGE;
     }
@@ -512,6 +519,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
                            s->taken[q.u.TAKEN_HELD.space].bytes, true);
             else if (q.type == WIRE_TYPE_NAMES_HELD)
                 reply_send(s->env, from, &w, s->names, strlen(s->names), true);
+            else if (q.type == WIRE_TYPE_SHARES)
+                reply_send(s->env, from, &w, s->use, s->shares * sizeof s->use[0], true);
             else if (q.type == WIRE_TYPE_MAP_HELD)
                 reply_send(s->env, from, &w, s->shard_of, 2ull * s->map_count, true);
             else

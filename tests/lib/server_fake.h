@@ -110,10 +110,14 @@ struct fake_shard {
     uint64_t low; /* smallest clock of its live lanes, in replies to fences */
     /* in replies to fences: its newest clock less the lane's mark; 0: the clock is 0 */
     uint64_t ahead;
-    const char *status;                   /* answer to SHARD_STATUS; NULL: {} */
-    uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
-    bool refuse_go;                       /* true: the next GO gets an error */
-    bool no_room;                         /* HOLD is refused: the disk is full */
+    const char *status;                      /* answer to SHARD_STATUS; NULL: {} */
+    struct wire_share share[LIMIT_SPACES];   /* (shares): the list of the last SHARES */
+    struct wire_share_use use[LIMIT_SPACES]; /* the reply to it */
+    uint32_t shares, shares_told;            /* shares_told: SHARES so far */
+    uint64_t shares_digest;                  /* of the list, as its beats report */
+    uint8_t seen[FAKE_EPOCHS][FAKE_ROWS];    /* how often a row was applied */
+    bool refuse_go;                          /* true: the next GO gets an error */
+    bool no_room;                            /* HOLD is refused: the disk is full */
     /* true: the next GO gets another sequence than its HOLD */
     bool lets_go;
 };

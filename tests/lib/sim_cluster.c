@@ -106,6 +106,7 @@ static void shard_node_start(struct cluster *c, uint32_t i, uint32_t k)
     }
     o.engine.durability = (enum durability)c->options.durability;
     o.engine.segment_bytes = 1u << 20;
+    o.engine.memory = c->options.memory;
     o.engine.disk_watermark = 1;
     s->node = sim_node_new(c->sim, s->name, NULL, NULL);
     ck_assert_msg(shard_open(&o, sim_node_env(s->node), &s->shard, &e) == 0, "%s", e.text);

@@ -35,6 +35,7 @@ struct cluster_options {
     uint32_t replicas;    /* copies of each shard number, on different servers; 0: 1 */
     uint64_t waiting_max; /* limit of a shard's pool of requests; 0: its default */
     uint32_t durability;  /* enum durability */
+    uint64_t memory;      /* of each engine; 0: no limit */
     bool idle;            /* cluster_start submits no job: cluster_submit does */
     bool stay;            /* the workers wait between jobs */
     uint32_t jobs;        /* jobs that the coordinator runs side by side; 0: 1 */

@@ -57,6 +57,31 @@ START_TEST(coord_config_reads_all_keys)
 }
 END_TEST
 
+/* Spaces are named by jobs: any name stands. */
+START_TEST(coord_config_has_weights_of_spaces)
+{
+    struct coord_config c;
+    struct string_list set = {0};
+    struct err e = {0};
+    const char *text = "memory: {ads: 2, 2024-search.v2: 0.5}\n";
+    ck_assert_msg(parse(text, &c, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(c.memory.count, 2);
+    ck_assert_str_eq(c.memory.of[0].space, "ads");
+    ck_assert_double_eq(c.memory.of[0].weight, 2);
+    ck_assert_str_eq(c.memory.of[1].space, "2024-search.v2");
+    ck_assert_double_eq(c.memory.of[1].weight, 0.5);
+    ck_assert_int_eq(config_list_add(&set, "memory.ads=7"), 0);
+    ck_assert_int_eq(
+        server_config_parse_coordinator(text, strlen(text), "coordinator.yaml", &set, &c, &e), 0);
+    ck_assert_double_eq(c.memory.of[1].weight, 7);
+    config_list_free(&set);
+    ck_assert_int_eq(parse("shards: 1\nmemory:\n  ads: 0\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "coordinator.yaml:3: memory.ads") != NULL, "%s", e.text);
+    ck_assert_int_eq(parse("memory: 4GiB\n", &c, &e), SHOAL_E_CONFIG); /* that is a server's */
+    ck_assert_int_eq(parse("memory: {ads: {a: 1}, b: 1e9}\n", &c, &e), SHOAL_E_CONFIG);
+}
+END_TEST
+
 START_TEST(coord_config_set_overrides)
 {
     struct string_list set = {0};
@@ -97,6 +122,7 @@ int main(void)
     TCase *c = tcase_create("config");
     tcase_add_test(c, coord_config_has_defaults);
     tcase_add_test(c, coord_config_reads_all_keys);
+    tcase_add_test(c, coord_config_has_weights_of_spaces);
     tcase_add_test(c, coord_config_set_overrides);
     tcase_add_test(c, coord_config_refuses_unknown_and_impossible);
     suite_add_tcase(s, c);

@@ -230,6 +230,7 @@ struct json *coord_made_json(const struct coord_fleet *f)
             json_set_string(item, "job", m->spec.name);
         json_set_int(item, "number", (int64_t)m->number);
         json_set_bool(item, "runs", s->runs);
+        coord_shares_json(f, s, item);
         json_append(list, item);
     }
     return list;

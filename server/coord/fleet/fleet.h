@@ -38,6 +38,7 @@
 #include "server/coord/fleet/names.h"
 #include "server/coord/fleet/options.h"
 #include "server/coord/fleet/replace.h"
+#include "server/coord/fleet/shares.h"
 #include "server/coord/fleet/since.h"
 #include "server/coord/fleet/spaces.h"
 #include "server/coord/fleet/traces.h"
@@ -73,6 +74,7 @@ struct coord_fleet {
     struct coord_spaces spaces;
     struct coord_names names;
     struct coord_allowed keys;
+    struct coord_shares shares;
     struct coord_drop drop;
     struct coord_heat heat;
     struct coord_traces traces;

@@ -51,6 +51,7 @@ struct coord_shard {
     char key[48];                /* the public key that it has shown; empty: none */
     uint64_t keys_version;       /* version of the allow-list that it applies */
     uint64_t keys_sent_ns;       /* when another list was last sent to it; 0: send it at once */
+    uint64_t shares_sent_ns;     /* when SHARES was last sent to it; 0: send it at once */
     uint64_t hang_ns;            /* when its server last said that its disk or this shard's loop
                               * hangs; 0: neither does */
     uint32_t hang_s, loop_s;     /* for how long each had hung by then; 0: it did not */

@@ -19,6 +19,15 @@ struct coord_scalar {
 };
 
 #define COORD_JOBS 8u /* the most jobs at the same time */
+/* Weights of spaces in the servers' memory (shares.h). */
+struct coord_weight {
+    char space[LIMIT_NAME];
+    double weight; /* more than 0 */
+};
+struct coord_weights {
+    struct coord_weight of[LIMIT_SPACES]; /* (count) */
+    uint32_t count;
+};
 
 struct coord_options {
     const char *store;    /* where the store is, for messages; NULL: nowhere. Borrowed */
@@ -59,6 +68,7 @@ struct coord_options {
     /* Asks the running command to end, or kills it (kill), with all processes that it has started;
      * hook_poll tells when it has ended. */
     void (*hook_stop)(void *context, uint32_t slot, bool kill);
+    struct coord_weights memory;
     bool insecure; /* the daemon listens on tcp without keys: the status says so */
     /* Adds sentences about problems that the daemon sees: its allow-list, keys that it refuses; may
      * be NULL */

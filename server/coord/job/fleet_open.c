@@ -92,6 +92,7 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_queue_close(f->queue);
     coord_taken_close(f);
     coord_allowed_close(&f->keys);
+    coord_shares_close(&f->shares);
     coord_sight_close(f->visitors);
     coord_errand_close(f);
     coord_store_watch(f->store, NULL, NULL);

@@ -408,6 +408,7 @@ struct json *coord_sight_notes(const struct coord_job *j)
     coord_sight_drained(j, notes);
     if (coord_phase_running(j))
         coord_notes_lanes(j, coord_worker_heard(&j->workers), notes);
+    coord_shares_notes(j->fleet, notes);
     if (every == 0)
         return notes;
     (void)snprintf(text, sizeof text,

@@ -1,8 +1,9 @@
-/* test_tier_random.c: an engine with a small memory budget beside one without: the same random
- * operations, and now and then the first one is killed before a change of a file. Pulls and digests
- * must be equal, wherever rows are, and memory must stay within its bound. SHOAL_SEEDS=N tries N
- * seeds, SHOAL_SEED=S begins with seed S. The process that forks opens no store, because RocksDB's
- * threads would be missing in its children; the engine without a budget keeps all in memory. */
+/* test_tier_random.c: an engine with a small memory budget, whose tables have shares of it at
+ * times, beside one without: the same random operations, and now and then the first one is killed
+ * before a change of a file. Pulls and digests must be equal, wherever rows are, and memory must
+ * stay within its bound. SHOAL_SEEDS=N tries N seeds, SHOAL_SEED=S begins with seed S. The process
+ * that forks opens no store, because RocksDB's threads would be missing in its children; the engine
+ * without a budget keeps all in memory. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_cold.h"
@@ -291,7 +292,7 @@ static void tell_tables(const struct side *s, char *text, size_t room)
     struct engine *g = s->rig.g;
     int n = snprintf(text, room, "; %" PRIu64 " bytes of %" PRIu64 "%s%s%s", tier_used(g),
                      g->tier.rows_max, g->tier.making ? ", making" : "",
-                     g->tier.stuck ? ", stuck" : "", g->flush.busy ? ", busy" : "");
+                     g->tier.group[0].stuck ? ", stuck" : "", g->flush.busy ? ", busy" : "");
     for (uint32_t i = 0; i < s->plan->tables && n > 0 && (size_t)n < room; i++) {
         const struct table *t = engine_table(g, i);
         n += snprintf(text + n, room - (size_t)n,
@@ -315,6 +316,22 @@ static void give_up(const struct side *s, uint32_t i, const char *what, const ch
     if (s->bounded)
         _exit(3);
     ck_abort_msg("%s", shared->failure);
+}
+
+/* Each table gets a share of the budget, or none does. */
+static void shares_draw(struct side *s)
+{
+    struct engine_share list[TABLES];
+    struct err e = {0};
+    uint32_t count = rng_below(&s->chance, 3) == 0 ? 0 : s->plan->tables;
+    memset(list, 0, sizeof list);
+    for (uint32_t i = 0; i < count; i++) {
+        list[i].tables = 1u << i;
+        list[i].parts = 1 + (uint32_t)rng_below(&s->chance, ENGINE_PARTS / TABLES);
+        snprintf(list[i].name, sizeof list[i].name, "space-%u", i);
+    }
+    if (engine_shares_set(s->rig.g, list, count, &e) != 0)
+        give_up(s, 0, "shares", e.text);
 }
 
 static void work_some(struct side *s)
@@ -371,6 +388,11 @@ static void side_push(struct side *s, uint32_t i)
         bool warm = engine_warm(s->rig.g, p->record.table, p->keys, p->record.key_count);
         rc = warm ? engine_admit_push(s->rig.g, &p->record, &s->admitted[s->groups], &e)
                   : SHOAL_E_BUSY;
+        if (rc == SHOAL_E_NO_SPACE && s->bounded && s->rig.g->tier.groups > 1) {
+            /* rows that stay are over their share */
+            (void)engine_shares_set(s->rig.g, NULL, 0, &e);
+            rc = SHOAL_E_BUSY;
+        }
         if (rc == SHOAL_E_BUSY && s->groups > 0) {
             struct push own = *p;
             group_apply(s, i);
@@ -546,6 +568,8 @@ static void side_do(struct side *s, uint32_t i)
         if (s->bounded)
             shared->done = i;
     }
+    if (s->bounded && rng_below(&s->chance, 25) == 0)
+        shares_draw(s);
     if (o->kind == PUSH)
         side_push(s, i);
     else if (o->kind == PULL)

@@ -51,11 +51,11 @@ int __wrap_undo_save(struct undo *u, uint64_t key, const float *weights)
     return planted == NOT_AT_ALL ? 0 : __real_undo_save(u, key, weights);
 }
 
-int __real_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
-int __wrap_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
-int __wrap_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key)
+int __real_cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key);
+int __wrap_cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key);
+int __wrap_cold_add(struct cold *c, const struct tablet_shape *s, uint64_t key)
 {
-    return planted == NOT_AT_ALL ? 0 : __real_cold_add(c, a, tablet_bits, key);
+    return planted == NOT_AT_ALL ? 0 : __real_cold_add(c, s, key);
 }
 
 /* Called twice for the check of lengths, then once for the places of the parts. */
@@ -356,7 +356,7 @@ static void a_lane_is_fenced_that_the_run_has_not(void)
 static const struct broken list[] = {
     {"embedding/rows/cold.c", 1, a_key_of_a_row_becomes_cold,
      "table_cold_may(t) && tablet_find(own,"},
-    {"embedding/rows/cold.c", 1, a_key_becomes_cold_twice, "!set_has(c, tablet_bits, mixed)"},
+    {"embedding/rows/cold.c", 1, a_key_becomes_cold_twice, "!set_has(c, s->tablet_bits, mixed)"},
     {"embedding/rows/cold.c", 1, a_cold_row_comes_where_one_is, "tablet_find(&t->tablets[tablet],"},
 #ifdef SHOAL_VERIFY
     {"embedding/rows/table.c", 0, a_cold_key_gets_a_new_row, "!table_cold_has(t, key)"},

@@ -497,6 +497,40 @@ START_TEST(plain_rows_come_and_go)
 }
 END_TEST
 
+/* Two tables share an arena: each counts what it has of it, wherever its rows are. */
+START_TEST(what_a_table_has_of_the_arena_is_known)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 16, 2);
+    struct rows a = rows_open(&s), b = {.arena = a.arena};
+    struct shelf shelf = {0};
+    struct err e = {0};
+    ck_assert_int_eq(table_new(&s, b.arena, &b.table, &e), 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        struct rows *r = i % 3 == 0 ? &b : &a;
+        for (uint32_t k = 0; k < 100; k++)
+            rows_push_one(r, rows_key((i * 100 + k) % KEYS), 1, 0);
+        if (i % 4 == 3)
+            (void)leave(&a, &shelf, i % 4, 90);
+        if (i % 8 == 7)
+            fetch(&a, &shelf, rows_key(i * 100));
+        if (i == 20)
+            table_clear(b.table, 1);
+        ck_assert_uint_eq(table_taken(a.table) + table_taken(b.table), arena_used(a.arena));
+    }
+    ck_assert_uint_gt(table_taken(a.table), table_taken(b.table));
+    size_t bytes = table_image_bytes(b.table, 2);
+    void *image = malloc(bytes);
+    table_image_write(b.table, 2, image);
+    ck_assert_int_eq(table_image_read(b.table, 2, image, bytes, &e), 0);
+    ck_assert_uint_eq(table_taken(a.table) + table_taken(b.table), arena_used(a.arena));
+    free(image);
+    table_free(b.table);
+    ck_assert_uint_eq(table_taken(a.table), arena_used(a.arena));
+    shelf_clear(&shelf);
+    rows_close(&a);
+}
+END_TEST
+
 /* The control case: ageing by the row's own time alone would give another result. */
 START_TEST(a_row_that_comes_back_without_its_clock_differs)
 {
@@ -791,6 +825,7 @@ int main(void)
     tcase_add_test(c, rows_of_dense_tables_and_of_tables_with_a_capacity_stay);
     tcase_add_test(c, late_ageing_is_as_ageing_in_time);
     tcase_add_test(c, plain_rows_come_and_go);
+    tcase_add_test(c, what_a_table_has_of_the_arena_is_known);
     tcase_add_test(c, a_row_that_comes_back_without_its_clock_differs);
     tcase_add_test(c, dropped_field_is_not_cold_any_more);
     tcase_add_test(c, evicted_rows_are_not_cold_any_more);

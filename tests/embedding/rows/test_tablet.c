@@ -8,6 +8,7 @@
 #include <signal.h>
 
 static struct arena *arena;
+static uint64_t taken;
 
 static void setup(void)
 {
@@ -79,7 +80,7 @@ START_TEST(shape_wastes_little_of_a_page)
 {
     for (uint32_t floats = 1; floats <= 3 * LIMIT_WIDTH + 2; floats++) {
         struct tablet_shape s;
-        tablet_shape_init(&s, arena, 4, floats);
+        tablet_shape_init(&s, arena, &taken, 4, floats);
         size_t page = s.page_units * ARENA_UNIT_BYTES, used = (size_t)s.page_rows * s.row_bytes;
         ck_assert(used <= page && s.page_rows >= 1 && s.page_rows <= 1u << s.place_bits);
         ck_assert_msg(used >= page * 3 / 4, "%u floats use %zu of %zu", floats, used, page);
@@ -120,7 +121,7 @@ START_TEST(tablet_grow_keeps_rows)
     static const uint64_t steps[] = {1, 13, 14, 100, 1000, 3000, 20000};
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, floats[_i]);
+    tablet_shape_init(&s, arena, &taken, 0, floats[_i]);
     tablet_init(&t);
     uint64_t rows = 0;
     verify(&t, &s, 0);
@@ -140,7 +141,7 @@ START_TEST(tablet_grow_keeps_rows_when_its_index_is_large)
 {
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     tablet_init(&t);
     fill(&t, &s, 0, 0, 600000);
     ck_assert_uint_gt(t.bucket_count * sizeof(struct bucket), ARENA_CHUNK_BYTES);
@@ -153,7 +154,7 @@ START_TEST(tablet_grow_never_moves_a_row)
 {
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, 8);
+    tablet_shape_init(&s, arena, &taken, 0, 8);
     tablet_init(&t);
     const float *row[50];
     fill(&t, &s, 9, 0, 50);
@@ -172,7 +173,7 @@ START_TEST(tablet_full_buckets_run_over_the_end)
 {
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     tablet_init(&t);
     for (uint64_t i = 0; i < 300; i++) {
         uint64_t key = key_unmix(UINT64_MAX - i);
@@ -190,7 +191,7 @@ START_TEST(tablet_finds_key_zero_only_when_it_is_there)
 {
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     tablet_init(&t);
     fill(&t, &s, 0, 0, 5);
     ck_assert_ptr_null(tablet_find(&t, &s, 0));
@@ -204,7 +205,7 @@ START_TEST(tablets_grow_at_loads_of_their_own)
 {
     struct tablet_shape s;
     uint32_t low = UINT32_MAX, high = 0;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     for (uint32_t number = 0; number < 64; number++) {
         struct tablet t;
         tablet_init(&t);
@@ -229,7 +230,7 @@ START_TEST(tablet_crafted_keys_are_found_as_fast_as_others)
     struct tablet_shape s;
     struct tablet t;
     uint64_t all = 0, salts = 0, growths = 0;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     tablet_init(&t);
     fill(&t, &s, 0, 0, others[_i]);
     for (uint64_t i = 0; i < KEYS; i++) {
@@ -258,7 +259,7 @@ START_TEST(tablet_random_keys_never_lose_their_order)
 {
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     tablet_init(&t);
     fill(&t, &s, 28657, 0, 300000);
     ck_assert_uint_eq(t.salt, 0);
@@ -272,7 +273,7 @@ START_TEST(tablet_buckets_lie_on_cache_lines_at_every_size)
 {
     struct tablet_shape s;
     struct tablet t;
-    tablet_shape_init(&s, arena, 0, 1);
+    tablet_shape_init(&s, arena, &taken, 0, 1);
     tablet_init(&t);
     ck_assert_uint_eq(_Alignof(struct bucket), 64);
     ck_assert_uint_eq((uintptr_t)t.buckets % 64, 0);
@@ -287,7 +288,7 @@ END_TEST
 START_TEST(tablet_gives_back_what_it_took)
 {
     struct tablet_shape s;
-    tablet_shape_init(&s, arena, 0, 32);
+    tablet_shape_init(&s, arena, &taken, 0, 32);
     uint64_t most = 0;
     for (int round = 0; round < 5; round++) {
         struct tablet t;
@@ -297,6 +298,7 @@ START_TEST(tablet_gives_back_what_it_took)
         if (round == 0)
             most = arena_bytes(arena);
         ck_assert_uint_eq(arena_bytes(arena), most);
+        ck_assert_uint_eq(taken, 0);
     }
     for (uint32_t c = 0; c < arena->chunk_count; c++)
         ck_assert_uint_eq(arena->free_units[c], ARENA_CHUNK_UNITS);

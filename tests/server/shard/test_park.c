@@ -21,6 +21,8 @@ static struct engine_options options_of;
 static uint64_t cold[64];
 static uint32_t cold_count, asked;
 static int room, without = SHOAL_E_BUSY; /* answer to a push without room */
+/* tables whose pushes wait for the same room; those that are held to their share (a bit each) */
+static uint64_t short_of = UINT64_MAX, held;
 
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
                        struct err *e)
@@ -29,6 +31,8 @@ int __wrap_engine_open(const struct engine_options *options, struct env *env, st
     cold_count = asked = 0;
     room = INT32_MAX;
     without = SHOAL_E_BUSY;
+    short_of = UINT64_MAX;
+    held = 0;
     return __real_engine_open(options, env, out, e);
 }
 
@@ -47,10 +51,24 @@ bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, 
 int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
                              struct err *e)
 {
-    if (room == 0)
+    if (room == 0 && (short_of >> r->table & 1) != 0)
         return err_set(e, without, "no room");
-    room--;
+    room -= room > 0;
     return __real_engine_admit_push(g, r, plan, e);
+}
+
+uint64_t __wrap_engine_short_tables(const struct engine *g);
+uint64_t __wrap_engine_short_tables(const struct engine *g)
+{
+    (void)g;
+    return short_of;
+}
+
+uint64_t __wrap_engine_held_tables(struct engine *g);
+uint64_t __wrap_engine_held_tables(struct engine *g)
+{
+    (void)g;
+    return held;
 }
 
 static void chill(uint64_t key)
@@ -416,6 +434,72 @@ START_TEST(tables_of_a_lane_hold_up_nobody_else)
 }
 END_TEST
 
+/* A space that waits for room of its own holds up no other. */
+START_TEST(room_of_one_space_is_waited_for_by_that_alone)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
+    short_of = 1; /* table 0 */
+    room = 0;
+    uint64_t first = push(&r, 0, 1, rig_key(3, 0)), behind = push(&r, 1, 1, rig_key(3, 1)),
+             other = rig_push(&r, (struct rig_push_args){.table = 1, .to = 1});
+    rig_run(&r, 2);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, behind), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+    ck_assert_uint_eq(r.shard->park.short_of_room, 1);
+    room = INT32_MAX;
+    rig_run(&r, 10);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, behind), 0);
+    ck_assert_uint_eq(r.shard->park.short_of_room, 0);
+    finish(&r);
+}
+END_TEST
+
+static uint64_t pull_beside(struct rig *r, uint64_t key)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_PULL);
+    w.u.PULL = (struct wire_PULL){
+        .run = RIG_RUN, .table = 1, .lane = EVAL, .key_count = 1, .map_epoch = 1};
+    return rig_send(r, &w, 1, &key, sizeof key, NULL, 0);
+}
+
+/* Pushes and pulls of a space that is held to its share come first in their lists, and no rows come
+ * for them: those of another space are tried all the same. */
+START_TEST(misses_of_a_space_that_is_held_are_counted_apart)
+{
+    enum { WAITING = 10 };
+    struct rig r = {0};
+    uint64_t pulled[WAITING], key = rig_key(5, 0);
+    rig_new(&r, WIRE_ASYNC, WAITING, OPT_SGD);
+    for (uint32_t i = 0; i < WAITING; i++) {
+        chill(rig_key(3, i));
+        pulled[i] = pull(&r, rig_key(3, i));
+        (void)push(&r, i, 1, rig_key(3, i));
+    }
+    chill(key);
+    uint64_t pushed = rig_push(
+                 &r, (struct rig_push_args){.table = 1, .to = 1, .key = key, .gradient = 1}),
+             beside = pull_beside(&r, key);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, pushed), RIG_WAITING);
+    held = 1; /* table 0 */
+    asked = 0;
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, pushed), 0);
+    ck_assert_int_eq(rig_status(&r, beside), 0);
+    ck_assert_uint_le(asked, 2 * (4 + 1));
+    ck_assert_int_eq(rig_status(&r, pulled[0]), RIG_WAITING);
+    held = 0;
+    for (uint32_t i = 0; i < WAITING; i++)
+        fetch(&r, rig_key(3, i));
+    for (uint32_t i = 0; i < WAITING; i++)
+        ck_assert_int_eq(rig_status(&r, pulled[i]), 0);
+    finish(&r);
+}
+END_TEST
+
 /* A parked pull is dropped three minutes after its request, not before, however long the shard
  * runs. */
 START_TEST(parked_pull_of_nobody_is_let_go)
@@ -711,6 +795,8 @@ int main(void)
         pulls_of_a_peer_that_left_go_and_its_pushes_stay,
         other_parts_of_a_batch_take_nobodys_place,
         tables_of_a_lane_hold_up_nobody_else,
+        room_of_one_space_is_waited_for_by_that_alone,
+        misses_of_a_space_that_is_held_are_counted_apart,
         parked_pull_of_nobody_is_let_go,
         a_push_of_another_generation_takes_nobodys_place,
         a_push_of_another_run_takes_nobodys_place,
