@@ -267,12 +267,9 @@ int reader_kept_row(struct reader *r, uint32_t index, uint64_t key, bool *found,
  * no name. NULL: there is none. */
 static const struct catalog_space *space_find(const struct catalog *c, const char *name)
 {
-    for (uint32_t i = 0; i < c->count; i++) {
-        const char *is = c->space[i].name;
-        bool only = c->space[i].tables == 0, dropped = !only && is[0] == 0;
-        if (!dropped && (only || name[0] == 0 || strcmp(is, name) == 0))
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->alone || name[0] == 0 || strcmp(c->space[i].name, name) == 0)
             return &c->space[i];
-    }
     return NULL;
 }
 

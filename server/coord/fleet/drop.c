@@ -162,7 +162,9 @@ static void rows_gone(void *context, const struct coord_call *call, int status, 
     (void)call;
     SHOAL_ASSERT(d->asker != 0);
     /* rows first: the order can be repeated until the names are stored */
-    if (status == 0 && d->whole && !coord_space_put(f, d->space, "", SPACE_DROPPED))
+    if (status == 0 && d->whole &&
+        (!coord_cluster_map_free(f, coord_space_tables(d->space)) ||
+         !f->spaces.forget(f, d->space)))
         return; /* the coordinator stops */
     if (status == 0) {
         status = coord_names_forget(f, d->space, d->list, d->whole ? NULL : d->name, told, &e);
@@ -193,10 +195,14 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
     if (rc != 0)
         return rc;
     w.u.ROWS_GO.tables = s->numbers != 0 ? s->numbers : UINT64_MAX;
-    if (whole)
-        w.u.ROWS_GO.what = WIRE_ROWS_TABLES;
-    else
+    if (whole) { /* under a number above those of all runs that the tables had */
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = f->counters.next_run++, .tables = coord_space_tables(s), .what = WIRE_ROWS_ALL};
+        if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
+            return coord_store_failed(&a->e);
+    } else {
         (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s:%u", r->table, x->number);
+    }
     text_copy(d->name, sizeof d->name, whole ? s->name : x->name);
     if (whole && !coord_space_put(f, s, s->name, SPACE_HALF))
         return coord_store_failed(&a->e);

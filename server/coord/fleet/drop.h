@@ -2,8 +2,8 @@
  * its number; or a whole space.
  *
  *     DROP -> checked -> a space is stored as half dropped (spaces.h)
- *          -> ROWS_GO to all -> answered, durably -> names without it stored; a space is stored as
- *                                                    dropped
+ *          -> ROWS_GO to all -> answered, durably -> names without it stored; a space is
+ *                                                    forgotten, and its places in the map are free
  *          -> NAMES_SET to all -> answered
  *
  * Nothing else is stored before the new names are. A coordinator that dies on the way has forgotten

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers";
+static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers", LEFT_KEY[] = "left";
 
 struct coord_space_record { /* value of "space" */
     char name[LIMIT_NAME];
@@ -36,8 +36,10 @@ static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *
         return rc;
     text_copy(s->name, sizeof s->name, r.name);
     s->state = r.state;
-    rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
-    f->cluster.held |= s->numbers;
+    rc = coord_store_get_fixed(s->store, LEFT_KEY, &s->left, sizeof s->left, e);
+    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
+        rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
+    coord_spaces_hold(f);
     /* a damaged value ends a job that goes on with it, not the coordinator (job/setup.h) */
     if (rc == SHOAL_E_CORRUPT)
         return 0;
@@ -79,16 +81,23 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
     return true;
 }
 
+void coord_spaces_hold(struct coord_fleet *f)
+{
+    f->cluster.held = 0;
+    COORD_EACH_SPACE (f, s)
+        f->cluster.held |= coord_space_tables(s);
+}
+
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
 {
-    f->cluster.held |= s->numbers;
-    return coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
+    coord_spaces_hold(f);
+    return coord_fleet_store(f, s->store, LEFT_KEY, &s->left, sizeof s->left, false) &&
+           coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
 }
 
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
 {
-    f->cluster.held &= ~s->numbers;
-    s->numbers = 0;
+    s->numbers = s->left = 0;
     return coord_space_numbers_put(f, s) && coord_space_put(f, s, "", SPACE_IS);
 }
 
@@ -110,10 +119,11 @@ bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, c
 
 bool coord_space_holds(const struct coord_fleet *f, const struct coord_space *s)
 {
-    if (s->number == LIMIT_SPACES || s->state == SPACE_DROPPED)
+    if (s->number == LIMIT_SPACES)
         return false;
     /* whose tables the map is of is not known: the store was lost, or is release 0.2.0's */
-    bool first = s->number == 0 && f->cluster.map_epoch > 0 && f->cluster.held == 0;
+    bool bare = f->cluster.tables > 0 && coord_map_places(&f->cluster) == 0;
+    bool first = s->number == 0 && f->cluster.map_epoch > 0 && f->cluster.held == 0 && !bare;
     return s->numbers != 0 || first;
 }
 

@@ -164,7 +164,7 @@ static void a_map_is_shorter_than_its_tables(void)
     c->fleet.cluster.bits[0] = 6;
     c->fleet.cluster.tablets = 4;
     (void)coord_cluster_map(&c->fleet, table, 2, coord_fresh_due(&c->slot[0]),
-                            &c->slot[0].space->numbers, &e);
+                            &c->slot[0].space->numbers, &c->slot[0].space->left, &e);
 }
 
 static const struct broken list[] = {
