@@ -14,8 +14,8 @@
  * Invariants:
  *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
  *     are distributed over the shards, the others stay. A job that first drops the rows of its space
- *     (fresh.h) may put other tables in their place, and spare tablets have no rows. [assert: map_alone]
- *     [test: coord_map_of_more_tables_keeps_the_owners] */
+ *     (fresh.h) may put other tables in their place, and spare tablets have no rows. [assert:
+ *     map_put] [test: coord_map_of_more_tables_keeps_the_owners] */
 #ifndef SERVER_COORD_FLEET_CLUSTER_MAP_H
 #define SERVER_COORD_FLEET_CLUSTER_MAP_H
 

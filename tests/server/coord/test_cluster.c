@@ -1213,7 +1213,8 @@ START_TEST(coord_half_fresh_fields_are_carried)
     named_run("abc", NULL);
     r.shard[1].drop_slow = true;
     named_start("abc", "fleet");
-    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->slot[0].at.number, false, "emb:1"));
+    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->slot[0].space, r.coord->slot[0].at.number,
+                               false, "emb:1"));
     go(3000);
     ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_SETUP);
     ck_assert_uint_eq(r.shard[0].drops, 1);
@@ -1243,7 +1244,8 @@ START_TEST(coord_fresh_fields_that_nobody_has_begun_to_drop_stay)
     fleet_start(2);
     named_run("abc", NULL);
     named_start("abc", "fleet");
-    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->slot[0].at.number, false, "emb:1"));
+    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->slot[0].space, r.coord->slot[0].at.number,
+                               false, "emb:1"));
     for (uint32_t i = 0; i < 100000 && r.coord->slot[0].at.phase < PHASE_SETUP; i++)
         (void)sim_run(r.sim, sim_now_ns(r.sim) + 50000, NULL, NULL);
     ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_SETUP);
