@@ -394,14 +394,25 @@ static void taken_reply(void *context, const struct coord_call *call, uint32_t s
     f->moves.took_bytes = reply->u.MOVE_TAKE_reply.bytes;
 }
 
-/* The taker does not have the table, whose schema is not known since the store was lost: the group
- * stays where it is, and the plan goes on with others. */
+/* The taker does not have a table, whose schema is not known since the store was lost: its tablets
+ * stay where they are, and the plan goes on with others. */
 static void leave_out(struct coord_fleet *f)
 {
     struct coord_moves *m = &f->moves;
-    for (uint32_t i = 0; i < m->group.count; i++)
-        if (m->group.tablet[i] < m->tablets)
-            m->goal[m->group.tablet[i]] = f->cluster.shard_of[m->group.tablet[i]];
+    const struct coord_group *g = &m->group;
+    const struct coord_cluster *cl = &f->cluster;
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint32_t first = g->tablet[i], end = first + 1;
+        for (uint32_t n = 0; n < cl->tables; n++)
+            if (coord_map_place(cl, n) && g->tablet[i] >= cl->first[n] &&
+                g->tablet[i] - cl->first[n] < 1u << cl->bits[n]) {
+                first = cl->first[n];
+                end = first + (1u << cl->bits[n]);
+            }
+        for (uint32_t k = first; k < MIN(end, m->tablets); k++)
+            if (m->goal[k] == g->taker)
+                m->goal[k] = cl->shard_of[k];
+    }
     (void)plan_put(f); /* a store that fails stops the coordinator */
 }
 

@@ -437,6 +437,56 @@ START_TEST(spaces_that_are_all_dropped_leave_an_empty_fleet)
 }
 END_TEST
 
+/* A plan by which all tablets of shard 1 go to shard 0. */
+static void move_all(void)
+{
+    const struct coord_cluster *cl = &r.coord->fleet.cluster;
+    uint16_t *goal = calloc(cl->tablets, sizeof *goal);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].takes = 0;
+    ck_assert_msg(coord_moves_begin(&r.coord->fleet, MOVES_REBALANCE, "", goal, &e) == 0, "%s",
+                  e.text);
+    free(goal);
+}
+
+/* Tablets of a dropped table are moved by the map alone: no shard is asked to take them, which has
+ * no such table. */
+START_TEST(spaces_that_are_dropped_are_in_no_ones_way)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    ck_assert_msg(drop("one", 1) == 0, "%s", e.text);
+    ck_assert_msg(drop("two", 2) == 0, "%s", e.text);
+    move_all();
+    go(10000);
+    ck_assert_int_eq(r.coord->fleet.moves.kind, MOVES_NONE);
+    ck_assert_uint_eq(coord_cluster_led(&r.coord->fleet.cluster, 1), 0);
+    ck_assert_uint_eq(r.shard[0].takes, 0);
+    job_run("one", "", NULL); /* spare tablets are dealt anew */
+    ck_assert_uint_gt(coord_cluster_led(&r.coord->fleet.cluster, 1), 0);
+    rig_stop();
+}
+END_TEST
+
+/* Tablets whose table the taker lacks, and of which nobody knows the schema since the store was
+ * lost, are left out of a plan, which ends. */
+START_TEST(spaces_of_unknown_schema_stay_where_they_are)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    uint32_t led = coord_cluster_led(&r.coord->fleet.cluster, 1);
+    r.shard[0].take_fails = "there is no such table";
+    r.shard[0].take_status = SHOAL_E_NO_TABLE;
+    move_all();
+    go(120000);
+    ck_assert_int_eq(r.coord->fleet.moves.kind, MOVES_NONE);
+    ck_assert_uint_eq(coord_cluster_led(&r.coord->fleet.cluster, 1), led);
+    rig_stop();
+}
+END_TEST
+
 /* What a space has learnt is put away while another one is at hand. */
 START_TEST(spaces_keep_what_they_have_learnt)
 {
@@ -797,6 +847,8 @@ int main(void)
     tcase_add_test(t, spaces_of_a_refused_job_are_not_taken);
     tcase_add_loop_test(t, spaces_give_the_places_of_dropped_ones_again, 0, 2);
     tcase_add_loop_test(t, spaces_that_are_all_dropped_leave_an_empty_fleet, 0, 3);
+    tcase_add_test(t, spaces_that_are_dropped_are_in_no_ones_way);
+    tcase_add_test(t, spaces_of_unknown_schema_stay_where_they_are);
     tcase_add_loop_test(t, spaces_that_give_up_a_table_keep_its_place, 0, 3);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
