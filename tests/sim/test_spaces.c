@@ -72,9 +72,14 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-static void open(uint64_t seed, const char *dir)
+static void open_copied(uint64_t seed, const char *dir, uint32_t replicas)
 {
-    struct cluster_options o = {.servers = 2, .idle = true, .stay = true, .dir = dir};
+    struct cluster_options o = {.servers = 2,
+                                .idle = true,
+                                .stay = true,
+                                .dir = dir,
+                                .replicas = replicas,
+                                .shards = replicas};
     if (dir != NULL)
         o.durability = DURABLE_JOURNAL;
     o.sim = (struct sim_options){.seed = seed,
@@ -86,6 +91,11 @@ static void open(uint64_t seed, const char *dir)
     cluster_start(&cluster, &o, dense_backend());
     for (uint32_t i = 0; i < WORKERS; i++)
         (void)cluster_worker_start(&cluster);
+}
+
+static void open(uint64_t seed, const char *dir)
+{
+    open_copied(seed, dir, 0);
 }
 
 static bool over(void *context)
@@ -405,6 +415,36 @@ START_TEST(a_model_that_goes_back_leaves_the_other)
 }
 END_TEST
 
+/* A follower drops what its leader dropped, and has what the leader has of the other model: it
+ * leads when that server is gone. */
+START_TEST(a_follower_drops_the_same_tables)
+{
+    char now[CLUSTER_TABLES][40], third[CLUSTER_TABLES][40], text[2048];
+    open_copied(111 + (uint64_t)_i, servers_dir(1), 2);
+    run(job_of(0, ""), NULL, digest);
+    run(job_of(1, ""), NULL, other);
+    if (_i == 0) {
+        drop("one");
+        (void)snprintf(text, sizeof text, "job: third%s", strchr(job_of(1, ""), '\n'));
+    } else {
+        (void)snprintf(text, sizeof text, "%sfresh: [all]\n", job_of(0, ""));
+    }
+    run(text, NULL, third);
+    same(third, _i == 0 ? other : digest);
+    rest(3000 * MS); /* the follower has copied all anew */
+    cluster_server_kill(&cluster, 0);
+    rest(15000 * MS);
+    look(1, now);
+    same(now, other);
+    cluster_server_start(&cluster, 0);
+    rest(3000 * MS);
+    cluster_server_kill(&cluster, 1);
+    rest(15000 * MS);
+    look(1, now);
+    same(now, other);
+}
+END_TEST
+
 enum { JOBS = 20 };
 static struct fake_client submitter[JOBS];
 static char text_of[JOBS][2048];
@@ -472,6 +512,7 @@ int main(void)
     tcase_add_loop_test(t, a_model_that_begins_anew_leaves_the_other, 0, 3);
     tcase_add_loop_test(t, a_model_takes_the_places_of_a_dropped_one, 0, 2);
     tcase_add_loop_test(t, a_model_that_goes_back_leaves_the_other, 0, 2);
+    tcase_add_loop_test(t, a_follower_drops_the_same_tables, 0, 2);
     tcase_add_test(t, jobs_that_wait_end_in_order);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

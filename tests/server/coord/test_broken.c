@@ -176,8 +176,7 @@ static const struct broken list[] = {
     {"server/coord/work/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
     {"server/coord/job/handle.c", 1, a_worker_is_told_a_number_that_is_not_stored,
      "w->number < j->fleet->members.next_worker"},
-    {"server/coord/fleet/cluster_map.c", 1, a_map_is_of_no_later_epoch,
-     "r->epoch > cl->map_epoch"},
+    {"server/coord/fleet/cluster_map.c", 1, a_map_is_of_no_later_epoch, "r->epoch > cl->map_epoch"},
     {"server/coord/fleet/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
 };
 
