@@ -421,7 +421,7 @@ bool space_reclaiming(const struct engine *g)
     return g->space.reclaim == RECLAIM_WRITE;
 }
 
-static void reclaim_begin(struct engine *g)
+void space_reclaim_begin(struct engine *g)
 {
     if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 ||
         !engine_back(g))
@@ -464,7 +464,7 @@ static void judge(struct engine *g)
     say(g, now);
     s->refusing = now;
     if (now == SPACE_BOUND)
-        reclaim_begin(g);
+        space_reclaim_begin(g);
     else if (s->reclaim == RECLAIM_WRITE)
         s->reclaim = RECLAIM_NONE;
 }
@@ -476,7 +476,7 @@ void space_back(struct engine *g)
         return;
     judge(g);
     if (g->space.refusing == SPACE_BOUND)
-        reclaim_begin(g);
+        space_reclaim_begin(g);
 }
 
 static int refuse(const struct engine *g, struct err *e)

@@ -89,7 +89,6 @@ struct coord_fleet {
     struct coord_queue *queue;
     struct coord_taken *taken;
     struct coord_visitors *visitors;
-    struct coord_fresh *fresh;
     struct coord_fresh_fields *fresh_fields;
     struct coord_job *aside;             /* the slot that never has a job (job/aside.h) */
     struct coord_held *held, *held_last; /* in order; owned */

@@ -35,7 +35,6 @@ void coord_slot_wire(struct coord *c)
     c->fleet.queue = &c->beside.queue;
     c->fleet.taken = &c->beside.taken;
     c->fleet.visitors = &c->beside.visitors;
-    c->fleet.fresh = &c->beside.fresh;
     c->fleet.fresh_fields = &c->beside.fresh_fields;
     for (uint32_t i = 0; i <= LIMIT_SPACES; i++)
         c->fleet.spaces.space[i].made = &c->beside.made[i];
@@ -70,11 +69,12 @@ static int spaces_open(struct coord *c, struct err *e)
     COORD_EACH_SPACE (&c->fleet, s) {
         if (rc == 0)
             rc = coord_made_open(s, e);
-        if (rc == 0 && s->name[0] == 0 && s->state == SPACE_IS && s->made->number != 0)
+        if (rc == 0 && s->name[0] == 0 && s->made->number != 0)
             text_copy(s->name, sizeof s->name, s->made->spec.space);
         /* release 0.2.0 stored no numbers, and its last job may have ended before it had tables */
         if (rc == 0 && s->numbers == 0 && coord_made_known(&c->fleet, s))
-            c->fleet.cluster.held |= s->numbers = s->made->numbers;
+            s->numbers = s->made->numbers;
+        coord_spaces_hold(&c->fleet);
     }
     return rc;
 }

@@ -34,7 +34,6 @@ struct coord {
         struct coord_queue queue;
         struct coord_taken taken;
         struct coord_visitors visitors;
-        struct coord_fresh fresh;
         struct coord_fresh_fields fresh_fields;
         struct coord_made made[LIMIT_SPACES + 1]; /* by the space's number */
     } beside;

@@ -194,7 +194,7 @@ static int job_begin(struct coord_job *job, uint64_t number, struct coord_job *j
     j->asked = (struct coord_asked){.number = j->at.number, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
-        !coord_fresh_want(job->fleet, j->at.number, j->spec.fresh_all,
+        !coord_fresh_want(job->fleet, j->space, j->at.number, j->spec.fresh_all,
                           text_if(fleet, j->without)) ||
         !coord_job_put(job, "without", j->without, sizeof j->without) ||
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
