@@ -209,14 +209,14 @@
 #define WIRE_KEYLIST(U32, U64, I32, F32, F64, B, STR) U64(version)
 #define WIRE_KEYLIST_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the run
- * is not open; run 0: the cut belongs to no run and cannot be restored; tables: a bit for each table
- * that it is made for). GO makes the shard's part of cut `cut` and releases the pushes at once; its
- * reply comes when the part is complete on disk. A HOLD without a GO ends by itself after 10 s.
- * ahead: no push is held yet; rows are written while pushes go on, so that the cut itself writes
- * few records. RESTORE puts the tables of the cut's run back to cut `cut` (journalled), opens run
- * `run` with the marks of the cut and drops every other run of these tables; look: the cut is only
- * read as a whole, and nothing is changed. CUT_DROP deletes a cut. */
+/* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the
+ * run is not open; run 0: the cut belongs to no run and cannot be restored; tables: a bit for
+ * each table that it is made for). GO makes the shard's part of cut `cut` and releases the
+ * pushes at once; its reply comes when the part is complete on disk. A HOLD without a GO ends by
+ * itself after 10 s. ahead: no push is held yet; rows are written while pushes go on, so that
+ * the cut itself writes few records. RESTORE puts the tables of the cut's run back to cut `cut`
+ * (journalled), opens run `run` with the marks of the cut and drops every other run of these
+ * tables; look: the cut is only read as a whole, and nothing is changed. CUT_DROP deletes a cut. */
 #define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead) U64(tables)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
@@ -845,11 +845,11 @@ enum wire_ring_read {
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only) U64(run)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
-/* Makes a checkpoint of a space while its job goes on, or while no job uses it; the reply comes when
- * it is complete (or refused). space: empty: that of the job that runs, else the only one. name
- * empty: a number. without: the names of servers that are away, with commas: the checkpoint is of
- * the tables alone, and lacks the tablets of their shards. Reply: its folder, and a sentence on
- * what it lacks. */
+/* Makes a checkpoint of a space while its job goes on, or while no job uses it; the reply comes
+ * when it is complete (or refused). space: empty: that of the job that runs, else the only one.
+ * name empty: a number. without: the names of servers that are away, with commas: the checkpoint
+ * is of the tables alone, and lacks the tablets of their shards. Reply: its folder, and a
+ * sentence on what it lacks. */
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) \
     STR(name, LIMIT_NAME) STR(without, WIRE_LEFT_OUT) STR(space, LIMIT_NAME)
 #define WIRE_LEFT_OUT 256u

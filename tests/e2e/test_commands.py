@@ -103,6 +103,8 @@ AS = {
         "shoal digest --coordinator EP --space search": "shoal digest --coordinator tcp://GOING --space e2e > there",
         "shoal predict search.yaml --from fleet --coordinator EP":
             "shoal predict going.yaml --from fleet --coordinator tcp://GOING --in day_1.tsv --out going.csv",
+        "shoal checkpoint create --space search --coordinator EP": "shoal checkpoint create --space e2e --coordinator tcp://GOING",
+        "shoal drop search/emb --coordinator EP": "! shoal drop e2e/emb --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal drop search --coordinator EP": "! shoal drop e2e --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal jobs --coordinator EP": "shoal jobs --coordinator tcp://GOING | grep -q running",
         "shoal stop NUMBER --coordinator EP": "! shoal stop 12 --coordinator tcp://GOING 2> refused && grep -q 'runs or waits' refused",
@@ -181,6 +183,8 @@ AS = {
         "shoal keys block emb --field C1 --value VALUE --coordinator EP": "shoal keys block emb --field C1 --value VALUE --coordinator tcp://GOING",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
+        "shoal drop SPACE/TABLE --coordinator EP":  # e2e/test_two_spaces drops; here the job runs
+            "! shoal drop e2e/emb --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal drop SPACE --coordinator EP":  # e2e/test_spaces drops; here the job runs
             "! shoal drop e2e --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal promote SHARD --coordinator EP":  # e2e/test_replicas has copies; here there are none

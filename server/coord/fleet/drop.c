@@ -118,7 +118,7 @@ static int ready_check(const struct coord_fleet *f, struct err *e)
     return coord_drop_check(f, e);
 }
 
-/* What a request is about. */
+/* The object of a request. */
 struct target {
     enum coord_drop_what what;
     struct coord_space *space;

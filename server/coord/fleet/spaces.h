@@ -114,7 +114,7 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e);
 void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
                        size_t bytes);
 
-/* Stores that a table is half dropped (""; all of them are). False: the store failed. */
+/* Stores that a table is half dropped ("": all of them are). False: the store failed. */
 bool coord_space_half_put(struct coord_fleet *f, struct coord_space *s, const char *table);
 /* Stores that a table was emptied (NULL: a job has begun with all that there is). False: the store
  * failed. */
