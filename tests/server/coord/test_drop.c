@@ -167,6 +167,24 @@ START_TEST(spaces_half_dropped_are_known_to_the_shards)
 }
 END_TEST
 
+/* The list of a fleet with one space is the line of its names alone, unless rows are missing. */
+START_TEST(drop_is_told_of_the_only_space)
+{
+    rig_start();
+    rig_job_run("one", "", NULL);
+    fields_put("one", two_fields);
+    ck_assert_int_eq(strncmp(r.shard[1].names, "names: ", 7), 0);
+    r.shard[1].drop_slow = true;
+    ck_assert_int_eq(ask("one/emb", 1), 0);
+    rig_go(1000);
+    ck_assert_int_eq(told("one").state, CATALOG_HALF);
+    r.shard[1].drop_slow = false;
+    rig_go(3000);
+    ck_assert_int_eq(strncmp(r.shard[1].names, "names: ", 7), 0);
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator ends in the middle (_i 0), and its store is lost (_i 1): nothing but the same
  * drop takes the space. */
 START_TEST(drop_of_a_table_is_done_again)
@@ -291,6 +309,7 @@ int main(void)
     tcase_add_test(t, drop_is_told_to_the_next_job_alone);
     tcase_add_test(t, drop_reads_words);
     tcase_add_loop_test(t, spaces_half_dropped_are_known_to_the_shards, 0, 2);
+    tcase_add_test(t, drop_is_told_of_the_only_space);
     tcase_add_loop_test(t, drop_of_a_table_is_done_again, 0, 2);
     tcase_add_loop_test(t, drop_that_has_not_begun_leaves_the_space, 0, 2);
     tcase_add_test(t, drop_of_a_table_needs_a_whole_space);
