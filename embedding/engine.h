@@ -245,14 +245,15 @@ int engine_runs_drop_below(struct engine *g, uint64_t run, uint64_t tables, stru
 
 /* status 0: everything is dropped. Called once, on the loop; the text is valid during the call. */
 typedef void (*engine_clear_done)(void *context, int status, const char *text);
-/* Drops all tables, runs, marks and cuts for good, so that `job` begins with an empty engine; runs
- * of older jobs are dropped, too. It happens once for each job: a repeated call is done at once,
- * whatever the engine has by then. engine_newest_run stays. After 0 done will be called, perhaps
- * before the return; until then the engine is not back (engine_back). After a kill either
- * everything but the cuts is still there, or nothing. AGAIN, BUSY: other work is under way. CONFIG:
- * a run of this job or of a newer one was opened here without a clear. */
-int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *context,
-                 struct err *e);
+/* Drops tables (a bit each) for good, with their schemas, runs, marks and cuts, so that `job` begins
+ * without them; their numbers are free. Other tables keep all that is theirs. It happens once for
+ * each job and table: a repeated call is done at once, whatever is there by then.
+ * engine_newest_run_of stays. After 0 done will be called, perhaps before the return; until then
+ * the engine is not back (engine_back). After a kill either all of the tables but their cuts is
+ * still there, or nothing. AGAIN, BUSY: other work is under way. CONFIG: a run of this job or of a
+ * newer one was opened here for these tables without a clear. */
+int engine_clear(struct engine *g, uint64_t job, uint64_t tables, engine_clear_done done,
+                 void *context, struct err *e);
 
 /* Raises the lane's generation and sets `live`. A lane that becomes live (ssp, async) also gets its
  * offset: the given one, which is the same on all shards, or with NULL one that follows from the
@@ -307,8 +308,6 @@ int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32
 uint64_t engine_run_tables(const struct engine *g, uint64_t run);
 /* Those of them that count in its clocks and lowest marks. */
 uint64_t engine_run_counts(const struct engine *g, uint64_t run);
-/* True while a run is open that pushes to none of these tables. */
-bool engine_runs_beside(const struct engine *g, uint64_t tables);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);

@@ -78,39 +78,25 @@ static const struct engine_names *names_newest(const struct reader *r)
     return newest;
 }
 
-/* A list of one line has no name, and says of no tables. */
-static bool is_only(const struct catalog_space *s)
-{
-    return s->tables == 0;
-}
-
-/* The space of a list that a name stands for; "": the first one with tables. NULL: none. */
+/* The space of a list that a name stands for; "": the first one with tables. A list of one line has
+ * no name. NULL: there is none. */
 static const struct catalog_space *space_find(const struct catalog *c, const char *name)
 {
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct catalog_space *s = &c->space[i];
-        bool dropped = !is_only(s) && s->name[0] == 0;
-        if (!dropped && (is_only(s) || name[0] == 0 || strcmp(s->name, name) == 0))
-            return s;
-    }
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->alone || name[0] == 0 || strcmp(c->space[i].name, name) == 0)
+            return &c->space[i];
     return NULL;
 }
 
-/* Returns how many spaces have tables; their names, with commas, as far as there is room. */
-static uint32_t spaces_name(const struct catalog *c, char *out, size_t room)
+/* Writes the names of all spaces, with commas, as far as there is room. */
+static void spaces_name(const struct catalog *c, char *out, size_t room)
 {
-    uint32_t count = 0;
     size_t at = 0;
     out[0] = 0;
-    for (uint32_t i = 0; i < c->count; i++) {
-        if (!is_only(&c->space[i]) && c->space[i].name[0] == 0)
-            continue; /* it was dropped */
+    for (uint32_t i = 0; i < c->count; i++)
         if (at + LIMIT_NAME + 3 < room)
-            at += (size_t)snprintf(out + at, room - at, "%s%s", text_if(count > 0, ", "),
+            at += (size_t)snprintf(out + at, room - at, "%s%s", text_if(i > 0, ", "),
                                    c->space[i].name);
-        count++;
-    }
-    return count;
 }
 
 /* Takes the tables of the space that the line names, or of the only one that there is. */
@@ -125,16 +111,16 @@ static int space_take(struct reader *r, struct err *e)
     int rc = catalog_read(newest->line, newest->bytes, &spaces, e);
     if (rc != 0)
         return rc;
-    uint32_t count = spaces_name(&spaces, names, sizeof names);
+    spaces_name(&spaces, names, sizeof names);
     const struct catalog_space *s = space_find(&spaces, r->space);
-    if (count > 1 && r->space[0] == 0)
+    if (spaces.count > 1 && r->space[0] == 0)
         return err_set(e, SHOAL_E_USAGE,
                        "--space is missing: the folder has the tables of %u spaces (%s): say of "
                        "which one",
-                       count, names);
-    if (s == NULL && count > 0)
+                       spaces.count, names);
+    if (s == NULL && spaces.count > 0)
         return err_set(e, SHOAL_E_NOT_FOUND, "the folder has no space %s, but %s", r->space, names);
-    if (s == NULL || is_only(s))
+    if (s == NULL || spaces.alone)
         return 0;
     if (s->state != CATALOG_THERE)
         return err_set(e, SHOAL_E_NOT_FOUND, "rows of space %s are missing: %s", s->name,

@@ -281,11 +281,10 @@ static int prepare_seal(struct engine *g)
     all.newest = g->runs.newest;
     if (l->run > g->runs.newest)
         all.newest = l->run;
-    memcpy(all.newest_of, g->runs.newest_of, sizeof all.newest_of);
+    memcpy(all.of, g->runs.of, sizeof all.of);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if ((l->runs.run[0]->tables >> i & 1) != 0)
-            all.newest_of[i] = l->run;
-    all.cleared = g->runs.cleared;
+            all.of[i].newest = l->run;
     all.barrier = g->runs.barrier;
     l->control_sequence = g->sequence;
     return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0, g->terms},

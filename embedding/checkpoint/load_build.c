@@ -58,8 +58,7 @@ static int match(struct build *b, struct err *e)
             return err_set(e, SHOAL_E_EXISTS,
                            "table %s has been trained here already, or was there at a restore; a "
                            "checkpoint goes into tables as they were made: --set fresh=all first "
-                           "drops all that the servers hold, other jobs' tables too, for good; or "
-                           "take fresh data_dirs of all servers and the coordinator",
+                           "drops the tables of the job's space for good, and no other ones",
                            l->schema[i].name);
         if (b->l->from[i] != UINT32_MAX)
             l->filled |= 1ull << i;

@@ -381,7 +381,10 @@ static int apply_fence(struct apply *a, const struct record_header *h, const voi
 static int apply_restore(struct apply *a, const struct record_header *h, const void *payload,
                          struct err *e)
 {
-    return a->ops->restore(a, payload, h->sequence, is_past(a, h), e);
+    struct record_restore r;
+    memcpy(&r, payload, sizeof r);
+    r.existing &= ~apply_spared(a, h); /* 3 */
+    return a->ops->restore(a, &r, h->sequence, is_past(a, h), e);
 }
 
 int apply_restored_run(struct runs *runs, const struct record_restore *record, uint64_t sequence,
@@ -522,6 +525,56 @@ bool apply_fits(const struct record_header *h)
     return k->least ? h->payload_bytes >= k->bytes : h->payload_bytes == k->bytes;
 }
 
+static uint64_t bit_of(uint64_t table)
+{
+    return table < LIMIT_TABLES ? UINT64_C(1) << table : 0;
+}
+
+static uint64_t table_of_schema(const struct record_header *h, const void *payload)
+{
+    struct table_schema s;
+    struct err e;
+    return record_schema_read(payload, h->payload_bytes, &s, &e) == 0 ? bit_of(s.table) : 0;
+}
+
+/* The tables that a record is about, a bit each; 0: it is about none, or is passed over by another
+ * rule. */
+static uint64_t tables_of(const struct record_header *h, const void *payload)
+{
+    switch (h->kind) {
+    case RECORD_PUSH:
+    case RECORD_ASSIGN:
+    case RECORD_ROWS:
+        return bit_of(h->table);
+    case RECORD_TABLE:
+        return table_of_schema(h, payload);
+    case RECORD_KEYS:
+        return bit_of(((const struct record_keys *)payload)->table);
+    case RECORD_RUN_OPEN:
+        return ((const struct record_run_open *)payload)->tables;
+    case RECORD_RESTORE:
+        return ((const struct record_restore *)payload)->tables;
+    case RECORD_TABLET_IN:
+        return bit_of(((const struct record_tablet_in *)payload)->table);
+    default: /* of a run that is over; or RECORD_TABLET_OUT, of several tables (moved.c) */
+        return 0;
+    }
+}
+
+uint64_t apply_spared(const struct apply *a, const struct record_header *h)
+{
+    return a->live ? 0 : a->but | runs_gone(a->runs, h->sequence);
+}
+
+/* True when the record does nothing to any table that it is about. */
+static bool is_spared(const struct apply *a, const struct record_header *h, const void *payload)
+{
+    uint64_t spared = apply_spared(a, h), tables = 0;
+    if (spared != 0)
+        tables = tables_of(h, payload);
+    return tables != 0 && (tables & ~spared) == 0;
+}
+
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
 {
     const struct record_header *h = r->head;
@@ -529,12 +582,12 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
     SHOAL_ASSERT(!(a->live && a->of_cut));
     SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it has just been journalled */
     const struct kind *k = &kinds[h->kind];
-    if (!a->live && h->sequence <= a->runs->barrier) /* 3 */
-        return 0;
     if (k->control && !a->live && !a->of_cut && !is_past(a, h))
         a->g->control_changed = h->sequence;
     if (!apply_fits(h))
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u (%s) has %u bytes",
                        h->sequence, h->kind, k->name, h->payload_bytes);
+    if (is_spared(a, h, r->payload)) /* 3 */
+        return 0;
     return k->apply(a, h, r->payload, e);
 }

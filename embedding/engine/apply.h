@@ -15,7 +15,8 @@
  *    [test: test_recover, test_tier_random]
  * 2. A record acts only on tablets whose `base` is below its sequence: a record that a stored
  *    tablet includes is not repeated. [test: test_recover]
- * 3. A record from before everything was dropped (clear.c) does nothing. [test: test_clear]
+ * 3. A record from before a table was dropped (clear.c) does nothing to the table that has its
+ *    number now. [test: a_job_after_a_clear_is_as_in_a_new_engine]
  *
  * Thread: the engine's. */
 #ifndef EMBEDDING_ENGINE_APPLY_H
@@ -53,6 +54,8 @@ struct apply {
     bool kept;
     /* (tablets): the tablet includes records up to this one; UINT64_MAX: not wanted */
     uint64_t *base[LIMIT_TABLES];
+    /* tables (a bit each) whose records are passed over: another one may have the number by now */
+    uint64_t but;
     uint64_t control; /* the control state includes records up to this one */
     uint64_t floor;   /* every tablet includes records up to this one */
     uint64_t changed; /* out: keys of a KEYS record that had another name before */
@@ -61,6 +64,9 @@ struct apply {
 /* Applies one record. CORRUPT (it does not fit the state here), SCHEMA, NOMEM, or the error of an
  * op. */
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e);
+/* Returns the tables (a bit each) to which a record does nothing: it is from before they were
+ * dropped, or they are passed over. */
+uint64_t apply_spared(const struct apply *a, const struct record_header *h);
 /* True when the payload has the size that its kind has. */
 bool apply_fits(const struct record_header *h);
 /* Makes or checks a table of a control state. SCHEMA: another one is there. */

@@ -1,25 +1,27 @@
-/* clear.c: drops everything in the engine, for a job that begins with nothing. engine.h has the
- * promise.
+/* clear.c: drops tables with all that is theirs, for a job that begins with nothing, or because
+ * their space is dropped. engine.h has the promise.
  *
  *     engine_clear -> cuts are dropped
  *       -> an I/O thread: the journal is synced; control state and marker written     clear_run
  *          -> images and rows are deleted, then the marker
- *       -> tables, runs and the journal's records are dropped                         take_out
+ *       -> tables, runs and their records are dropped                                 take_out
  *       -> done
  *
  *     without a store: cuts, take_out, done.
  *
- *  1. One batch of the store decides. It has the control state without tables and runs, which says
- *     that no record up to now counts (runs.barrier), and the marker of a load into all tables
- *     (load.c, 3). Before the batch is durable nothing but the cuts has changed. From then on
- *     recovery deletes the images, as after an unfinished load, and skips the records (apply.h, 3).
- *     The clear therefore needs no record. [test: a_clear_has_happened_or_has_not]
- *  2. A clear happens once for a job, because the job's rows come after it: the control state keeps
- *     the job's number. [test: a_clear_comes_once]
+ *  1. One batch of the store decides. It has the control state without these tables and their runs,
+ *     which says that no record up to now concerns a table of these numbers (run_place.barrier),
+ *     and the marker of a load into these tables (load.c, 3). Before the batch is durable nothing
+ *     but the cuts has changed. From then on recovery deletes the images, as after an unfinished
+ *     load, and skips the records (apply.h, 3). The clear therefore needs no record.
+ *     [test: a_clear_has_happened_or_has_not]
+ *  2. A clear happens once for a job and a table, because the job's rows come after it: the control
+ *     state keeps the job's number. [test: a_clear_comes_once]
  *  3. Between the batch and take_out nothing is journalled, read or written: the engine is not
  *     back. [assert: take_out]
  *  4. Cuts are dropped first, or marked if a restore among the records needs them (cut_keep.c): a
- *     start after a kill finds none of them. [test: a_clear_has_happened_or_has_not] */
+ *     start after a kill finds none of them. [test: a_clear_has_happened_or_has_not]
+ *  5. Other tables keep rows, marks, records, images and cuts. [test: a_clear_leaves_other_tables] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
@@ -28,6 +30,7 @@
 #include "embedding/engine/tier.h"
 #include "embedding/follow.h"
 #include "embedding/journal/archive.h"
+#include "embedding/rows/arena_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -40,8 +43,10 @@
 struct clear {
     struct engine_job job;
     uint64_t number; /* the job's number */
+    uint64_t tables; /* a bit for each that goes, by number */
     uint64_t sequence;
-    struct arena *arena; /* owned: for the job's rows */
+    struct arena *arena; /* owned: for the rows to come, if no table stays */
+    struct runs after;   /* its lists are owned; the runs that stay are the engine's */
     engine_clear_done done;
     void *context;
 };
@@ -51,6 +56,7 @@ struct clear_work {
     struct engine *g;    /* borrowed */
     struct journal_sync sync;
     struct stored_load marker;
+    bool stays;    /* other tables stay */
     void *control; /* owned */
     size_t control_bytes;
     int status;
@@ -67,6 +73,7 @@ static void clear_free(struct engine *g)
     struct clear *c = clear_of(g);
     engine_job_end(g, JOB_CLEAR);
     arena_free(c->arena);
+    runs_lists_free(&c->after);
     free(c);
 }
 
@@ -74,53 +81,84 @@ static const struct engine_job_ops clear_job = {NULL, NULL, NULL, clear_free};
 
 /* ---- taken out, on the loop ---- */
 
-static void tables_free(struct engine *g)
+/* The tables that are here, a bit each. */
+static uint64_t tables_here(const struct engine *g)
 {
-    g->tier.written = false;
-    tier_stay(g); /* their tables have marks of rows that were to leave */
+    uint64_t here = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        here |= (uint64_t)(g->table[i].table != NULL) << i;
+    return here;
+}
+
+/* Frees the rows of loads whose tables are gone. */
+static void loads_free(struct engine *g, uint64_t here)
+{
+    for (uint32_t i = g->loads; i-- > 0;)
+        if ((g->loaded[i].tables & here) == 0) {
+            arena_free(g->loaded[i].arena);
+            g->loaded[i] = g->loaded[--g->loads];
+        }
+}
+
+static void tables_free(struct engine *g, struct clear *c)
+{
+    struct tier *tier = &g->tier;
+    tier->written = false;
+    tier_stay(g); /* tables that go have marks of rows that were to leave */
     engine_whole_free(g);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
+        if ((c->tables >> i & 1) != 0 && g->table[i].table != NULL)
             table_free(engine_table_take(g, i));
-    arena_free(g->arena);
-    g->arena = clear_of(g)->arena;
-    clear_of(g)->arena = NULL;
-    while (g->loads > 0)
-        arena_free(g->loaded[--g->loads].arena);
-    tier_empty(g);
-    fetch_forget(g);
+    loads_free(g, tables_here(g));
+    if (tables_here(g) == 0) {
+        arena_free(g->arena);
+        g->arena = c->arena;
+        c->arena = NULL;
+    } else {
+        arena_trim(g->arena);
+    }
+    tier_empty(g); /* memory beside the arenas is measured again */
+    fetch_forget(g);              /* requests for rows of other tables ask again */
 }
 
-static void runs_clear(struct runs *r, uint64_t job, uint64_t barrier)
-{
-    struct runs after = {.newest = r->newest, .cleared = job, .barrier = barrier};
-    memcpy(after.newest_of, r->newest_of, sizeof after.newest_of);
-    runs_free(r);
-    *r = after;
-}
-
-static void flush_clear(struct engine *g)
+static void flush_clear(struct engine *g, uint64_t tables)
 {
     struct flush_state *f = &g->flush;
-    f->items = f->bytes = f->stale_count = 0;
-    f->credit = f->since_flush = 0;
+    f->items = f->bytes = 0;
+    for (uint32_t i = f->stale_count; i-- > 0;)
+        if ((tables >> f->stale[i].table & 1) != 0)
+            f->stale[i] = f->stale[--f->stale_count];
     f->table = f->tablet = 0;
-    f->rewriting = false;
     if (g->store != NULL)
         g->control_changed = g->control_written = g->control_durable = f->control_seq = g->sequence;
 }
 
-/* Drops all cuts. A cut that a record still names is deleted later. */
-static void cuts_drop(struct engine *g)
+/* True for a cut whose tables all go, of those that are here: no other job's. */
+static bool cut_goes(struct engine *g, uint64_t cut, uint64_t tables)
+{
+    return tables == UINT64_MAX || run_goes(engine_cut_tables(g, cut), tables, tables_here(g));
+}
+
+/* Drops the cuts that go. A cut that a record still names is deleted later. */
+static void cuts_drop(struct engine *g, uint64_t tables)
 {
     uint64_t cut[CUTS_MOST];
     uint32_t count = engine_cuts(g, cut, CUTS_MOST);
     for (uint32_t i = 0; i < count; i++)
-        if (engine_cut_drop(g, cut[i]) != 0)
+        if (cut_goes(g, cut[i], tables) && engine_cut_drop(g, cut[i]) != 0)
             log_warn("cut %" PRIu64 " cannot be removed; drop it again", cut[i]);
 }
 
-/* Drops the journal's records: blame would take them for records of later tables. */
+/* Forgets restores of cuts that go: their records concern no table any more. */
+static void refs_forget(struct engine *g, uint64_t tables)
+{
+    for (uint32_t i = g->ref_count; i-- > 0;)
+        if (cut_goes(g, g->ref[i].cut, tables))
+            g->ref[i] = g->ref[--g->ref_count];
+}
+
+/* Drops the journal's records that concern no table. Where none stays, blame would find those of
+ * the archive for nothing. */
 static int journal_clear(struct engine *g, struct err *e)
 {
     if (g->journal == NULL)
@@ -129,7 +167,7 @@ static int journal_clear(struct engine *g, struct err *e)
     if (rc != 0)
         return rc;
     flush_trim(g);
-    if (g->archive != NULL)
+    if (g->archive != NULL && tables_here(g) == 0)
         archive_clear(g->archive);
     return 0;
 }
@@ -147,24 +185,26 @@ static void take_out(struct engine *g)
 {
     struct clear *c = clear_of(g);
     struct err e = {0};
-    uint64_t job = c->number;
+    uint64_t job = c->number, tables = c->tables;
     engine_clear_done done = c->done;
     void *context = c->context;
     SHOAL_ASSERT(g->sequence == c->sequence && g->committed == g->sequence); /* 3 */
     SHOAL_ASSERT(g->pending == 0 && !g->flush.busy && fetch_none(g));
-    tables_free(g);
-    runs_clear(&g->runs, job, g->sequence);
-    flush_clear(g);
+    tables_free(g, c);
+    runs_become(&g->runs, &c->after);
+    flush_clear(g, tables);
+    engine_refresh_marks(g);
     clear_free(g);
     SHOAL_ASSERT(engine_back(g));
-    g->ref_count = 0; /* no record counts */
-    cuts_drop(g);
+    refs_forget(g, tables);
+    cuts_drop(g, tables);
     if (journal_clear(g, &e) != 0)
         (void)engine_fail(g, &e);
     space_back(g);
+    space_reclaim_begin(g);
     space_look(g);
-    log_info("%s: all that was here before job %" PRIu64 " is gone",
-             g->dir == NULL ? "memory" : g->dir, job);
+    log_info("%s: the tables 0x%016" PRIx64 " that were here before job %" PRIu64 " are gone",
+             g->dir == NULL ? "memory" : g->dir, tables, job);
     done(context, e.code, e.text);
     if (g->options.on_fetched != NULL)
         g->options.on_fetched(g->options.context);
@@ -186,14 +226,27 @@ static int decide(struct clear_work *w)
     return rc;
 }
 
+/* Gives back the disk. Where no table stays hardly anything is left to rewrite. */
+static int tidy(struct clear_work *w)
+{
+    struct store *s = w->g->store;
+    int rc = 0;
+    if (!w->stays)
+        return flush_rewrite(s, &w->err);
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        if ((w->marker.tables >> i & 1) != 0)
+            rc = flush_tidy_table(s, i, &w->err);
+    return rc;
+}
+
 static void clear_run(struct offload *work)
 {
     struct clear_work *w = container_of(work, struct clear_work, work);
     w->status = decide(w);
     if (w->status == 0)
-        w->status = recover_clear_load(w->g->store, UINT64_MAX, &w->err);
-    if (w->status == 0) /* hardly anything is left to rewrite */
-        w->status = flush_rewrite(w->g->store, &w->err);
+        w->status = recover_clear_load(w->g->store, w->marker.tables, &w->err);
+    if (w->status == 0)
+        w->status = tidy(w);
 }
 
 static void clear_done(struct offload *work)
@@ -215,22 +268,33 @@ static void clear_done(struct offload *work)
     engine_flush_step(g);
 }
 
+/* Prepares the control state as it is without the tables. */
+static int control_prepare(const struct engine *g, struct clear_work *w)
+{
+    const struct clear *c = clear_of(g);
+    struct table *stay[LIMIT_TABLES];
+    const struct stored_as_of as_of = {c->sequence, flush_written_floor(g, c->tables, c->sequence),
+                                       g->terms};
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        stay[i] = NULL;
+        if ((c->tables >> i & 1) == 0)
+            stay[i] = g->table[i].table;
+        w->stays |= stay[i] != NULL;
+    }
+    return stored_control_write(stay, &c->after, as_of, &w->control, &w->control_bytes);
+}
+
 static int work_begin(struct engine *g, struct err *e)
 {
-    static struct table *const none[LIMIT_TABLES];
     const struct clear *c = clear_of(g);
-    const struct runs after = {
-        .newest = g->runs.newest, .cleared = c->number, .barrier = c->sequence};
     struct clear_work *w = calloc(1, sizeof *w);
-    if (w == NULL || stored_control_write(none, &after,
-                                          (struct stored_as_of){c->sequence, c->sequence, g->terms},
-                                          &w->control, &w->control_bytes) != 0) {
+    if (w == NULL || control_prepare(g, w) != 0) {
         free(w);
         clear_free(g);
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop what is here");
     }
     w->g = g;
-    w->marker = (struct stored_load){.run = c->number, .tables = UINT64_MAX, .under_way = 1};
+    w->marker = (struct stored_load){.run = c->number, .tables = c->tables, .under_way = 1};
     stored_load_seal(&w->marker);
     journal_sync_peek(g->journal, &w->sync);
     g->flush.busy = true; /* the store has one user at a time */
@@ -240,48 +304,68 @@ static int work_begin(struct engine *g, struct err *e)
 
 /* ---- beginning ---- */
 
-static int check_quiet(struct engine *g, uint64_t job, struct err *e)
+/* Refuses tables of a run that pushes to others, too: one of a release that knew one space. */
+static int check_runs(const struct engine *g, uint64_t tables, struct err *e)
 {
+    for (uint32_t i = 0; i < g->runs.count; i++) {
+        const struct run *run = g->runs.run[i];
+        if ((run->tables & tables) != 0 && !run_goes(run->tables, tables, tables_here(g)))
+            return err_set(e, SHOAL_E_BUSY,
+                           "run %" PRIu64 " is open, and pushes to other tables too; ask again",
+                           run->id);
+    }
+    return 0;
+}
+
+static int check_quiet(struct engine *g, uint64_t job, uint64_t tables, struct err *e)
+{
+    uint64_t newest = runs_newest(&g->runs, tables);
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
-    if (job <= g->runs.newest)
+    if (job <= newest)
         return err_set(e, SHOAL_E_CONFIG,
                        "run %" PRIu64 " was opened here before what there was had gone for job "
                        "%" PRIu64 ": the coordinator's data_dir is older than it was; submit the "
                        "job again",
-                       g->runs.newest, job);
+                       newest, job);
     for (unsigned kind = 0; kind < JOB_KINDS; kind++)
         if (g->job[kind] != NULL)
             return err_set(e, SHOAL_E_AGAIN, "a cut, a load or an erasing is under way; ask again");
     if (g->pending > 0 || g->holding || g->cut_busy || g->exporting != 0 || g->blame != NULL ||
-        !fetch_none(g))
+        g->gives > 0 || !fetch_none(g))
         return err_set(e, SHOAL_E_AGAIN, "pushes, a cut or a search are under way; ask again");
-    if (g->store == NULL)
-        return 0;
+    int rc = check_runs(g, tables, e);
+    if (rc != 0 || g->store == NULL)
+        return rc;
     return flush_settle(g, e);
 }
 
-int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *context,
-                 struct err *e)
+int engine_clear(struct engine *g, uint64_t job, uint64_t tables, engine_clear_done done,
+                 void *context, struct err *e)
 {
-    if (job == 0)
-        return err_set(e, SHOAL_E_MALFORMED, "job 0 is none");
-    if (job <= g->runs.cleared) { /* 2 */
+    if (job == 0 || tables == 0)
+        return err_set(e, SHOAL_E_MALFORMED, "job 0 is none, or no table is to go");
+    const uint64_t left = runs_uncleared(&g->runs, tables, job);
+    if (left == 0) { /* 2 */
         done(context, 0, "");
         return 0;
     }
-    int rc = check_quiet(g, job, e);
+    int rc = check_quiet(g, job, left, e);
     if (rc == 0 && g->tail != NULL)
         rc = engine_base_mark(g, e);
     if (rc != 0)
         return rc;
     struct clear *c = calloc(1, sizeof *c);
-    if (c == NULL || arena_new(&c->arena) != 0) {
+    if (c == NULL || arena_new(&c->arena) != 0 ||
+        runs_without(&g->runs, left, tables_here(g), job, g->sequence, &c->after) != 0) {
+        if (c != NULL)
+            arena_free(c->arena);
         free(c);
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop what is here");
     }
-    cuts_drop(g); /* 4 */
+    cuts_drop(g, left); /* 4 */
     c->number = job;
+    c->tables = left;
     c->sequence = g->sequence;
     c->done = done;
     c->context = context;

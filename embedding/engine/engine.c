@@ -85,14 +85,6 @@ uint64_t engine_newest_run_of(const struct engine *g, uint64_t tables)
     return runs_newest(&g->runs, tables);
 }
 
-bool engine_runs_beside(const struct engine *g, uint64_t tables)
-{
-    for (uint32_t i = 0; i < g->runs.count; i++)
-        if (!g->runs.run[i]->ghost && (g->runs.run[i]->tables & tables) == 0)
-            return true;
-    return false;
-}
-
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane)
 {
     const struct run *r = runs_find(&g->runs, run);

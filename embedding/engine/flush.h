@@ -35,6 +35,8 @@ bool flush_overgrown(struct store *s, uint64_t images);
 /* Flushes, and deletes files whose images were all overwritten; all that is flushed was synced in
  * the journal before (flush_sync). On an I/O thread, while nothing else writes there. */
 int flush_tidy(struct store *s, struct err *e);
+/* The same for the images and cold rows of a table (by number), which were deleted. */
+int flush_tidy_table(struct store *s, uint32_t table, struct err *e);
 /* Marks every tablet that may have an image as dirty, so that its image is written again. */
 void flush_touch_images(struct engine *g);
 uint32_t flush_dirty(const struct engine *g); /* number of tablets */
@@ -71,6 +73,9 @@ void flush_back(struct engine *g, struct flush_mark mark);
 /* Sorts the pairs put since `from`, which must be nearly sorted, by key: the store takes a key
  * behind the last one fastest. */
 void flush_sort(struct engine *g, struct flush_mark from);
+/* Written images of all tables but these (a bit each) include every record up to the result, which
+ * is `sequence` at most. */
+uint64_t flush_written_floor(const struct engine *g, uint64_t but, uint64_t sequence);
 /* Adds the control state, at the end: it is never older than the batch. 0 or NOMEM. */
 int flush_put_control(struct engine *g, uint64_t sequence);
 /* After the batch is written: deletes pairs that its images have made stale. 0 or IO. */

@@ -205,14 +205,13 @@ int flush_copy_image(struct store *to, const struct table *t, const struct runs 
     return rc;
 }
 
-/* Images of this batch, or of an earlier one, which becomes durable first, include every record up
- * to the result. */
-static uint64_t written_floor(const struct engine *g, uint64_t sequence)
+uint64_t flush_written_floor(const struct engine *g, uint64_t but, uint64_t sequence)
 {
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
+        const bool counts = t->table != NULL && (but >> i & 1) == 0;
+        for (uint32_t k = 0; counts && k < t->scope.tablets; k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* recover.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)
@@ -230,8 +229,9 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
     int rc = stored_control_write(
-        list, &g->runs, (struct stored_as_of){sequence, written_floor(g, sequence), g->terms},
-        &f->control, &item.value_bytes);
+        list, &g->runs,
+        (struct stored_as_of){sequence, flush_written_floor(g, 0, sequence), g->terms}, &f->control,
+        &item.value_bytes);
     if (rc != 0)
         return rc;
     stored_control_key(&item);
@@ -266,6 +266,19 @@ bool flush_overgrown(struct store *s, uint64_t images)
     /* two whole copies of all images take a little less than twice `images` */
     uint64_t twice = 2 * images - images / 64;
     return is.large > twice && is.large - images > is.small;
+}
+
+int flush_tidy_table(struct store *s, uint32_t table, struct err *e)
+{
+    struct store_item image, no_image, row, no_row;
+    stored_tablet_key(table, 0, &image);
+    stored_tablet_key(table + 1, 0, &no_image);
+    stored_row_key(table, 0, 0, 0, &row);
+    stored_row_key(table + 1, 0, 0, 0, &no_row);
+    int rc = store_tidy(s, &image, &no_image, e);
+    if (rc != 0)
+        return rc;
+    return store_tidy(s, &row, &no_row, e);
 }
 
 int flush_tidy(struct store *s, struct err *e)

@@ -64,6 +64,8 @@ static int take_schema(void *context, const struct table_schema *s, const struct
                        struct err *e)
 {
     struct recover *r = context;
+    if ((r->to.but >> s->table & 1) != 0)
+        return 0;
     return apply_table(&r->to, s, past, e);
 }
 
@@ -324,9 +326,9 @@ int recover_clear_load(struct store *s, uint64_t tables, struct err *e)
 static int clear_unfinished(struct recover *r, struct err *e)
 {
     SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
-    if (r->load.run == r->to.runs->cleared && r->load.tables == UINT64_MAX)
-        log_info("%s: all that was here before job %" PRIu64 " goes, as was begun", r->to.g->dir,
-                 r->load.run);
+    if (runs_uncleared(r->to.runs, r->load.tables, r->load.run) == 0)
+        log_info("%s: the tables that were here before job %" PRIu64 " go, as was begun",
+                 r->to.g->dir, r->load.run);
     else
         log_warn("%s: the load of a checkpoint as run %" PRIu64
                  " was not finished; its tables are empty, load it again",

@@ -143,6 +143,7 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
     s->chunk = 1;
     recover_init(&s->replay, g, g->store, &s->then, true);
     s->replay.to.kept = true;
+    s->replay.to.but = ~record->tables; /* other jobs' may be others by now (clear.c) */
     if (g->store == NULL)
         s->replay.spill = NULL;
     else

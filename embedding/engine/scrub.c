@@ -343,7 +343,7 @@ int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
     }
     *b->schema = *table_schema_of(t->table);
     b->g = g;
-    b->above = g->runs.barrier; /* it stays while the search lasts (clear.c) */
+    b->above = g->runs.of[table].barrier; /* it stays while the search lasts (clear.c) */
     b->key = key;
     b->limit = limit;
     b->done = done;

@@ -422,7 +422,7 @@ bool space_reclaiming(const struct engine *g)
     return g->space.reclaim == RECLAIM_WRITE;
 }
 
-static void reclaim_begin(struct engine *g)
+void space_reclaim_begin(struct engine *g)
 {
     if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 ||
         !engine_back(g))
@@ -469,7 +469,7 @@ static void judge(struct engine *g)
         share_stored(g);
     s->refusing = now;
     if (now == SPACE_BOUND)
-        reclaim_begin(g);
+        space_reclaim_begin(g);
     else if (s->reclaim == RECLAIM_WRITE)
         s->reclaim = RECLAIM_NONE;
 }
@@ -481,7 +481,7 @@ void space_back(struct engine *g)
         return;
     judge(g);
     if (g->space.refusing == SPACE_BOUND)
-        reclaim_begin(g);
+        space_reclaim_begin(g);
 }
 
 static int refuse(const struct engine *g, struct err *e)

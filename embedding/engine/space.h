@@ -11,7 +11,7 @@
  *
  * Beyond that pushes are refused and space is reclaimed: every image is written anew, the journal
  * is trimmed and its spare files deleted, the store deletes overwritten values; then another walk
- * follows. Space that others must free (cuts, checkpoints) is found by the walks that refused
+ * follows. Space is reclaimed too when tables were dropped (clear.c). Space that others must free (cuts, checkpoints) is found by the walks that refused
  * pushes begin, one in LOOK_NS. Pushes are accepted again once a thirty-second of the limit is
  * free.
  *
@@ -53,6 +53,9 @@ uint64_t space_taken(const struct engine *g);
 /* Free bytes of the file system, and with how few pushes are refused; false: unknown, a write will
  * show it. */
 bool space_left(const struct engine *g, uint64_t *left, uint64_t *least);
+/* Begins to reclaim, unless it does already: also when tables went whose images lie in files with
+ * those of others. */
+void space_reclaim_begin(struct engine *g);
 /* True when everything must be written to reclaim space; flush.c writes. */
 bool space_reclaiming(const struct engine *g);
 /* All is written and durable, and no batch is in flight: continues to reclaim. */

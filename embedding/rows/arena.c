@@ -30,18 +30,19 @@ void arena_free(struct arena *a)
     free(a->chunk);
     free(a->used);
     free(a->free_units);
+    free(a->bare);
     free(a);
 }
 
 uint64_t arena_bytes(const struct arena *a)
 {
-    return (uint64_t)a->chunk_count * ARENA_CHUNK_BYTES + a->large_bytes;
+    return (uint64_t)a->chunk_count * ARENA_CHUNK_BYTES + a->large_bytes - a->bare_bytes;
 }
 
 uint64_t arena_used(const struct arena *a)
 {
     SHOAL_ASSERT(a->free_total <= (uint64_t)a->chunk_count * ARENA_CHUNK_UNITS);
-    return arena_bytes(a) - a->free_total * ARENA_UNIT_BYTES;
+    return arena_bytes(a) + a->bare_bytes - a->free_total * ARENA_UNIT_BYTES;
 }
 
 /* Reserves address space aligned to a chunk; memory is used only where it is touched. NULL: the
@@ -94,6 +95,10 @@ static int chunk_arrays_grow(struct arena *a)
     if (free_units == NULL)
         return SHOAL_E_NOMEM;
     a->free_units = free_units;
+    uint8_t *bare = realloc(a->bare, room * sizeof *bare);
+    if (bare == NULL)
+        return SHOAL_E_NOMEM;
+    a->bare = bare;
     a->chunk_room = room;
     return 0;
 }
@@ -113,6 +118,7 @@ static int chunk_add(struct arena *a)
     a->region_left--;
     memset(a->used[c], 0, sizeof a->used[c]);
     a->free_units[c] = ARENA_CHUNK_UNITS;
+    a->bare[c] = 0;
     a->free_total += ARENA_CHUNK_UNITS;
     return 0;
 }
@@ -178,6 +184,9 @@ uint32_t arena_take(struct arena *a, uint32_t units)
         SHOAL_ASSERT(at + units <= ARENA_CHUNK_UNITS && a->free_total >= units);
         uint32_t unit = c * ARENA_CHUNK_UNITS + at;
         run_flip(a, unit, units, true);
+        if (a->bare[c] != 0)
+            a->bare_bytes -= ARENA_CHUNK_BYTES;
+        a->bare[c] = 0;
         a->free_units[c] = (uint16_t)(a->free_units[c] - units);
         a->free_total -= units;
         return unit;
@@ -194,6 +203,18 @@ void arena_give(struct arena *a, uint32_t unit, uint32_t units)
     a->free_total += units;
     if (c < a->first_free)
         a->first_free = c;
+}
+
+void arena_trim(struct arena *a)
+{
+    for (uint32_t c = 0; c < a->chunk_count; c++) {
+        if (a->free_units[c] != ARENA_CHUNK_UNITS || a->bare[c] != 0)
+            continue;
+        if (madvise(a->chunk[c], ARENA_CHUNK_BYTES, MADV_DONTNEED) != 0)
+            continue;
+        a->bare[c] = 1;
+        a->bare_bytes += ARENA_CHUNK_BYTES;
+    }
 }
 
 static size_t whole_chunks(size_t bytes)

@@ -4,8 +4,8 @@
  * Rows lie in pages of one or a few units; the tablets' indexes take runs of units, too. Any tablet
  * can take the units that another one returns (after an index grew or a tablet was cleared), so
  * growing wastes no memory. A unit's number is chunk number x 512 + unit in chunk: a 4-byte row
- * reference reaches a row through one small array of chunk addresses. Only arena_free returns
- * chunks to the system. Thread: the shard's. */
+ * reference reaches a row through one small array of chunk addresses. Memory goes back to the system
+ * by arena_trim and arena_free alone. Thread: the shard's. */
 #ifndef EMBEDDING_ROWS_ARENA_INNER_H
 #define EMBEDDING_ROWS_ARENA_INNER_H
 
@@ -31,7 +31,8 @@ struct arena {
     uint64_t (*used)[ARENA_CHUNK_WORDS]; /* owned; (chunk_count): a bit for each unit */
     uint16_t *free_units;                /* owned; (chunk_count) */
     uint32_t chunk_count;                /* taken from the system and used by the arena */
-    uint32_t chunk_room;                 /* capacity of the three arrays */
+    uint8_t *bare;                       /* owned; (chunk_count): 1: the system has its memory */
+    uint32_t chunk_room;                 /* capacity of the four arrays */
     uint32_t first_free;                 /* no chunk below it has a free unit */
     char *region;                        /* address space from which chunks are taken */
     uint32_t region_left;                /* chunks left in it */
@@ -39,12 +40,15 @@ struct arena {
     uint32_t region_count, region_room;
     uint64_t large_bytes; /* bytes of blocks larger than a chunk */
     uint64_t free_total;  /* free units in all chunks */
+    uint64_t bare_bytes;  /* of the chunks that are bare */
 };
 
 /* Takes a run of `units` (1..512) adjacent units of one chunk. Returns the number of the first, or
  * ARENA_NONE without memory. Not zeroed. */
 uint32_t arena_take(struct arena *a, uint32_t units);
 void arena_give(struct arena *a, uint32_t unit, uint32_t units);
+/* Gives the memory of chunks without a used unit back to the system; their addresses stay. */
+void arena_trim(struct arena *a);
 
 static inline void *arena_address(const struct arena *a, uint32_t unit)
 {

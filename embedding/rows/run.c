@@ -46,8 +46,8 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
     r->run[r->count++] = run;
     r->newest = MAX(id, r->newest);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && id > r->newest_of[t])
-            r->newest_of[t] = id;
+        if ((tables >> t & 1) != 0 && id > r->of[t].newest)
+            r->of[t].newest = id;
     *out = run;
     return 0;
 }
@@ -56,8 +56,8 @@ uint64_t runs_newest(const struct runs *r, uint64_t tables)
 {
     uint64_t newest = 0;
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && r->newest_of[t] > newest)
-            newest = r->newest_of[t];
+        if ((tables >> t & 1) != 0 && r->of[t].newest > newest)
+            newest = r->of[t].newest;
     return newest;
 }
 
@@ -102,6 +102,78 @@ void runs_forget(struct runs *r, uint64_t floor)
     for (uint32_t i = r->past_count; i-- > 0;)
         if (r->past[i].until <= floor)
             r->past[i] = r->past[--r->past_count];
+}
+
+bool run_goes(uint64_t of_run, uint64_t tables, uint64_t here)
+{
+    return (of_run & tables) != 0 && (of_run & here & ~tables) == 0;
+}
+
+int runs_without(const struct runs *r, uint64_t tables, uint64_t here, uint64_t job,
+                 uint64_t barrier, struct runs *out)
+{
+    struct runs to = *r;
+    SHOAL_ASSERT(barrier >= r->barrier);
+    to.capacity = MAX(r->count, 1);
+    to.past_capacity = MAX(r->past_count, 1);
+    to.run = calloc(to.capacity, sizeof *to.run);
+    to.past = calloc(to.past_capacity, sizeof *to.past);
+    to.count = to.past_count = 0;
+    if (to.run == NULL || to.past == NULL) {
+        runs_lists_free(&to);
+        return SHOAL_E_NOMEM;
+    }
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!run_goes(r->run[i]->tables, tables, here))
+            to.run[to.count++] = r->run[i];
+    for (uint32_t i = 0; i < r->past_count; i++)
+        if (!run_goes(r->past[i].tables, tables, here))
+            to.past[to.past_count++] = r->past[i];
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((tables >> t & 1) != 0) {
+            to.of[t].cleared = job;
+            to.of[t].barrier = barrier;
+        }
+    to.barrier = barrier;
+    *out = to;
+    return 0;
+}
+
+void runs_become(struct runs *r, struct runs *after)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (runs_find(after, r->run[i]->id) == NULL)
+            run_free(r->run[i]);
+    runs_lists_free(r);
+    after->dense = r->dense; /* of the tables that are here now */
+    *r = *after;
+    *after = (struct runs){0};
+}
+
+void runs_lists_free(struct runs *r)
+{
+    free(r->run);
+    free(r->past);
+    r->run = NULL;
+    r->past = NULL;
+}
+
+uint64_t runs_uncleared(const struct runs *r, uint64_t tables, uint64_t job)
+{
+    uint64_t left = 0;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((tables >> t & 1) != 0 && r->of[t].cleared < job)
+            left |= UINT64_C(1) << t;
+    return left;
+}
+
+uint64_t runs_gone(const struct runs *r, uint64_t sequence)
+{
+    uint64_t gone = 0;
+    for (uint32_t t = 0; sequence <= r->barrier && t < LIMIT_TABLES; t++)
+        if (sequence <= r->of[t].barrier)
+            gone |= UINT64_C(1) << t;
+    return gone;
 }
 
 void runs_free(struct runs *r)

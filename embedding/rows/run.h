@@ -58,17 +58,23 @@ struct run_past {
     uint64_t until; /* no record from this sequence on is its own */
 };
 
+/* What has become of the tables that had one number. */
+struct run_place {
+    uint64_t newest; /* the highest id ever added of a run that pushes to one */
+    /* The job for which one was last dropped (clear.c), and the last record before that: no record
+     * up to it concerns the table that is here. 0: never. */
+    uint64_t cleared, barrier;
+};
+
 struct runs {
     struct run **run; /* owned */
     uint32_t count, capacity;
     struct run_past *past; /* owned */
     uint32_t past_count, past_capacity;
-    uint64_t newest;                  /* the highest id ever added */
-    uint64_t newest_of[LIMIT_TABLES]; /* the same for the runs of each table */
-    uint64_t dense;                   /* bit t: table t is here and dense */
-    /* The job for which everything was last dropped (clear.c), and the last record before that: no
-     * record up to it concerns existing tables. 0: never. */
-    uint64_t cleared, barrier;
+    uint64_t newest;                   /* the highest id ever added */
+    struct run_place of[LIMIT_TABLES]; /* by the number of a table */
+    uint64_t dense;                    /* bit t: table t is here and dense */
+    uint64_t barrier;                  /* the highest of all tables */
 };
 
 struct run *runs_find(const struct runs *r, uint64_t id); /* NULL: none */
@@ -80,6 +86,20 @@ void runs_drop(struct runs *r, struct run *run);
 void runs_dense_set(struct runs *r, uint32_t table, bool dense);
 /* The highest id ever added of a run that has one of these tables. */
 uint64_t runs_newest(const struct runs *r, uint64_t tables);
+/* Makes *out what r becomes when tables (a bit each), of those that are `here`, are dropped for a
+ * job after record `barrier`: without their runs and dropped runs, except such as push to other
+ * tables too. The runs in it are r's. It ends with runs_become, or with runs_lists_free. NOMEM. */
+int runs_without(const struct runs *r, uint64_t tables, uint64_t here, uint64_t job,
+                 uint64_t barrier, struct runs *out);
+/* Frees the runs that r has and `after` lacks; r becomes `after`, which is empty then. */
+void runs_become(struct runs *r, struct runs *after);
+void runs_lists_free(struct runs *r);
+/* True when all tables of a run go that are here. */
+bool run_goes(uint64_t of_run, uint64_t tables, uint64_t here);
+/* Returns those of the tables that were not dropped for the job, or for a later one. */
+uint64_t runs_uncleared(const struct runs *r, uint64_t tables, uint64_t job);
+/* Returns the tables (a bit each) that were dropped after the record. */
+uint64_t runs_gone(const struct runs *r, uint64_t sequence);
 /* Drops a run and keeps it in `past`. NOMEM: it is not dropped. */
 int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
 /* Records up to `floor` are no longer needed. */

@@ -23,8 +23,10 @@
 #define CONTROL_MAGIC_3 0x334c5254434c4853ull
 /* the same without terms: written while no term was begun */
 #define CONTROL_MAGIC_5 0x354c5254434c4853ull
-#define CONTROL_MAGIC 0x364c5254434c4853ull
-#define CONTROL_VERSION 6u
+/* the same, which was last dropped for all tables at once */
+#define CONTROL_MAGIC_6 0x364c5254434c4853ull
+#define CONTROL_MAGIC 0x374c5254434c4853ull
+#define CONTROL_VERSION 7u
 #define CONTROL_OLDEST 3u
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
@@ -44,7 +46,7 @@ struct control_head {
     uint32_t tables, runs;
     uint64_t floor;
     uint64_t newest;           /* runs.newest */
-    uint64_t cleared, barrier; /* not in CONTROL_MAGIC_3 */
+    uint64_t cleared, barrier; /* of every table that is not listed; not in CONTROL_MAGIC_3 */
 };
 #define CONTROL_HEAD_3 offsetof(struct control_head, cleared)
 _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format");
@@ -286,8 +288,10 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
 }
 
 /* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from
- * version 5 on u64 runs.newest_of); runs with their lanes; dropped runs; from version 6 on struct
- * control_terms, and its terms ---- */
+ * version 5 on u64 runs.of[].newest); runs with their lanes; dropped runs; from version 7 on u64
+ * places, and a struct control_place for each number whose tables were dropped at another time than
+ * those of the last one; from version 6 on, if a term was begun, struct control_terms, and its terms
+ * ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
@@ -297,16 +301,40 @@ struct control_terms {
 _Static_assert(sizeof(struct control_terms) == 16 && sizeof(struct term_begin) == 16,
                "the terms of a control state are a disk format");
 
+struct control_place {
+    uint64_t table;
+    struct run_place is;
+};
+_Static_assert(sizeof(struct control_place) == 32, "control_place is a disk format");
+
+/* True when the tables of this number were dropped at another time than those of the last one. */
+static bool apart(const struct runs *r, uint32_t table)
+{
+    const struct run_place *is = &r->of[table], *last = &r->of[LIMIT_TABLES - 1];
+    return is->cleared != last->cleared || is->barrier != last->barrier;
+}
+
+static uint64_t places_of(const struct runs *r)
+{
+    uint64_t places = 0;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        places += apart(r, t);
+    return places;
+}
+
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r,
                             const struct terms *terms)
 {
     size_t bytes = sizeof(struct control_head);
+    uint64_t places = places_of(r);
+    if (places > 0)
+        bytes += sizeof places + places * sizeof(struct control_place);
     if (terms->count > 0)
         bytes += sizeof(struct control_terms) + terms->count * sizeof(struct term_begin);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) +
-                     sizeof(struct table_past) + sizeof r->newest_of[i];
+                     sizeof(struct table_past) + sizeof r->of[i].newest;
     for (uint32_t i = 0; i < r->count; i++)
         bytes += sizeof(struct control_run) +
                  (r->run[i]->ghost ? sizeof r->run[i]->seen
@@ -332,6 +360,26 @@ static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, ui
     return put(at, &seen, sizeof seen);
 }
 
+static char *put_places(char *at, const struct runs *r)
+{
+    const uint64_t places = places_of(r);
+    if (places == 0)
+        return at;
+    at = put(at, &places, sizeof places);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if (apart(r, t))
+            at = put(at, &(struct control_place){t, r->of[t]}, sizeof(struct control_place));
+    return at;
+}
+
+/* The oldest form that has it all. */
+static uint64_t control_magic(const struct runs *r, const struct terms *terms)
+{
+    if (places_of(r) > 0)
+        return CONTROL_MAGIC;
+    return terms->count > 0 ? CONTROL_MAGIC_6 : CONTROL_MAGIC_5;
+}
+
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
                          struct stored_as_of as_of, void **out, size_t *bytes)
 {
@@ -341,12 +389,12 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = terms->count > 0 ? CONTROL_MAGIC : CONTROL_MAGIC_5,
+    struct control_head h = {.magic = control_magic(r, terms),
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest,
-                             .cleared = r->cleared,
-                             .barrier = r->barrier};
+                             .cleared = r->of[LIMIT_TABLES - 1].cleared,
+                             .barrier = r->of[LIMIT_TABLES - 1].barrier};
     SHOAL_ASSERT(r->barrier <= as_of.sequence);
     at += sizeof h;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -358,7 +406,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
             record_schema_write(s, at);
             at += schema_bytes;
             at = put(at, table_past(table[i]), sizeof(struct table_past));
-            at = put(at, &r->newest_of[i], sizeof r->newest_of[i]);
+            at = put(at, &r->of[i].newest, sizeof r->of[i].newest);
             h.tables++;
         }
     for (uint32_t i = 0; i < r->count; i++) {
@@ -383,6 +431,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
         h.runs++;
     }
+    at = put_places(at, r);
     if (terms->count > 0) {
         at = put(at, &(struct control_terms){terms->dropped, terms->count},
                  sizeof(struct control_terms));
@@ -475,6 +524,37 @@ static int read_run(struct reader *in, struct runs *r)
     return 0;
 }
 
+/* Reads what became of the tables of some numbers into place[]. */
+static int read_places(struct reader *in, uint64_t sequence, struct run_place *place)
+{
+    uint64_t places;
+    struct control_place p;
+    if (!get(in, &places, sizeof places) || places == 0 || places > LIMIT_TABLES)
+        return SHOAL_E_CORRUPT;
+    for (uint64_t i = 0; i < places; i++) {
+        if (!get(in, &p, sizeof p) || p.table >= LIMIT_TABLES || p.is.barrier > sequence)
+            return SHOAL_E_CORRUPT;
+        place[p.table] = p.is;
+    }
+    return 0;
+}
+
+/* Takes what became of the tables, but nothing older than it has. */
+static void places_take(struct runs *r, const struct run_place *place)
+{
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        struct run_place *to = &r->of[t];
+        if (to->newest < place[t].newest)
+            to->newest = place[t].newest;
+        if (to->barrier < place[t].barrier) {
+            to->cleared = place[t].cleared;
+            to->barrier = place[t].barrier;
+        }
+        if (r->barrier < to->barrier)
+            r->barrier = to->barrier;
+    }
+}
+
 static int read_terms(struct reader *in, uint64_t sequence, struct terms *t)
 {
     struct control_terms c;
@@ -507,11 +587,12 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
                        version > CONTROL_VERSION ? "a later one" : "a release before 0.2.0");
     if (version == 0 || !read_head(&in, &h) || h.floor > h.sequence || h.barrier > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
-    uint64_t newest_of[LIMIT_TABLES], before = h.newest;
+    struct run_place place[LIMIT_TABLES];
+    uint64_t before = h.newest;
     if (version >= 5) /* a table that is not here went before the job that is `cleared` began */
         before = h.cleared > 0 ? h.cleared - 1 : 0;
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        newest_of[t] = before;
+        place[t] = (struct run_place){before, h.cleared, h.barrier};
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
         struct table_schema s;
@@ -524,7 +605,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
         if (rc == 0 && version >= 4 &&
             (!get(&in, &past, sizeof past) || past.sequence > h.sequence))
             rc = err_set(e, SHOAL_E_CORRUPT, damaged);
-        if (rc == 0 && version >= 5 && !get(&in, &newest_of[s.table], sizeof newest_of[0]))
+        if (rc == 0 && version >= 5 && !get(&in, &place[s.table].newest, sizeof before))
             rc = err_set(e, SHOAL_E_CORRUPT, damaged);
         if (rc == 0)
             rc = visit(context, &s, &past, e);
@@ -538,15 +619,13 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     }
     if (r != NULL && r->newest < h.newest)
         r->newest = h.newest;
-    for (uint32_t t = 0; r != NULL && t < LIMIT_TABLES; t++)
-        if (r->newest_of[t] < newest_of[t])
-            r->newest_of[t] = newest_of[t];
-    if (r != NULL && r->cleared < h.cleared) {
-        r->cleared = h.cleared;
-        r->barrier = h.barrier;
-    }
+    if (version >= 7 && read_places(&in, h.sequence, place) != 0)
+        return err_set(e, SHOAL_E_CORRUPT, damaged);
+    if (r != NULL)
+        places_take(r, place);
     *as_of = (struct stored_as_of){h.sequence, h.floor, {0}};
-    if (version >= 6 && read_terms(&in, h.sequence, &as_of->terms) != 0)
+    bool terms = version == 6 || (version > 6 && in.at != in.end);
+    if (terms && read_terms(&in, h.sequence, &as_of->terms) != 0)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
 
     if (in.at == in.end)

@@ -16,6 +16,7 @@
 
 #define SPACE_LINE "space: "
 #define NAMES_LINE "names: "
+#define NO_SPACE "none"
 
 static int refuse(struct err *e, const char *what)
 {
@@ -30,19 +31,25 @@ static bool begins(const char *line, size_t bytes, const char *word)
     return bytes >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
 }
 
-static int bits_take(const struct json *list, struct catalog_space *s, struct err *e)
+/* Reads where the space's tables lie in the map. */
+static int places_take(const struct json *bits, const struct json *first, struct catalog_space *s,
+                       struct err *e)
 {
     size_t at = 0;
     for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
-        if ((s->tables >> t & 1) == 0)
+        if (((s->tables | s->left) >> t & 1) == 0)
             continue;
-        int64_t bits = json_as_int(json_array_at(list, at++), -1);
-        if (bits < 0 || UINT32_C(1) << (bits & 31) > LIMIT_TABLETS || bits > 31)
-            return refuse(e, "a table has no number of tablets");
-        s->bits[t] = (uint8_t)bits;
+        int64_t log2 = json_as_int(json_array_at(bits, at), -1),
+                begin = json_as_int(json_array_at(first, at), -1);
+        at++;
+        if (log2 < 0 || log2 > 31 || UINT32_C(1) << log2 > LIMIT_TABLETS || begin < 0 ||
+            begin > LIMIT_TABLES * LIMIT_TABLETS)
+            return refuse(e, "a table has no number of tablets, or no place");
+        s->bits[t] = (uint8_t)log2;
+        s->first[t] = (uint32_t)begin;
     }
-    if (at != json_count(list))
-        return refuse(e, "it has more sizes than tables");
+    if (at != json_count(bits) || at != json_count(first))
+        return refuse(e, "it has more places than tables");
     return 0;
 }
 
@@ -69,16 +76,19 @@ static int space_take(const struct json *j, struct catalog *c, struct err *e)
     if (c->count == LIMIT_SPACES || number < 0 || number >= LIMIT_SPACES)
         return refuse(e, "a space has no number");
     if (name == NULL || strlen(name) >= LIMIT_NAME ||
-        !manifest_hex(json_get(j, "tables"), &s.tables))
+        !manifest_hex(json_get(j, "tables"), &s.tables) ||
+        !manifest_hex(json_get(j, "left"), &s.left))
         return refuse(e, "a space has no name, or no tables");
     text_copy(s.name, sizeof s.name, name);
     if (c->count > 0 && c->space[c->count - 1].number >= s.number)
         return refuse(e, "its spaces are not in order");
+    if ((s.tables & s.left) != 0)
+        return refuse(e, "a space has a table, and has it no more");
     for (uint32_t i = 0; i < c->count; i++) /* 1 */
-        if ((c->space[i].tables & s.tables) != 0 ||
+        if (((c->space[i].tables | c->space[i].left) & (s.tables | s.left)) != 0 ||
             (s.name[0] != 0 && strcmp(c->space[i].name, s.name) == 0))
             return refuse(e, "two spaces have one name, or share a table");
-    int rc = bits_take(json_get(j, "bits"), &s, e);
+    int rc = places_take(json_get(j, "bits"), json_get(j, "first"), &s, e);
     if (rc == 0)
         rc = state_take(j, &s, e);
     if (rc == 0)
@@ -117,8 +127,12 @@ int catalog_read(const char *text, size_t bytes, struct catalog *out, struct err
     memset(out, 0, sizeof *out);
     if (bytes == 0 || bytes > CATALOG_BYTES_MAX || text[bytes - 1] == '\n')
         return refuse(e, "it is empty, too long, or cut off");
-    if (begins(text, bytes, NAMES_LINE)) /* the only space */
+    if (bytes == strlen(NO_SPACE) && memcmp(text, NO_SPACE, bytes) == 0)
+        return 0;
+    if (begins(text, bytes, NAMES_LINE)) { /* the only space */
         out->count = 1;
+        out->alone = true;
+    }
     for (size_t at = 0; at < bytes && rc == 0;) {
         const char *line = text + at, *end = memchr(line, '\n', bytes - at);
         size_t length = end == NULL ? bytes - at : (size_t)(end - line);
@@ -137,14 +151,19 @@ int catalog_read(const char *text, size_t bytes, struct catalog *out, struct err
 
 static char *space_text(const struct catalog_space *s)
 {
-    struct json *j = json_new_object(), *bits = json_new_array();
+    struct json *j = json_new_object(), *bits = json_new_array(), *first = json_new_array();
     (void)json_set_string(j, "name", s->name);
     (void)json_set_int(j, "number", s->number);
     (void)json_set_hex(j, "tables", s->tables);
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((s->tables >> t & 1) != 0)
-            (void)json_append(bits, json_new_int(s->bits[t]));
+    (void)json_set_hex(j, "left", s->left);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        if (((s->tables | s->left) >> t & 1) == 0)
+            continue;
+        (void)json_append(bits, json_new_int(s->bits[t]));
+        (void)json_append(first, json_new_int(s->first[t]));
+    }
     (void)json_set(j, "bits", bits);
+    (void)json_set(j, "first", first);
     if (s->state != CATALOG_THERE)
         (void)json_set_string(j, "state", s->state == CATALOG_LOST ? "lost" : "half");
     if (s->half[0] != 0)
@@ -158,8 +177,7 @@ static char *space_text(const struct catalog_space *s)
 static bool space_write(FILE *f, const struct catalog *c, uint32_t i)
 {
     const struct catalog_space *s = &c->space[i];
-    bool alone = c->count == 1 && s->number == 0 && s->line != NULL && s->state == CATALOG_THERE;
-    if (alone)
+    if (c->alone)
         return fwrite(s->line, 1, s->bytes, f) == s->bytes;
     char *text = space_text(s);
     bool good = text != NULL && fprintf(f, "%s" SPACE_LINE "%s", text_if(i > 0, "\n"), text) > 0;
@@ -173,7 +191,7 @@ int catalog_text(const struct catalog *c, char **out, size_t *bytes, struct err 
 {
     *out = NULL;
     FILE *f = open_memstream(out, bytes);
-    bool good = f != NULL;
+    bool good = f != NULL && (c->count > 0 || fputs(NO_SPACE, f) != EOF);
     for (uint32_t i = 0; good && i < c->count; i++)
         good = space_write(f, c, i);
     if (f != NULL)

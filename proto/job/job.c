@@ -48,7 +48,7 @@ static int fresh_take(const struct config *c, struct job *j, struct err *e)
         return 0;
     if (j->resume[0] != 0 || strcmp(j->start_from, "fleet") == 0)
         return job_refuse(c, "fresh", e,
-                          " is all, which drops what the servers hold, and %s goes on with it: "
+                          " is all, which drops the tables of its space, and %s goes on with them: "
                           "take one of the two away",
                           j->resume[0] != 0 ? "resume" : "start_from: fleet");
     return 0;

@@ -419,7 +419,7 @@ const struct config_key keys_job[] = {
      .values = "names, `TABLE:*`, `dense`, `all`",
      .text = "fields and tensors that begin anew although the tables of `start_from` have them: "
              "`TABLE:*` is all fields of a table, `dense` the whole network. `all`: what the "
-             "servers hold is dropped first, for good"},
+             "servers hold of the job's space is dropped first, for good"},
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto",
      .text = "`auto`: a GPU where driver, device and module are there; `cuda`: refused without"},
     {"train.seed", CONFIG_INT, 0, 0, NULL, .fallback = "2026",

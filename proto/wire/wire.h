@@ -1088,8 +1088,8 @@ enum wire_job_state {
     WIRE_JOB_FAILED
 };
 
-/* ALL: removes tables, runs, marks and cuts before run `run` is opened; once per run. BUSY: a run
- * that shares no table with `tables` is open. FIELDS: removes all rows of the fields in `fields`
+/* ALL: removes `tables` (0: all), their runs, marks and cuts before run `run` is opened; once for a
+ * run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in `fields`
  * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
  * fields again: nothing is done once that run was opened here, and the names of their keys stay.
  * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED:

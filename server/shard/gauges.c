@@ -24,10 +24,10 @@ static void spaces_look(struct shard *s)
         return;
     g->names_version = n->version;
     memset(g->space, 0, sizeof g->space);
-    g->several = catalog_read(n->line, n->bytes, &spaces, NULL) == 0 && spaces.space[0].tables != 0;
+    g->several = catalog_read(n->line, n->bytes, &spaces, NULL) == 0 && !spaces.alone;
     for (uint32_t i = 0; g->several && i < spaces.count; i++)
         for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if ((spaces.space[i].tables >> t & 1) != 0)
+            if (((spaces.space[i].tables | spaces.space[i].left) >> t & 1) != 0)
                 text_copy(g->space[t], LIMIT_NAME, spaces.space[i].name);
 }
 

@@ -206,16 +206,26 @@ void park_purge(struct shard *s)
     purge_list(s, &s->arrived);
 }
 
-void park_tables_gone(struct shard *s)
+void park_tables_gone(struct shard *s, uint64_t tables)
 {
-    /* park_purge leaves requests of no run in each of them */
+    /* park_purge leaves requests of no run, and of runs of other tables, in each of them */
     struct request_list *const all[] = {&s->park.pulls, &s->arrived, &s->hold.queue,
                                         &s->park.pushes};
     struct request *q;
     park_purge(s);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        while ((q = request_pop(all[i])) != NULL)
-            shard_refuse_request(s, q, SHOAL_E_NO_TABLE, "the table is gone");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct request_list was = *all[i];
+        *all[i] = (struct request_list){0};
+        while ((q = request_pop(&was)) != NULL) {
+            uint32_t table = q->push.r.table;
+            if (q->type == WIRE_TYPE_PULL)
+                table = q->pull.table;
+            if ((tables >> table & 1) != 0)
+                shard_refuse_request(s, q, SHOAL_E_NO_TABLE, "the table is gone");
+            else
+                request_append(all[i], q);
+        }
+    }
 }
 
 void park_purge_soon(struct shard *s)

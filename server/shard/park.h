@@ -60,8 +60,9 @@ uint32_t park_count(const struct shard *s);
 /* The set of runs changed: waiting requests of runs that are gone are refused with OLD_RUN. The
  * group is empty. */
 void park_purge(struct shard *s);
-/* All tables go, and others may come in their place: pulls of no run are refused too. */
-void park_tables_gone(struct shard *s);
+/* These tables (a bit each) go, and others may come in their place: what waits for them is refused,
+ * pulls of no run too. */
+void park_tables_gone(struct shard *s, uint64_t tables);
 /* Like park_purge, but at the end of a tick that is started for it: for a call from the engine,
  * which may be in the middle of an admission. */
 void park_purge_soon(struct shard *s);

@@ -132,19 +132,27 @@ static void unloaded_cb(void *context, int status, const char *text)
     answer(s, status, text);
 }
 
-/* All tables are gone: requests that wait for them are refused. */
+static uint64_t tables_asked(const struct shard *s)
+{
+    uint64_t tables = s->rows_go.asked.tables;
+    return tables ? tables : UINT64_MAX;
+}
+
+/* The tables are gone: requests that wait for them are refused. */
 static void cleared_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
     struct err e = {0};
+    uint64_t tables = tables_asked(s);
     if (status) {
         answer(s, status, text);
         return;
     }
-    s->hold.last = 0; /* its cut is gone */
-    survey_tables_gone(s);
-    naming_tables_gone(s);
-    park_tables_gone(s);
+    if (s->hold.last && (engine_cut_tables(s->engine, s->hold.last) & tables))
+        s->hold.last = 0; /* its cut is gone */
+    survey_tables_gone(s, tables);
+    naming_tables_gone(s, tables);
+    park_tables_gone(s, tables);
     copies_base(s);
     int rc = admin_take_map(s, &e);
     answer(s, rc, e.text);
@@ -154,12 +162,17 @@ static void cleared_cb(void *context, int status, const char *text)
 
 static int clear_begin(struct shard *s, struct err *e)
 {
-    const struct wire_ROWS_GO *r = &s->rows_go.asked;
-    if (engine_runs_beside(s->engine, r->tables))
-        return err_set(e, SHOAL_E_BUSY, "a run of another job is open; ask again");
-    if (s->hold.cut && cut_release(s))
+    struct rows_go *d = &s->rows_go;
+    uint64_t tables = tables_asked(s);
+    bool ours = s->hold.cut && (engine_cut_tables(s->engine, s->hold.cut) & tables);
+    if (ours && cut_release(s))
         return SHOAL_E_IO; /* the shard ends, and answers nothing */
-    return engine_clear(s->engine, r->run, cleared_cb, s, e);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        const struct table *table = engine_table(s->engine, t);
+        if ((tables >> t & 1) && table != NULL)
+            d->rows += table_rows(table);
+    }
+    return engine_clear(s->engine, d->asked.run, tables, cleared_cb, s, e);
 }
 
 /* ---- requests ---- */

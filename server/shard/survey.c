@@ -226,20 +226,33 @@ void survey_on_table_stats(struct shard *s, peer_t from)
 
 /* ---- life ---- */
 
-void survey_tables_gone(struct shard *s)
+static bool is_of(uint64_t tables, const struct survey_ask *ask)
 {
-    struct survey *const both[] = {&s->digests, &s->table_stats};
-    for (int i = 0; i < 2; i++)
-        while (both[i]->count > 0) {
-            env_timer_stop(s->env, &both[i]->timer);
-            free(both[i]->digest);
-            census_free(both[i]->census);
-            both[i]->digest = NULL;
-            both[i]->census = NULL;
-            struct survey_ask ask = both[i]->ask[--both[i]->count];
-            shard_refuse(s, ask.peer, both[i]->kind->type, ask.id, SHOAL_E_NO_TABLE,
-                         "shard %s: the table is gone", s->name);
-        }
+    return (tables >> ask->table & 1) != 0;
+}
+
+/* The request that is worked on goes last: the next one begins then. */
+static void tables_gone(struct survey *d, uint64_t tables)
+{
+    static const char text[] = "the table is gone";
+    for (uint32_t i = d->count; i-- > 1;) {
+        if (!is_of(tables, &d->ask[i]))
+            continue;
+        shard_refuse(d->s, d->ask[i].peer, d->kind->type, d->ask[i].id, SHOAL_E_NO_TABLE,
+                     "shard %s: %s", d->s->name, text);
+        d->count--;
+        memmove(&d->ask[i], &d->ask[i + 1], (d->count - i) * sizeof d->ask[0]);
+    }
+    if (d->count == 0 || !is_of(tables, &d->ask[0]))
+        return;
+    env_timer_stop(d->s->env, &d->timer);
+    refuse(d, SHOAL_E_NO_TABLE, text);
+}
+
+void survey_tables_gone(struct shard *s, uint64_t tables)
+{
+    tables_gone(&s->digests, tables);
+    tables_gone(&s->table_stats, tables);
 }
 
 void survey_init(struct shard *s)

@@ -40,8 +40,9 @@ struct survey {
 void survey_init(struct shard *s);
 void survey_on_digest(struct shard *s, peer_t from);
 void survey_on_table_stats(struct shard *s, peer_t from);
-/* All tables go, and others may come in their place: the present requests are refused. */
-void survey_tables_gone(struct shard *s);
+/* These tables (a bit each) go, and others may come in their place: requests about them are
+ * refused. */
+void survey_tables_gone(struct shard *s, uint64_t tables);
 void survey_close(struct shard *s);
 
 #endif

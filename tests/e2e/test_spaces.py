@@ -124,9 +124,7 @@ def what_becomes_of_a_space_is_said(space):
         assert got.returncode == 66 and "space second has no tables here, but first" in got.stderr, got
         run(fleet, second)
         got = shoal("submit", first, "--coordinator", fleet.endpoint)
-        assert got.returncode != 0 and "shoal drop first drops them" in got.stderr, got
-        got = shoal("submit", first, "--coordinator", fleet.endpoint, "--set", "fresh=all")
-        assert got.returncode == 78 and "2 spaces (first, second)" in got.stderr, got
+        assert got.returncode != 0 and "--set fresh=all drops them for good" in got.stderr, got
         assert "no space none" in look(fleet, "drop", "none", status=66)
         kept, before = digest(fleet, "second"), look(fleet, "tables", "emb", "--space", "first")
         assert " 0 rows" not in before
@@ -139,6 +137,73 @@ def what_becomes_of_a_space_is_said(space):
         said, again = run(fleet, first)
         assert "space first is new" in said, said
         assert digest(fleet, "second") == kept and again
+
+
+def taken(*folders):
+    """Bytes on the disk below some folders; files with several names count once."""
+    seen = {}
+    for top in folders:
+        for path in pathlib.Path(top).rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                at = path.lstat()
+                seen[at.st_dev, at.st_ino] = at.st_blocks * 512
+    return sum(seen.values())
+
+
+def a_model_begins_anew_and_the_other_stays(space):
+    """fresh: all drops the tables of one model: the other's digest stays, also after a kill, and it goes on as if it had been alone."""
+    first, second = job(space, "first", "abc"), job(space, "second", ["d", "e"], **{"tables[0].dim": 7})
+    with Fleet(space, "calm").up() as fleet:
+        run(fleet, first)
+        two = run(fleet, first, "--start-from", "fleet")[1]
+    with Fleet(space, "f").up() as fleet:
+        run(fleet, first)
+        one, other = digest(fleet, "first"), run(fleet, second)[1]
+        said, again = run(fleet, second, "--set", "fresh=all")
+        assert again == other and "is new" not in said, said
+        assert digest(fleet, "first") == one
+        for who in ("s0", "coordinator", "s1"):
+            fleet.kill(who)
+            fleet.coordinator() if who == "coordinator" else fleet.server(who)
+        fleet.fits()
+        assert digest(fleet, "first") == one
+        assert run(fleet, first, "--start-from", "fleet")[1] == two
+        said = run(fleet, job(space, "third", "xyz"), "--set", "fresh=all")[0]
+        assert "space third is new" in said and "first, second" in said, said
+
+
+def a_dropped_model_gives_back_the_disk(space):
+    """Its rows, images and records go; another model of another shape takes its places; the other model's digest stays."""
+    big = job_file(space / "big.yaml", log(space / "big.csv", "abcdefgh", rows=1), **{
+        "job": "big", "data.format": "csv", "data.label": "label", "train.consistency": "bsp", "train.lanes": 1, "train.batch": 1000, **MODEL,
+        "tables[0].dim": 64, "train.epochs": 1})
+    lines = [",".join([str(i % 2), *(f"x{8 * i + k}" for k in range(8))]) for i in range(12000)]
+    (space / "big.csv").write_text("\n".join([",".join(["label", *"abcdefgh"]), *lines]) + "\n", encoding="utf-8")
+    small, other = job(space, "small", "abc"), job(space, "other", ["d", "e"], **{"tables[0].dim": 7, "tables[0].tablets": 256})
+    short = ("--set", "journal.max=16MiB", "--set", "journal.segment=4MiB")
+    with Fleet(space, "f") as fleet:
+        fleet.coordinator()
+        for who in ("s0", "s1"):
+            fleet.server(who, *short)
+        servers = [fleet.folder("s0"), fleet.folder("s1")]
+        run(fleet, small)
+        before, kept = taken(*servers), digest(fleet, "small")
+        run(fleet, big)
+        full = taken(*servers)
+        assert full > before + (40 << 20), (before, full)
+        assert "rows dropped" in look(fleet, "drop", "big")
+        got = within(30, "the disk to come back", lambda: (now := taken(*servers)) < before + (full - before) // 4 and now)
+        print(f"    disk of two servers: {before >> 20} MiB, with the model {full >> 20} MiB, after its drop {got >> 20} MiB")
+        assert digest(fleet, "small") == kept
+        said = run(fleet, other)[0]
+        assert "space other is new" in said, said
+        for who in ("s0", "s1"):
+            fleet.kill(who)
+            fleet.server(who, *short)
+        fleet.fits()
+        assert digest(fleet, "small") == kept
+        run(fleet, other, "--start-from", "fleet")
+        assert digest(fleet, "small") == kept
 
 
 def a_checkpoint_is_of_one_space(space):
@@ -209,10 +274,10 @@ def jobs_wait_for_their_turn(space):
         ends = [(line["job"], line["state"]) for line in listed(fleet)]
         assert ends == [("second", "stopped"), ("first", "stopped"), ("second", "finished"), ("first", "failed"), ("first", "finished"),
                         ("second", "finished")], listed(fleet)
-        assert "shoal drop first drops them" in listed(fleet)[3]["reason"], listed(fleet)[3]
+        assert "--set fresh=all drops them for good" in listed(fleet)[3]["reason"], listed(fleet)[3]
         text = follows.communicate(timeout=30)[0]
         assert follows.returncode == 0 and "examples a second" in text, text
 
 
 if __name__ == "__main__":
-    main([models_stay_beside_one_another, imported_rows_go_into_the_jobs_space, the_last_space_is_not_read_for_another, what_becomes_of_a_space_is_said, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models, jobs_wait_for_their_turn])
+    main([models_stay_beside_one_another, imported_rows_go_into_the_jobs_space, the_last_space_is_not_read_for_another, what_becomes_of_a_space_is_said, a_model_begins_anew_and_the_other_stays, a_dropped_model_gives_back_the_disk, a_checkpoint_is_of_one_space, a_lost_coordinator_finds_all_models, jobs_wait_for_their_turn])

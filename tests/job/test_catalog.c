@@ -38,8 +38,14 @@ START_TEST(catalog_of_one_space_is_its_names)
     ck_assert_uint_eq(c.space[0].bytes, strlen(NAMES));
     strcpy(c.space[0].name, "ads");
     c.space[0].tables = 3;
+    ck_assert(c.alone);
     char *text = again();
     ck_assert_str_eq(text, NAMES);
+    free(text);
+    c = (struct catalog){.count = 0};
+    text = again();
+    ck_assert_uint_eq(c.count, 0);
+    ck_assert_str_eq(text, "none");
     free(text);
 }
 END_TEST
@@ -47,11 +53,18 @@ END_TEST
 START_TEST(catalog_comes_back_as_it_was)
 {
     c = (struct catalog){.count = 3};
-    c.space[0] = (struct catalog_space){
-        .number = 0, .name = "ads", .tables = 0x5, .line = NAMES, .bytes = strlen(NAMES)};
+    c.space[0] = (struct catalog_space){.number = 0,
+                                        .name = "ads",
+                                        .tables = 0x5,
+                                        .left = 0x8,
+                                        .line = NAMES,
+                                        .bytes = strlen(NAMES)};
     c.space[0].bits[0] = 6;
     c.space[0].bits[2] = 10;
-    c.space[1] = (struct catalog_space){.number = 2, .tables = 0x2}; /* dropped */
+    c.space[0].bits[3] = 1;
+    c.space[0].first[2] = 512;
+    c.space[0].first[3] = 70;
+    c.space[1] = (struct catalog_space){.number = 2, .tables = 0x2}; /* its name is not known */
     c.space[2] = (struct catalog_space){.number = 31,
                                         .name = "a \"b\"\n",
                                         .tables = UINT64_C(1) << 63,
@@ -62,7 +75,9 @@ START_TEST(catalog_comes_back_as_it_was)
     ck_assert_uint_eq(c.count, 3);
     ck_assert_str_eq(c.space[0].name, "ads");
     ck_assert_uint_eq(c.space[0].tables, 5);
-    ck_assert_uint_eq(c.space[0].bits[2], 10);
+    ck_assert_uint_eq(c.space[0].left, 8);
+    ck_assert(!c.alone && c.space[0].bits[2] == 10 && c.space[0].bits[3] == 1);
+    ck_assert(c.space[0].first[2] == 512 && c.space[0].first[3] == 70);
     ck_assert_int_eq(strncmp(c.space[0].line, NAMES, c.space[0].bytes), 0);
     ck_assert_uint_eq(c.space[0].bytes, strlen(NAMES));
     ck_assert(c.space[1].number == 2 && c.space[1].name[0] == 0 && c.space[1].line == NULL);
@@ -95,9 +110,11 @@ START_TEST(catalog_says_where_rows_are_missing)
 }
 END_TEST
 
+#define PLACED(name, number, tables, left, bits, first)                                            \
+    "space: {\"name\":\"" name "\",\"number\":" number ",\"tables\":\"" tables                     \
+    "\",\"left\":\"" left "\",\"bits\":" bits ",\"first\":" first "}"
 #define SPACE(name, number, tables, bits)                                                          \
-    "space: {\"name\":\"" name "\",\"number\":" number ",\"tables\":\"" tables "\",\"bits\":" bits \
-    "}"
+    PLACED(name, number, tables, "0x0000000000000000", bits, "[0]")
 
 START_TEST(catalog_refuses_what_cannot_be)
 {
@@ -135,6 +152,17 @@ START_TEST(catalog_refuses_what_cannot_be)
         SPACE("a", "0", "0x0000000000000001",
               "[1],\"state\":\"half\",\"half\":"
               "\"0123456789012345678901234567890123456789012345678901234567890123\""),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000001", "[1]", "[0]"),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000002", "[1]", "[0]"),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000000", "[1]", "[]"),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000000", "[1]", "[0, 1]"),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000000", "[1]", "[-1]"),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000000", "[1]", "[4194305]"),
+        PLACED("a", "0", "0x0000000000000001", "1", "[1]", "[0]"),
+        PLACED("a", "0", "0x0000000000000001", "0x0000000000000002", "[1, 1]",
+               "[0, 2]") "\n" SPACE("b", "1", "0x0000000000000002", "[1]"),
+        "none\n",
+        "nones",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ck_assert_msg(read_text(bad[i]) == SHOAL_E_CONFIG, "%zu: %s", i, bad[i]);

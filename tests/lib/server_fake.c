@@ -272,17 +272,26 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
     return 0;
 }
 
-static int shard_clear(struct fake_shard *s, uint64_t job)
+/* Drops tables; where others stay, so does what the shard knows of map and cuts. */
+static int shard_clear(struct fake_shard *s, uint64_t job, uint64_t tables)
 {
     s->clears_asked++;
     if (s->refuse_clear)
         return SHOAL_E_IO;
+    if (s->drop_slow)
+        return SHOAL_E_AGAIN;
+    s->clear_tables = tables;
     if (job <= s->cleared)
         return 0;
     if (job <= s->newest_run)
         return SHOAL_E_CONFIG;
-    fake_shard_forget(s);
-    s->tablets[0] = s->tablets[1] = 0;
+    if (tables == UINT64_MAX)
+        fake_shard_forget(s);
+    s->loaded = false;
+    s->applied = 0;
+    for (uint32_t t = 0; t < 8; t++)
+        if ((tables >> t & 1) != 0)
+            s->tablets[t] = 0;
     s->cleared = job;
     s->clears++;
     return 0;
@@ -415,7 +424,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return shard_load(s, &q->u.LOAD);
     case WIRE_TYPE_ROWS_GO:
         if (q->u.ROWS_GO.what == WIRE_ROWS_ALL)
-            return shard_clear(s, q->u.ROWS_GO.run);
+            return shard_clear(s, q->u.ROWS_GO.run, q->u.ROWS_GO.tables);
         if (q->u.ROWS_GO.what == WIRE_ROWS_LOADED)
             return shard_unload(s);
         if (s->drop_slow)

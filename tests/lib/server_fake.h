@@ -96,12 +96,13 @@ struct fake_shard {
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* the state at HOLD; complete cuts */
     uint32_t exports, loads, unloads, clears, clears_asked;
-    uint64_t cleared;  /* the job of the last clear */
-    bool refuse_clear; /* its disk is failing */
-    uint32_t drops;    /* drops of fields so far */
-    bool drop_slow;    /* while true, ROWS_GO of fields is AGAIN */
-    char what[64];     /* text of the last ROWS_GO */
-    bool loaded;       /* it has rows of a checkpoint */
+    uint64_t cleared;      /* the job of the last clear */
+    uint64_t clear_tables; /* its tables, a bit each */
+    bool refuse_clear;     /* its disk is failing */
+    uint32_t drops;        /* drops of fields so far */
+    bool drop_slow;        /* while true, ROWS_GO is AGAIN */
+    char what[64];         /* text of the last ROWS_GO */
+    bool loaded;           /* it has rows of a checkpoint */
     /* LOAD is BUSY until that shard has loaded, then NO_SPACE; NULL: there is room */
     const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;

@@ -1,9 +1,11 @@
 /* test_spaces.c: two models on one fleet, one trained after the other: neither touches the tables
- * of the other, whatever dies in between, and a coordinator that lost its store finds both. */
+ * of the other, whatever dies in between, begins anew, goes back or is dropped, and a coordinator
+ * that lost its store finds both. */
 #include "proto/base/json.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/queue.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/keep/checkpoint.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -71,10 +73,15 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-static void open(uint64_t seed, const char *dir)
+static void open_copied(uint64_t seed, const char *dir, uint32_t replicas)
 {
-    struct cluster_options o = {
-        .servers = 2, .jobs = at_once, .idle = true, .stay = true, .dir = dir};
+    struct cluster_options o = {.servers = 2,
+                                .jobs = at_once,
+                                .idle = true,
+                                .stay = true,
+                                .dir = dir,
+                                .replicas = replicas,
+                                .shards = replicas};
     if (dir != NULL)
         o.durability = DURABLE_JOURNAL;
     o.sim = (struct sim_options){.seed = seed,
@@ -86,6 +93,11 @@ static void open(uint64_t seed, const char *dir)
     cluster_start(&cluster, &o, dense_backend());
     for (uint32_t i = 0; i < WORKERS; i++)
         (void)cluster_worker_start(&cluster);
+}
+
+static void open(uint64_t seed, const char *dir)
+{
+    open_copied(seed, dir, 0);
 }
 
 static bool over(void *context)
@@ -238,6 +250,203 @@ START_TEST(a_lost_store_is_taken_over_with_both)
 }
 END_TEST
 
+/* ---- tables of one model are dropped --------------------------------------------------------- */
+
+/* With rows in memory alone (_i 0), or with a folder for each server. */
+static const char *servers_dir(int i)
+{
+    static char dir[512];
+    if (i == 0)
+        return NULL;
+    (void)snprintf(dir, sizeof dir, "%s", worker_path("servers"));
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    return dir;
+}
+
+/* The second model begins anew, in the middle of which all processes die (_i 2): the first one's
+ * rows, and their later course, are as if it had been alone. */
+START_TEST(a_model_that_begins_anew_leaves_the_other)
+{
+    char first[CLUSTER_TABLES][40], second[CLUSTER_TABLES][40], now[CLUSTER_TABLES][40];
+    alone(first, second);
+    open(81 + (uint64_t)_i, servers_dir(_i));
+    run(job_of(0, ""), NULL, digest);
+    run(job_of(1, ""), NULL, other);
+    char text[2048];
+    (void)snprintf(text, sizeof text, "%sfresh: [all]\n", job_of(1, ""));
+    if (_i < 2) {
+        run(text, NULL, now);
+    } else {
+        sim_kill(client.node);
+        memset(&client, 0, sizeof client);
+        fake_client_start(&client, cluster.sim, text, WORKERS);
+        ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, second_trains, NULL));
+        cluster_coord_kill(&cluster);
+        cluster_server_kill(&cluster, 0);
+        cluster_server_kill(&cluster, 1);
+        rest(100 * MS);
+        cluster_server_start(&cluster, 0);
+        cluster_server_start(&cluster, 1);
+        cluster_coord_start(&cluster);
+        ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+        ck_assert_msg(client.state == WIRE_JOB_DONE, "%s", client.text);
+        look(1, now);
+    }
+    same(now, other);
+    look(0, now);
+    same(now, first);
+    run(job_of(0, ""), "fleet", now);
+    same(now, second);
+    look(1, now);
+    same(now, other);
+}
+END_TEST
+
+static void told_drop(void *core, peer_t from, struct msg *m)
+{
+    struct wire w;
+    struct err e = {0};
+    (void)from;
+    ck_assert_int_eq(wire_decode(m, &w, &e), 0);
+    msg_free(m);
+    if (!w.reply || w.type != WIRE_TYPE_DROP)
+        return;
+    ck_assert_msg(w.status == 0, "%s", w.error);
+    *(bool *)core = true;
+}
+
+static void drained(void *core)
+{
+    (void)core;
+}
+
+static bool is_told(void *context)
+{
+    return *(const bool *)context;
+}
+
+/* Drops a space as an operator does. */
+static void drop(const char *space)
+{
+    static const struct env_handler handler = {.on_message = told_drop, .on_drained = drained};
+    static bool told;
+    struct wire w = {.type = WIRE_TYPE_DROP, .id = 1};
+    peer_t to;
+    told = false;
+    (void)snprintf(w.u.DROP.space, sizeof w.u.DROP.space, "%s", space);
+    struct sim_node *node = sim_node_new(cluster.sim, "operator", &handler, &told);
+    ck_assert_int_eq(env_connect(sim_node_env(node), "sim://coordinator", ENV_COORDINATOR, &to), 0);
+    ck_assert_int_eq(env_send(sim_node_env(node), to, wire_encode(&w)), 0);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, is_told, &told));
+    sim_kill(node);
+}
+
+/* One model is dropped, and a third one of another shape takes its places; both then and after all
+ * have died the other model is as it was. */
+START_TEST(a_model_takes_the_places_of_a_dropped_one)
+{
+    char now[CLUSTER_TABLES][40], third[CLUSTER_TABLES][40], text[2048];
+    open(91 + (uint64_t)_i, servers_dir(_i));
+    run(job_of(0, ""), NULL, digest);
+    run(job_of(1, ""), NULL, other);
+    const struct coord_fleet *f = &cluster.coord->fleet;
+    uint64_t places = f->spaces.space[0].numbers;
+    drop("one");
+    ck_assert_uint_eq(f->cluster.held & places, 0);
+    look(1, now);
+    same(now, other);
+    (void)snprintf(text, sizeof text, "job: third%s", strchr(job_of(1, ""), '\n'));
+    run(text, NULL, third);
+    same(third, other); /* the same rows and the same seed */
+    f = &cluster.coord->fleet;
+    ck_assert_uint_ne(coord_space_find(&cluster.coord->fleet, "third")->numbers & places, 0);
+    if (_i == 1) {
+        cluster_coord_kill(&cluster);
+        cluster_server_kill(&cluster, 0);
+        cluster_server_kill(&cluster, 1);
+        rest(100 * MS);
+        cluster_server_start(&cluster, 0);
+        cluster_server_start(&cluster, 1);
+        cluster_coord_start(&cluster);
+    }
+    look(1, now);
+    same(now, other);
+    drop("two");
+    run(job_of(0, ""), NULL, now);
+    same(now, digest);
+    (void)snprintf(text, sizeof text, "job: third%s", strchr(job_of(1, ", skip: true"), '\n'));
+    run(text, "fleet", now);
+    same(now, third);
+}
+END_TEST
+
+static bool has_checkpoint(void *context)
+{
+    const struct coord_job *j = &cluster.coord->slot[0];
+    char path[LIMIT_PATH];
+    (void)context;
+    return j->at.phase == PHASE_TRAIN && coord_checkpoint_newest(j, 0, path);
+}
+
+/* The second model goes back to its checkpoint beside the first one. */
+START_TEST(a_model_that_goes_back_leaves_the_other)
+{
+    char now[CLUSTER_TABLES][40], text[2048];
+    open(101 + (uint64_t)_i, servers_dir(_i));
+    run(job_of(0, ""), NULL, digest);
+    ck_assert_int_eq(mkdir(worker_path("kept"), 0700), 0);
+    (void)snprintf(text, sizeof text, "%scheckpoint: {dir: %s, every_batches: 5, keep: 4}\n",
+                   job_of(1, ""), worker_path("kept"));
+    sim_kill(client.node);
+    memset(&client, 0, sizeof client);
+    fake_client_start(&client, cluster.sim, text, WORKERS);
+    ck_assert_msg(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, has_checkpoint, NULL),
+                  "phase %u: %s", cluster.coord->slot[0].at.phase, client.text);
+    coord_back_want(&cluster.coord->slot[0], "rows are lost, says a test");
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+    ck_assert_msg(client.state == WIRE_JOB_DONE, "%s", client.text);
+    ck_assert_uint_eq(cluster.coord->slot[0].went_back, 1);
+    look(1, other);
+    look(0, now);
+    same(now, digest);
+    drop("two");
+    run(job_of(1, ""), NULL, now); /* as without the return */
+    same(now, other);
+    look(0, now);
+    same(now, digest);
+}
+END_TEST
+
+/* A follower drops what its leader dropped, and has what the leader has of the other model: it
+ * leads when that server is gone. */
+START_TEST(a_follower_drops_the_same_tables)
+{
+    char now[CLUSTER_TABLES][40], third[CLUSTER_TABLES][40], text[2048];
+    open_copied(111 + (uint64_t)_i, servers_dir(1), 2);
+    run(job_of(0, ""), NULL, digest);
+    run(job_of(1, ""), NULL, other);
+    if (_i == 0) {
+        drop("one");
+        (void)snprintf(text, sizeof text, "job: third%s", strchr(job_of(1, ""), '\n'));
+    } else {
+        (void)snprintf(text, sizeof text, "%sfresh: [all]\n", job_of(0, ""));
+    }
+    run(text, NULL, third);
+    same(third, _i == 0 ? other : digest);
+    rest(3000 * MS); /* the follower has copied all anew */
+    cluster_server_kill(&cluster, 0);
+    rest(15000 * MS);
+    look(1, now);
+    same(now, other);
+    cluster_server_start(&cluster, 0);
+    rest(3000 * MS);
+    cluster_server_kill(&cluster, 1);
+    rest(15000 * MS);
+    look(1, now);
+    same(now, other);
+}
+END_TEST
+
 enum { JOBS = 20 };
 static struct fake_client submitter[JOBS];
 static char text_of[JOBS][2048];
@@ -306,6 +515,10 @@ int main(void)
     tcase_add_loop_test(t, a_model_is_not_touched_by_another_ones_job, 0, 2);
     tcase_add_loop_test(t, so_it_is_whatever_dies, 0, 4);
     tcase_add_test(t, a_lost_store_is_taken_over_with_both);
+    tcase_add_loop_test(t, a_model_that_begins_anew_leaves_the_other, 0, 3);
+    tcase_add_loop_test(t, a_model_takes_the_places_of_a_dropped_one, 0, 2);
+    tcase_add_loop_test(t, a_model_that_goes_back_leaves_the_other, 0, 2);
+    tcase_add_loop_test(t, a_follower_drops_the_same_tables, 0, 2);
     tcase_add_loop_test(t, jobs_that_wait_end_in_order, 0, 2);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

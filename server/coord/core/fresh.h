@@ -1,6 +1,6 @@
-/* fresh.h: drops rows of the servers before a job begins: all rows (`fresh: [all]`, and for a job
- * that goes back to a checkpoint, back.h), or, for a job that begins with the servers' tables, the
- * rows of some fields (`fresh: [names]`).
+/* fresh.h: drops rows of the servers before a job begins: all rows of its space (`fresh: [all]`, and
+ * for a job that goes back to a checkpoint, back.h), or, for a job that begins with the servers'
+ * tables, the rows of some fields (`fresh: [names]`). Rows of other spaces stay.
  *
  *     submit: wanted -> the job is about to set up: begun -> ROWS_GO, the first step of each shard
  *                    -> a shard comes to it: begun -> ROWS_GO, the step before RUN_OPEN
@@ -28,18 +28,13 @@ struct coord_fleet;
 struct coord_job;
 struct coord_space;
 
-struct coord_fresh { /* value of "clear" */
-    /* number: the job that wants it, 0: none; begun: a shard may have done it */
-    uint64_t number, begun;
-};
-
 struct coord_fresh_fields { /* value of "fresh_fields", in the space's part of the store */
-    uint64_t number, begun; /* as above */
+    uint64_t number, begun; /* as in struct coord_fresh */
     char what[WIRE_WITHOUT];
 };
 
 int coord_fresh_open(struct coord_fleet *fleet, struct err *e);
-/* Stores, at submit, what the job of the space asks to be dropped before it trains: all rows, or
+/* Stores, at submit, what the job of the space asks to be dropped before it trains: all its rows, or
  * the rows of `fields` in the tables that it begins with ("": of no field). False: the store
  * failed. */
 bool coord_fresh_want(struct coord_fleet *f, struct coord_space *s, uint64_t number, bool all,
@@ -48,12 +43,14 @@ bool coord_fresh_want(struct coord_fleet *f, struct coord_space *s, uint64_t num
 const char *coord_fresh_fields_due(const struct coord_job *j);
 /* Returns the fields of the space that a job began to drop and did not finish; "": none. */
 const char *coord_fresh_fields_half(const struct coord_space *s);
-/* True while the job has still to drop all rows of the servers. */
+/* True while the job has still to drop all rows of its space. */
 bool coord_fresh_due(const struct coord_job *j);
-/* True when a job began to drop all rows and not all servers have done it (2). */
-bool coord_fresh_half(const struct coord_fleet *f);
-/* The job goes back: all rows are to be dropped once more. False: the store failed. */
-bool coord_fresh_again(struct coord_fleet *f, uint64_t number);
+/* True when a job began to drop all rows of the space and not all servers have done it (2). */
+bool coord_fresh_half(const struct coord_space *s);
+/* The job goes back: all rows of the space are to be dropped once more. False: the store failed. */
+bool coord_fresh_again(struct coord_fleet *f, struct coord_space *s, uint64_t number);
+/* Forgets what is to be dropped of a space that is gone. False: the store failed. */
+bool coord_fresh_gone(struct coord_fleet *f, struct coord_space *s);
 /* Notes that dropping all rows begins, before the first shard is told. False: the store failed. */
 bool coord_fresh_begin(struct coord_job *j);
 /* Notes that dropping some fields begins, before the first shard is asked. False: the store

@@ -107,8 +107,7 @@ int coord_made_open(const struct coord_space *s, struct err *e)
 bool coord_made_known(const struct coord_fleet *f, const struct coord_space *s)
 {
     const struct coord_made *m = s->made;
-    return s->state != SPACE_DROPPED && m->number != 0 &&
-           coord_map_has(&f->cluster, m->numbers, m->table, m->tables);
+    return m->number != 0 && coord_map_has(&f->cluster, m->numbers, m->table, m->tables);
 }
 
 /* Stores the record of a space. */
@@ -155,7 +154,7 @@ void coord_made_adopt(struct coord_job *j)
 {
     void *yaml = NULL;
     SHOAL_ASSERT(!coord_phase_running(j));
-    if (j->space->made->number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
+    if (j->space->made->number != 0 || j->tablets == 0 || coord_fresh_half(j->space))
         return;
     if (j->yaml == NULL && coord_store_get(j->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
         j->yaml = yaml;
@@ -179,18 +178,7 @@ bool coord_made_forget(struct coord_job *j)
 
 bool coord_made_gone(struct coord_fleet *f, struct coord_space *s)
 {
-    return forget(f, s) && coord_space_forget(f, s);
-}
-
-bool coord_made_clear(struct coord_fleet *f)
-{
-    f->cluster.held = 0;
-    COORD_EACH_SPACE (f, s) {
-        if (s->state == SPACE_DROPPED && !coord_made_gone(f, s))
-            return false;
-        f->cluster.held |= s->numbers;
-    }
-    return true;
+    return forget(f, s) && coord_fresh_gone(f, s) && coord_space_forget(f, s);
 }
 
 int coord_made_text(const struct coord_space *s, bool whole, char **text, size_t *bytes,

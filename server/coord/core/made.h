@@ -5,7 +5,7 @@
  *     a job's servers are all set up -> stored -> its tables are read (MAP_GET, TABLE_GET,
  *                                                JOB_TEXT) and are what a checkpoint holds
  *     a job is about to drop all tables (fresh.h) -> forgotten
- *     the space is dropped (fleet/drop.h) -> no longer read
+ *     the space is dropped (fleet/drop.h) -> forgotten
  *
  * So a job that fails earlier, is stopped or waits for workers takes nothing from readers, and a
  * checkpoint of the tables can be made meanwhile (checkpoint.h).
@@ -48,14 +48,11 @@ void coord_made_close(struct coord_made *m);
 bool coord_made_take(struct coord_job *j);
 /* Takes the tables of the last job, which is over, when the store knows none. */
 void coord_made_adopt(struct coord_job *j);
-/* Everything that the servers hold is about to be dropped. False: the store failed. */
+/* All tables of the job's space are about to be dropped. False: the store failed. */
 bool coord_made_forget(struct coord_job *j);
 /* Forgets a space that was dropped, or of which the servers know better: its numbers may be given
  * away. False: the store failed. */
 bool coord_made_gone(struct coord_fleet *f, struct coord_space *s);
-/* The same for all, and for places of the map that no space uses: all shards are about to drop
- * everything. */
-bool coord_made_clear(struct coord_fleet *f);
 /* Returns the job's text with the names that the tables have now. `whole` false: a placeholder word
  * replaces each command, since commands often hold passwords. The caller frees *text. NOMEM,
  * TOO_BIG. */

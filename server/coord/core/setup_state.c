@@ -18,6 +18,7 @@ void coord_setup_again(struct coord_job *j, uint32_t shard)
 
 void coord_setup_forget(struct coord_job *j)
 {
+    j->space->drops_all = false; /* setup.c says so again, if it is so */
     for (uint32_t i = 0; i < j->fleet->members.shards; i++)
         coord_setup_again(j, i);
 }

@@ -31,7 +31,6 @@ static void text_look(struct coord_queued *item)
     struct job spec;
     if (job_parse(item->yaml, item->bytes, "job", NULL, &spec, NULL) != 0)
         return;
-    item->alone = spec.fresh_all;
     item->looks = spec.checkpoint.dir[0] != 0 || item->head.from[0] != 0;
     job_free(&spec);
 }

@@ -46,8 +46,7 @@ struct coord_queued {
     char *yaml; /* owned (bytes) */
     size_t bytes;
     peer_t peer; /* that has submitted it; 0: not known after a restart */
-    /* as its text says: it drops what all spaces hold; folders are looked at before it begins */
-    bool alone, looks;
+    bool looks; /* as its text says: folders are looked at before it begins */
     /* how often it was tried, when it last was, and turns.c's stamp of the fleet then */
     uint32_t tries;
     uint64_t tried_ns, stamp;

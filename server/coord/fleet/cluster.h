@@ -33,14 +33,20 @@ struct coord_fleet;
     "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
     "servers"
 
+#define COORD_NO_PLACE UINT8_MAX
 #define COORD_STRANGERS 256u /* servers that were refused, in the list at a time */
 
 struct coord_cluster {
-    uint64_t id[2];             /* 0, 0: not known yet */
-    uint64_t map_epoch;         /* 0: no map yet */
-    uint32_t tablets, tables;   /* the map's */
-    uint8_t bits[LIMIT_TABLES]; /* log2 of each table's tablets */
-    uint64_t held;              /* a bit for each table number that a slot uses */
+    uint64_t id[2];     /* 0, 0: not known yet */
+    uint64_t map_epoch; /* 0: no map yet */
+    uint32_t tablets;   /* the map's */
+    /* Numbers of tables below this one may have a place in the map; 0: no place is known. */
+    uint32_t tables;
+    /* By number: log2 of the table's tablets, or COORD_NO_PLACE, and the first of them in the map.
+     */
+    uint8_t bits[LIMIT_TABLES];
+    uint32_t first[LIMIT_TABLES];
+    uint64_t held;              /* a bit for each table number that a space has, or has given up */
     uint16_t *shard_of;         /* owned, (tablets) */
     uint64_t newest_epoch;      /* the newest that a shard has reported */
     uint32_t newest_shard;      /* the shard that has it */

@@ -18,8 +18,12 @@ struct map_record { /* value of "map", then the owners, u16 each */
     uint64_t epoch;
     uint32_t tables, tablets;
     uint8_t bits[LIMIT_TABLES];
+    uint32_t first[LIMIT_TABLES]; /* as in struct coord_cluster; not in MAP_OLD */
 };
-_Static_assert(sizeof(struct map_record) == 16 + LIMIT_TABLES, "map_record is stored");
+_Static_assert(sizeof(struct map_record) == 16 + 5 * LIMIT_TABLES, "map_record is stored");
+/* Bytes before the owners in the record of a release without spaces, whose tables follow each
+ * other. */
+#define MAP_OLD offsetof(struct map_record, first)
 
 /* ---- the store ---- */
 
@@ -29,7 +33,9 @@ static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t 
     struct coord_cluster *cl = &f->cluster;
     size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
     char *value = malloc(bytes);
-    SHOAL_ASSERT(r->epoch > cl->map_epoch || (r->epoch == cl->map_epoch && cl->tables == 0));
+    /* a map of the same epoch gives no tablet to another shard */
+    SHOAL_ASSERT(r->epoch > cl->map_epoch ||
+                 (r->epoch == cl->map_epoch && r->tablets == cl->tablets)); /* 1 */
     if (value != NULL) {
         memcpy(value, r, sizeof *r);
         memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
@@ -46,20 +52,38 @@ static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t 
     cl->tables = r->tables;
     cl->tablets = r->tablets;
     memcpy(cl->bits, r->bits, sizeof cl->bits);
+    memcpy(cl->first, r->first, sizeof cl->first);
     return true;
+}
+
+/* The record of the map as it is, of the epoch that many later. */
+static struct map_record record_of(const struct coord_cluster *cl, uint64_t later)
+{
+    struct map_record r = {
+        .epoch = cl->map_epoch + later, .tables = cl->tables, .tablets = cl->tablets};
+    memcpy(r.bits, cl->bits, sizeof r.bits);
+    memcpy(r.first, cl->first, sizeof r.first);
+    return r;
+}
+
+/* A copy of the owners, in which there is room for `tablets`; NULL: no memory. */
+static uint16_t *owners_copy(const struct coord_cluster *cl, uint32_t tablets)
+{
+    uint16_t *shard_of = calloc(tablets + 1u, sizeof *shard_of);
+    SHOAL_ASSERT(tablets >= cl->tablets);
+    if (shard_of != NULL && cl->tablets > 0)
+        memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
+    return shard_of;
 }
 
 bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t count,
                         uint32_t shard)
 {
     const struct coord_cluster *cl = &f->cluster;
-    struct map_record r = {
-        .epoch = cl->map_epoch + 1, .tables = cl->tables, .tablets = cl->tablets};
-    memcpy(r.bits, cl->bits, sizeof r.bits);
-    uint16_t *shard_of = malloc(cl->tablets * sizeof *shard_of);
+    const struct map_record r = record_of(cl, 1);
+    uint16_t *shard_of = owners_copy(cl, cl->tablets);
     if (shard_of == NULL)
         return false;
-    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
     for (uint32_t i = 0; i < count; i++) {
         SHOAL_ASSERT(tablet[i] < cl->tablets && coord_member_used(&f->members, shard));
         shard_of[tablet[i]] = (uint16_t)shard;
@@ -67,19 +91,57 @@ bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t 
     return map_put(f, &r, shard_of);
 }
 
+/* True when the places lie beside each other in the map, or none is known. */
+static bool places_fit(const struct map_record *r)
+{
+    if (r->tables > LIMIT_TABLES)
+        return false;
+    for (uint32_t t = 0; t < r->tables; t++) {
+        if (r->bits[t] == COORD_NO_PLACE)
+            continue;
+        if (r->bits[t] >= 31 || r->first[t] > r->tablets ||
+            1u << r->bits[t] > r->tablets - r->first[t])
+            return false;
+        for (uint32_t o = 0; o < t; o++) {
+            bool beside = r->bits[o] == COORD_NO_PLACE ||
+                          r->first[o] >= r->first[t] + (1u << r->bits[t]) ||
+                          r->first[t] >= r->first[o] + (1u << r->bits[o]);
+            if (!beside)
+                return false;
+        }
+    }
+    return true;
+}
+
 static bool map_fits(const struct map_record *r, const uint16_t *shard_of,
                      const struct coord_members *members)
 {
-    uint64_t tablets = 0;
-    if (r->epoch == 0 || r->tables > LIMIT_TABLES)
-        return false;
-    for (uint32_t t = 0; t < r->tables; t++)
-        tablets += r->bits[t] < 32 ? 1ull << r->bits[t] : UINT32_MAX;
-    /* 0 tables: a map that came from shards, which know no tables */
-    bool good = r->tablets == tablets || r->tables == 0;
+    bool good = r->epoch != 0 && places_fit(r);
     for (uint32_t i = 0; good && i < r->tablets; i++)
         good = coord_member_used(members, shard_of[i]);
     return good;
+}
+
+/* Reads the part before the owners; returns its bytes, 0: they cannot be. */
+static size_t record_read(const void *value, size_t bytes, struct map_record *r)
+{
+    if (bytes < MAP_OLD)
+        return 0;
+    memcpy(r, value, MAP_OLD);
+    if (r->tables > LIMIT_TABLES)
+        return 0;
+    if (bytes == sizeof *r + r->tablets * sizeof(uint16_t)) {
+        memcpy(r, value, sizeof *r);
+        return sizeof *r;
+    }
+    uint64_t at = 0;
+    for (uint32_t t = 0; t < r->tables; t++) {
+        r->first[t] = (uint32_t)at;
+        at += r->bits[t] < 31 ? UINT64_C(1) << r->bits[t] : UINT32_MAX;
+    }
+    bool good =
+        bytes == MAP_OLD + r->tablets * sizeof(uint16_t) && (r->tables == 0 || at == r->tablets);
+    return good ? MAP_OLD : 0;
 }
 
 int coord_cluster_map_open(struct coord_fleet *f, struct err *e)
@@ -91,19 +153,19 @@ int coord_cluster_map_open(struct coord_fleet *f, struct err *e)
     int rc = coord_store_get(f->store, MAP_KEY, &value, &bytes, e);
     if (rc != 0)
         return coord_store_optional(rc);
-    if (bytes >= sizeof r)
-        memcpy(&r, value, sizeof r);
-    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *cl->shard_of) {
+    size_t head = record_read(value, bytes, &r);
+    if (head == 0) {
         free(value);
         return err_set(e, SHOAL_E_CORRUPT, "the stored map has %zu bytes" COORD_CLUSTER_ADVICE,
                        bytes);
     }
-    memmove(value, (char *)value + sizeof r, bytes - sizeof r);
+    memmove(value, (char *)value + head, bytes - head);
     cl->shard_of = value;
     cl->map_epoch = r.epoch;
     cl->tables = r.tables;
     cl->tablets = r.tablets;
     memcpy(cl->bits, r.bits, sizeof cl->bits);
+    memcpy(cl->first, r.first, sizeof cl->first);
     if (!map_fits(&r, cl->shard_of, &f->members))
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored map of epoch %" PRIu64 " cannot be" COORD_CLUSTER_ADVICE,
@@ -177,7 +239,7 @@ void coord_cluster_step(struct coord_fleet *f)
 
 /* ---- the tables of a job ---- */
 
-/* Returns how many of the job's first tables are in the map unchanged. */
+/* Returns how many of the job's first tables are in the map, which is plain, unchanged. */
 static uint32_t tables_kept(const struct coord_cluster *cl, const struct table_schema *table,
                             uint32_t tables)
 {
@@ -194,6 +256,7 @@ static void tables_adopt(struct coord_cluster *cl, const struct table_schema *ta
 {
     uint32_t at = 0;
     for (uint32_t t = 0; cl->tables == 0 && at < cl->tablets && t < tables; t++) {
+        cl->first[t] = at;
         at += 1u << table[t].tablet_bits;
         cl->bits[t] = (uint8_t)table[t].tablet_bits;
         if (at == cl->tablets)
@@ -212,10 +275,12 @@ static int layout_check(const struct coord_fleet *f, const struct table_schema *
         holds |= f->members.shard[s].figures.holds;
     if (!holds || fresh || (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
         return 0;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "table %s has %u tablets, the servers have another table in its place: set "
-                   "tables[].tablets to what it was, or start a cluster with empty data_dirs",
-                   table[kept].name, 1u << table[kept].tablet_bits);
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "table %s has %u tablets, the servers have another table in its place: set "
+        "tables[].tablets to what it was, or begin anew: --set fresh=all drops the tables of "
+        "this space, and no other ones",
+        table[kept].name, 1u << table[kept].tablet_bits);
 }
 
 /* Makes the map of the only job: its tables are the first ones. */
@@ -225,7 +290,9 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     struct coord_cluster *cl = &f->cluster;
     *numbers = UINT64_MAX >> (LIMIT_TABLES - tables);
     tables_adopt(cl, table, tables);
-    uint32_t kept = tables_kept(cl, table, tables), tablets = coord_map_tablets(table, tables);
+    uint32_t kept = 0, tablets = coord_map_tablets(table, tables);
+    if (coord_map_plain(cl))
+        kept = tables_kept(cl, table, tables);
     /* after a takeover the job may have fewer tables than the map: the map stays whole */
     if (kept == tables || (cl->tables == 0 && cl->tablets > tablets && !fresh))
         return 0;
@@ -241,12 +308,13 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
         free(shard_of);
         return rc;
     }
-    for (uint32_t t = 0; t < tables; t++)
+    for (uint32_t t = 0; t < tables; t++) {
         r.bits[t] = (uint8_t)table[t].tablet_bits;
+        r.first[t] = table[t].tablet_first;
+    }
     uint32_t same = 0;
     if (kept > 0)
         same = table[kept - 1].tablet_first + (1u << table[kept - 1].tablet_bits);
-    SHOAL_ASSERT(same <= cl->tablets); /* 1 */
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
     if (!map_put(f, &r, shard_of))
@@ -261,131 +329,185 @@ static int numbers_keep(const struct coord_cluster *cl, const struct table_schem
 {
     for (uint32_t t = 0; t < tables; t++) {
         uint32_t n = wire_table_number(had, t);
-        if (n < cl->tables && cl->bits[n] != table[t].tablet_bits)
+        if (n < LIMIT_TABLES && coord_map_place(cl, n) && cl->bits[n] != table[t].tablet_bits)
             return err_set(e, SHOAL_E_CONFIG,
                            "table %s has %u tablets, the servers have another table in its place: "
-                           "set tables[].tablets to what it was, or drop the space first (shoal "
-                           "drop SPACE)",
+                           "set tables[].tablets to what it was, or begin anew: --set fresh=all "
+                           "drops the tables of this space, and no other ones",
                            table[t].name, 1u << table[t].tablet_bits);
     }
     return 0;
 }
 
-/* Chooses numbers for tables beside those of other spaces: first those of the space's own, then
- * free places of the map with the same number of tablets, then places behind its end. *end: where
- * the map will end. */
-static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
-                          const struct table_schema *table, uint32_t tables, uint64_t *numbers,
-                          uint32_t *end, struct err *e)
+/* Chooses numbers for a space's tables: those that it has, then such as no place `taken` has. They
+ * rise with the tables. */
+static int numbers_choose(const struct table_schema *table, uint32_t tables, uint64_t had,
+                          uint64_t taken, uint64_t *numbers, struct err *e)
 {
-    uint64_t had = *numbers;
-    uint32_t n = 0;
     *numbers = 0;
-    for (uint32_t t = 0; t < tables; t++, n++) {
+    for (uint32_t t = 0, n = 0; t < tables; t++, n++) {
         uint32_t own = wire_table_number(had, t);
-        if (own >= n && own < cl->tables && cl->bits[own] == table[t].tablet_bits)
+        if (own < LIMIT_TABLES)
             n = own;
-        while (n < cl->tables && ((others >> n & 1) != 0 || cl->bits[n] != table[t].tablet_bits))
+        while (own == LIMIT_TABLES && n < LIMIT_TABLES && (taken >> n & 1) != 0)
             n++;
         if (n >= LIMIT_TABLES)
             return err_set(e, SHOAL_E_CONFIG,
-                           "table %s: the tables of all spaces would be more than %u, with those "
-                           "that were dropped, whose places are kept: declare fewer, or begin all "
-                           "anew (--set fresh=all, once one space at most holds tables)",
+                           "table %s: the tables of all spaces would be more than %u: declare "
+                           "fewer, or drop a space (shoal drop SPACE)",
                            table[t].name, LIMIT_TABLES);
         *numbers |= UINT64_C(1) << n;
     }
-    *end = MAX(n, cl->tables);
     return 0;
 }
 
-/* Extends the map by the tables of a further space. No tablet of another one moves. */
-static int map_beside(struct coord_fleet *f, uint64_t others, const struct table_schema *table,
+/* Gives a number a place in the record. Spare tablets go to the shards that coord_map_make has
+ * dealt; others, which the shards have still to drop, stay where they are. */
+static void place_make(const struct coord_cluster *cl, const uint16_t *dealt, uint32_t number,
+                       uint32_t bits, struct map_record *r, uint16_t *shard_of)
+{
+    uint64_t taken = 0;
+    uint32_t count = 1u << bits;
+    for (uint32_t o = 0; o < LIMIT_TABLES; o++)
+        taken |= (uint64_t)(r->bits[o] != COORD_NO_PLACE) << o;
+    uint32_t first = coord_map_room(r->bits, r->first, taken, count);
+    r->first[number] = first;
+    r->bits[number] = (uint8_t)bits;
+    r->tables = MAX(r->tables, number + 1);
+    /* what fits into no gap goes behind all, so the map ends within the room of the owners */
+    r->tablets = MAX(r->tablets, first + count);
+    for (uint32_t i = 0; i < count; i++)
+        if (first + i >= cl->tablets || coord_map_spare(cl, first + i))
+            shard_of[first + i] = dealt[i];
+}
+
+/* Gives places to the numbers that have none in the record. */
+static int places_make(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                       uint64_t numbers, struct map_record *r, uint16_t **shard_of, struct err *e)
+{
+    uint32_t tablets = coord_map_tablets(table, tables), was = r->tablets;
+    uint16_t *dealt = calloc(tablets, sizeof *dealt);
+    int rc = 0;
+    *shard_of = owners_copy(&f->cluster, was + tablets);
+    if (dealt == NULL || *shard_of == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", was + tablets);
+    if (rc == 0)
+        rc = coord_map_make(table, tables, &f->members, dealt, e);
+    for (uint32_t t = 0; rc == 0 && t < tables; t++) {
+        uint32_t n = wire_table_number(numbers, t);
+        if (r->bits[n] == COORD_NO_PLACE)
+            place_make(&f->cluster, dealt + table[t].tablet_first, n, table[t].tablet_bits, r,
+                       *shard_of);
+    }
+    if (rc == 0 && r->tablets > LIMIT_TABLES * LIMIT_TABLETS)
+        rc = err_set(e, SHOAL_E_TOO_BIG,
+                     "the tables of all spaces would have more than %u tablets: take fewer "
+                     "(tables[].tablets), or drop a space (shoal drop SPACE)",
+                     LIMIT_TABLES * LIMIT_TABLETS);
+    free(dealt);
+    if (rc != 0)
+        free(*shard_of);
+    return rc;
+}
+
+/* Puts the tables of a space beside those of others. `own`: the places that it has, or has given
+ * up; with `fresh` they are free. No tablet of another place moves. */
+static int map_beside(struct coord_fleet *f, uint64_t own, const struct table_schema *table,
                       uint32_t tables, bool fresh, uint64_t *numbers, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    uint32_t end = 0, tablets = coord_map_tablets(table, tables);
+    uint64_t had = fresh ? 0 : *numbers, taken = cl->held | coord_map_places(cl);
+    uint16_t *shard_of;
     if (cl->tables == 0)
         return err_set(e, SHOAL_E_BUSY,
                        "which tables the map is of is not known since the cluster was taken over: "
                        "submit the job again once no other job runs");
-    int rc = 0;
-    if (!fresh)
-        rc = numbers_keep(cl, table, tables, *numbers, e);
+    if (fresh)
+        taken &= ~own;
+    int rc = numbers_keep(cl, table, tables, had, e);
     if (rc == 0)
-        rc = numbers_beside(cl, others, table, tables, numbers, &end, e);
-    if (rc != 0 || end == cl->tables)
+        rc = numbers_choose(table, tables, had, taken, numbers, e);
+    if (rc != 0)
         return rc;
 
-    struct map_record r = {.epoch = cl->map_epoch + 1, .tables = end, .tablets = cl->tablets};
-    uint16_t *dealt = calloc(tablets, sizeof *dealt),
-             *shard_of = calloc(cl->tablets + tablets, sizeof *shard_of);
-    memcpy(r.bits, cl->bits, sizeof r.bits);
-    if (dealt == NULL || shard_of == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", cl->tablets + tablets);
-    if (rc == 0)
-        rc = coord_map_make(table, tables, &f->members, dealt, e);
-    if (rc != 0) {
-        free(dealt);
-        free(shard_of);
+    struct map_record r = record_of(cl, 1);
+    bool same = true;
+    for (uint32_t n = 0; n < LIMIT_TABLES; n++) {
+        bool there = coord_map_place(cl, n) && (taken >> n & 1) != 0;
+        if (!there)
+            r.bits[n] = COORD_NO_PLACE;
+    }
+    for (uint32_t t = 0; t < tables; t++) { /* tables of the same form stay where they are */
+        uint32_t n = wire_table_number(*numbers, t);
+        if (coord_map_place(cl, n) && cl->bits[n] == table[t].tablet_bits)
+            r.bits[n] = cl->bits[n];
+        same &= r.bits[n] != COORD_NO_PLACE;
+    }
+    for (uint32_t n = 0; n < cl->tables; n++)
+        same &= r.bits[n] == cl->bits[n];
+    if (same)
+        return 0;
+    rc = places_make(f, table, tables, *numbers, &r, &shard_of, e);
+    if (rc != 0)
         return rc;
-    }
-    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
-    for (uint32_t t = 0; t < tables; t++) {
-        uint32_t n = wire_table_number(*numbers, t), count = 1u << table[t].tablet_bits;
-        if (n < cl->tables)
-            continue;
-        memcpy(shard_of + r.tablets, dealt + table[t].tablet_first, count * sizeof *shard_of);
-        r.bits[n] = (uint8_t)table[t].tablet_bits;
-        r.tablets += count;
-    }
-    free(dealt);
     if (!map_put(f, &r, shard_of))
         return coord_store_failed(e);
     return 0;
 }
 
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, uint64_t *numbers, struct err *e)
+                      bool fresh, uint64_t *numbers, uint64_t *left, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    uint64_t others = cl->held & ~*numbers, now = *numbers;
+    uint64_t own = *numbers | *left, others = cl->held & ~own, now = *numbers;
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
+    bool plain = cl->tables == 0 || (coord_map_plain(cl) && (own & (own + 1)) == 0);
     int rc;
-    if (others != 0)
-        rc = map_beside(f, others, table, tables, fresh, &now, e);
-    else
+    if (others == 0 && (plain || fresh))
         rc = map_alone(f, table, tables, fresh, &now, e);
+    else
+        rc = map_beside(f, own, table, tables, fresh, &now, e);
     if (rc != 0)
         return rc;
-    cl->held = now;
-    if (others != 0) /* places that the space does not use any more have its tables on the shards */
-        cl->held |= others | *numbers;
+    /* places that the space does not use any more have its tables on the shards */
+    *left = own & ~now;
+    if (fresh)
+        *left = own;
     *numbers = now;
+    cl->held = others | now | *left;
     return 0;
+}
+
+bool coord_cluster_map_free(struct coord_fleet *f, uint64_t numbers)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    struct map_record r = record_of(cl, 0); /* the same map */
+    if ((coord_map_places(cl) & numbers) == 0)
+        return true;
+    for (uint32_t n = 0; n < cl->tables; n++)
+        if ((numbers >> n & 1) != 0)
+            r.bits[n] = COORD_NO_PLACE;
+    uint16_t *shard_of = owners_copy(cl, cl->tablets);
+    return shard_of != NULL && map_put(f, &r, shard_of);
 }
 
 bool coord_cluster_map_sizes(struct coord_fleet *f, const struct catalog *c)
 {
     const struct coord_cluster *cl = &f->cluster;
     struct map_record r = {.epoch = cl->map_epoch, .tablets = cl->tablets}; /* the same map */
-    uint64_t all = 0, tablets = 0;
+    memset(r.bits, COORD_NO_PLACE, sizeof r.bits);
     for (uint32_t i = 0; i < c->count; i++)
         for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if ((c->space[i].tables >> t & 1) != 0) {
-                all |= UINT64_C(1) << t;
+            if (((c->space[i].tables | c->space[i].left) >> t & 1) != 0) {
                 r.bits[t] = c->space[i].bits[t];
+                r.first[t] = c->space[i].first[t];
                 r.tables = MAX(r.tables, t + 1);
-                tablets += UINT64_C(1) << r.bits[t];
             }
-    bool whole = all != 0 && (all & (all + 1)) == 0 && tablets == cl->tablets;
-    if (cl->tables != 0 || cl->map_epoch == 0 || !whole)
+    if (cl->tables != 0 || cl->map_epoch == 0 || c->alone || !places_fit(&r))
         return true;
-    uint16_t *shard_of = malloc(cl->tablets * sizeof *shard_of);
-    if (shard_of == NULL)
-        return false;
-    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
-    return map_put(f, &r, shard_of);
+    r.tables = MAX(r.tables, 1); /* 0: no place is known, and here it is known that there is none */
+    uint16_t *shard_of = owners_copy(cl, cl->tablets);
+    return shard_of != NULL && map_put(f, &r, shard_of);
 }
 
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w)

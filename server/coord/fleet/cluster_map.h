@@ -4,16 +4,18 @@
  *     a job's tables, or tablets that have moved -> a map of the next epoch -> stored -> MAP_SET
  *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
  *
- * The map has a place for each table number. The numbers of a space's tables are its own: they are
- * the first ones for the only space, those of a further one come behind. A map that was taken from
- * shards names no tables, because shards know none of their sizes; where there are several spaces,
- * the text of names.h, which shards keep as well, has the sizes.
+ * A table number has a place in the map: its tablets, which lie beside each other. The numbers of a
+ * space's tables are its own: they are the first ones for the only space, and a further one takes
+ * such as are free, and tablets that are free, wherever they are. Tablets of a table that was
+ * dropped are spare: they belong to shards, which have nothing of them. A map that was taken from
+ * shards has no places, because shards know none of them; where there are several spaces, the text
+ * of names.h, which shards keep as well, has them.
  *
  * Invariants:
  *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
- *     are distributed over the shards, the others stay. A job that first drops all rows (fresh.h)
- *     may put other tables in their place. [assert: map_alone]
- *     [test: coord_map_of_more_tables_keeps_the_owners] */
+ *     are distributed over the shards, the others stay. A job that first drops the rows of its space
+ *     (fresh.h) may put other tables in their place, and spare tablets have no rows. [assert:
+ *     map_put] [test: coord_map_of_more_tables_keeps_the_owners] */
 #ifndef SERVER_COORD_FLEET_CLUSTER_MAP_H
 #define SERVER_COORD_FLEET_CLUSTER_MAP_H
 
@@ -36,15 +38,19 @@ void coord_cluster_step(struct coord_fleet *f);
 /* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
  * others are distributed. *numbers: a bit for each number by which the shards know one of the
  * space's tables, before the call and after it; the numbers rise with the job's own
- * (wire_table_number), and no other space has them. An error leaves them as they were. fresh: the
- * shards' rows are dropped first, all spaces', so the tables need not fit. The moves are told
- * afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
+ * (wire_table_number), and no other space has them. *left: the same for tables that no job of the
+ * space uses any more, and that the shards still have. An error leaves both as they were. fresh: all
+ * of these are dropped first, so the tables need not fit, and after the call they are in *left. The
+ * moves are told afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, uint64_t *numbers, struct err *e);
+                      bool fresh, uint64_t *numbers, uint64_t *left, struct err *e);
+/* The shards have dropped these tables: their places are free. False: the store failed, or out of
+ * memory. */
+bool coord_cluster_map_free(struct coord_fleet *f, uint64_t numbers);
 
 struct catalog;
-/* Takes the sizes of tables from the list of spaces, for a map that came from shards, if they are
- * those of all its tablets. False: the store failed, or out of memory. */
+/* Takes the places of tables from the list of spaces, for a map that came from shards. False: the
+ * store failed, or out of memory. */
 bool coord_cluster_map_sizes(struct coord_fleet *f, const struct catalog *c);
 
 /* Stores a map of the next epoch, in which these tablets (count, possibly 0) belong to the shard.

@@ -284,7 +284,7 @@ static int names_begin(struct coord_fleet *f, struct err *e)
     if (d->what == COORD_DROP_FIELD)
         return coord_names_forget(f, s, d->list, d->name, told, e);
     if (d->what == COORD_DROP_SPACE) {
-        if (!coord_space_put(f, s, "", SPACE_DROPPED))
+        if (!coord_cluster_map_free(f, coord_space_tables(s)) || !f->spaces.forget(f, s))
             return coord_store_failed(e);
         return coord_names_forget(f, s, d->list, NULL, told, e);
     }
@@ -310,8 +310,8 @@ static void rows_gone(void *context, const struct coord_call *call, int status, 
         answer(f, status, text);
 }
 
-/* Lets the rows go. The names of a table's keys stay, as its schema does: for that the request
- * needs a run, and one that no shard has opened. NOMEM, IO. */
+/* Lets the rows go, those of a table or a space under a number above those of all runs that the
+ * tables had. The names of a table's keys stay, as its schema does. NOMEM, IO. */
 static int rows_begin(struct coord_fleet *f, const struct legend_name *field, const char *table,
                       struct err *e)
 {
@@ -321,13 +321,14 @@ static int rows_begin(struct coord_fleet *f, const struct legend_name *field, co
     struct wire_ROWS_GO *r = &w.u.ROWS_GO;
     if (d->space->numbers != 0)
         r->tables = d->space->numbers;
-    if (d->what == COORD_DROP_SPACE)
-        r->what = WIRE_ROWS_TABLES;
-    else if (d->what == COORD_DROP_TABLE)
+    if (d->what == COORD_DROP_SPACE) {
+        r->what = WIRE_ROWS_ALL;
+        r->tables = coord_space_tables(d->space);
+    } else if (d->what == COORD_DROP_TABLE)
         (void)snprintf(r->fields, sizeof r->fields, "%s:*", table);
     else
         (void)snprintf(r->fields, sizeof r->fields, "%s:%u", table, field->number);
-    if (d->what == COORD_DROP_TABLE) {
+    if (d->what != COORD_DROP_FIELD) {
         r->run = f->counters.next_run++;
         if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
             return coord_store_failed(e);

@@ -4,9 +4,9 @@
  *     DROP of a field -> checked -+
  *     DROP of a table or a space  +-> ROWS: ROWS_GO to all -> answered, durably
  *       -> checked -> MARKS: it     |     -> NAMES: stored: names without the field; the table is
- *          is stored as half dropped|        whole again, and was emptied; the space is dropped
- *          (spaces.h), NAMES_SET to |     -> NAMES_SET to all -> answered
- *          all -> answered ---------+
+ *          is stored as half dropped|        whole again, and was emptied; the space is forgotten,
+ *          (spaces.h), NAMES_SET to |        and its places in the map are free
+ *          all -> answered ---------+     -> NAMES_SET to all -> answered
  *
  * A coordinator that dies on the way has forgotten nothing: the field, the table or the space is
  * still there by name, with its remaining rows, and can be dropped again. The same holds when a

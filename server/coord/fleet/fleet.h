@@ -86,13 +86,12 @@ struct coord_fleet {
     struct coord_since since;
     struct coord_writes writes;
     /* states that other rooms know (job/slot.h): the ended jobs, those that wait, the versions of
-     * what the tables have learnt, the workers without a job, the rows that are to go, the jobs
+     * what the tables have learnt, the workers without a job, the jobs
      * that hold the shards */
     struct coord_jobs *jobs;
     struct coord_queue *queue;
     struct coord_taken_all *taken;
     struct coord_visitors *visitors;
-    struct coord_fresh *fresh;
     struct coord_job *aside;             /* the slot that never has a job (job/aside.h) */
     struct coord_hold_line *hold_line;
     struct coord_held *held, *held_last; /* in order; owned */

@@ -19,15 +19,6 @@ static void end(struct coord_fleet *f, int status, const char *text)
         h->done(h->context, status, text);
 }
 
-/* Returns the global number of the first tablet of the table that is asked for. */
-static uint32_t first_of(const struct coord_cluster *cl, uint32_t table)
-{
-    uint32_t first = 0;
-    for (uint32_t t = 0; t < table; t++)
-        first += 1u << cl->bits[t];
-    return first;
-}
-
 /* Takes what a shard tells of tablets that are its own. */
 static void on_reply(void *context, const struct coord_call *call, uint32_t shard,
                      const struct wire *reply, const struct msg *m)
@@ -39,7 +30,7 @@ static void on_reply(void *context, const struct coord_call *call, uint32_t shar
     (void)call;
     if (cl->map_epoch != f->heat.map_epoch)
         return; /* on_done ends the collection */
-    uint32_t first = first_of(cl, f->heat.table), tablets = 1u << cl->bits[f->heat.table];
+    uint32_t first = cl->first[f->heat.table], tablets = 1u << cl->bits[f->heat.table];
     for (uint32_t i = 0; i < r->tablet_count && r->tablet_first < tablets - i; i++) {
         uint32_t global = first + r->tablet_first + i;
         if (cl->shard_of[global] == shard)
@@ -49,6 +40,15 @@ static void on_reply(void *context, const struct coord_call *call, uint32_t shar
 }
 
 static void on_done(void *context, const struct coord_call *call, int status, const char *text);
+
+/* Goes on to the first table from this number on. False: there is none. */
+static bool place_next(struct coord_fleet *f, uint32_t number)
+{
+    while (number < f->cluster.tables && !coord_map_place(&f->cluster, number))
+        number++;
+    f->heat.table = number;
+    return number < f->cluster.tables;
+}
 
 static bool table_ask(struct coord_fleet *f)
 {
@@ -69,7 +69,7 @@ static void on_done(void *context, const struct coord_call *call, int status, co
         end(f, status, text);
     else if (f->cluster.map_epoch != f->heat.map_epoch)
         end(f, SHOAL_E_AGAIN, "the map has changed meanwhile: ask again");
-    else if (++f->heat.table == f->cluster.tables)
+    else if (!place_next(f, f->heat.table + 1))
         end(f, 0, "");
     else if (!table_ask(f))
         end(f, SHOAL_E_NOMEM, "no memory to ask the shards for their heat");
@@ -85,7 +85,7 @@ int coord_heat_ask(struct coord_fleet *f, coord_heat_done done, void *context, s
     }
     if (f->heat.asked_ns != 0)
         return err_set(e, SHOAL_E_BUSY, "the shards are being asked for their heat: ask again");
-    if (!coord_cluster_ready(cl) || cl->tables == 0)
+    if (!coord_cluster_ready(cl) || coord_map_places(cl) == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "no tables are known: no job has made them yet");
     struct coord_heat_tablet *of = calloc(MAX(cl->tablets, 1), sizeof *of);
     if (of == NULL)
@@ -97,7 +97,7 @@ int coord_heat_ask(struct coord_fleet *f, coord_heat_done done, void *context, s
                                   .asked_ns = env_now_ns(f->env),
                                   .done = done,
                                   .context = context};
-    if (table_ask(f))
+    if (place_next(f, 0) && table_ask(f))
         return 0;
     f->heat.asked_ns = 0;
     return err_set(e, SHOAL_E_NOMEM, "no memory to ask the shards for their heat");

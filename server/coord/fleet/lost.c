@@ -55,13 +55,13 @@ void coord_lost_look(struct coord_fleet *f)
     if (l.newest[0] != 0)
         (void)snprintf(way, room,
                        "the newest checkpoint is of job %s, %s: shoal submit JOB --resume %s --set "
-                       "fresh=all drops what the servers hold and goes on from it",
+                       "fresh=all drops the tables of its space and goes on from it",
                        l.job, l.date, l.newest);
     else
         (void)snprintf(
             way, room,
-            "shoal submit JOB --resume CHECKPOINT --set fresh=all drops what the servers "
-            "hold and goes on from a checkpoint");
+            "shoal submit JOB --resume CHECKPOINT --set fresh=all drops the tables of the job's "
+            "space and goes on from a checkpoint");
     log_warn("a job that ran before is not known here; %s; --start-from fleet begins a job with "
              "the rows as they are",
              way);

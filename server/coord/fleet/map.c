@@ -65,6 +65,61 @@ int coord_map_make(const struct table_schema *table, uint32_t count,
     return 0;
 }
 
+/* ---- places ---------------------------------------------------------------------------------- */
+
+bool coord_map_place(const struct coord_cluster *cl, uint32_t number)
+{
+    return number < cl->tables && cl->bits[number] != COORD_NO_PLACE;
+}
+
+uint64_t coord_map_places(const struct coord_cluster *cl)
+{
+    uint64_t places = 0;
+    for (uint32_t n = 0; n < cl->tables; n++)
+        places |= (uint64_t)coord_map_place(cl, n) << n;
+    return places;
+}
+
+bool coord_map_plain(const struct coord_cluster *cl)
+{
+    uint32_t at = 0;
+    for (uint32_t n = 0; n < cl->tables; n++) {
+        if (!coord_map_place(cl, n) || cl->first[n] != at)
+            return false;
+        at += 1u << cl->bits[n];
+    }
+    return at == cl->tablets;
+}
+
+bool coord_map_spare(const struct coord_cluster *cl, uint32_t tablet)
+{
+    for (uint32_t n = 0; n < cl->tables; n++)
+        if (coord_map_place(cl, n) && tablet >= cl->first[n] &&
+            tablet - cl->first[n] < 1u << cl->bits[n])
+            return false;
+    return cl->tables > 0;
+}
+
+uint32_t coord_map_room(const uint8_t bits[LIMIT_TABLES], const uint32_t first[LIMIT_TABLES],
+                        uint64_t taken, uint32_t count)
+{
+    uint32_t at = 0;
+    for (bool moved = true;
+         moved;) { /* each turn passes a place, so there are LIMIT_TABLES at most */
+        moved = false;
+        for (uint64_t left = taken; left != 0; left &= left - 1) {
+            uint32_t n = (uint32_t)__builtin_ctzll(left), end = first[n] + (1u << bits[n]);
+            if (at < end && first[n] < at + count) {
+                at = end;
+                moved = true;
+            }
+        }
+    }
+    return at;
+}
+
+/* ---- the tables of a job --------------------------------------------------------------------- */
+
 /* True for the first table numbers, which the only job has. */
 static bool numbers_first(uint64_t numbers)
 {
@@ -81,7 +136,10 @@ bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
         uint32_t n = wire_table_number(numbers, t);
         if (n == LIMIT_TABLES)
             return false;
-        if (!numbers_first(numbers) && (n >= cl->tables || cl->bits[n] != table[t].tablet_bits))
+        /* the map of a cluster that was taken over may have no places yet */
+        if (cl->tables == 0 && numbers_first(numbers))
+            continue;
+        if (!coord_map_place(cl, n) || cl->bits[n] != table[t].tablet_bits)
             return false;
     }
     return true;
@@ -90,13 +148,11 @@ bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
 uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
                          const struct table_schema *s)
 {
-    uint32_t first = 0, number = wire_table_number(numbers, s->table);
-    if (numbers_first(numbers)) /* the map of a cluster that was taken over has no sizes yet */
+    uint32_t number = wire_table_number(numbers, s->table);
+    if (cl->tables == 0 && numbers_first(numbers))
         return s->tablet_first;
-    SHOAL_ASSERT(number < cl->tables);
-    for (uint32_t n = 0; n < number; n++)
-        first += 1u << cl->bits[n];
-    return first;
+    SHOAL_ASSERT(coord_map_place(cl, number));
+    return cl->first[number];
 }
 
 void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,

@@ -410,12 +410,36 @@ static void too_big(struct coord_fleet *f, const char *text)
     give_up(f, text);
 }
 
+/* The taker does not have a table, whose schema is not known since the store was lost: its tablets
+ * stay where they are, and the plan goes on with others. */
+static void leave_out(struct coord_fleet *f)
+{
+    struct coord_moves *m = &f->moves;
+    const struct coord_group *g = &m->group;
+    const struct coord_cluster *cl = &f->cluster;
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint32_t first = g->tablet[i], end = first + 1;
+        for (uint32_t n = 0; n < cl->tables; n++)
+            if (coord_map_place(cl, n) && g->tablet[i] >= cl->first[n] &&
+                g->tablet[i] - cl->first[n] < 1u << cl->bits[n]) {
+                first = cl->first[n];
+                end = first + (1u << cl->bits[n]);
+            }
+        for (uint32_t k = first; k < MIN(end, m->tablets); k++)
+            if (m->goal[k] == g->taker)
+                m->goal[k] = cl->shard_of[k];
+    }
+    (void)plan_put(f); /* a store that fails stops the coordinator */
+}
+
 static void taken(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_fleet *f = context;
     char why[ERR_TEXT_MAX];
     SHOAL_ASSERT(f->moves.state == MOVES_TAKING);
     (void)call;
+    if (status == SHOAL_E_NO_TABLE && f->moves.kind == MOVES_REBALANCE)
+        leave_out(f);
     if (status == SHOAL_E_NO_TABLE) {
         (void)snprintf(why, sizeof why,
                        "%.100s: the coordinator knows its schema when a job of its space has run",
@@ -475,8 +499,10 @@ static bool group_choose(struct coord_fleet *f, const struct coord_home *home, u
                               .giver = owner[at],
                               .taker = goal_of(f, home, homes, at)};
     uint64_t bytes = 0, most = MAX(COORD_MOVE_BYTES, 2 * m->took_bytes);
+    const bool spare = coord_map_spare(&f->cluster, at);
     for (uint32_t i = at; i < end && g->count < m->size; i++) {
-        if (owner[i] != g->giver || goal_of(f, home, homes, i) != g->taker)
+        if (owner[i] != g->giver || goal_of(f, home, homes, i) != g->taker ||
+            coord_map_spare(&f->cluster, i) != spare)
             continue;
         bytes += bytes_of(f, i);
         if (g->count > 0 && bytes > most)
@@ -522,6 +548,13 @@ static void group_begin(struct coord_fleet *f)
     const struct coord_group *g = &m->group;
     const struct coord_shard *giver = &f->members.shard[g->giver];
     struct wire w = {.type = WIRE_TYPE_MOVE_TAKE};
+    m->began_ns = env_now_ns(f->env);
+    m->took_bytes = 0;
+    if (coord_map_spare(&f->cluster, g->tablet[0])) { /* the giver has nothing of them */
+        coord_call_hold(&f->calls);
+        map_change(f, false);
+        return;
+    }
     w.u.MOVE_TAKE.map_epoch = g->epoch;
     w.u.MOVE_TAKE.tablet_count = g->count;
     memcpy(w.u.MOVE_TAKE.endpoint, giver->endpoint, sizeof w.u.MOVE_TAKE.endpoint);
@@ -539,8 +572,6 @@ static void group_begin(struct coord_fleet *f)
         return; /* out of memory: the next step tries again */
     }
     m->state = MOVES_TAKING;
-    m->began_ns = env_now_ns(f->env);
-    m->took_bytes = 0;
     m->giver_incarnation = giver->incarnation;
     m->taker_incarnation = f->members.shard[g->taker].incarnation;
 }

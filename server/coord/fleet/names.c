@@ -83,8 +83,12 @@ static void space_list(const struct coord_fleet *f, const struct coord_space *s,
                        size_t bytes, struct catalog *c)
 {
     struct catalog_space *to = &c->space[c->count++];
-    *to = (struct catalog_space){
-        .number = s->number, .tables = s->numbers, .line = line, .bytes = bytes};
+    const struct coord_cluster *cl = &f->cluster;
+    *to = (struct catalog_space){.number = s->number,
+                                 .tables = s->numbers,
+                                 .left = s->left & coord_map_places(cl) & ~s->numbers,
+                                 .line = line,
+                                 .bytes = bytes};
     text_copy(to->name, sizeof to->name, s->name);
     if (s->state == SPACE_LOST)
         to->state = CATALOG_LOST;
@@ -92,8 +96,20 @@ static void space_list(const struct coord_fleet *f, const struct coord_space *s,
         to->state = CATALOG_HALF;
     text_copy(to->half, sizeof to->half, s->half);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((s->numbers >> t & 1) != 0 && t < f->cluster.tables)
-            to->bits[t] = f->cluster.bits[t];
+        if (((s->numbers | s->left) >> t & 1) != 0 && coord_map_place(cl, t)) {
+            to->bits[t] = cl->bits[t];
+            to->first[t] = cl->first[t];
+        }
+}
+
+/* True when the line of the only space's names says it all: its tables are the map. */
+static bool is_alone(const struct coord_fleet *f, const struct catalog *c)
+{
+    const struct coord_cluster *cl = &f->cluster;
+    uint64_t tables = c->space[0].tables;
+    bool whole = cl->tables == 0 || (coord_map_plain(cl) && tables == coord_map_places(cl));
+    return c->count == 1 && c->space[0].number == 0 && c->space[0].line != NULL && whole &&
+           c->space[0].state == CATALOG_THERE;
 }
 
 /* Makes the text in which space `of` has the names `line`; NULL: none. */
@@ -111,13 +127,14 @@ static int text_make(const struct coord_fleet *f, const struct coord_space *of, 
         for (uint32_t i = 0; i < was.count; i++)
             if (was.space[i].number == s->number && was.space[i].line != NULL)
                 named = &was.space[i];
-        if (s == of)
+        if (s == of && (line != NULL || s->numbers != 0))
             space_list(f, s, line, bytes, c);
-        else if (named != NULL && s->state != SPACE_DROPPED)
+        else if (s != of && named != NULL)
             space_list(f, s, named->line, named->bytes, c);
-        else if (s->numbers != 0)
+        else if (s != of && s->numbers != 0)
             space_list(f, s, NULL, 0, c);
     }
+    c->alone = is_alone(f, c);
     if (rc == 0)
         rc = catalog_text(c, text, count, e);
     free(c);
@@ -246,8 +263,6 @@ bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_
 /* The state that a text tells of a space. */
 static enum coord_space_state told_state(const struct catalog_space *is)
 {
-    if (is->name[0] == 0)
-        return SPACE_DROPPED;
     if (is->state == CATALOG_LOST)
         return SPACE_LOST;
     return is->state == CATALOG_HALF ? SPACE_HALF : SPACE_IS;
@@ -260,8 +275,8 @@ static bool known(const struct catalog *c, const struct coord_space *s)
         const struct catalog_space *is = &c->space[i];
         if (is->number != s->number)
             continue;
-        if (is->tables == 0) /* the line of names alone says neither name nor tables */
-            return s->state != SPACE_DROPPED;
+        if (c->alone) /* the line of names alone says neither name nor tables */
+            return true;
         return is->tables == s->numbers && strcmp(is->name, s->name) == 0 &&
                told_state(is) == s->state && strcmp(is->half, s->half) == 0;
     }
@@ -274,23 +289,24 @@ static bool known(const struct catalog *c, const struct coord_space *s)
 static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
 {
     COORD_EACH_SPACE (f, s) {
-        bool has = s->numbers != 0 || s->name[0] != 0 || s->state != SPACE_IS;
+        bool has = s->numbers != 0 || s->left != 0 || s->name[0] != 0 || s->state != SPACE_IS;
         if (has && !known(c, s) && !f->spaces.forget(f, s))
             return false;
     }
-    for (uint32_t i = 0; i < c->count; i++) {
+    for (uint32_t i = 0; i < c->count && !c->alone; i++) {
         const struct catalog_space *is = &c->space[i];
         struct coord_space *s = &f->spaces.space[is->number];
-        if (is->tables == 0 || known(c, s))
+        const bool same = known(c, s);
+        if (same && s->left == is->left)
             continue;
         s->numbers = is->tables;
-        if (!coord_space_numbers_put(f, s) || !coord_space_put(f, s, is->name, told_state(is)) ||
-            (is->state == CATALOG_HALF && !coord_space_half_put(f, s, is->half)))
+        s->left = is->left;
+        if (!coord_space_numbers_put(f, s) ||
+            (!same && !coord_space_put(f, s, is->name, told_state(is))) ||
+            (!same && is->state == CATALOG_HALF && !coord_space_half_put(f, s, is->half)))
             return false;
     }
-    f->cluster.held = 0;
-    COORD_EACH_SPACE (f, s)
-        f->cluster.held |= s->numbers;
+    coord_spaces_hold(f);
     return coord_cluster_map_sizes(f, c);
 }
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers", HALF_KEY[] = "half",
-                  EMPTIED_KEY[] = "emptied";
+static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers", LEFT_KEY[] = "left",
+                  HALF_KEY[] = "half", EMPTIED_KEY[] = "emptied";
 
 struct coord_space_record { /* value of "space" */
     char name[LIMIT_NAME];
@@ -44,8 +44,10 @@ static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *
     if (coord_store_get_fixed(s->store, EMPTIED_KEY, s->emptied, sizeof s->emptied, NULL) != 0 ||
         s->emptied[COORD_EMPTIED - 1] != 0)
         s->emptied[0] = 0;
-    rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
-    f->cluster.held |= s->numbers;
+    rc = coord_store_get_fixed(s->store, LEFT_KEY, &s->left, sizeof s->left, e);
+    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
+        rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
+    coord_spaces_hold(f);
     /* a damaged value ends a job that goes on with it, not the coordinator (job/setup.h) */
     if (rc == SHOAL_E_CORRUPT)
         return 0;
@@ -111,19 +113,26 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
         return false;
     memcpy(s->name, r.name, sizeof s->name);
     s->state = r.state;
-    return half_put(f, s, "") && (state != SPACE_DROPPED || coord_space_emptied_put(f, s, NULL));
+    return half_put(f, s, "");
+}
+
+void coord_spaces_hold(struct coord_fleet *f)
+{
+    f->cluster.held = 0;
+    COORD_EACH_SPACE (f, s)
+        f->cluster.held |= coord_space_tables(s);
 }
 
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
 {
-    f->cluster.held |= s->numbers;
-    return coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
+    coord_spaces_hold(f);
+    return coord_fleet_store(f, s->store, LEFT_KEY, &s->left, sizeof s->left, false) &&
+           coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
 }
 
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
 {
-    f->cluster.held &= ~s->numbers;
-    s->numbers = 0;
+    s->numbers = s->left = 0;
     return coord_space_emptied_put(f, s, NULL) && coord_space_numbers_put(f, s) &&
            coord_space_put(f, s, "", SPACE_IS);
 }
@@ -152,10 +161,11 @@ bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, c
 
 bool coord_space_holds(const struct coord_fleet *f, const struct coord_space *s)
 {
-    if (s->number == LIMIT_SPACES || s->state == SPACE_DROPPED)
+    if (s->number == LIMIT_SPACES)
         return false;
     /* whose tables the map is of is not known: the store was lost, or is release 0.2.0's */
-    bool first = s->number == 0 && f->cluster.map_epoch > 0 && f->cluster.held == 0;
+    bool bare = f->cluster.tables > 0 && coord_map_places(&f->cluster) == 0;
+    bool first = s->number == 0 && f->cluster.map_epoch > 0 && f->cluster.held == 0 && !bare;
     return s->numbers != 0 || first;
 }
 

@@ -4,6 +4,9 @@
  *   key            value, in the space's part of the store
  *   "space"        struct coord_space_record: name and state
  *   "numbers"      a bit for each number by which shards know one of its tables
+ *   "left"         the same for tables that no job of it uses any more, and that shards still have:
+ *                  they go when all its rows are dropped
+ *   "clear"        which job drops all its rows (core/fresh.h)
  *   "made"         its tables and the text of the job that made them (core/made.h)
  *   "half"         the table of it that is half dropped, by name
  *   "emptied"      the tables that were dropped since its last job began, as a text
@@ -14,8 +17,8 @@
  * space 0, which has the name of the job that made its tables. Names of fields are in the text of
  * names.h, which the shards keep.
  *
- *     job's tables are in the map -> it holds tables -> DROP -> half -> dropped: its tables are
- *                                        |    ^                 empty, and keep their numbers
+ *     job's tables are in the map -> it holds tables -> DROP -> half -> it is forgotten, and its
+ *                                        |    ^                 places are free
  *                                        |    +-------------+
  *                                        +-> DROP of a table -> half -> its rows are gone
  *     a server with rows in memory starts again -> lost, unless the space's own job loads them
@@ -24,9 +27,6 @@
  * Rows of a space that is lost or half dropped are missing: no job begins with it and no reader
  * sees it before it is dropped, or the drop of its table is done. The text of names.h says so too,
  * and is told before the first row goes: a coordinator whose store is lost knows it.
- *
- * A space that was dropped has no name. Its numbers are not given to other tables, unless those
- * have the same schemas, because the shards keep the schemas (setup.c).
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_FLEET_SPACES_H
@@ -47,7 +47,12 @@ struct coord_store;
 struct coord_taken;
 
 /* Stored: add at the end. */
-enum coord_space_state { SPACE_IS, SPACE_DROPPED, SPACE_LOST, SPACE_HALF };
+enum coord_space_state { SPACE_IS, SPACE_LOST, SPACE_HALF };
+
+struct coord_fresh { /* value of "clear" */
+    /* number: the job that wants it, 0: none; begun: a shard may have done it */
+    uint64_t number, begun;
+};
 
 #define COORD_EMPTIED 256u
 
@@ -60,6 +65,8 @@ struct coord_space {
     /* the tables without the rows that its last job left in them, with commas, as far as there is
      * room */
     char emptied[COORD_EMPTIED];
+    uint64_t left;         /* tables beside them that the shards have to drop */
+    struct coord_fresh fresh;
     struct coord_store *store; /* owned, but for space 0 */
     struct coord_made *made;   /* borrowed, as the next two; job/slot.h has them */
     struct coord_taken *taken;
@@ -68,6 +75,8 @@ struct coord_space {
     bool named;           /* the legend is known */
     bool used;            /* it is that of a slot's job */
     bool runs;            /* and that job runs */
+    /* shards are dropping all tables for its job, of whichever space: no other tables are made */
+    bool drops_all;
 };
 
 struct coord_spaces {
@@ -117,7 +126,14 @@ bool coord_space_emptied_put(struct coord_fleet *f, struct coord_space *s, const
 /* Stores name and state; a table that was half dropped no longer is. False: the store failed. */
 bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *name,
                      enum coord_space_state state);
-/* Stores the numbers, which are held from now on. */
+/* Returns the tables that go when all rows of the space are dropped. */
+static inline uint64_t coord_space_tables(const struct coord_space *s)
+{
+    return s->numbers | s->left;
+}
+/* Counts anew which numbers of tables the spaces hold. */
+void coord_spaces_hold(struct coord_fleet *f);
+/* Stores `numbers` and `left`, which are held from now on. */
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
 /* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);

@@ -110,7 +110,8 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
     now.elapsed_ns += env_now_ns(j->fleet->env) - j->started_ns;
     const struct coord_passed passed = passed_of(j, from->saved.at.elapsed_ns, now.elapsed_ns);
     if (!coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) ||
-        !coord_job_put(j, "back_to", &to, sizeof to) || !coord_fresh_again(j->fleet, now.number) ||
+        !coord_job_put(j, "back_to", &to, sizeof to) ||
+        !coord_fresh_again(j->fleet, j->space, now.number) ||
         coord_from_begin(j, from, &now, FROM_BACK, at, &e) != 0)
         return false;
     at->elapsed_ns = now.elapsed_ns; /* the lost work still took its time */
@@ -304,16 +305,7 @@ void coord_back_step(struct coord_job *j)
         return;
     }
     const char *why = j->lost;
-    bool kept = coord_newest_path(j, path);
-    if (kept && coord_spaces_held(j->fleet) > coord_space_holds(j->fleet, j->space))
-        /* ROWS_GO would drop the other spaces' tables, and no checkpoint of this job loads those
-         * again */
-        coord_end_fail(
-            j, SHOAL_E_CORRUPT,
-            "%s; the servers hold other spaces' tables too, so the job does not go back by "
-            "itself: shoal drop %s drops its own, then shoal submit JOB --resume %s goes on",
-            why, j->space->name, path);
-    else if (kept)
+    if (coord_newest_path(j, path))
         read_begin(j, path);
     else if (j->lost_rows)
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,

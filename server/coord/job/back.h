@@ -11,10 +11,8 @@
  *     the newest one (newest.h). The job waits as long as the folder does not answer.
  *                                                                                         v
  *   The store gets the checkpoint's content, under a new run --> SETUP (flow.h): every shard drops
- *     its rows (ROWS_GO, fresh.h) and loads the checkpoint's (LOAD).
- *
- * While the servers hold tables of other spaces, which ROWS_GO would drop too, the job ends
- * instead, and its error says how it goes on.
+ *     the rows of its space (ROWS_GO, fresh.h) and loads the checkpoint's (LOAD). Rows of other
+ *     spaces stay.
  *
  * From then on it is a job that resumes from a checkpoint. A server that dies while the others load
  * has only not loaded yet, because nothing was trained. So each return costs one load, and a load

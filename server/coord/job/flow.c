@@ -309,6 +309,9 @@ static bool step_tables(struct coord_job *j)
         if (!j->declared[t])
             return false;
     SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->tablets == 0);
+    COORD_EACH_SPACE (j->fleet, s)
+        if (s != j->space && s->drops_all)
+            return false; /* a shard that is late would drop tables of this job, too */
     if (!coord_cluster_ready(&j->fleet->cluster))
         return false; /* a server came back with a newer map than the store's */
     if (j->checkpoint->state != CHECKPOINT_IDLE)

@@ -445,9 +445,10 @@ static int all_check(const struct legend *is, struct err *e)
 {
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
         if (legend_find(is, (enum legend_list)l, "all") != LEGEND_NONE)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "fresh: all drops all that the servers hold, and this job has a field "
-                           "called all: give the field another name, or take fresh away");
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "fresh: all drops all tables of the job's space, and this job has a field "
+                "called all: give the field another name, or take fresh away");
     return 0;
 }
 

@@ -58,20 +58,9 @@ int coord_held_choose(const struct coord_job *slot, const struct coord_submit *s
 {
     struct coord_fleet *f = slot->fleet;
     uint32_t held = coord_spaces_held(f);
-    struct coord_space *s = coord_space_find(f, j->spec.space), *only = NULL;
+    struct coord_space *s = coord_space_find(f, j->spec.space);
     char names[ERR_TEXT_MAX / 2];
     coord_spaces_text(f, NULL, names, sizeof names);
-    COORD_EACH_SPACE (f, each)
-        if (coord_space_holds(f, each))
-            only = each;
-    if (j->spec.fresh_all && held > 1)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "fresh: all drops whatever the servers hold, and that are the tables of %u "
-                       "spaces (%s): drop one by its name (shoal drop SPACE), and take fresh: all "
-                       "away",
-                       held, names);
-    if (s == NULL && j->spec.fresh_all)
-        s = only;
     if (s == NULL && held > 0 && coord_held_begins(submit))
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: space %s has no tables here, but %s: to go on with "
@@ -81,8 +70,8 @@ int coord_held_choose(const struct coord_job *slot, const struct coord_submit *s
         s = coord_space_free(f, slot->space);
     if (s == NULL)
         return err_set(e, SHOAL_E_TOO_BIG,
-                       "space %s would be the fleet's %uth, with those that were dropped: a fleet "
-                       "has %u at most (%s)",
+                       "space %s would be the fleet's %uth: a fleet has %u at most (%s): drop one "
+                       "first (shoal drop SPACE)",
                        j->spec.space, LIMIT_SPACES + 1, LIMIT_SPACES, names);
     if (s->used && s != slot->space)
         return err_set(e, SHOAL_E_BUSY,
@@ -104,16 +93,18 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
             e, SHOAL_E_UNAVAILABLE,
             "the servers know of tables that this coordinator is still learning of" AGAIN);
     if (spec->fresh_all && fleet)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "fresh: all drops what the servers hold, and start_from: fleet goes "
-                       "on with it: take one of the two away");
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "fresh: all drops the tables of space %s, and start_from: fleet goes on with "
+            "them: take one of the two away",
+            spec->space);
     if (spec->fresh_all)
         return 0;
-    if (coord_fresh_half(j->fleet))
+    if (coord_fresh_half(s))
         return err_set(e, SHOAL_E_EXISTS,
-                       "job %s was to drop what the servers hold, and ended before all had: say "
-                       "--set fresh=all, which drops the rest",
-                       j->spec.name);
+                       "a job was to drop the tables of space %s, and ended before all servers "
+                       "had: say --set fresh=all, which drops the rest",
+                       spec->space);
     int rc = coord_space_whole(s, SHOAL_E_NOINPUT, e);
     if (rc == 0)
         rc = coord_aside_check(j->fleet, s, e);
@@ -137,17 +128,18 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
             return 0;
         return coord_held_awaited(
             j->fleet, awaited, e, "has not said yet what it holds",
-            "start it, or drop whatever it holds for good with --set fresh=all");
+            "start it, or drop what it holds of this space for good with --set fresh=all");
     }
     if (coord_spaces_held(j->fleet) > 1)
         return err_set(e, SHOAL_E_EXISTS,
                        "the servers hold the tables of space %s: --start-from fleet begins with "
-                       "them; shoal drop %s drops them for good, unless a checkpoint has them",
-                       s->name, s->name);
+                       "them; --set fresh=all drops them for good, unless a checkpoint has them, "
+                       "and begins with none; other spaces keep theirs",
+                       s->name);
     return err_set(e, SHOAL_E_EXISTS,
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
-                   "--set fresh=all drops them, and whatever else is there, for good, unless a "
-                   "checkpoint has it, and begins with none",
+                   "--set fresh=all drops them for good, unless a checkpoint has them, and begins "
+                   "with none",
                    made->number != 0 ? "job " : "jobs that this coordinator does not know",
                    text_if(made->number != 0, made->spec.name));
 }

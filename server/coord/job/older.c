@@ -17,8 +17,8 @@ void coord_older_names(struct coord_job *j, const struct wire_SHARD_BEAT *beat)
                                            * this been known */
                        "server %s holds tables that this coordinator, whose data_dir is older, "
                        "did not know of when the job was submitted: --start-from fleet begins "
-                       "with them; --set fresh=all drops them, and whatever else is there, for "
-                       "good, unless a checkpoint has it, and begins with none",
+                       "with them; --set fresh=all drops those of the job's space for good, "
+                       "unless a checkpoint has them, and begins with none",
                        beat->server);
     else
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,

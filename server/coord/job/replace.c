@@ -234,7 +234,8 @@ void coord_replace_step(struct coord *c)
     if (c->fleet.replace.from[0] == 0 || coord_phase_running(j))
         return;
     memcpy(from, c->fleet.replace.from, sizeof from);
-    if (coord_made_forget(j) && coord_fresh_again(&c->fleet, 0) && coord_replace_done(&c->fleet))
+    if (coord_made_forget(j) && coord_fresh_again(&c->fleet, j->space, 0) &&
+        coord_replace_done(&c->fleet))
         log_warn(
             "no job runs: what the servers hold belongs to no job until the next one goes on "
             "from %s, or begins with its tables: shoal submit JOB --resume %s --set fresh=all, "

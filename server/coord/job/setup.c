@@ -31,38 +31,14 @@ static int tablets_take(struct coord_job *j, struct err *e)
     return 0;
 }
 
-static bool same_tables(const struct coord_job *j, const struct coord_made *m)
-{
-    bool same = m->number != 0 && m->tables == j->declared_total;
-    for (uint32_t t = 0; same && t < m->tables; t++)
-        same = schema_equal(&m->table[t], &j->table[t]);
-    return same;
-}
-
-/* A new space takes the numbers of one that was dropped and had the same tables: they are empty. A
- * load needs tables that never had rows. False: the store failed. */
-static bool dropped_take(struct coord_job *j)
-{
-    bool begins = j->space->numbers == 0 && !coord_from_loading(&j->at) && !coord_fresh_due(j);
-    COORD_EACH_SPACE (j->fleet, s) {
-        if (!begins || s->state != SPACE_DROPPED || !same_tables(j, s->made))
-            continue;
-        j->space->numbers = s->numbers;
-        return coord_made_gone(j->fleet, s);
-    }
-    return true;
-}
-
 int coord_setup_map(struct coord_job *j, struct err *e)
 {
     SHOAL_ASSERT(j->at.phase == PHASE_TABLES);
     int rc = coord_map_check(j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
-    if (!dropped_take(j) || (coord_fresh_due(j) && !coord_made_clear(j->fleet)))
-        return coord_store_failed(e);
     rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j),
-                           &j->space->numbers, e);
+                           &j->space->numbers, &j->space->left, e);
     if (rc != 0)
         return rc;
     coord_moves_map_changed(j->fleet);
@@ -116,7 +92,7 @@ static int numbers_check(struct coord_job *j, struct err *e)
             "the stored job's %u tables are not in the map; submit it again with --resume "
             "and its newest checkpoint",
             j->at.tables);
-    j->fleet->cluster.held |= j->space->numbers;
+    coord_spaces_hold(j->fleet);
     return 0;
 }
 
@@ -262,8 +238,7 @@ static void table_there(void *context, const struct coord_call *call, int status
             &e);
 }
 
-/* True when the schemas of a space's tables are known and its tablets are in the map. Tablets of a
- * space that was dropped are empty, and move as others do. */
+/* True when the schemas of a space's tables are known and its tablets are in the map. */
 static bool schemas_known(const struct coord_fleet *f, const struct coord_space *s)
 {
     const struct coord_made *m = s->made;
@@ -394,6 +369,15 @@ static uint32_t run_mode(const struct coord_job *j)
     return j->spec.train.mode;
 }
 
+/* The tables that go before the job begins: those of its space. Where no other space has any, that
+ * is whatever the shards hold: some may have a table that this coordinator does not know. */
+static uint64_t tables_go(struct coord_job *j)
+{
+    uint64_t own = coord_space_tables(j->space);
+    j->space->drops_all = (j->fleet->cluster.held & ~own) == 0;
+    return j->space->drops_all ? UINT64_MAX : own;
+}
+
 static bool step_start(struct coord_job *j, uint32_t shard)
 {
     uint32_t step = j->setup.shard[shard].step;
@@ -401,8 +385,8 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(j)) {
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = j->space->numbers, .what = WIRE_ROWS_ALL};
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = j->at.run, .tables = tables_go(j), .what = WIRE_ROWS_ALL};
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(j);

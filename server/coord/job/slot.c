@@ -37,7 +37,6 @@ void coord_slot_wire(struct coord *c)
     c->fleet.queue = &c->beside.queue;
     c->fleet.taken = &c->beside.versions;
     c->fleet.visitors = &c->beside.visitors;
-    c->fleet.fresh = &c->beside.fresh;
     c->fleet.hold_line = &c->beside.hold_line;
     for (uint32_t i = 0; i <= LIMIT_SPACES; i++) {
         c->fleet.spaces.space[i].made = &c->beside.made[i];
@@ -102,11 +101,12 @@ static int spaces_open(struct coord *c, struct err *e)
     COORD_EACH_SPACE (&c->fleet, s) {
         if (rc == 0)
             rc = coord_made_open(s, e);
-        if (rc == 0 && s->name[0] == 0 && s->state == SPACE_IS && s->made->number != 0)
+        if (rc == 0 && s->name[0] == 0 && s->made->number != 0)
             text_copy(s->name, sizeof s->name, s->made->spec.space);
         /* release 0.2.0 stored no numbers, and its last job may have ended before it had tables */
         if (rc == 0 && s->numbers == 0 && coord_made_known(&c->fleet, s))
-            c->fleet.cluster.held |= s->numbers = s->made->numbers;
+            s->numbers = s->made->numbers;
+        coord_spaces_hold(&c->fleet);
     }
     return rc;
 }
@@ -187,21 +187,13 @@ struct coord_job *coord_slot_again(struct coord *c, peer_t from, const struct co
     return NULL;
 }
 
-/* True while the job has still to drop what all spaces hold: no other one may begin to make
- * tables. */
-static bool drops_all(const struct coord_job *j)
-{
-    return coord_phase_running(j) && j->fleet->fresh->number != 0 &&
-           j->fleet->fresh->number == j->at.number;
-}
-
 /* Returns the job that a new one waits for, whatever slot it would take; NULL: for none. */
 static const struct coord_job *in_the_way(struct coord *c, const struct coord_space *s,
-                                          const char *space, bool alone)
+                                          const char *space)
 {
     COORD_EACH_JOB (c, j) {
         bool same = j->space == s || strcmp(j->spec.space, space) == 0;
-        if (coord_phase_running(j) && (same || alone || drops_all(j)))
+        if (coord_phase_running(j) && same)
             return j;
     }
     return NULL;
@@ -220,12 +212,11 @@ static uint64_t rank(const struct coord_job *j, const struct coord_space *s)
     return 3 + j->at.number;
 }
 
-struct coord_job *coord_slot_free(struct coord *c, const char *space, bool alone,
-                                  const struct coord_job **why)
+struct coord_job *coord_slot_free(struct coord *c, const char *space, const struct coord_job **why)
 {
     const struct coord_space *s = coord_space_find(&c->fleet, space);
     struct coord_job *best = NULL;
-    *why = in_the_way(c, s, space, alone);
+    *why = in_the_way(c, s, space);
     if (*why == NULL && coord_slot_running(c) >= MAX(c->fleet.options.jobs, 1))
         *why = coord_slot_newest(c);
     if (*why != NULL)

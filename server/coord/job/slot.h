@@ -36,7 +36,6 @@ struct coord {
         struct coord_queue queue;
         struct coord_taken_all versions;
         struct coord_visitors visitors;
-        struct coord_fresh fresh;
         struct coord_hold_line hold_line;
         /* by the space's number */
         struct coord_made made[LIMIT_SPACES + 1];
@@ -99,10 +98,9 @@ struct coord_job *coord_slot_numbered(struct coord *c, uint64_t number);
 /* Returns the job that a repeated SUBMIT is about; NULL: the SUBMIT is a new one. */
 struct coord_job *coord_slot_again(struct coord *c, peer_t from, const struct coord_submit *submit);
 /* Returns the slot that a job of the space can take now: that of the space, else one that never had
- * a job, else that of a job which ended, first one without tables, then the oldest. alone: the job
- * drops what all spaces hold. NULL: it waits for another job, which *why names. */
-struct coord_job *coord_slot_free(struct coord *c, const char *space, bool alone,
-                                  const struct coord_job **why);
+ * a job, else that of a job which ended, first one without tables, then the oldest. NULL: it
+ * waits for another job, which *why names. */
+struct coord_job *coord_slot_free(struct coord *c, const char *space, const struct coord_job **why);
 /* Returns the job of the worker that shows the pass. A request without one (NULL) is about the job
  * of the worker that joined over this connection; else the newest. key: the key that the peer has
  * shown. */

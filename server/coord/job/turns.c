@@ -41,7 +41,7 @@ static struct coord_job *slot_now(struct coord *c, const struct job *spec)
     if (before_of(q, q->count, spec->space) != NULL ||
         coord_slot_running(c) + q->count >= MAX(c->fleet.options.jobs, 1))
         return NULL;
-    return coord_slot_free(c, spec->space, spec->fresh_all, &why);
+    return coord_slot_free(c, spec->space, &why);
 }
 
 int coord_turns_slot(struct coord *c, peer_t from, const struct coord_submit *submit,
@@ -67,7 +67,7 @@ static void wait_say(struct coord *c, uint32_t place, char said[ERR_TEXT_MAX])
     const struct coord_queued *before = before_of(q, place, space);
     const struct coord_job *why = NULL;
     if (before == NULL)
-        (void)coord_slot_free(c, space, q->item[place].alone, &why);
+        (void)coord_slot_free(c, space, &why);
     if (before != NULL)
         (void)snprintf(said, ERR_TEXT_MAX,
                        "it waits for its turn: job %s, number %" PRIu64
@@ -225,7 +225,7 @@ static struct coord_job *slot_of(struct coord *c, uint32_t place)
     const struct coord_job *why;
     if (before_of(q, place, item->head.space) != NULL)
         return NULL;
-    return coord_slot_free(c, item->head.space, item->alone, &why);
+    return coord_slot_free(c, item->head.space, &why);
 }
 
 static void looked(void *context, struct coord_errand *r, int rc, const struct err *e)

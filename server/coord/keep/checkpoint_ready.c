@@ -161,11 +161,10 @@ static int leave_out(struct coord_job *j, struct err *e)
 int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e)
 {
     *tables = !of_job(j) || j->checkpoint->without[0] != 0;
-    if (j->space->state == SPACE_DROPPED)
+    if (!of_job(j) && !coord_space_holds(j->fleet, j->space) && j->fleet->cluster.tables > 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
-                       "the tables of job %s were dropped (shoal drop): there is nothing to "
-                       "checkpoint",
-                       j->space->made->spec.name);
+                       "the tables of the last job were dropped (shoal drop): there is nothing to "
+                       "checkpoint");
     int rc = coord_drop_check(j->fleet, e);
     /* a job that runs loads the rows that were lost */
     if (rc == 0 && (j->space->state == SPACE_HALF || !coord_phase_running(j)))

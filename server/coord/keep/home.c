@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/fleet/map.h"
 #include "server/coord/keep/cut.h"
 
 #include <stdlib.h>
@@ -25,14 +26,13 @@ static void take(struct coord_job *j, uint64_t cut, uint16_t *owner, uint32_t ta
 static void owners_take(const struct coord_job *j, uint16_t *owner)
 {
     const struct coord_cluster *cl = &j->fleet->cluster;
-    memcpy(owner, cl->shard_of, cl->tablets * sizeof *owner);
-    for (uint32_t t = 0, at = 0; t < cl->tables; t++) {
-        uint32_t count = 1u << cl->bits[t];
-        bool own = j->space->numbers == 0 || (j->space->numbers >> t & 1) != 0;
-        for (uint32_t i = 0; !own && i < count; i++)
-            owner[at + i] = COORD_HOME_ANY;
-        at += count;
-    }
+    bool all = j->space->numbers == 0 || cl->tables == 0;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        owner[i] = all ? cl->shard_of[i] : COORD_HOME_ANY;
+    for (uint32_t t = 0; t < cl->tables; t++)
+        if ((j->space->numbers >> t & 1) != 0 && coord_map_place(cl, t))
+            memcpy(owner + cl->first[t], cl->shard_of + cl->first[t],
+                   (1u << cl->bits[t]) * sizeof *owner);
 }
 
 int coord_home_keep(struct coord_job *j, uint64_t cut, struct err *e)

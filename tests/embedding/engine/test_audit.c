@@ -487,7 +487,7 @@ START_TEST(blame_sees_nothing_of_before_a_clear)
     begin_new(0);
     for (uint64_t to = 1; to < 10; to++)
         sequence[to] = push(to, true);
-    s.g->runs.barrier = sequence[6];
+    s.g->runs.of[0].barrier = s.g->runs.barrier = sequence[6];
     blame(7000, 100);
     ck_assert_uint_eq(seen_count, 3);
     ck_assert_uint_eq(seen[2].sequence, sequence[7]);

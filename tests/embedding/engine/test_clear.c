@@ -108,14 +108,19 @@ static void cleared(void *context, int status, const char *text)
     *(int *)context = status;
 }
 
-static int clear(uint64_t job)
+static int clear_tables(uint64_t job, uint64_t tables)
 {
     struct err e = {0};
-    int told = 1, rc = engine_clear(s.g, job, cleared, &told, &e);
+    int told = 1, rc = engine_clear(s.g, job, tables, cleared, &told, &e);
     if (rc != 0)
         return rc;
     embedding_env_run(&s.env);
     return told;
+}
+
+static int clear(uint64_t job)
+{
+    return clear_tables(job, UINT64_MAX);
 }
 
 static void check_nothing(void)
@@ -246,18 +251,197 @@ START_TEST(a_clear_is_alone)
     ck_assert_int_eq(clear(JOB), SHOAL_E_AGAIN);
     ck_assert_int_eq(engine_release(s.g, 7), 0);
     ck_assert_int_eq(clear(0), SHOAL_E_MALFORMED);
-    ck_assert_int_eq(engine_clear(s.g, JOB, cleared, &status, &e), 0);
+    ck_assert_int_eq(engine_clear(s.g, JOB, UINT64_MAX, cleared, &status, &e), 0);
     ck_assert(!engine_back(s.g));
     ck_assert(!engine_warm(s.g, 0, p.keys, 1));
     bool stored;
     ck_assert_ptr_null(engine_row(s.g, 0, p.keys[0], &stored, &e));
     ck_assert_int_eq(e.code, SHOAL_E_AGAIN);
-    ck_assert_int_eq(engine_clear(s.g, JOB, cleared, &status, &e), SHOAL_E_AGAIN);
+    ck_assert_int_eq(engine_clear(s.g, JOB, UINT64_MAX, cleared, &status, &e), SHOAL_E_AGAIN);
     unsigned fetched = s.fetched;
     embedding_env_run(&s.env);
     ck_assert_int_eq(status, 0);
     ck_assert_uint_gt(s.fetched, fetched);
     check_nothing();
+    rig_close(&s, false);
+}
+END_TEST
+
+/* ---- one of two tables ----------------------------------------------------------------------- */
+
+/* Table 0 goes, table 1 belongs to another job. */
+#define GOES UINT64_C(1)
+#define STAYS UINT64_C(2)
+
+static uint64_t digest_of(uint32_t number)
+{
+    const struct table *t = engine_table(s.g, number);
+    uint64_t sum = 0, digest;
+    ck_assert_ptr_nonnull(t);
+    for (uint32_t k = 0; k < 1u << table_schema_of(t)->tablet_bits; k++) {
+        ck_assert_int_eq(table_digest(t, k, &digest), 0);
+        sum = key_mix(sum ^ digest);
+    }
+    return sum;
+}
+
+static void run_open_of(uint64_t run, uint64_t tables)
+{
+    struct err e = {0};
+    ck_assert_msg(engine_run_open_tables(s.g, run, 2, 1, tables, &e) == 0, "%s", e.text);
+    fence(run);
+}
+
+/* Runs 1 and 3 train table 0, run 2 trains table 1; each has a cut, and cut 5 is restored. The last
+ * records are about both tables. */
+static void live_beside(void)
+{
+    struct err e = {0};
+    uint64_t changed, erased[3];
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    run_open_of(1, GOES);
+    run_open_of(2, STAYS);
+    for (uint64_t i = 1; i <= BATCHES; i++) {
+        push_to(0, 1, i);
+        push_to(1, 2, i);
+        engine_flush_step(s.g);
+        embedding_env_run(&s.env);
+    }
+    memcpy(erased, p.keys, sizeof erased);
+    for (uint32_t table = 0; table < 2; table++)
+        ck_assert_int_eq(engine_keys(s.g, table, KEY_ERASE, erased, 3, &changed, &e), 0);
+    cut(5, 1);
+    cut(6, 2);
+    ck_assert_msg(engine_restore(s.g, 5, 3, &e) == 0, "%s", e.text);
+    embedding_env_run(&s.env);
+    fence(3);
+    for (uint64_t i = BATCHES + 1; i <= BATCHES + 5; i++) {
+        push_to(0, 3, i);
+        push_to(1, 2, i);
+    }
+}
+
+/* A table of another shape in the place of table 0. */
+static void other_begin(uint64_t run)
+{
+    struct err e = {0};
+    struct table_schema schema = rig_schema(0);
+    schema.seed = 77;
+    schema.tablet_bits = SHARD_TABLET_BITS + 1;
+    schema.tablet_first = 2u << SHARD_TABLET_BITS; /* behind table 1 */
+    schema.optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.5f};
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    rig_lead(&s);
+    run_open_of(run, GOES);
+}
+
+static void other_train(uint64_t run, uint64_t from, uint64_t to)
+{
+    struct push_plan plan;
+    for (uint64_t i = from + 1; i <= to; i++) {
+        rig_push_make(&p, run, 0, 0, 1, i - 1, i);
+        p.record.tablet_count = 2u << SHARD_TABLET_BITS;
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+        engine_flush_step(s.g);
+        embedding_env_run(&s.env);
+    }
+}
+
+static uint64_t other_alone(void)
+{
+    struct rig was = s;
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    other_begin(JOB + 1);
+    other_train(JOB + 1, 0, BATCHES);
+    uint64_t digest = digest_of(0);
+    rig_close(&s, false);
+    s = was;
+    return digest;
+}
+
+static void check_stays(uint64_t digest, uint64_t mark)
+{
+    uint64_t cuts[4];
+    uint32_t mode, lanes;
+    ck_assert_ptr_null(engine_table(s.g, 0));
+    ck_assert_uint_eq(digest_of(1), digest);
+    ck_assert_uint_eq(engine_mark(s.g, 2, 0, 1), mark);
+    ck_assert_int_eq(engine_run_mode(s.g, 1, &mode, &lanes), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(engine_run_mode(s.g, 2, &mode, &lanes), 0);
+    ck_assert_int_eq(engine_run_mode(s.g, 3, &mode, &lanes), SHOAL_E_NOT_FOUND);
+    ck_assert_uint_eq(engine_cuts(s.g, cuts, 4), 1);
+    ck_assert_uint_eq(cuts[0], 6);
+}
+
+/* Rows, marks, run, records and cut of another job's table stay, and what takes the place of the
+ * table that went is as in a new engine: at once, after a restart, and after a clear of the other
+ * table, too. */
+START_TEST(a_clear_leaves_other_tables)
+{
+    enum durability durability = durabilities[_i / 2];
+    bool disk = durability != DURABLE_MEMORY, flush = _i % 2;
+    struct err e = {0};
+    uint64_t alone = other_alone();
+    rig_in_steps = flush;
+    rig_open(&s, disk ? dir : NULL, durability);
+    live_beside();
+    uint64_t digest = digest_of(1);
+    ck_assert_int_eq(clear_tables(JOB, GOES), 0);
+    check_stays(digest, BATCHES + 5);
+    if (disk) {
+        reopen(flush);
+        check_stays(digest, BATCHES + 5);
+    }
+    ck_assert_uint_eq(engine_newest_run_of(s.g, GOES), 3);
+    other_begin(JOB + 1);
+    other_train(JOB + 1, 0, 5);
+    push_to(1, 2, BATCHES + 6); /* the other job goes on */
+    digest = digest_of(1);
+    if (disk)
+        reopen(flush);
+    ck_assert_uint_eq(digest_of(1), digest);
+    other_train(JOB + 1, 5, BATCHES);
+    ck_assert_uint_eq(digest_of(0), alone);
+    /* the other job's cut, with the records from before, is what it was */
+    ck_assert_msg(engine_restore(s.g, 6, JOB + 2, &e) == 0, "%s", e.text);
+    embedding_env_run(&s.env);
+    fence(JOB + 2);
+    for (uint64_t i = BATCHES + 1; i <= BATCHES + 6; i++)
+        push_to(1, JOB + 2, i);
+    ck_assert_uint_eq(digest_of(1), digest);
+    ck_assert_uint_eq(digest_of(0), alone);
+    if (disk)
+        reopen(!flush);
+    ck_assert_uint_eq(digest_of(1), digest);
+    /* now that one goes */
+    ck_assert_int_eq(clear_tables(JOB + 5, STAYS), 0);
+    ck_assert_int_eq(clear_tables(JOB + 5, STAYS), 0);
+    ck_assert_ptr_null(engine_table(s.g, 1));
+    if (disk)
+        reopen(flush);
+    ck_assert_ptr_null(engine_table(s.g, 1));
+    ck_assert_uint_eq(digest_of(0), alone);
+    rig_close(&s, false);
+    rig_in_steps = false;
+}
+END_TEST
+
+/* A run of a release that knew one space pushes to both tables: it would lose one under its
+ * pushes. */
+START_TEST(a_clear_waits_for_a_run_of_all_tables)
+{
+    struct err e = {0};
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    run_open(1);
+    ck_assert_int_eq(clear_tables(JOB, GOES), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
+    ck_assert_int_eq(clear_tables(JOB, GOES), 0);
+    ck_assert_ptr_null(engine_table(s.g, 0));
+    ck_assert_ptr_nonnull(engine_table(s.g, 1));
+    ck_assert_int_eq(clear_tables(JOB, 0), SHOAL_E_MALFORMED);
     rig_close(&s, false);
 }
 END_TEST
@@ -325,6 +509,67 @@ START_TEST(a_clear_has_happened_or_has_not)
 }
 END_TEST
 
+/* ---- the same for one of two tables: the other one is the same whenever the process ends -------- */
+
+static void beside_before_child(void *context)
+{
+    (void)context;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    live_beside();
+    shared->before = digest_of(1);
+    _exit(0);
+}
+
+static void beside_clear_child(void *context)
+{
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    kill_begin(*(long *)context, 0);
+    shared->status = clear_tables(JOB, GOES);
+    shared->steps = kill_end();
+    _exit(0);
+}
+
+static void beside_after_child(void *context)
+{
+    (void)context;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(digest_of(1), shared->before);
+    if (engine_table(s.g, 0) != NULL)
+        ck_assert_int_eq(shared->status, 1);
+    ck_assert_int_eq(clear_tables(JOB, GOES), 0);
+    check_stays(shared->before, BATCHES + 5);
+    other_begin(JOB + 1);
+    other_train(JOB + 1, 0, 5);
+    ck_assert_int_eq(clear_tables(JOB, GOES), 0);
+    reopen(true);
+    other_train(JOB + 1, 5, BATCHES);
+    ck_assert_uint_eq(digest_of(0), shared->after);
+    ck_assert_uint_eq(digest_of(1), shared->before);
+    _exit(0);
+}
+
+START_TEST(a_clear_of_one_table_has_happened_or_has_not)
+{
+    long steps = 0, killed = 0;
+    shared->after = other_alone();
+    for (long at = 0; at <= steps; at += at == 0 ? 1 : kill_stride(steps, 20)) {
+        rig_in_child(beside_before_child, NULL);
+        shared->status = 1;
+        rig_in_child(beside_clear_child, &at);
+        if (at == 0) {
+            ck_assert_int_eq(shared->status, 0);
+            steps = shared->steps;
+            ck_assert_int_gt(steps, 10);
+        }
+        killed += shared->status == 1;
+        rig_in_child(beside_after_child, NULL);
+        rig_remove_dir(dir);
+        rig_dir(dir);
+    }
+    ck_assert_int_ge(killed, 5);
+}
+END_TEST
+
 /* ---- rows in the store ----------------------------------------------------------------------- */
 
 START_TEST(rows_in_the_store_go_and_memory_comes_back)
@@ -358,8 +603,11 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, a_job_after_a_clear_is_as_in_a_new_engine, 0, 6);
     tcase_add_loop_test(t, a_clear_comes_once, 0, 3);
+    tcase_add_loop_test(t, a_clear_leaves_other_tables, 0, 6);
+    tcase_add_test(t, a_clear_waits_for_a_run_of_all_tables);
     tcase_add_test(t, a_clear_is_alone);
     tcase_add_test(t, a_clear_has_happened_or_has_not);
+    tcase_add_test(t, a_clear_of_one_table_has_happened_or_has_not);
     tcase_add_test(t, rows_in_the_store_go_and_memory_comes_back);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

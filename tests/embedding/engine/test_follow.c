@@ -869,7 +869,7 @@ START_TEST(a_clear_is_a_base)
     int status = 1;
     begin_one();
     uint64_t before = tail->g->sequence;
-    ck_assert_int_eq(engine_clear(lead->g, newest_run + 1, on_clear, &status, &e), 0);
+    ck_assert_int_eq(engine_clear(lead->g, newest_run + 1, UINT64_MAX, on_clear, &status, &e), 0);
     while (status == 1)
         ck_assert(embedding_env_step(&lead->env));
     ck_assert_int_eq(status, 0);

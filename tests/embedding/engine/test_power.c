@@ -406,7 +406,7 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
     case CHANGE:
         return engine_table_create(s->g, &schema, e);
     case CLEAR: /* this and the next two: only in the engine in memory */
-        rc = engine_clear(s->g, o->run, on_done, &status, e);
+        rc = engine_clear(s->g, o->run, UINT64_MAX, on_done, &status, e);
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
     case CUT:
@@ -573,7 +573,7 @@ static bool was_in_vain(const struct history *h, const struct entry *o)
     if (o->kind == CUT)
         return !o->done;
     if (o->kind == CLEAR)
-        return o->run > h->rig.g->runs.cleared;
+        return o->run > h->rig.g->runs.of[0].cleared;
     return o->kind == LOAD && !o->done && engine_newest_run(h->rig.g) < o->run;
 }
 
@@ -755,7 +755,7 @@ static void life_open(struct history *h)
                  sequence, h->floor);
         give_up(h, "records are lost", text);
     }
-    if (h->rig.g->runs.cleared < h->cleared)
+    if (h->rig.g->runs.of[0].cleared < h->cleared)
         give_up(h, "a clear", "it was answered, and has not happened");
     h->next_run = newest > h->next_run ? newest : h->next_run;
     then_go(h, sequence);
@@ -1248,7 +1248,7 @@ static void op_clear(struct history *h)
     struct entry *o = entry_new(h, CLEAR);
     o->sequence--;
     o->run = h->next_run + 1;
-    int rc = engine_clear(h->rig.g, o->run, on_done, &status, &e);
+    int rc = engine_clear(h->rig.g, o->run, UINT64_MAX, on_done, &status, &e);
     if (rc == 0) {
         memset(h->cut, 0, sizeof h->cut);
         embedding_env_run(&h->rig.env);

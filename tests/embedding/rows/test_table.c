@@ -504,6 +504,35 @@ START_TEST(table_new_refuses_a_bad_schema)
 }
 END_TEST
 
+/* Memory of chunks that nothing uses any more is the system's, and is counted so; it comes back with
+ * the next use. */
+START_TEST(table_memory_that_is_free_goes_back)
+{
+    struct arena *a;
+    uint32_t unit[3];
+    ck_assert_int_eq(arena_new(&a), 0);
+    for (int i = 0; i < 3; i++) {
+        unit[i] = arena_take(a, ARENA_CHUNK_UNITS);
+        ck_assert_uint_ne(unit[i], ARENA_NONE);
+        memset(arena_address(a, unit[i]), 1, ARENA_CHUNK_BYTES);
+    }
+    arena_give(a, unit[1], ARENA_CHUNK_UNITS);
+    arena_give(a, unit[2], ARENA_CHUNK_UNITS - 1); /* a unit of it is still used */
+    uint64_t used = arena_used(a);
+    ck_assert_uint_eq(arena_bytes(a), 3 * ARENA_CHUNK_BYTES);
+    for (int again = 0; again < 2; again++) {
+        arena_trim(a);
+        ck_assert_uint_eq(arena_bytes(a), 2 * ARENA_CHUNK_BYTES);
+        ck_assert_uint_eq(arena_used(a), used);
+    }
+    ck_assert_uint_eq(((char *)arena_address(a, unit[0]))[77], 1);
+    ck_assert_uint_eq(arena_take(a, 3), unit[1] + ARENA_CHUNK_UNITS - 3);
+    ck_assert_uint_eq(arena_bytes(a), 3 * ARENA_CHUNK_BYTES);
+    ck_assert_uint_eq(arena_used(a), used + 3 * ARENA_UNIT_BYTES);
+    arena_free(a);
+}
+END_TEST
+
 static size_t asked; /* calls of malloc and its like, which the linker redirects here */
 
 void *__real_malloc(size_t);
@@ -584,6 +613,7 @@ int main(void)
     Suite *suite = suite_create("table");
     TCase *c = tcase_create("table");
     tcase_set_timeout(c, 60);
+    tcase_add_test(c, table_memory_that_is_free_goes_back);
     tcase_add_test(c, pull_of_absent_keys_gives_initial_values_and_makes_no_row);
     tcase_add_loop_test(c, who_scores_gets_zeros_for_absent_keys, 0, 2);
     tcase_add_loop_test(c, push_and_pull_equal_a_plain_table, 0, 8);

@@ -114,7 +114,7 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
     memcpy(head, value, sizeof head);
     for (int i = 0; i < 3; i++) {
         bool whole = i > 0;
-        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)(i == 2 ? '2' : '7') << 56;
+        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)(i == 2 ? '2' : '8') << 56;
         if (whole)
             head[1] = hash_bytes((char *)value + sizeof head, bytes - sizeof head, head[0]);
         memcpy(value, head, sizeof head);
@@ -122,8 +122,8 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
         ck_assert_int_eq(rc, whole ? SHOAL_E_VERSION : SHOAL_E_CORRUPT);
         static const char *const words[] = {
             "is damaged",
-            "version 7, this Shoal reads 3 to 6: it was written by a later one; start that one",
-            "version 2, this Shoal reads 3 to 6: it was written by a release before 0.2.0; start"};
+            "version 8, this Shoal reads 3 to 7: it was written by a later one; start that one",
+            "version 2, this Shoal reads 3 to 7: it was written by a release before 0.2.0; start"};
         ck_assert_ptr_nonnull(strstr(e.text, words[i]));
     }
     free(value);
@@ -178,7 +178,7 @@ START_TEST(runs_come_back_from_the_control_state)
         runs_free(&other);
     }
     r.newest = 9;
-    r.newest_of[63] = 8; /* a table that is not here, as if it had been dropped */
+    r.of[63].newest = 8; /* a table that is not here, as if it had been dropped */
     control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
     ck_assert_int_eq(control_read(&again, &as_of), 0);
     ck_assert(as_of.sequence == 90 && as_of.floor == 80);
@@ -195,16 +195,79 @@ START_TEST(runs_come_back_from_the_control_state)
 }
 END_TEST
 
+/* All tables were dropped at once: the form of a release that could do no other. */
+static void all_cleared(struct runs *r, uint64_t job, uint64_t barrier)
+{
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        r->of[t].cleared = job;
+        r->of[t].barrier = barrier;
+    }
+    r->barrier = barrier;
+}
+
+static uint64_t magic_of(void)
+{
+    uint64_t magic;
+    memcpy(&magic, value, sizeof magic);
+    return magic >> 56;
+}
+
+/* What became of the tables of each number comes back, with terms and without. The form of before
+ * is written as long as it says all. */
+START_TEST(what_was_dropped_comes_back_by_table)
+{
+    enum { PLACES = 64, TABLE = PLACES + 8, BARRIER = TABLE + 24 };
+    struct runs r = {0}, again = {0};
+    struct stored_as_of as_of = {.sequence = 90, .floor = 80}, read;
+    if (_i == 1)
+        term_add(&as_of.terms, 4, 33);
+    all_cleared(&r, 2, 40);
+    control_make(&r, as_of);
+    ck_assert_uint_eq(magic_of(), _i == 1 ? '6' : '5');
+    r.of[3] = (struct run_place){7, 9, 70};
+    r.of[5] = (struct run_place){0, 8, 60};
+    r.barrier = 70;
+    control_make(&r, as_of);
+    ck_assert_uint_eq(magic_of(), '7');
+    ck_assert_int_eq(control_read(&again, &read), 0);
+    ck_assert_uint_eq(again.barrier, 70);
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        ck_assert_uint_eq(again.of[t].cleared, r.of[t].cleared);
+        ck_assert_uint_eq(again.of[t].barrier, r.of[t].barrier);
+    }
+    ck_assert_uint_eq(again.of[3].newest, 7);
+    ck_assert_uint_eq(read.terms.count, (uint64_t)_i);
+    ck_assert_uint_eq(runs_gone(&again, 41), 1u << 3 | 1u << 5);
+    ck_assert_uint_eq(runs_gone(&again, 60), 1u << 3 | 1u << 5);
+    ck_assert_uint_eq(runs_gone(&again, 61), 1u << 3);
+    ck_assert_uint_eq(runs_gone(&again, 71), 0);
+    ck_assert_uint_eq(runs_gone(&again, 40), UINT64_MAX);
+    /* values that cannot be */
+    word_put(TABLE, LIMIT_TABLES);
+    ck_assert_int_eq(control_read(&again, &read), SHOAL_E_CORRUPT);
+    word_put(TABLE, 3);
+    word_put(BARRIER, 91);
+    ck_assert_int_eq(control_read(&again, &read), SHOAL_E_CORRUPT);
+    word_put(BARRIER, 70);
+    word_put(PLACES, LIMIT_TABLES + 1);
+    ck_assert_int_eq(control_read(&again, &read), SHOAL_E_CORRUPT);
+    word_put(PLACES, 0);
+    ck_assert_int_eq(control_read(&again, &read), SHOAL_E_CORRUPT);
+    runs_free(&again);
+}
+END_TEST
+
 /* The state is whole, but its values are impossible: both sides of each bound. */
 START_TEST(a_control_state_that_cannot_be_is_damaged)
 {
     enum { SEQUENCE = 16, FLOOR = 32, CLEARED = 48, BARRIER = 56, LANES = 64 + 16 };
-    struct runs r = {.cleared = 2, .barrier = 9}, read = {0};
+    struct runs r = {0}, read = {0};
     struct stored_as_of as_of;
     struct run *run;
+    all_cleared(&r, 2, 9);
     control_make(&r, (struct stored_as_of){.sequence = 9, .floor = 9});
     ck_assert_int_eq(control_read(&read, &as_of), 0);
-    ck_assert(read.cleared == 2 && read.barrier == 9);
+    ck_assert(read.of[0].cleared == 2 && read.of[0].barrier == 9 && read.barrier == 9);
     word_put(FLOOR, 10);
     ck_assert_int_eq(control_read(&read, &as_of), SHOAL_E_CORRUPT);
     word_put(FLOOR, 9);
@@ -291,8 +354,7 @@ START_TEST(runs_and_loads_are_stored_as_in_every_release)
     struct run *run;
     ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
     run_fence(run, 1, 7, true, -4);
-    r.cleared = 2;
-    r.barrier = 70;
+    all_cleared(&r, 2, 70);
     control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
     ck_assert_uint_eq(hash_bytes(value, value_bytes, 0), CONTROL_HASH);
     stored_load_seal(&load);
@@ -339,6 +401,7 @@ int main(void)
     tcase_add_test(t, control_state_of_a_later_version_is_refused_by_name);
     tcase_add_test(t, runs_come_back_from_the_control_state);
     tcase_add_test(t, terms_come_back_from_the_control_state);
+    tcase_add_loop_test(t, what_was_dropped_comes_back_by_table, 0, 2);
     tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
     tcase_add_test(t, a_word_about_a_load_that_cannot_be_is_damaged);
     tcase_add_test(t, runs_and_loads_are_stored_as_in_every_release);

@@ -278,7 +278,7 @@ START_TEST(map_of_a_server_is_of_the_tables_that_end_with_it)
         table[t].tablet_first = t << cases[_i].bits[0];
     }
     int rc = coord_cluster_map(&c->fleet, table, cases[_i].count, coord_fresh_due(&c->slot[0]),
-                               &c->slot[0].space->numbers, &e);
+                               &c->slot[0].space->numbers, &c->slot[0].space->left, &e);
     ck_assert_int_eq(rc, cases[_i].epoch != 0 ? 0 : SHOAL_E_CONFIG);
     ck_assert_uint_eq(c->fleet.cluster.map_epoch, 6);
     ck_assert_uint_eq(c->fleet.cluster.tablets, 64);

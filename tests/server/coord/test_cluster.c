@@ -614,10 +614,10 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
     struct err e = {0};
     fleet_start(2);
     struct coord_cluster *cl = &r.coord->fleet.cluster;
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 3,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0);
     cl->tables = 0; /* as in a map taken from a shard */
     r.coord->fleet.members.shard[0].figures.holds = true;
     cl->shard_of[130] ^= 1;
@@ -625,7 +625,8 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
     for (uint32_t tables = 1; tables <= 3; tables++) {
         ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), tables,
                                            coord_fresh_due(&r.coord->slot[0]),
-                                           &r.coord->slot[0].space->numbers, &e),
+                                           &r.coord->slot[0].space->numbers,
+                                           &r.coord->slot[0].space->left, &e),
                          0);
         ck_assert_uint_eq(cl->map_epoch, 1);
         ck_assert_uint_eq(cl->tablets, 3 * 64);
@@ -639,14 +640,14 @@ END_TEST
 START_TEST(coord_tables_of_a_second_slot_lie_beside)
 {
     struct err e = {0};
-    uint64_t one = 0, two = 0;
+    uint64_t one = 0, two = 0, one_left = 0, two_left = 0;
     uint16_t was[2 * 64], view[128 + 64];
     fleet_start(2);
     struct coord_fleet *f = &r.coord->fleet;
     struct coord_cluster *cl = &f->cluster;
-    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 2, false, &one, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 2, false, &one, &one_left, &e), 0);
     memcpy(was, cl->shard_of, sizeof was);
-    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 2, false, &two, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 2, false, &two, &two_left, &e), 0);
     ck_assert(one == 3 && two == 12 && cl->held == 15 && cl->tables == 4);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 2 * 64 + 128 + 64);
@@ -656,19 +657,19 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
         ck_assert_uint_eq(view[i], i < 128 ? i / 64 : (i - 128) / 32);
     /* each slot gets more tables, behind all others; a fresh job too, as the others are not its
      * own */
-    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 3, false, &two, &e), 0);
-    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 3, false, &two, &two_left, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &one_left, &e), 0);
     ck_assert(two == 0x1c && one == 0x23 && cl->map_epoch == 4);
     ck_assert_uint_eq(coord_map_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
     /* a job that gets no place leaves the numbers unchanged */
     struct table_schema wide[3];
     memcpy(wide, tables_of(9), sizeof wide);
     wide[0].tablet_bits = 0; /* too few tablets for two shards */
-    ck_assert_int_eq(coord_cluster_map(f, wide, 1, false, &two, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_cluster_map(f, wide, 1, false, &two, &two_left, &e), SHOAL_E_CONFIG);
     ck_assert(two == 0x1c && cl->held == 0x3f && cl->map_epoch == 4);
     /* a job of fewer tables, then the earlier one again: the map stays */
-    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &e), 0);
-    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &two_left, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &one_left, &e), 0);
     ck_assert(two == 4 && one == 0x23 && cl->map_epoch == 4);
     rig_stop();
 }
@@ -681,27 +682,27 @@ START_TEST(coord_map_of_another_layout_is_refused)
     struct err e = {0};
     fleet_start(2);
     struct coord_cluster *cl = &r.coord->fleet.cluster;
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 2,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 2, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0);
     r.coord->fleet.members.shard[1].figures.holds = true;
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(7), 2,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     SHOAL_E_CONFIG);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "table t0 has 128 tablets"));
     ck_assert_uint_eq(cl->map_epoch, 1);
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 3,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0); /* one more is fine */
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0); /* one more is fine */
     ck_assert_uint_eq(cl->map_epoch, 2);
     r.coord->fleet.members.shard[1].figures.holds = false;
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(7), 2,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0);
     rig_stop();
 }
 END_TEST
@@ -813,10 +814,10 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
     struct coord_shard *s = &r.coord->fleet.members.shard[1];
     job_start(5000000);
     sim_kill(r.client.node);
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 1,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 1, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0);
     bool *what = _i == 0 ? &s->seen : &s->ready;
     *what = false;
     ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
@@ -914,26 +915,26 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
         table[t].dense = t == 1;
     }
     struct coord_cluster *cl = &r.coord->fleet.cluster;
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 2,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, table, 2, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0);
     ck_assert_uint_eq(cl->map_epoch, 1);
     cl->shard_of[7] ^= 1;
     uint16_t moved = cl->shard_of[7];
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 3,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, table, 3, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     ck_assert_uint_eq(cl->shard_of[7], moved);
     ck_assert_uint_eq(cl->shard_of[80], 0);
     ck_assert_uint_eq(cl->shard_of[143], 1);
-    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 1,
-                                       coord_fresh_due(&r.coord->slot[0]),
-                                       &r.coord->slot[0].space->numbers, &e),
-                     0); /* fewer: it stays whole */
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, table, 1, coord_fresh_due(&r.coord->slot[0]),
+                          &r.coord->slot[0].space->numbers, &r.coord->slot[0].space->left, &e),
+        0); /* fewer: it stays whole */
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     rig_stop();

@@ -208,7 +208,7 @@ START_TEST(flow_begins_with_no_half_of_the_rows)
         c->fleet.members.shard[s].made = 1;
         c->fleet.members.shard[s].incarnation = 1 + s;
     }
-    c->fleet.fresh->number = _i == 1 ? RUN : 0;
+    c->slot[0].space->fresh.number = _i == 1 ? RUN : 0;
     ck_assert_uint_eq(step_from(PHASE_TABLES), _i == 1 ? PHASE_SETUP : PHASE_FAILED);
 }
 END_TEST

@@ -348,12 +348,12 @@ START_TEST(replace_without_a_job_leaves_the_tables_to_the_next)
     told_lost(100, 202);
     ck_assert_ptr_nonnull(strstr(r.answer.u.REPLACE_reply.told, "no job runs"));
     go(SECOND);
-    ck_assert(coord_fresh_half(&r.coord->fleet) &&
+    ck_assert(coord_fresh_half(r.coord->slot[0].space) &&
               !coord_made_known(&r.coord->fleet, r.coord->slot[0].space));
     coord_again();
     come(1, "server-1");
     go(2 * SECOND);
-    ck_assert(coord_fresh_half(&r.coord->fleet) &&
+    ck_assert(coord_fresh_half(r.coord->slot[0].space) &&
               !coord_made_known(&r.coord->fleet, r.coord->slot[0].space));
     ck_assert(coord_member_shards_ready(&r.coord->fleet.members));
     rig_stop();

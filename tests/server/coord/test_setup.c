@@ -138,7 +138,7 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
     job_make("ssp");
     shard->ready = _i != 0;
     c->fleet.cluster.newest_epoch = _i == 1 ? 4 : 3;
-    c->fleet.fresh->number = _i == 2 ? 4 : 0;
+    c->slot[0].space->fresh.number = _i == 2 ? 4 : 0;
     c->fleet.names.version = _i >= 3 ? 2 : 0;
     c->fleet.names.newest = _i == 4 ? 3 : 0; /* a server knows newer names */
     c->fleet.names.line = "names";
@@ -187,7 +187,7 @@ START_TEST(shard_that_is_not_ready_has_the_map_once)
 {
     job_make("ssp");
     shard->ready = false;
-    c->fleet.fresh->number = _i == 1 ? 4 : 0;
+    c->slot[0].space->fresh.number = _i == 1 ? 4 : 0;
     c->fleet.cluster.newest_epoch = _i == 2 ? 4 : 3;
     ck_assert_int_eq(env_connect(c->fleet.env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
     for (int again = 0; again < 2; again++) {
@@ -242,7 +242,7 @@ END_TEST
 START_TEST(shard_drops_what_is_to_go_first)
 {
     job_make("ssp");
-    c->fleet.fresh->number = _i == 0 ? 4 : 0;
+    c->slot[0].space->fresh.number = _i == 0 ? 4 : 0;
     c->slot[0].space->fresh_fields->number = _i == 1 ? 4 : 0;
     (void)snprintf(c->slot[0].space->fresh_fields->what,
                    sizeof c->slot[0].space->fresh_fields->what, "emb:2");
@@ -250,7 +250,8 @@ START_TEST(shard_drops_what_is_to_go_first)
     ck_assert(c->slot[0].setup.shard[1].done);
     if (_i == 0) {
         const struct wire_ROWS_GO *all = &nth(0, WIRE_TYPE_ROWS_GO)->u.ROWS_GO;
-        ck_assert(all->run == RUN && all->what == WIRE_ROWS_ALL && all->tables == 3);
+        ck_assert(all->run == RUN && all->what == WIRE_ROWS_ALL &&
+                  all->tables == UINT64_MAX); /* no other space has tables */
         (void)nth(1, WIRE_TYPE_MAP_SET);
     } else {
         const struct wire_ROWS_GO *some = &nth(3, WIRE_TYPE_ROWS_GO)->u.ROWS_GO;

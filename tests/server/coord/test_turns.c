@@ -163,30 +163,6 @@ START_TEST(the_order_outlives_the_coordinator)
 }
 END_TEST
 
-/* A job that drops what all spaces hold runs alone. */
-START_TEST(a_job_that_drops_all_waits_for_the_others)
-{
-    char yaml[512];
-    uint64_t one = submit("one", 1), number;
-    (void)snprintf(yaml, sizeof yaml,
-                   "job: all\nfresh: [all]\ndata: {format: libsvm, train: [a]}\n"
-                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10}\n");
-    const struct coord_submit s = {.yaml = yaml, .bytes = strlen(yaml), .from = ""};
-    struct coord_ask a = {.from = 99};
-    struct coord_job *j;
-    ck_assert_int_eq(coord_turns_slot(c, a.from, &s, &j, &e), 0);
-    ck_assert_ptr_null(j);
-    ck_assert_int_eq(coord_turns_take(c, &a, &s, &number, e.text, &e), 0);
-    coord_turns_step(c);
-    ck_assert(!runs(number));
-    end(one);
-    ck_assert(runs(number));
-    uint64_t two = submit("two", 2);
-    coord_turns_step(c);
-    ck_assert(!runs(two)); /* it has still to drop all */
-}
-END_TEST
-
 START_TEST(a_job_that_ended_is_told_of)
 {
     char said[ERR_TEXT_MAX];
@@ -209,7 +185,6 @@ int main(void)
     tcase_add_test(t, places_are_given_in_order);
     tcase_add_test(t, a_job_is_tried_again_when_something_has_changed);
     tcase_add_test(t, the_order_outlives_the_coordinator);
-    tcase_add_test(t, a_job_that_drops_all_waits_for_the_others);
     tcase_add_test(t, a_job_that_ended_is_told_of);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

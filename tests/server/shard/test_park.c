@@ -766,7 +766,7 @@ START_TEST(rows_by_key_that_wait_are_refused_when_the_table_goes)
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
     w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = 1, .what = WIRE_ROWS_ALL};
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .what = WIRE_ROWS_ALL};
     uint64_t go = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, go), 0);
