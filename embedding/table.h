@@ -175,8 +175,9 @@ int table_assign(struct table *t, const uint64_t *keys, const float *rows, size_
  * key; ALLOW: the key gets a row whatever the admission rule says; RESET: neither any more. FRESH
  * and DROP take one key for all keys of its field in its tablet. FRESH removes their rows and the
  * counts of those that wait for a row; names stay. DROP removes names, too, as if the field had
- * never existed. EVICT removes the row of each key; its name stays. The cells of a sketch are shared and stay: keys that it has counted may get a row
- * sooner, until its generations have turned. */
+ * never existed. EVICT removes the row of each key; its name stays. The cells of a sketch are
+ * shared and stay: keys that it has counted may get a row sooner, until its generations have
+ * turned. */
 enum key_action {
     KEY_ERASE = 0,
     KEY_BLOCK = 1,

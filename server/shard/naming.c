@@ -242,12 +242,9 @@ static void name_begin(struct shard *s, peer_t from)
 
 void naming_object(const struct shard *s, const struct wire_KEYS *r, char out[NAMING_OBJECT])
 {
-    static const char *const action[] = {[WIRE_KEY_ERASE] = "erase",
-                                         [WIRE_KEY_BLOCK] = "block",
-                                         [WIRE_KEY_ALLOW] = "allow",
-                                         [WIRE_KEY_RESET] = "reset",
-                                         [WIRE_KEY_SCRUB] = "scrub",
-                                         [WIRE_KEY_EVICT] = "evict"};
+    static const char *const action[] = {
+        [WIRE_KEY_ERASE] = "erase", [WIRE_KEY_BLOCK] = "block", [WIRE_KEY_ALLOW] = "allow",
+        [WIRE_KEY_RESET] = "reset", [WIRE_KEY_SCRUB] = "scrub", [WIRE_KEY_EVICT] = "evict"};
     const struct table *t = NULL;
     const char *table = "no table", *what = "no action on";
     if (r->table < LIMIT_TABLES)

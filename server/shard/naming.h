@@ -1,12 +1,11 @@
 /* naming.h: KEYS of a shard: keys are erased, blocked, allowed or reset, or their rows are evicted.
- * Pushes are settled first,
- * and the change is journalled before the reply; a repeated request changes nothing more. s->in
- * holds the request, s->m its keys.
+ * Pushes are settled first, and the change is journalled before the reply; a repeated request
+ * changes nothing more. s->in holds the request, s->m its keys.
  *
  * Erasing and evicting rebuild every tablet that they touch, so many keys are taken in steps of
- * some tablets, each a record of its own; requests between two steps see a part of the change. The first step is
- * taken at once. One request at a time: another one is AGAIN. After a kill in between, a repeated
- * request does the rest. */
+ * some tablets, each a record of its own; requests between two steps see a part of the change. The
+ * first step is taken at once. One request at a time: another one is AGAIN. After a kill in
+ * between, a repeated request does the rest. */
 #ifndef SERVER_SHARD_NAMING_H
 #define SERVER_SHARD_NAMING_H
 

@@ -1,5 +1,5 @@
 /* fuzz_import_folder.c: a folder as `shoal export` writes it, of any bytes: export.json, then
- * model.safetensors or an npy file. The first two bytes are the length of export.json, the third one
+ * model.safetensors or an npy file. The first two bytes are the length of export.json, the third
  * chooses the table (bit 0: a dense one) and what the other file is (bit 1: npy). All rows are read
  * twice, and the keys that a difference erases. */
 #include "tests/fuzz/fuzz_file.h"

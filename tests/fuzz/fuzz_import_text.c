@@ -1,5 +1,5 @@
-/* fuzz_import_text.c: any text as rows that `shoal import` reads, or (first byte, bit 2) as the keys
- * that a difference erases. */
+/* fuzz_import_text.c: any text as rows that `shoal import` reads, or (first byte, bit 2) as the
+ * keys that a difference erases. */
 #include "deploy/cli/import.h"
 
 #include <stdint.h>

@@ -98,9 +98,9 @@ struct coord_moves {
     char text[ERR_TEXT_MAX]; /* why the last group was given up; empty: none was */
     /* why the plan before ended early; empty: it did not, or a coordinator has started since */
     char ended[ERR_TEXT_MAX];
-    bool fails;              /* no group has moved since */
-    char job[LIMIT_NAME];    /* the plan waits while this job goes back to a cut; empty: for none */
-    bool trains;             /* a job pushes: groups leave it time between them */
+    bool fails;           /* no group has moved since */
+    char job[LIMIT_NAME]; /* the plan waits while this job goes back to a cut; empty: for none */
+    bool trains;          /* a job pushes: groups leave it time between them */
 };
 
 /* A job that goes back to a cut. */

@@ -212,7 +212,8 @@ static void op_table(uint32_t number)
 
 static void op_keys(void)
 {
-    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET, KEY_EVICT};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET,
+                                              KEY_EVICT};
     uint64_t keys[64], changed;
     uint32_t table = (uint32_t)rng_below(&chance, TABLES);
     struct err e = {0};

@@ -258,7 +258,8 @@ static void op_push(void)
 
 static void op_keys(void)
 {
-    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET, KEY_EVICT};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET,
+                                              KEY_EVICT};
     uint64_t keys[16], changed;
     uint32_t global = (uint32_t)rng_below(&chance, ALL);
     enum key_action action = actions[rng_below(&chance, 5)];

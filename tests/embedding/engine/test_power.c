@@ -239,7 +239,8 @@ static uint64_t beside(uint64_t key)
 
 static int do_name(struct rig *s, const struct entry *o, struct err *e)
 {
-    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET, KEY_EVICT};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET,
+                                              KEY_EVICT};
     uint64_t keys[64], changed;
     uint32_t n = keys_make(o, 48, keys);
     if (o->fresh) {

@@ -501,8 +501,8 @@ static void side_begin(struct side *s, uint64_t run)
 static void side_name(struct side *s, uint32_t i)
 {
     static uint64_t keys[KEYS];
-    static const enum key_action actions[] = {KEY_ERASE, KEY_ERASE, KEY_BLOCK, KEY_ALLOW,
-                                              KEY_RESET, KEY_EVICT};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_ERASE, KEY_BLOCK,
+                                              KEY_ALLOW, KEY_RESET, KEY_EVICT};
     struct rng r = rng_of(s->plan->seed, 19, i);
     struct err e = {0};
     uint64_t changed;

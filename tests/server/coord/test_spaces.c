@@ -586,7 +586,7 @@ static int import(uint32_t number)
     struct sim_node *node = sim_node_new(r.sim, "asker", &handler, NULL);
     struct wire w = {.type = WIRE_TYPE_IMPORT, .id = 900};
     peer_t to;
-    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7};
+    w.u.IMPORT = (struct wire_IMPORT){.number = number, .rows = 7, .token = 5};
     (void)snprintf(w.u.IMPORT.table, sizeof w.u.IMPORT.table, "emb");
     memset(&heard, 0, sizeof heard);
     ck_assert_int_eq(env_connect(sim_node_env(node), "sim://coordinator", ENV_COORDINATOR, &to), 0);

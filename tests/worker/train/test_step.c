@@ -711,8 +711,7 @@ START_TEST(step_of_shares_gives_up_a_publish_with_its_ring)
 }
 END_TEST
 
-/* The network has more tablets than are under way at once, and each answer starts the next. Some are
- * refused for a while, and messages are lost. */
+/* Each answer starts the next tablet. All are refused for a while, and messages are lost. */
 START_TEST(step_publishes_every_tablet)
 {
     world_open(", dense_publish: 1s", 0.05);
