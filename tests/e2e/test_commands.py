@@ -98,7 +98,12 @@ AS = {
         "shoal submit JOB.yaml --start-from DIR/monday": f"shoal submit next.yaml --start-from {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",
         "shoal submit JOB.yaml --start-from DIR/monday --set train.skip=true":
             f"shoal submit job.yaml --start-from {KEPT}/MIDDLE --set train.skip=true --set checkpoint.dir=$PWD/made --no-wait --coordinator {EMPTY}",
-        "shoal submit ads.yaml --coordinator EP": f"shoal submit next.yaml --no-wait --coordinator {EMPTY}",  # several: e2e/test_spaces
+        # several at once: e2e/test_side
+        "shoal submit search.yaml --coordinator EP --workers 2 --no-wait": f"shoal submit next.yaml --coordinator {EMPTY} --workers 2 --no-wait",
+        "shoal submit ads.yaml --coordinator EP --workers 2": f"shoal submit next.yaml --no-wait --coordinator {EMPTY} --workers 2",
+        "shoal status --coordinator EP": "shoal status --coordinator tcp://GOING | grep -q 'job e2e'",
+        "shoal status --coordinator EP --job NUMBER":
+            "! shoal status --coordinator tcp://GOING --job 12 2> refused && grep -q 'does not run here' refused",
         "shoal tables --coordinator EP": "shoal tables --coordinator tcp://GOING > there",
         "shoal digest --coordinator EP --space search": "shoal digest --coordinator tcp://GOING --space e2e > there",
         "shoal predict search.yaml --from fleet --coordinator EP":
@@ -107,7 +112,7 @@ AS = {
         "shoal drop search/emb --coordinator EP": "! shoal drop e2e/emb --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal drop search --coordinator EP": "! shoal drop e2e --coordinator tcp://GOING 2> refused && grep -q 'is running' refused",
         "shoal jobs --coordinator EP": "shoal jobs --coordinator tcp://GOING | grep -q running",
-        "shoal stop NUMBER --coordinator EP": "! shoal stop 12 --coordinator tcp://GOING 2> refused && grep -q 'runs or waits' refused",
+        "shoal stop NUMBER --coordinator EP": "! shoal stop 12 --coordinator tcp://GOING 2> refused && grep -q 'no job here has number 12' refused",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal replace b --coordinator EP": f"! shoal replace b --coordinator {EMPTY} 2> refused && grep -q 'replicas: 1' refused",
         "shoal promote 0 --coordinator EP": f"! shoal promote 0 --coordinator {EMPTY} 2> refused && grep -q 'no other copies' refused",

@@ -145,7 +145,7 @@ def twenty_jobs_end_in_their_order(space):
 
 
 def a_job_is_named_where_several_run(space):
-    first, second = (job(space, name, "ab", **{"train.epochs": 100000}) for name in ("first", "second"))
+    first, second = (job(space, name, "ab", **{"train.epochs": 100000, "train.lanes": 2}) for name in ("first", "second"))
     with Fleet(space, "f").up() as fleet:
         workers(fleet, 2)
         for path in (first, second):

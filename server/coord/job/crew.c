@@ -16,10 +16,27 @@ static uint32_t wanted(const struct coord_job *j)
     return MAX(j->at.workers_wanted, 1);
 }
 
+/* True when each lane of the job must have a worker, or none goes on. */
+static bool all_held(const struct coord_job *j)
+{
+    return j->tasks->mode == WIRE_BSP || j->tasks->dealt;
+}
+
+/* Returns the number of lanes that the job's workers have places for. */
+static uint64_t places_of(const struct coord_job *j)
+{
+    uint64_t places = 0;
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        places += MAX(j->workers.worker[i].lanes_max, 1);
+    return places;
+}
+
 static uint32_t lacking(const struct coord_job *j)
 {
     if (!coord_phase_running(j) || j->at.phase == PHASE_FINISH)
         return 0;
+    if (j->workers.count >= wanted(j) && all_held(j) && places_of(j) < j->tasks->lanes)
+        return 1; /* it stands still: it was submitted for too few */
     return SAT_SUB(wanted(j), j->workers.count);
 }
 
@@ -38,21 +55,13 @@ static uint32_t leaving(const struct coord_job *j)
     return count;
 }
 
-/* True when each lane of the job must have a worker, or none goes on. */
-static bool all_held(const struct coord_job *j)
-{
-    return j->tasks->mode == WIRE_BSP || j->tasks->dealt;
-}
-
 /* Returns how many workers the job can give back, with those on their way; *next: the newest that
  * is not yet on its way, NULL: there is none. */
 static uint32_t spare_count(const struct coord_job *j, struct coord_worker **next)
 {
     uint32_t spare = 0, count = j->workers.count;
-    uint64_t places = 0;
+    uint64_t places = places_of(j);
     *next = NULL;
-    for (uint32_t i = 0; i < count; i++)
-        places += MAX(j->workers.worker[i].lanes_max, 1);
     for (uint32_t i = count; i > 0 && coord_phase_running(j); i--) {
         struct coord_worker *w = &j->workers.worker[i - 1];
         uint32_t lanes = MAX(w->lanes_max, 1);
@@ -86,9 +95,7 @@ static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free)
 /* True when one more worker finds a lane in the job. Under bsp a lane leaves no worker. */
 static bool has_place(const struct coord_job *j)
 {
-    uint64_t places = 0;
-    for (uint32_t i = 0; i < j->workers.count; i++)
-        places += j->tasks->mode == WIRE_BSP ? MAX(j->workers.worker[i].lanes_max, 1) : 1;
+    uint64_t places = j->tasks->mode == WIRE_BSP ? places_of(j) : j->workers.count;
     return places < j->tasks->lanes;
 }
 

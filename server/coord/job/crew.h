@@ -1,5 +1,6 @@
 /* crew.h: which workers work for which job. A job is submitted for a number of workers (0 counts as
- * 1). It lacks workers while it has fewer, and those beyond that number are spare.
+ * 1). It lacks workers while it has fewer, or while its lanes must all be held (bsp, allreduce) and
+ * its workers do not have places for all; those that it could do without are spare.
  *
  * A worker that asks to join gets a job by these rules, the first that names one:
  *

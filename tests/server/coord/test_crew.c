@@ -238,6 +238,19 @@ START_TEST(a_worker_whose_lanes_have_no_other_place_stays)
 }
 END_TEST
 
+/* Two bsp jobs were submitted for one worker each, which has places for half of the lanes: the
+ * older one gets both, since neither would go on with one. */
+START_TEST(a_job_lacks_workers_until_all_its_lanes_have_places)
+{
+    struct coord_job *one = submit("one", "bsp", 2 * PLACES, 1);
+    submit("two", "bsp", 2 * PLACES, 1);
+    ck_assert_ptr_eq(join(0), one);
+    one->at.phase = PHASE_INDEX;
+    ck_assert_ptr_eq(join(1), one);
+    one->at.phase = PHASE_WAITING;
+}
+END_TEST
+
 /* Those that are spare would not be enough: all stay where they are. */
 START_TEST(no_worker_is_given_back_in_vain)
 {
@@ -266,6 +279,7 @@ int main(void)
     tcase_add_test(t, a_worker_without_a_place_stays_a_visitor);
     tcase_add_test(t, spare_workers_are_given_back);
     tcase_add_test(t, a_worker_whose_lanes_have_no_other_place_stays);
+    tcase_add_test(t, a_job_lacks_workers_until_all_its_lanes_have_places);
     tcase_add_test(t, no_worker_is_given_back_in_vain);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
