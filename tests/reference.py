@@ -138,7 +138,7 @@ def keys_faults(keys, pages):
 
 
 def help_faults(keys, text, file):
-    told = re.findall(r"^  ([a-z_.]+) ", text, re.M)
+    told = re.findall(r"^  ([a-z_.{}]+) ", text, re.M)
     return [f"--help of the {file} does not name {key}" for name, key in keys if name == file and key not in told]
 
 

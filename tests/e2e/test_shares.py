@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_shares: a greedy model, whose keys never end, beside a small one on a server whose memory is full: the small one has what its share gives it."""
+import urllib.request
+
 from fleet import *
 
 MIB = 1 << 20
@@ -26,9 +28,15 @@ def job(space, name, rows, keys, **over):
 
 def up(space, name, memory, *words):
     fleet = Fleet(space, name, shards=1)
+    fleet.port = free_port()
     fleet.coordinator(*words)
-    fleet.server("s0", "--set", f"memory={memory}", "--set", f"journal.segment={MIB}")
+    fleet.server("s0", "--set", f"memory={memory}", "--set", f"journal.segment={MIB}", "--set", f"metrics=127.0.0.1:{fleet.port}")
     return fleet
+
+
+def metrics(fleet):
+    with urllib.request.urlopen(f"http://127.0.0.1:{fleet.port}/metrics", timeout=10) as f:
+        return f.read().decode()
 
 
 def run(fleet, path, *words):
@@ -91,6 +99,8 @@ def weights_are_read_again(space):
         run(fleet, other)
         three, one = space_of(fleet, "small"), space_of(fleet, "other")
         assert three["weight"] == 3 and abs(three["memory_share"] / one["memory_share"] - 3) < 0.01, (three, one)
+        told = within(10, "metrics of both spaces", lambda: (m := metrics(fleet)).count("shoal_space_memory_share_bytes{") == 2 and m)
+        assert 'shoal_space_memory_bytes{shard="s0/0",space="small"}' in told and 'space="other",result="waits"} 0' in told, told
         file.write_text("memory: {small: 1, none: 2}\n")
         fleet.running["coordinator"].send_signal(signal.SIGHUP)
         within(10, "equal shares", lambda: abs(space_of(fleet, "small")["memory_share"] / space_of(fleet, "other")["memory_share"] - 1) < 0.01)
