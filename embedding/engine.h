@@ -245,9 +245,9 @@ int engine_runs_drop_below(struct engine *g, uint64_t run, uint64_t tables, stru
 
 /* status 0: everything is dropped. Called once, on the loop; the text is valid during the call. */
 typedef void (*engine_clear_done)(void *context, int status, const char *text);
-/* Drops tables (a bit each) for good, with their schemas, runs, marks and cuts, so that `job` begins
- * without them; their numbers are free. Other tables keep all that is theirs. It happens once for
- * each job and table: a repeated call is done at once, whatever is there by then.
+/* Drops tables (a bit each) for good, with their schemas, runs, marks and cuts, so that `job`
+ * begins without them; their numbers are free. Other tables keep all that is theirs. It happens
+ * once for each job and table: a repeated call is done at once, whatever is there by then.
  * engine_newest_run_of stays. After 0 done will be called, perhaps before the return; until then
  * the engine is not back (engine_back). After a kill either all of the tables but their cuts is
  * still there, or nothing. AGAIN, BUSY: other work is under way. CONFIG: a run of this job or of a

@@ -21,7 +21,8 @@
  *     back. [assert: take_out]
  *  4. Cuts are dropped first, or marked if a restore among the records needs them (cut_keep.c): a
  *     start after a kill finds none of them. [test: a_clear_has_happened_or_has_not]
- *  5. Other tables keep rows, marks, records, images and cuts. [test: a_clear_leaves_other_tables] */
+ *  5. Other tables keep rows, marks, records, images and cuts.
+ *     [test: a_clear_leaves_other_tables] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"

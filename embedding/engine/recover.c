@@ -8,7 +8,7 @@
  * 3. The control state is never older than a stored tablet, but may be newer: runs that were
  *    dropped before it, yet are named by old records, are ghosts until their drop is replayed. It
  *    lists them (run_past), because the records that opened them may be gone.
- *    [assert: written_floor]
+ *    [assert: flush_written_floor]
  * 4. Tablets that a load was writing when the process died are removed from the store before they
  *    are used (load.c, 3). [test: test_checkpoint_kill] */
 #include "embedding/engine/recover.h"

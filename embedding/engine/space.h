@@ -11,9 +11,9 @@
  *
  * Beyond that pushes are refused and space is reclaimed: every image is written anew, the journal
  * is trimmed and its spare files deleted, the store deletes overwritten values; then another walk
- * follows. Space is reclaimed too when tables were dropped (clear.c). Space that others must free (cuts, checkpoints) is found by the walks that refused
- * pushes begin, one in LOOK_NS. Pushes are accepted again once a thirty-second of the limit is
- * free.
+ * follows. Space is reclaimed too when tables were dropped (clear.c). Space that others must free
+ * (cuts, checkpoints) is found by the walks that refused pushes begin, one in LOOK_NS. Pushes are
+ * accepted again once a thirty-second of the limit is free.
  *
  * The file system itself is checked, too: below the watermark of free bytes pushes are refused,
  * below half of it nothing is written to the store at all, because RocksDB may abort on a full

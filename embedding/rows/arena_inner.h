@@ -4,8 +4,8 @@
  * Rows lie in pages of one or a few units; the tablets' indexes take runs of units, too. Any tablet
  * can take the units that another one returns (after an index grew or a tablet was cleared), so
  * growing wastes no memory. A unit's number is chunk number x 512 + unit in chunk: a 4-byte row
- * reference reaches a row through one small array of chunk addresses. Memory goes back to the system
- * by arena_trim and arena_free alone. Thread: the shard's. */
+ * reference reaches a row through one small array of chunk addresses. Memory goes back to the
+ * system by arena_trim and arena_free alone. Thread: the shard's. */
 #ifndef EMBEDDING_ROWS_ARENA_INNER_H
 #define EMBEDDING_ROWS_ARENA_INNER_H
 

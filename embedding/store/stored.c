@@ -290,8 +290,8 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
 /* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from
  * version 5 on u64 runs.of[].newest); runs with their lanes; dropped runs; from version 7 on u64
  * places, and a struct control_place for each number whose tables were dropped at another time than
- * those of the last one; from version 6 on, if a term was begun, struct control_terms, and its terms
- * ---- */
+ * those of the last one; from version 6 on, if a term was begun, struct control_terms, and its
+ * terms ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 

@@ -4,11 +4,11 @@
  *
  * A fleet with one space, whose tables are the map's only ones from its begin on, has the line of
  * its names alone (legend.h), which is the text of every earlier release. Any other has for each
- * space, by number, a line that describes it, and then its names, unless none are known; or, without
- * a space, the word none:
+ * space, by number, a line that describes it, and then its names, unless none are known; or,
+ * without a space, the word none:
  *
- *   space: {"name": "ads", "number": 1, "tables": "0x0000000000000070", "left": "0x0000000000000000",
- *           "bits": [6, 6, 0], "first": [192, 256, 320]}
+ *   space: {"name": "ads", "number": 1, "tables": "0x0000000000000070",
+ *           "left": "0x0000000000000000", "bits": [6, 6, 0], "first": [192, 256, 320]}
  *   names: {...}
  *
  * tables: a bit for each number by which shards know one of its tables; left: the same for tables
@@ -46,8 +46,8 @@ struct catalog_space {
 struct catalog {
     struct catalog_space space[LIMIT_SPACES]; /* (count), by number */
     uint32_t count;
-    bool
-        alone; /* the text is the line of the only space's names, which is all that is known of it */
+    /* the text is the line of the only space's names, which is all that is known of it */
+    bool alone;
 };
 
 /* Reads a text, which `out` borrows. CONFIG: catalog_text would not write it so. */

@@ -1,5 +1,5 @@
-/* rows_go.h: ROWS_GO of a shard: removes whole tables, the rows of tables or fields, or those that a
- * load brought. Tables and fields are removed a few tablets at a time, each step a record of its
+/* rows_go.h: ROWS_GO of a shard: removes whole tables, the rows of tables or fields, or those that
+ * a load brought. Tables and fields are removed a few tablets at a time, each step a record of its
  * own; the answer is sent once that is on disk. After a kill in between, a coordinator that asks
  * again gets the rest done. One request at a time: the same request again replaces the first one as
  * the one to be answered, another one is AGAIN, and so is the opening of a run while its fields are

@@ -68,8 +68,8 @@ START_TEST(job_fresh_all_is_no_name)
              {"fresh: [user, dense]\n", NULL, false, 2},
              {"fresh: [user, all]\n", NULL, true, 1},
              {"fresh: [all, all]\n", NULL, true, 0},
-             {"fresh: all\nresume: /c\n", "resume goes on with it", false, 0},
-             {"fresh: all\nstart_from: fleet\n", "start_from: fleet goes on with it", false, 0}};
+             {"fresh: all\nresume: /c\n", "resume goes on with them", false, 0},
+             {"fresh: all\nstart_from: fleet\n", "start_from: fleet goes on with them", false, 0}};
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         char text[1024];
         struct job j = {0};

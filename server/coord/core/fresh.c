@@ -112,9 +112,9 @@ bool coord_fresh_fields_begin(struct coord_job *j)
     return f->begun != 0 || put_fields(j->fleet, j->space, f->number, 1, what);
 }
 
-/* All shards are set up: the drops are done, and nothing is left of tables that the space had. Fields
- * that were half dropped are gone too, dropped with all rows or replaced by a checkpoint's tables,
- * which are loaded into empty ones. */
+/* All shards are set up: the drops are done, and nothing is left of tables that the space had.
+ * Fields that were half dropped are gone too, dropped with all rows or replaced by a checkpoint's
+ * tables, which are loaded into empty ones. */
 bool coord_fresh_done(struct coord_job *j)
 {
     static const struct coord_fresh none;

@@ -1,6 +1,6 @@
-/* fresh.h: drops rows of the servers before a job begins: all rows of its space (`fresh: [all]`, and
- * for a job that goes back to a checkpoint, back.h), or, for a job that begins with the servers'
- * tables, the rows of some fields (`fresh: [names]`). Rows of other spaces stay.
+/* fresh.h: drops rows of the servers before a job begins: all rows of its space (`fresh: [all]`,
+ * and for a job that goes back to a checkpoint, back.h), or, for a job that begins with the
+ * servers' tables, the rows of some fields (`fresh: [names]`). Rows of other spaces stay.
  *
  *     submit: wanted -> the job is about to set up: begun -> ROWS_GO, the first step of each shard
  *                    -> a shard comes to it: begun -> ROWS_GO, the step before RUN_OPEN
@@ -34,7 +34,7 @@ struct coord_fresh_fields { /* value of "fresh_fields", in the space's part of t
 };
 
 int coord_fresh_open(struct coord_fleet *fleet, struct err *e);
-/* Stores, at submit, what the job of the space asks to be dropped before it trains: all its rows, or
+/* Stores, at submit, what the job asks to be dropped before it trains: all rows of its space, or
  * the rows of `fields` in the tables that it begins with ("": of no field). False: the store
  * failed. */
 bool coord_fresh_want(struct coord_fleet *f, struct coord_space *s, uint64_t number, bool all,

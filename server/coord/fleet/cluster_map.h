@@ -13,8 +13,8 @@
  *
  * Invariants:
  *  1. The owner of a tablet in the map changes only when the tablet has moved (moves.h): new tables
- *     are distributed over the shards, the others stay. A job that first drops the rows of its space
- *     (fresh.h) may put other tables in their place, and spare tablets have no rows. [assert:
+ *     are distributed over the shards, the others stay. A job that first drops the rows of its
+ *     space (fresh.h) may put other tables in their place, and spare tablets have no rows. [assert:
  *     map_put] [test: coord_map_of_more_tables_keeps_the_owners] */
 #ifndef SERVER_COORD_FLEET_CLUSTER_MAP_H
 #define SERVER_COORD_FLEET_CLUSTER_MAP_H
@@ -39,9 +39,9 @@ void coord_cluster_step(struct coord_fleet *f);
  * others are distributed. *numbers: a bit for each number by which the shards know one of the
  * space's tables, before the call and after it; the numbers rise with the job's own
  * (wire_table_number), and no other space has them. *left: the same for tables that no job of the
- * space uses any more, and that the shards still have. An error leaves both as they were. fresh: all
- * of these are dropped first, so the tables need not fit, and after the call they are in *left. The
- * moves are told afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
+ * space uses any more, and that the shards still have. An error leaves both as they were. fresh:
+ * all of these are dropped first, so the tables need not fit, and after the call they are in *left.
+ * The moves are told afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, uint64_t *left, struct err *e);
 /* The shards have dropped these tables: their places are free. False: the store failed, or out of

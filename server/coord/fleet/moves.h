@@ -22,9 +22,9 @@
  * group that grew over light tablets may meet heavy ones. A pause of COORD_MOVE_PAUSE times as long
  * follows; one as long where no job trains, and while a job waits for its tablets (below).
  *
- * Tablets that are no table's (cluster_map.h) go by the map alone. Where the taker lacks their table,
- * and no coordinator knows its schema, they stay where they are, but the plan of a drain waits for
- * them: a job of their space makes the schema known.
+ * Tablets that are no table's (cluster_map.h) go by the map alone. Where the taker lacks their
+ * table, and no coordinator knows its schema, they stay where they are, but the plan of a drain
+ * waits for them: a job of their space makes the schema known.
  *
  * A plan that drains a server ends when the server's shards are retired (add.h). A plan ends early
  * when a tablet is too large to move: trying again changes nothing before servers are restarted

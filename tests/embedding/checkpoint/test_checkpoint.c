@@ -1272,8 +1272,7 @@ START_TEST(a_table_beside_others_stays_as_it_was_made)
         fleet_cut(&to, 5);
         ck_assert_int_eq(engine_restore(g, 5, 4, &e), 0);
         ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_EXISTS);
-        ck_assert_ptr_nonnull(
-            strstr(text, "drops all that the servers hold, other jobs' tables too"));
+        ck_assert_ptr_nonnull(strstr(text, "drops the tables of the job's space for good"));
     }
     ck_assert_uint_gt(table_rows(engine_table(g, 2)), 0);
     fleet_close(&to, false);

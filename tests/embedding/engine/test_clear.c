@@ -509,7 +509,7 @@ START_TEST(a_clear_has_happened_or_has_not)
 }
 END_TEST
 
-/* ---- the same for one of two tables: the other one is the same whenever the process ends -------- */
+/* ---- the same for one of two tables; the other one stays ------------------------------------- */
 
 static void beside_before_child(void *context)
 {

@@ -504,8 +504,8 @@ START_TEST(table_new_refuses_a_bad_schema)
 }
 END_TEST
 
-/* Memory of chunks that nothing uses any more is the system's, and is counted so; it comes back with
- * the next use. */
+/* Memory of chunks that nothing uses any more is the system's, and is counted so; it comes back
+ * with the next use. */
 START_TEST(table_memory_that_is_free_goes_back)
 {
     struct arena *a;

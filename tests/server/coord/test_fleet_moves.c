@@ -335,8 +335,8 @@ START_TEST(coord_moves_taker_that_refuses_ends_the_group)
 }
 END_TEST
 
-/* The taker never learns of a table whose schema the coordinator does not know: a plan (_i 0) leaves
- * its tablets out, and ends; a drain (_i 1) says what it waits for. */
+/* The taker never learns of a table whose schema the coordinator does not know: a plan (_i 0)
+ * leaves its tablets out, and ends; a drain (_i 1) says what it waits for. */
 START_TEST(coord_moves_taker_without_the_table_ends_the_group)
 {
     char problem[ERR_TEXT_MAX];

@@ -47,6 +47,7 @@ static void fleet_make(void)
                                          .tables = 2,
                                          .tablets = TABLETS,
                                          .bits = {4, 5},
+                                         .first = {0, 16},
                                          .shard_of = r.shard_of};
     for (uint32_t i = 0; i < TABLETS; i++)
         r.shard_of[i] = (i >= 8 && i < 16) || i >= 32;

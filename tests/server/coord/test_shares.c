@@ -198,7 +198,7 @@ START_TEST(coord_the_last_space_has_all_again)
 {
     two_spaces();
     struct coord_space *s = &r.coord->fleet.spaces.space[1];
-    ck_assert(coord_space_put(&r.coord->fleet, s, "", SPACE_DROPPED));
+    ck_assert(coord_space_forget(&r.coord->fleet, s));
     go(1500);
     ck_assert_uint_eq(r.shard[0].shares, 0);
     ck_assert_uint_eq(r.shard[1].shares, 0);

@@ -377,8 +377,9 @@ START_TEST(spaces_of_a_refused_job_are_not_taken)
 }
 END_TEST
 
-/* Numbers and tablets of dropped tables are given again, to tables of any shape, so neither runs out;
- * those of another space stay where they are. _i 1: the coordinator starts again after each drop. */
+/* Numbers and tablets of dropped tables are given again, to tables of any shape, so neither runs
+ * out; those of another space stay where they are. _i 1: the coordinator starts again after each
+ * drop. */
 START_TEST(spaces_give_the_places_of_dropped_ones_again)
 {
     uint64_t most = 0;
