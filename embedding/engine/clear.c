@@ -118,8 +118,8 @@ static void tables_free(struct engine *g, struct clear *c)
     } else {
         arena_trim(g->arena);
     }
-    tier_empty(g); /* memory beside the arenas is measured again */
-    fetch_forget(g);              /* requests for rows of other tables ask again */
+    tier_empty(g);   /* memory beside the arenas is measured again */
+    fetch_forget(g); /* requests for rows of other tables ask again */
 }
 
 static void flush_clear(struct engine *g, uint64_t tables)

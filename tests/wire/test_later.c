@@ -31,10 +31,10 @@ START_TEST(wire_header_has_the_oldest_release_that_takes_it)
 }
 END_TEST
 
-/* The older release sends the same without the field, the last one of the last message. */
+/* The older release sends the same without the last two fields of the last message. */
 START_TEST(wire_older_release_is_understood)
 {
-    static const unsigned char tail[] = {4, 8, 0, 16, 1};
+    static const unsigned char tail[] = {6, 8, 0, 16, 1, 26, 0};
     unsigned char bytes[256];
     struct wire got;
     struct err e = {0};
@@ -49,12 +49,13 @@ START_TEST(wire_older_release_is_understood)
     ck_assert_mem_eq(bytes + n - sizeof tail, tail, sizeof tail);
     bytes[n - sizeof tail] = 2;
     m = msg_new();
-    memcpy(msg_add(m, n - 2), bytes, n - 2);
+    memcpy(msg_add(m, n - 4), bytes, n - 4);
     memset(&got, 0xff, sizeof got);
     ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s", e.text);
     ck_assert_int_eq(got.type, WIRE_TYPE_STOP);
     ck_assert_uint_eq(got.u.STOP_reply.unused, 0);
     ck_assert(!got.u.STOP_reply.ends);
+    ck_assert_str_eq(got.u.STOP_reply.said, "");
     msg_free(m);
 }
 END_TEST

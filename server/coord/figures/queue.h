@@ -46,7 +46,7 @@ struct coord_queued {
     char *yaml; /* owned (bytes) */
     size_t bytes;
     peer_t peer; /* that has submitted it; 0: not known after a restart */
-    bool looks; /* as its text says: folders are looked at before it begins */
+    bool looks;  /* as its text says: folders are looked at before it begins */
     /* how often it was tried, when it last was, and turns.c's stamp of the fleet then */
     uint32_t tries;
     uint64_t tried_ns, stamp;

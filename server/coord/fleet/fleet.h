@@ -92,7 +92,7 @@ struct coord_fleet {
     struct coord_queue *queue;
     struct coord_taken_all *taken;
     struct coord_visitors *visitors;
-    struct coord_job *aside;             /* the slot that never has a job (job/aside.h) */
+    struct coord_job *aside; /* the slot that never has a job (job/aside.h) */
     struct coord_hold_line *hold_line;
     struct coord_held *held, *held_last; /* in order; owned */
     uint32_t held_count;

@@ -65,7 +65,7 @@ struct coord_space {
     /* the tables without the rows that its last job left in them, with commas, as far as there is
      * room */
     char emptied[COORD_EMPTIED];
-    uint64_t left;         /* tables beside them that the shards have to drop */
+    uint64_t left; /* tables beside them that the shards have to drop */
     struct coord_fresh fresh;
     struct coord_store *store; /* owned, but for space 0 */
     struct coord_made *made;   /* borrowed, as the next two; job/slot.h has them */
