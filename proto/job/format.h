@@ -12,6 +12,7 @@
 #define DATA_FORMATS(X)                                                                            \
     X(CRITEO, criteo, NUMBER_LOG1P)                                                                \
     X(LIBSVM, libsvm, NUMBER_NONE)                                                                 \
+    X(LIBFFM, libffm, NUMBER_NONE)                                                                 \
     X(CSV, csv, NUMBER_NONE)                                                                       \
     X(EVENTS, events, NUMBER_NONE)                                                                 \
     DATA_FORMATS_OWN(X)

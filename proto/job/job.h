@@ -67,6 +67,10 @@ struct string_list {
     size_t count;
 };
 
+/* What a line's entries are in libsvm: fields by their place in the line; values of one field; each
+ * index a field. auto: as the first lines show. */
+enum libsvm_entries { LIBSVM_AUTO, LIBSVM_PLACES, LIBSVM_ONE, LIBSVM_INDEXES };
+
 #define COLUMN_PADDING 16u /* bytes, with NUL */
 
 struct column {
@@ -76,6 +80,8 @@ struct column {
     char separator;               /* MULTI: between two values of a cell; '|' by default */
     enum pooling pooling;         /* MULTI: how the values are pooled */
     char padding[COLUMN_PADDING]; /* MULTI: the value that pads cells; empty: none does */
+    bool weighted;                /* MULTI: values have weights, as in "12:0.5|7:1.2" */
+    bool weighted_said;           /* the job file says whether they have */
     /* another column whose rows this one uses, so that the same value is the same key; empty: the
      * column has its own rows */
     char share[LIMIT_NAME];
@@ -128,6 +134,7 @@ struct job {
     char space[LIMIT_NAME]; /* by default the job's name */
     struct {
         enum data_format format;
+        enum libsvm_entries libsvm;
         /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
         struct string_list train, valid, test;
         /* For each split: whether its files, or what commands list and open, are objects. An object

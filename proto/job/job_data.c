@@ -109,6 +109,25 @@ static int padding_take(const struct config *c, const char *path, struct column 
     return 0;
 }
 
+/* A model that weighs values against a target has no use for the weights of the input. */
+static int weighted_check(const struct config *c, const struct column *k, const char *path,
+                          struct err *e)
+{
+    if (!k->weighted)
+        return 0;
+    if (k->type != COLUMN_MULTI)
+        return job_refuse(c, path, e, " is for columns of type multi");
+    if (k->separator == ':')
+        return job_refuse(c, path, e,
+                          ": ':' stands before a weight, so it cannot be the separator: write the "
+                          "values as 12:0.5|7:1.2");
+    if (k->pooling == POOL_ATTENTION)
+        return job_refuse(c, path, e,
+                          ": pooling attention weighs the values itself: take sum or mean, or "
+                          "weighted away");
+    return 0;
+}
+
 /* Checks references to other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
@@ -122,6 +141,8 @@ static int columns_check(const struct config *c, const struct job *j, struct err
         if (rc == 0 && j->data.column[i].id && j->data.column[i].type != COLUMN_CATEGORY &&
             j->data.column[i].type != COLUMN_MULTI)
             rc = job_refuse(c, path, e, " is for columns of type category or multi");
+        if (rc == 0)
+            rc = weighted_check(c, &j->data.column[i], path_of(i, "weighted", path), e);
         if (rc == 0)
             rc = share_check(c, j, i, e);
         if (rc == 0)
@@ -148,6 +169,8 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
         k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
         k->id = config_bool(c, path_of(i, "id", path));
+        k->weighted_said = config_has(c, path_of(i, "weighted", path));
+        k->weighted = config_bool(c, path);
         k->max = (uint32_t)config_int(c, path_of(i, "max", path));
         if (rc == 0)
             rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
@@ -346,6 +369,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (!config_has(c, "data.train"))
         return err_set(e, SHOAL_E_CONFIG, "data.train is missing: name the files to train on");
     j->data.format = (enum data_format)config_enum(c, "data.format");
+    j->data.libsvm = (enum libsvm_entries)config_enum(c, "data.libsvm");
+    if (config_has(c, "data.libsvm") && j->data.format != DATA_LIBSVM)
+        return job_refuse(c, "data.libsvm", e, " is for data.format: libsvm; take it away");
     if (config_list(c, "data.train", &j->data.train) != 0 ||
         config_list(c, "data.valid", &j->data.valid) != 0 ||
         config_list(c, "data.test", &j->data.test) != 0)

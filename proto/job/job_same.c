@@ -72,8 +72,9 @@ static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
         return;
     const struct column *c = &j->data.column[i];
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
-    (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
-                   text_if(c->id, " id"), text_if(c->share[0] != 0, ", rows of "), c->share,
+    (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
+                   text_if(c->weighted, " weighted"), text_if(c->id, " id"),
+                   text_if(c->share[0] != 0, ", rows of "), c->share,
                    text_if(c->attend[0] != 0, ", attends "), c->attend, (int)c->pooling, c->max);
 }
 
@@ -95,6 +96,8 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
     int rc = same_number("data.format's number", was->data.format, is->data.format, e);
     if (rc == 0)
         rc = same_number("the count of data.label", was->data.label_count, is->data.label_count, e);
+    if (rc == 0 && was->data.libsvm != LIBSVM_AUTO && is->data.libsvm != LIBSVM_AUTO)
+        rc = same_number("data.libsvm's number", was->data.libsvm, is->data.libsvm, e);
     for (uint32_t i = 0; rc == 0 && i < was->data.label_count; i++)
         rc = same_text("data.label", was->data.label[i], is->data.label[i], e);
     if (rc == 0)

@@ -15,6 +15,10 @@ const struct config_key keys_job[] = {
      .text = "the model whose tables the job trains; a fleet holds several side by side"},
     {"data.format", CONFIG_ENUM, 0, 0, FORMAT_CHOICES, .fallback = "criteo",
      .text = "[Formats](#formats)"},
+    {"data.libsvm", CONFIG_ENUM, 0, 0, "auto|places|one|indexes", .fallback = "auto",
+     .otherwise = "as the first lines show",
+     .text = "libsvm: what an entry is: the value of the field of its place, a weighted value of "
+             "one field, or the field of its index. [Libsvm](#libsvm-and-libffm)"},
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",
      .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
              "started with "
@@ -91,6 +95,9 @@ const struct config_key keys_job[] = {
     {"data.columns[].padding", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
      .values = "up to 15 bytes",
      .text = "the value that fills a `multi` cell up: it is not learnt, pooled or attended to"},
+    {"data.columns[].weighted", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text =
+         "values of a `multi` cell have weights: `12:0.5\\|7:1.2`. [Weights](#weights-of-values)"},
     {"data.columns[].pooling", CONFIG_ENUM, 0, 0, "sum|mean|attention", .fallback = "sum",
      .text = "of a `multi` field's vectors; `attention`: weighed against a target (`din`)"},
     {"data.columns[].share", CONFIG_STRING, 0, 0, NULL, .otherwise = "its own rows",

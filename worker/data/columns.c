@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WEIGHTED " weighted"
 #define HEAD_DELIMITER '\x1f' /* no name contains it */
 
 static const char *const kind_word[COLUMNS_KINDS] = {
@@ -67,15 +68,17 @@ static int word_of(const struct feature_use *use)
 static void field_add(struct columns *c, const struct features *f, uint32_t i)
 {
     const struct feature_use *use = &f->field[i];
-    char what[64], last[24] = "";
-    bool multi = use->type == COLUMN_MULTI;
+    char what[80], last[24] = "";
+    bool multi = use->type == COLUMN_MULTI, weighted = multi && f->multi_form[i] != MULTI_PLAIN;
     if (multi && use->last != UINT32_MAX)
         snprintf(last, sizeof last, " last %u", use->last);
     else if (multi)
         snprintf(last, sizeof last, " last all");
-    snprintf(what, sizeof what, "field %s %u%s", field_word[word_of(use)], use->key_field, last);
+    snprintf(what, sizeof what, "field %s %u%s%s", field_word[word_of(use)], use->key_field, last,
+             weighted ? WEIGHTED : "");
     struct columns_one *one = column_add(c, f, COLUMNS_FIELD, use->column, what);
     one->multi = multi;
+    one->weighted = weighted;
     one->field = use->key_field;
 }
 
@@ -133,7 +136,14 @@ static bool number_at(const char **at, uint32_t most, uint32_t *out)
     return value < most;
 }
 
-/* Parses "KIND N[ last M|all]". */
+/* Parses the end of a multi's line: "", or that its values have weights. */
+static bool weighted_parse(struct columns_one *one, const char *at)
+{
+    one->weighted = strcmp(at, WEIGHTED) == 0;
+    return one->weighted || *at == '\0';
+}
+
+/* Parses "KIND N[ last M|all[ weighted]]". */
 static bool field_parse(struct columns_one *one, const char *at)
 {
     size_t bytes = strcspn(at, " ");
@@ -150,9 +160,10 @@ static bool field_parse(struct columns_one *one, const char *at)
         return false;
     if (!one->multi)
         return *at == '\0';
-    return strcmp(at, " last all") == 0 ||
-           (strncmp(at, " last ", 6) == 0 && (at += 6, number_at(&at, UINT32_MAX, &last)) &&
-            *at == '\0' && last > 0);
+    if (strncmp(at, " last all", 9) == 0)
+        return weighted_parse(one, at + 9);
+    return strncmp(at, " last ", 6) == 0 && (at += 6, number_at(&at, UINT32_MAX, &last)) &&
+           last > 0 && weighted_parse(one, at);
 }
 
 static bool one_parse(struct columns_one *one)
@@ -316,6 +327,7 @@ static void type_take(const struct columns_one *one, struct column *to)
     if (max >= FEATURE_SEQUENCE_MAX)
         max = 0;
     to->max = max;
+    to->weighted = one->weighted;
 }
 
 /* Takes from the job how it uses the column, but nothing that changes its values. */

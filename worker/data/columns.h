@@ -5,7 +5,8 @@
  *     time \t NAME                   seconds since 1970
  *     number none|log1p \t NAME      a float, as the network reads it
  *     field KIND N last M \t NAME    keys that begin with N; KIND: category, id, multi, multi-id or
- *                                    bucket; a multi has its last M values, or `all`
+ *                                    bucket; a multi has its last M values, or `all`; behind that
+ *                                    ` weighted`: each value has a weight
  *     hash \t NAME                   hash of the cell, for evaluate.group, evaluate.by and
  *                                    data.sample_by
  *
@@ -32,6 +33,7 @@ enum columns_kind {
 struct columns_one {
     enum columns_kind kind;
     bool multi;     /* any number of values a row */
+    bool weighted;  /* they have weights */
     uint32_t field; /* N */
     char *line;     /* NUL-ended; points into `text` */
     char *name;     /* NUL-ended; points into the line */

@@ -5,7 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
-#include "worker/data/bad_cell.h"
+#include "worker/data/feature_inner.h"
 #include "worker/data/numbers.h"
 #include "worker/data/short_keys.h"
 
@@ -221,72 +221,6 @@ static int bucket_key(const struct features *f, const struct feature_use *use,
     return rc;
 }
 
-/* The key of a value. */
-static int value_key(const struct features *f, const struct feature_use *use,
-                     const struct cell *value, uint64_t *key, char *reason)
-{
-    if (!use->id || value->bytes == 0) {
-        *key = key_of_value(use->key_field, value->text, value->bytes);
-        return 0;
-    }
-    if (key_of_id(use->key_field, value->text, value->bytes, key))
-        return 0;
-
-    return bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
-}
-
-/* True when a piece of a multi cell is a value: neither empty nor padding. */
-static inline bool is_value(const struct feature_padding *padding, const char *piece, size_t bytes)
-{
-    return bytes > 0 && (bytes != padding->bytes || memcmp(piece, padding->text, bytes) != 0);
-}
-
-/* The start of the last `last` values of a cell. */
-static const char *multi_start(const struct feature_use *use, const struct feature_padding *padding,
-                               const struct cell *cell)
-{
-    const char *start = cell->text, *end = start + cell->bytes, *from = end;
-    SHOAL_ASSERT(use->last > 0 && use->last < cell->bytes);
-    for (uint32_t count = 0; end > start;) {
-        const char *before = memrchr(start, use->separator, (size_t)(end - start));
-        const char *piece = start;
-        if (before != NULL)
-            piece = before + 1;
-        if (is_value(padding, piece, (size_t)(end - piece))) {
-            from = piece;
-            if (++count == use->last)
-                return from;
-        }
-        end = before != NULL ? before : start;
-    }
-    return from;
-}
-
-/* Keys of a multi cell: "a
- *
- * b" has two values, "" none. */
-static int multi_keys(const struct features *f, const struct feature_use *use,
-                      const struct cell *cell, uint64_t *key, uint32_t *count, char *reason)
-{
-    const struct feature_padding *padding = &f->padding[use - f->field];
-    const char *p = cell->text, *end = p + cell->bytes;
-    *count = 0;
-    /* each value takes at least one byte, so a cell of fewer bytes has few enough */
-    if (use->last < cell->bytes)
-        p = multi_start(use, padding, cell);
-    while (p < end) {
-        const char *stop = memchr(p, use->separator, (size_t)(end - p));
-        if (stop == NULL)
-            stop = end;
-        struct cell value = {p, (uint32_t)(stop - p)};
-        if (is_value(padding, p, value.bytes) &&
-            value_key(f, use, &value, &key[(*count)++], reason) != 0)
-            return SHOAL_E_DATA;
-        p = stop + 1;
-    }
-    return 0;
-}
-
 /* Keys where every field has exactly one value; most cells are short. */
 static int single_keys(const struct features *f, const struct cell *cells, struct example *out,
                        char *reason)
@@ -300,7 +234,7 @@ static int single_keys(const struct features *f, const struct cell *cells, struc
             const struct cell *cell = &cells[use->column];
             int rc;
             if (use->type == COLUMN_CATEGORY)
-                rc = value_key(f, use, cell, &out->key[at], reason);
+                rc = feature_value_key(f, use, cell, &out->key[at], reason);
             else
                 rc = bucket_key(f, use, cell, &out->key[at], reason);
             if (rc != 0)
@@ -317,6 +251,7 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
                       char *reason)
 {
     uint64_t *key = out->key;
+    float *weight = f->weighted ? out->value_weight : NULL;
     if (f->wide && !f->multi)
         return single_keys(f, cells, out, reason);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
@@ -324,15 +259,19 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         const struct cell *cell = &cells[use->column];
         uint32_t count = 1;
         int rc;
+        if (weight != NULL)
+            weight[0] = 1.0f;
         if (use->type == COLUMN_CATEGORY)
-            rc = value_key(f, use, cell, key, reason);
+            rc = feature_value_key(f, use, cell, key, reason);
         else if (use->type == COLUMN_MULTI)
-            rc = multi_keys(f, use, cell, key, &count, reason);
+            rc = feature_multi_keys(f, i, cells, key, weight, &count, reason);
         else
             rc = bucket_key(f, use, cell, key, reason);
         if (rc != 0)
             return rc;
         key += count;
+        if (weight != NULL)
+            weight += count;
         if (out->count != NULL)
             out->count[i] = count;
     }

@@ -7,7 +7,8 @@
  * `bucket`, a field.
  *
  * Column names: criteo has "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the
- * entries); csv those of its header or of data.columns, or "0", "1".. A number names a column by
+ * entries by place, or "1" all of them); libffm "label" and its fields' numbers, as libsvm by index;
+ * the last column of those whose entries have weights is "qid"; csv those of its header or of data.columns, or "0", "1".. A number names a column by
  * position where no column has that name. Labels, the weight and the time are no features;
  * evaluation may group by any column, used or not.
  *
@@ -34,6 +35,7 @@ struct example {
     float *numeric;      /* (numerics) */
     uint64_t *key;       /* room for all values that the line can have */
     uint32_t *count;     /* (fields): number of values of each field; NULL: exactly one each */
+    float *value_weight; /* as key: weight of each value; needed when the features are weighted */
     uint64_t *group;     /* (1): hash of the evaluate.group value; NULL: not wanted */
     uint64_t *by;        /* (by_count): hashes of the evaluate.by values */
     uint64_t *sample;    /* (1): hash of the data.sample_by value; NULL: not wanted */
@@ -54,6 +56,11 @@ struct feature_use {
     char separator;    /* MULTI */
 };
 
+/* How the values of a MULTI cell are written: "a|b"; "a:0.5|b:-2"; "35:0.5 237" with digits as
+ * values; the same, where those of one index are the column's; and with "field:" before each, where
+ * those of one field are. */
+enum multi_form { MULTI_PLAIN, MULTI_WEIGHTED, MULTI_ENTRIES, MULTI_OF_INDEX, MULTI_OF_FIELD };
+
 /* The value that pads cells of a MULTI and does not count. */
 struct feature_padding {
     uint8_t bytes; /* 0: no padding */
@@ -73,13 +80,15 @@ struct features {
     uint32_t group;              /* column of evaluate.group, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY];       /* (by_count): columns of evaluate.by */
     uint32_t by_count;
-    uint32_t sample;    /* column of data.sample_by, or FEATURE_NO_COLUMN */
-    double label_above; /* for every label */
-    bool label_parted;  /* the job sets label_above */
-    char delimiter;     /* csv */
-    bool header;        /* csv: each file starts with one */
-    bool wide;          /* numbers.h and short_keys.h can be used */
-    bool multi;         /* some field may have none or several values */
+    uint32_t sample;      /* column of data.sample_by, or FEATURE_NO_COLUMN */
+    double label_above;   /* for every label */
+    bool label_parted;    /* the job sets label_above */
+    char delimiter;       /* csv */
+    bool header;          /* csv: each file starts with one */
+    bool wide;            /* numbers.h and short_keys.h can be used */
+    bool multi;           /* some field may have none or several values */
+    bool weighted;        /* values of some field have weights */
+    enum entries entries; /* libsvm, libffm */
     /* Prediction: `unlabelled`: the lines have no labels; without a header their cells are missing,
      * and `columns` counts the others. */
     bool predict, unlabelled;
@@ -93,7 +102,10 @@ struct features {
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];       /* (shape.fields) */
     struct feature_padding padding[LIMIT_FIELDS]; /* (shape.fields) */
-    struct feature_use numeric[LIMIT_NUMERIC];    /* (shape.numerics) */
+    uint8_t multi_form[LIMIT_FIELDS];             /* (shape.fields): enum multi_form of a MULTI */
+    /* entries by index or field: the column of each number; 0: there is none */
+    uint16_t column_of[CELLS_MAX];
+    struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
     /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     float log1p[FEATURE_LOG1P_TABLE];
     struct cell *name; /* owned; (columns): names, which point into `text` */
@@ -113,8 +125,9 @@ static inline bool features_outside(const struct features *f, uint32_t file, uin
 /* True when the tables' names (job.legend) define all columns, so that the training input need not
  * exist. Columns that the job knows by their places in a header are not so defined. */
 bool feature_names_known(const struct job *job);
-/* Makes the features. `head` is the first line of the first file, `name`; NULL: the format has
- * columns of its own, or the known names are used. CONFIG: the job's columns do not fit; DATA:
+/* Makes the features. `head` is the first line of the first file, `name`, or as many lines as there
+ * are where the format looks at them (format.look); NULL: the format has columns of its own, or the
+ * known names are used. CONFIG: the job's columns do not fit; DATA:
  * `head` is no line of the format. */
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
                   struct features *out, struct err *e);
@@ -176,7 +189,7 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e);
 /* A list of objects: name, field (its number), key_field (the number in its keys: another field's
- * when it shares rows), kind: category, multi, id, multi id or bucket; then the fields that the
+ * when it shares rows), kind: category, id, bucket, multi, multi id, and "multi weighted" or "multi id weighted"; then the fields that the
  * tables have from former jobs: name, field, kind, gone. */
 struct json *feature_fields_json(const struct features *f, const struct legend *n);
 /* The key of a value in a former job's field, given by name or number. NOT_FOUND, without a text:

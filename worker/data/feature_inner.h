@@ -3,6 +3,8 @@
 #ifndef WORKER_DATA_FEATURE_INNER_H
 #define WORKER_DATA_FEATURE_INNER_H
 
+#include "proto/base/key.h"
+#include "worker/data/bad_cell.h"
 #include "worker/data/feature.h"
 
 /* Fills f->name, f->text and f->columns for f->format from `head`, the header or first line of
@@ -28,6 +30,24 @@ struct feature_plan {
 };
 /* Fills p->type and p->column, and labels, weight and time of *f. CONFIG. */
 int feature_types_make(struct feature_plan *p, struct features *f, struct err *e);
+
+/* The key of a value. DATA: it is no id. */
+static inline int feature_value_key(const struct features *f, const struct feature_use *use,
+                                    const struct cell *value, uint64_t *key, char *reason)
+{
+    if (!use->id || value->bytes == 0) {
+        *key = key_of_value(use->key_field, value->text, value->bytes);
+        return 0;
+    }
+    if (key_of_id(use->key_field, value->text, value->bytes, key))
+        return 0;
+
+    return bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
+}
+
+/* Keys and weights of a MULTI's cell, and their number. `weight` NULL: not wanted. DATA. */
+int feature_multi_keys(const struct features *f, uint32_t field, const struct cell *cells,
+                       uint64_t *key, float *weight, uint32_t *count, char *reason);
 
 /* The name of a column in the tables (proto/job/legend.h). */
 void feature_column_name(const struct features *f, uint32_t column, char out[LEGEND_NAME]);

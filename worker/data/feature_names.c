@@ -13,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Kinds of fields in the tables' names (proto/job/legend.h). */
+#define KIND_ID "id"
+#define KIND_MULTI "multi"
+#define KIND_MULTI_ID "multi id"
+#define KIND_WEIGHTED " weighted" /* behind both */
+
 static bool name_is(const struct cell *cell, const char *name)
 {
     return strlen(name) == cell->bytes && memcmp(cell->text, name, cell->bytes) == 0;
@@ -130,6 +136,14 @@ static size_t names_count(struct features *f, uint32_t first, uint32_t end, cons
     return at;
 }
 
+/* Names one column. */
+static size_t names_text(struct features *f, uint32_t column, const char *name, size_t at)
+{
+    f->name[column] = (struct cell){f->text + at, (uint32_t)strlen(name)};
+    memcpy(f->text + at, name, f->name[column].bytes);
+    return at + f->name[column].bytes;
+}
+
 static int names_numbers(struct features *f, uint32_t columns, struct err *e)
 {
     int rc = names_alloc(f, columns, 12ull * columns, e);
@@ -188,6 +202,144 @@ static int head_cells(const struct features *f, const char *file, char *line, si
         kind_hint(line, bytes, ' ', hint);
     return err_set(e, SHOAL_E_DATA, "%s:1: %s%s%s", file, reason, hint[0] != '\0' ? "; " : "",
                    hint);
+}
+
+/* ---- names of entries: libsvm, libffm -------------------------------------------------------- */
+
+/* True when the tables have values of entries in their fields, and these in one field or in one for
+ * each index. */
+static bool entries_known(const struct legend *n, enum entries *out)
+{
+    uint32_t here = 0, weighted = 0, one = 0;
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
+        const struct legend_name *x = &n->name[LEGEND_FIELDS][i];
+        bool is = strstr(x->what, KIND_WEIGHTED) != NULL;
+        here += x->here;
+        weighted += x->here && is;
+        one += x->here && is && strcmp(x->name, "1") == 0;
+    }
+    *out = ENTRIES_PLACES;
+    if (weighted > 0)
+        *out = weighted == 1 && one == 1 ? ENTRIES_ONE : ENTRIES_INDEXES;
+    return here > 0;
+}
+
+static enum entries entries_of(const struct job *job, const struct format_look *look)
+{
+    static const enum entries said[] = {[LIBSVM_AUTO] = ENTRIES_PLACES,
+                                        [LIBSVM_PLACES] = ENTRIES_PLACES,
+                                        [LIBSVM_ONE] = ENTRIES_ONE,
+                                        [LIBSVM_INDEXES] = ENTRIES_INDEXES};
+    enum entries known;
+    if (job->data.format == DATA_LIBFFM)
+        return ENTRIES_FIELDS;
+    if (job->data.libsvm != LIBSVM_AUTO)
+        return said[job->data.libsvm];
+    if (legend_known(&job->legend) && entries_known(&job->legend, &known))
+        return known;
+    return look->alike ? ENTRIES_PLACES : ENTRIES_ONE;
+}
+
+/* Looks at the lines of the head. DATA: no line fits the format; the reason is that of the first. */
+static int lines_look(const struct features *f, const char *file, char *head, size_t bytes,
+                      struct format_look *look, struct err *e)
+{
+    char *end = head + bytes, first[REASON_BYTES] = "", reason[REASON_BYTES], hint[KIND_HINT_BYTES];
+    look->alike = true;
+    for (char *p = head; p < end;) {
+        char *stop = memchr(p, '\n', (size_t)(end - p));
+        if (stop == NULL)
+            stop = end;
+        size_t n = (size_t)(stop - p);
+        n -= n > 0 && p[n - 1] == '\r';
+        if (n > 0 && f->format->look(p, n, look, reason) != 0 && first[0] == '\0')
+            memcpy(first, reason, sizeof first);
+        p = stop + 1;
+    }
+    if (look->lines > 0)
+        return 0;
+    kind_hint(head, strcspn(head, "\n"), ' ', hint);
+    return err_set(e, SHOAL_E_DATA, "%s:1: %s%s%s", file, first, hint[0] != '\0' ? "; " : "", hint);
+}
+
+/* Adds the numbers that the job and the tables name. */
+static void numbers_known(const struct job *job, struct format_look *look)
+{
+    for (size_t i = 0; i < job->data.column_count; i++) {
+        uint32_t number = position_of(job->data.column[i].name);
+        if (number < CELLS_MAX)
+            look->number[number] = true;
+    }
+    for (uint32_t i = 0; i < job->legend.count[LEGEND_FIELDS]; i++) {
+        const struct legend_name *x = &job->legend.name[LEGEND_FIELDS][i];
+        uint32_t number = position_of(x->name);
+        if (x->here && number < CELLS_MAX)
+            look->number[number] = true;
+    }
+}
+
+/* Columns "label", the numbers in ascending order, "qid". */
+static int names_by_number(struct features *f, const struct format_look *look, struct err *e)
+{
+    uint32_t columns = 2, at = 1;
+    for (uint32_t i = 0; i < CELLS_MAX; i++)
+        columns += look->number[i];
+    if (columns > CELLS_MAX)
+        return err_set(e, SHOAL_E_DATA, "more than %u fields of entries", CELLS_MAX - 2);
+    int rc = names_alloc(f, columns, 16 + 12ull * columns, e);
+    if (rc != 0)
+        return rc;
+    size_t bytes = names_text(f, 0, "label", 0);
+    for (uint32_t i = 0; i < CELLS_MAX; i++)
+        if (look->number[i]) {
+            f->column_of[i] = (uint16_t)at;
+            bytes = names_count(f, at, at + 1, "", i, bytes);
+            at++;
+        }
+    names_text(f, at, "qid", bytes);
+    return 0;
+}
+
+static int number_refuse(const struct features *f, const char *file, uint32_t number, struct err *e)
+{
+    bool ffm = f->entries == ENTRIES_FIELDS;
+    return err_set(e, SHOAL_E_DATA, "%s: %s %u is above %u, the largest that is a field%s", file,
+                   ffm ? "field" : "index", number, CELLS_MAX - 1,
+                   ffm ? ": number the fields from 0" : "; say data.libsvm: one");
+}
+
+static int names_of_look(struct features *f, const struct job *job, const char *file,
+                         struct format_look *look, struct err *e)
+{
+    f->entries = entries_of(job, look);
+    if (f->entries == ENTRIES_PLACES)
+        return names_numbers(f, (look->lines > 0 ? look->places + 1 : job->legend.columns), e);
+    if (f->entries == ENTRIES_ONE) {
+        int rc = names_alloc(f, 3, 8, e);
+        if (rc == 0)
+            names_text(f, 2, "qid", names_count(f, 0, 2, "", 0, 0));
+        return rc;
+    }
+    if (look->beyond > 0)
+        return number_refuse(f, file, look->beyond, e);
+    numbers_known(job, look);
+    return names_by_number(f, look, e);
+}
+
+/* Names the columns of a format that looks at many lines. `work`: the head, which changes. */
+static int names_of_lines(struct features *f, const struct job *job, const char *file, char *work,
+                          size_t bytes, struct err *e)
+{
+    struct format_look *look = calloc(1, sizeof *look);
+    if (look == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", file);
+    int rc = 0;
+    if (work != NULL)
+        rc = lines_look(f, file, work, bytes, look, e);
+    if (rc == 0)
+        rc = names_of_look(f, job, file, look, e);
+    free(look);
+    return rc;
 }
 
 static void names_of_job(const struct job *job, struct cell *cell)
@@ -258,6 +410,9 @@ bool feature_names_known(const struct job *job)
         return false;
     if (format->named && job->data.header)
         return !names_places(job);
+    enum entries entries;
+    if (format->look != NULL && entries_known(&job->legend, &entries) && entries != ENTRIES_PLACES)
+        return true;
     return format->columns != NULL || (format->named && job->data.column_count > 0) ||
            (job->legend.columns > 0 && job->legend.columns <= CELLS_MAX);
 }
@@ -329,6 +484,8 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
 {
     if (f->format->columns != NULL)
         return names_fixed(f, f->format->columns, e);
+    if (head == NULL && f->format->look != NULL)
+        return names_of_lines(f, job, file, NULL, 0, e);
     if (head == NULL)
         return names_of_tables(f, job, e);
     if (f->header)
@@ -338,7 +495,12 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read its first line; free some", file);
     char *work = (char *)(cell + CELLS_MAX); /* removing quotes changes the line */
     memcpy(work, head, bytes);
-    int rc = names_of_head(f, job, file, work, bytes, cell, e);
+    work[bytes] = '\0';
+    int rc;
+    if (f->format->look != NULL)
+        rc = names_of_lines(f, job, file, work, bytes, e);
+    else
+        rc = names_of_head(f, job, file, work, bytes, cell, e);
     free(cell);
     return rc;
 }
@@ -357,18 +519,19 @@ void feature_column_name(const struct features *f, uint32_t column, char out[LEG
     legend_write(name->text, name->bytes, which, out);
 }
 
-#define KIND_ID "id"
-#define KIND_MULTI_ID "multi id"
-
 /* The kind of values in its keys. */
-static const char *kind_of(const struct feature_use *use)
+static const char *kind_of(const struct features *f, uint32_t field)
 {
+    const struct feature_use *use = &f->field[field];
+    bool weighted = f->multi_form[field] != MULTI_PLAIN;
     SHOAL_ASSERT(use->type == COLUMN_CATEGORY || use->type == COLUMN_MULTI ||
                  use->type == COLUMN_NUMBER);
     if (use->type == COLUMN_NUMBER)
         return "bucket";
+    if (use->type == COLUMN_MULTI && weighted)
+        return use->id ? KIND_MULTI_ID KIND_WEIGHTED : KIND_MULTI KIND_WEIGHTED;
     if (use->type == COLUMN_MULTI)
-        return use->id ? KIND_MULTI_ID : "multi";
+        return use->id ? KIND_MULTI_ID : KIND_MULTI;
     return use->id ? KIND_ID : "category";
 }
 
@@ -376,11 +539,11 @@ static const char *kind_of(const struct feature_use *use)
 static void field_kind(const struct features *f, uint32_t i, char out[40])
 {
     const struct feature_use *use = &f->field[i];
-    (void)snprintf(out, 40, "%s", kind_of(use));
+    (void)snprintf(out, 40, "%s", kind_of(f, i));
     for (uint32_t k = 0; k < f->shape.fields; k++)
         if (k != i && f->shape.number[k] == use->key_field) {
             const struct cell *of = &f->name[f->field[k].column];
-            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kind_of(use),
+            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kind_of(f, i),
                            (uint32_t)hash_bytes(of->text, of->bytes, 0));
         }
 }
@@ -557,8 +720,10 @@ int feature_gone_key(const struct legend *n, const char *name, const char *value
     const char *what = "";
     if (x != NULL)
         what = x->what;
-    bool id = strcmp(what, KIND_ID) == 0 || strcmp(what, KIND_MULTI_ID) == 0;
-    if (!id && strcmp(what, "category") != 0 && strcmp(what, "multi") != 0)
+    bool id = strcmp(what, KIND_ID) == 0 || strcmp(what, KIND_MULTI_ID) == 0 ||
+              strcmp(what, KIND_MULTI_ID KIND_WEIGHTED) == 0;
+    if (!id && strcmp(what, "category") != 0 && strcmp(what, KIND_MULTI) != 0 &&
+        strcmp(what, KIND_MULTI KIND_WEIGHTED) != 0)
         return SHOAL_E_NOT_FOUND;
     return value_key(x->number, x->name, id, value, key, e);
 }
@@ -589,7 +754,7 @@ struct json *feature_fields_json(const struct features *f, const struct legend *
         json_set_string(j, "name", name);
         json_set_int(j, "field", f->shape.number[i]);
         json_set_int(j, "key_field", use->key_field);
-        json_set_string(j, "kind", kind_of(use));
+        json_set_string(j, "kind", kind_of(f, i));
         json_append(list, j);
     }
     gone_json(n, list);

@@ -16,6 +16,47 @@ static void padding_take(const struct column *c, struct feature_padding *out)
     memcpy(out->text, c->padding, sizeof out->text);
 }
 
+/* How the values of a MULTI are written. */
+static enum multi_form form_of(const struct features *f, const struct column *c)
+{
+    static const enum multi_form of_entries[] = {[ENTRIES_ONE] = MULTI_ENTRIES,
+                                                 [ENTRIES_INDEXES] = MULTI_OF_INDEX,
+                                                 [ENTRIES_FIELDS] = MULTI_OF_FIELD};
+    if (f->entries != ENTRIES_PLACES)
+        return of_entries[f->entries];
+    return c != NULL && c->weighted ? MULTI_WEIGHTED : MULTI_PLAIN;
+}
+
+/* The last values of a MULTI that count. */
+static uint32_t last_of(const struct column *c)
+{
+    if (c != NULL && c->max > 0)
+        return c->max;
+    if (c != NULL && c->pooling == POOL_ATTENTION)
+        return FEATURE_SEQUENCE_MAX;
+    return UINT32_MAX;
+}
+
+static int multi_take(const struct column *c, struct features *f, struct feature_use *use,
+                      struct err *e)
+{
+    uint32_t field = f->shape.fields;
+    f->multi = true;
+    f->multi_form[field] = (uint8_t)form_of(f, c);
+    f->weighted |= f->multi_form[field] != MULTI_PLAIN;
+    use->last = last_of(c);
+    if (c == NULL)
+        return 0;
+    if (c->pooling == POOL_ATTENTION && f->multi_form[field] != MULTI_PLAIN)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\": pooling attention weighs the values itself, and these have "
+                       "weights: take sum or mean",
+                       c->name);
+    padding_take(c, &f->padding[field]);
+    f->shape.most[field] = c->max;
+    return 0;
+}
+
 static int use_column(struct feature_plan *p, struct features *f, uint32_t column, struct err *e)
 {
     const struct column *c = p->column[column];
@@ -42,20 +83,12 @@ static int use_column(struct feature_plan *p, struct features *f, uint32_t colum
     use.key_field = (uint16_t)f->shape.fields;
     use.last = UINT32_MAX;
     f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
-    if (use.type == COLUMN_MULTI && c != NULL) {
-        f->multi = true;
-        padding_take(c, &f->padding[f->shape.fields]);
-        f->shape.most[f->shape.fields] = c->max;
-        if (c->max > 0)
-            use.last = c->max;
-        else if (c->pooling == POOL_ATTENTION)
-            use.last = FEATURE_SEQUENCE_MAX;
-        else
-            use.last = UINT32_MAX;
-    }
+    int rc = 0;
+    if (use.type == COLUMN_MULTI)
+        rc = multi_take(c, f, &use, e);
     p->field[column] = f->shape.fields;
     f->field[f->shape.fields++] = use;
-    return 0;
+    return rc;
 }
 
 /* Columns that the job uses, in its order. */

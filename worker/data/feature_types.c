@@ -178,6 +178,10 @@ static void types_of_format(struct feature_plan *p, const struct features *f)
     const struct format_columns *c = f->format->columns;
     for (uint32_t at = 0; c != NULL && c->count > 0; at += c++->count)
         memset(p->type + at, (int)c->type, c->count);
+    if (f->entries == ENTRIES_PLACES)
+        return;
+    memset(p->type + 1, COLUMN_MULTI, f->columns - 2);
+    p->type[f->columns - 1] = COLUMN_SKIP; /* qid */
 }
 
 /* Applies data.columns to columns whose types the format fixes. It may only change whether they are
@@ -185,7 +189,9 @@ static void types_of_format(struct feature_plan *p, const struct features *f)
 static int columns_of_format(struct feature_plan *p, struct features *f, struct err *e)
 {
     static const char *const types[] = {[COLUMN_LABEL] = "the label",
+                                        [COLUMN_SKIP] = "skipped",
                                         [COLUMN_CATEGORY] = "a category",
+                                        [COLUMN_MULTI] = "multi",
                                         [COLUMN_NUMBER] = "a number"};
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];

@@ -25,6 +25,19 @@ struct cell {
     uint32_t bytes;
 };
 
+/* What the entries of a libsvm or libffm line are: each the value of the field of its place;
+ * weighted values of one field; weighted values of fields by the entry's index, or by its field. */
+enum entries { ENTRIES_PLACES, ENTRIES_ONE, ENTRIES_INDEXES, ENTRIES_FIELDS };
+
+/* What the first lines of an input show of its entries. */
+struct format_look {
+    uint32_t lines;         /* lines that fit the format */
+    uint32_t places;        /* entries of the first of them */
+    bool alike;             /* all have as many, at least one, and all values are 1 */
+    uint32_t beyond;        /* the largest number of an index or a field above those below */
+    bool number[CELLS_MAX]; /* such a number is there */
+};
+
 /* Cuts one line into `columns` cells. */
 typedef int (*format_line)(const struct features *f, char *line, size_t bytes, struct cell *cell,
                            char *reason);
@@ -48,6 +61,9 @@ struct format {
      * first is the label. */
     bool named;
     bool whole_numbers; /* numbers are integers */
+    /* Not NULL: the columns are known once many lines have been seen, and there is no `head`. Looks
+     * at a line, which it may change. */
+    int (*look)(char *line, size_t bytes, struct format_look *out, char *reason);
 };
 
 const struct format *format_of(enum data_format format);

@@ -8,6 +8,16 @@
 
 #include <stdlib.h>
 
+static void look_hint(const struct format *format, char *line, size_t bytes,
+                      char hint[KIND_HINT_BYTES])
+{
+    struct format_look *look = calloc(1, sizeof *look);
+    char reason[REASON_BYTES];
+    if (look != NULL && format->look(line, bytes, look, reason) != 0)
+        kind_hint(line, bytes, ' ', hint);
+    free(look);
+}
+
 /* A format that has neither names nor columns of its own has no delimiter to check: only a line
  * that it cannot read is compared with other formats. */
 static void line_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
@@ -22,6 +32,10 @@ static void line_hint(const struct job *job, char *line, size_t bytes, char hint
         return;
     }
     hint[0] = '\0';
+    if (format->look != NULL) {
+        look_hint(format, line, bytes, hint);
+        return;
+    }
     cell = malloc(sizeof *cell * CELLS_MAX);
     if (cell != NULL && format->head(NULL, line, bytes, cell, &count, reason) != 0)
         kind_hint(line, bytes, ' ', hint);

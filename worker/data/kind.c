@@ -184,7 +184,7 @@ void kind_hint(const char *line, size_t bytes, char delimiter, char out[KIND_HIN
     else if (colons == 1)
         said = "it looks like libsvm, data.format: libsvm";
     else if (colons == 2)
-        said = "it looks like libffm, which is not read: write it as csv first";
+        said = "it looks like libffm, data.format: libffm";
     else if (found != '\0')
         delimiter_hint(found, count, out);
     if (said[0] != '\0')

@@ -4,6 +4,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
+#include "worker/data/feature_inner.h"
 #include "worker/data/profile_notes.h"
 #include "worker/data/sample.h"
 #include "worker/data/sample_events.h"
@@ -24,6 +25,7 @@ struct profile {
     uint64_t rows;
     struct place *place; /* owned; libsvm: places of entries */
     bool parsed;         /* rows of event files, which have no cells */
+    uint64_t *key;       /* owned; with a weighted multi: room for the keys of a line */
 };
 
 /* In libsvm the place of an entry is its field, so an entry at several places belongs to no field.
@@ -47,6 +49,22 @@ static void places_take(struct profile *v, const struct cell *cell)
     }
 }
 
+static bool is_weighted(const struct features *f, const struct feature_use *use)
+{
+    return use->type == COLUMN_MULTI && f->multi_form[use - f->field] != MULTI_PLAIN;
+}
+
+/* Adds the values of a weighted multi. A cell that has a malformed weight is left out. */
+static int weighted_see(const struct profile *v, struct profile_column *c, const struct cell *cell)
+{
+    char reason[REASON_BYTES];
+    uint32_t count;
+    uint32_t field = (uint32_t)(c->use - v->features->field);
+    if (feature_multi_keys(v->features, field, cell, v->key, NULL, &count, reason) != 0)
+        return 0;
+    return column_seen_add_keys(&c->seen, &cell[c->use->column], v->key, count);
+}
+
 static int row_see(void *context, const struct cell *cell)
 {
     struct profile *v = context;
@@ -59,7 +77,9 @@ static int row_see(void *context, const struct cell *cell)
     for (uint32_t i = 0; i < v->count && rc == 0; i++) {
         struct profile_column *c = &v->column[i];
         const struct cell *own = &cell[c->use->column];
-        if (!c->numeric && c->use->type == COLUMN_MULTI)
+        if (!c->numeric && is_weighted(f, c->use))
+            rc = weighted_see(v, c, cell);
+        else if (!c->numeric && c->use->type == COLUMN_MULTI)
             rc = column_seen_add_multi(&c->seen, own, c->use->separator, c->padding);
         else
             rc = column_seen_add(&c->seen, own, positive);
@@ -91,7 +111,7 @@ static int column_see(const struct profile *v, struct profile_column *c, const s
     uint32_t field = (uint32_t)(c->use - f->field);
     const uint64_t *key = r->key + at[field];
     if (c->use->type == COLUMN_MULTI)
-        return column_seen_add_keys(&c->seen, key, r->count[field]);
+        return column_seen_add_keys(&c->seen, NULL, key, r->count[field]);
     return column_seen_add_key(&c->seen, *key, c->has_none && *key == c->none, positive);
 }
 
@@ -120,6 +140,8 @@ static const char *kind_of(const struct profile_column *c)
 {
     if (c->numeric || c->use->type == COLUMN_NUMBER)
         return c->numeric ? "number" : "bucket";
+    if (c->use->type == COLUMN_MULTI && c->weighted)
+        return c->use->id ? "multi id weighted" : "multi weighted";
     if (c->use->type == COLUMN_MULTI)
         return c->use->id ? "multi id" : "multi";
     return c->use->id ? "id" : "category";
@@ -220,22 +242,38 @@ static int by_column(const void *a, const void *b)
     return x->use->column > y->use->column;
 }
 
-static int profile_open(struct profile *v, const struct features *f, struct err *e)
+/* Notes what the job says of weights. */
+static void weighted_take(const struct profile *v, const struct job *job)
+{
+    for (uint32_t i = 0; i < v->count; i++) {
+        struct profile_column *c = &v->column[i];
+        c->weighted = !c->numeric && is_weighted(v->features, c->use);
+        for (size_t k = 0; k < job->data.column_count; k++)
+            if (strcmp(job->data.column[k].name, c->name) == 0)
+                c->weighted_said = job->data.column[k].weighted_said;
+    }
+}
+
+static int profile_open(struct profile *v, const struct job *job, const struct features *f,
+                        struct err *e)
 {
     uint32_t columns = f->shape.fields + f->shape.numerics;
-    bool libsvm = f->format == &format_libsvm;
+    bool libsvm = f->format == &format_libsvm && f->entries == ENTRIES_PLACES;
     *v = (struct profile){.features = f, .column = calloc(columns + 1, sizeof *v->column)};
     if (libsvm)
         v->place = calloc(PLACE_SLOTS, sizeof *v->place);
     else
         v->place = NULL;
-    if (v->column == NULL || (libsvm && v->place == NULL))
+    if (f->weighted)
+        v->key = malloc((LIMIT_LINE_BYTES + 1ul) * sizeof *v->key);
+    if (v->column == NULL || (libsvm && v->place == NULL) || (f->weighted && v->key == NULL))
         return err_set(e, SHOAL_E_NOMEM, "no memory to look at %u columns", columns);
     for (uint32_t i = 0; i < f->shape.fields; i++)
         column_take(v, &f->field[i], &f->padding[i]);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         column_take(v, &f->numeric[i], NULL);
     qsort(v->column, v->count, sizeof *v->column, by_column);
+    weighted_take(v, job);
     for (uint32_t i = 0; i < v->count; i++) {
         struct profile_column *c = &v->column[i];
         c->has_none = !c->numeric && c->use->type != COLUMN_MULTI &&
@@ -250,6 +288,7 @@ static void profile_close(struct profile *v)
         column_seen_free(&v->column[i].seen);
     free(v->column);
     free(v->place);
+    free(v->key);
 }
 
 static uint64_t rows_most(const struct features *f)
@@ -272,7 +311,7 @@ int profile_make(const struct job *job, const struct source *s, const struct ind
 {
     struct profile v;
     uint64_t most = rows_most(f);
-    int rc = profile_open(&v, f, e);
+    int rc = profile_open(&v, job, f, e);
     if (rc == 0)
         rc = sample_walk(s, x, f, most, row_see, &v, e);
     for (uint32_t i = 0; i < v.count && rc == 0; i++)
@@ -289,7 +328,7 @@ int profile_make_events(const struct job *job, const struct source *s, uint64_t 
     struct columns wanted = {0};
     struct profile v;
     uint64_t most = rows_most(f);
-    int rc = profile_open(&v, f, e);
+    int rc = profile_open(&v, job, f, e);
     v.parsed = true;
     if (rc == 0)
         rc = columns_of(f, &wanted, e);

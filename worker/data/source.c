@@ -403,12 +403,24 @@ struct head_sink {
     char *text; /* (LIMIT_LINE_BYTES + 2): the line so far */
     size_t bytes;
     bool whole;
+    bool many; /* not one line but all that there is room for */
 };
+
+/* Takes text as it is. */
+static int head_sink_fill(struct head_sink *h, const char *data, size_t bytes)
+{
+    size_t room = LIMIT_LINE_BYTES + 1 - h->bytes, taken = bytes < room ? bytes : room;
+    memcpy(h->text + h->bytes, data, taken);
+    h->bytes += taken;
+    return taken < bytes ? SHOAL_E_END : 0;
+}
 
 static int head_sink_add(void *to, const char *data, size_t bytes, struct err *e)
 {
     struct head_sink *h = to;
     (void)e;
+    if (h->many)
+        return head_sink_fill(h, data, bytes);
     for (size_t i = 0; i < bytes; i++) {
         if (data[i] != '\n') {
             if (h->bytes > LIMIT_LINE_BYTES)
@@ -455,18 +467,34 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     return rc;
 }
 
+/* Reads a file's text into the sink. */
+static int head_read(const char *name, const char *shown, const struct cache *cache,
+                     struct head_sink *sink, struct err *e)
+{
+    int rc;
+    if (source_is_stream(name))
+        rc = head_of_stream(name, shown, cache, sink, e);
+    else
+        rc = head_of_file(name, sink, e);
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
+}
+
+static int head_too_long(const char *shown, struct err *e)
+{
+    return err_set(e, SHOAL_E_DATA, "%s: its first line is longer than 1 MiB; look at the file",
+                   shown);
+}
+
 /* The first line of one file; sink->bytes 0: there is none. */
 static int head_of(const char *name, const char *shown, const struct cache *cache,
                    struct head_sink *sink, struct err *e)
 {
     sink->bytes = 0;
     sink->whole = false;
-    int rc;
-    if (source_is_stream(name))
-        rc = head_of_stream(name, shown, cache, sink, e);
-    else
-        rc = head_of_file(name, sink, e);
-    if (rc != 0 && rc != SHOAL_E_END)
+    int rc = head_read(name, shown, cache, sink, e);
+    if (rc != 0)
         return rc;
     if (!sink->whole && sink->bytes > 0 && sink->text[sink->bytes - 1] == '\r')
         sink->bytes--; /* a last line without a newline */
@@ -474,11 +502,43 @@ static int head_of(const char *name, const char *shown, const struct cache *cach
     if (sink->bytes <= LIMIT_LINE_BYTES)
         return 0;
 
-    return err_set(e, SHOAL_E_DATA, "%s: its first line is longer than 1 MiB; look at the file",
-                   shown);
+    return head_too_long(shown, e);
 }
 
-/* The first line of the first file that has one. *name: the file's in messages; borrowed. */
+static bool has_line(const char *text, size_t bytes)
+{
+    bool has = false;
+    for (size_t i = 0; i < bytes && !has; i++)
+        has = text[i] != '\n' && text[i] != '\r';
+    return has;
+}
+
+/* Appends the first lines of one file. A line that does not fit is left out. */
+static int lines_of(const char *name, const char *shown, const struct cache *cache,
+                    struct head_sink *sink, struct err *e)
+{
+    size_t before = sink->bytes;
+    int rc = head_read(name, shown, cache, sink, e);
+    if (rc != 0)
+        return rc;
+    if (sink->bytes > LIMIT_LINE_BYTES) {
+        const char *last = memrchr(sink->text + before, '\n', sink->bytes - before);
+        if (last == NULL && before == 0)
+            return head_too_long(shown, e);
+        sink->bytes = last != NULL ? (size_t)(last + 1 - sink->text) : before;
+        sink->whole = true;
+    } else if (sink->bytes > before && sink->text[sink->bytes - 1] != '\n') {
+        sink->text[sink->bytes++] = '\n';
+    }
+    if (!has_line(sink->text + before, sink->bytes - before))
+        sink->bytes = before;
+    return 0;
+}
+
+#define HEAD_FILES 16u /* files whose lines together are the first lines of a list */
+
+/* The first line of the first file that has one, or the first lines of the first files. *name: that
+ * file's in messages; borrowed. */
 static int head_look(const struct string_list *names, const char *what, const struct cache *cache,
                      struct head_sink *sink, char room[SHOWN_BYTES], const char **name,
                      struct err *e)
@@ -486,7 +546,13 @@ static int head_look(const struct string_list *names, const char *what, const st
     int rc = 0;
     for (size_t i = 0; rc == 0 && sink->bytes == 0 && i < names->count; i++) {
         *name = shown_of(names, i, what, room);
-        rc = head_of(names->item[i], *name, cache, sink, e);
+        rc = sink->many ? lines_of(names->item[i], *name, cache, sink, e)
+                        : head_of(names->item[i], *name, cache, sink, e);
+        for (size_t k = 1;
+             rc == 0 && sink->many && sink->bytes > 0 && !sink->whole && k < HEAD_FILES &&
+             i + k < names->count && !source_is_stream(names->item[i + k]);
+             k++)
+            rc = lines_of(names->item[i + k], names->item[i + k], cache, sink, e);
     }
     if (rc != 0 || sink->bytes > 0)
         return rc;
@@ -495,11 +561,12 @@ static int head_look(const struct string_list *names, const char *what, const st
                    names->count > 1 ? ", nor in the other files" : "");
 }
 
-int source_head(const struct string_list *list, const char *what, const struct cache *cache,
-                char **name, char **line, size_t *bytes, struct err *e)
+/* The first line of a list, or its first lines. */
+static int head_take(const struct string_list *list, const char *what, const struct cache *cache,
+                     bool many, char **name, char **line, size_t *bytes, struct err *e)
 {
     struct string_list names = {0};
-    struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
+    struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2), .many = many};
     char room[SHOWN_BYTES];
     const char *is = NULL;
     *name = NULL;
@@ -521,6 +588,18 @@ int source_head(const struct string_list *list, const char *what, const struct c
     *line = sink.text;
     *bytes = sink.bytes;
     return 0;
+}
+
+int source_head(const struct string_list *list, const char *what, const struct cache *cache,
+                char **name, char **line, size_t *bytes, struct err *e)
+{
+    return head_take(list, what, cache, false, name, line, bytes, e);
+}
+
+int source_lines(const struct string_list *list, const char *what, const struct cache *cache,
+                 char **name, char **lines, size_t *bytes, struct err *e)
+{
+    return head_take(list, what, cache, true, name, lines, bytes, e);
 }
 
 /* Fills *sink with the first line of a file; sink->bytes 0: there is none, or it cannot be read. */

@@ -69,6 +69,11 @@ bool source_is_stream(const char *name);
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);
 
+/* The first lines of the list, each ended by "\n", up to 1 MiB of the first files. Otherwise as
+ * source_head. */
+int source_lines(const struct string_list *list, const char *what, const struct cache *cache,
+                 char **name, char **lines, size_t *bytes, struct err *e);
+
 /* Is called with the first line of a file, and the file's name for messages; line[bytes] is
  * '\0'. */
 typedef int (*source_see)(void *context, const char *name, char *line, size_t bytes, struct err *e);
