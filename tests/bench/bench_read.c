@@ -1,12 +1,13 @@
 /* bench_read.c: how many examples a second batch_read makes of a log.
  *
- *     bench_read LOG [THREADS [SECONDS [BATCH [CACHE]]]]
+ *     bench_read LOG [THREADS [SECONDS [BATCH [CACHE [JOB]]]]]
  *
  * LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing
- * come before the clock starts; with a folder CACHE, parsing too. Threads take batches of shuffled
- * epochs in turn. Said are examples by the clock on the wall, and by the seconds that the threads
- * were on a core: the second figure is the one to compare on a machine that does other work too. No
- * test: run by hand. */
+ * come before the clock starts; with a folder CACHE (`-`: none), parsing too. JOB is a job file that
+ * gives another format and its columns. Threads take batches of shuffled epochs in turn. Said are
+ * examples by the clock on the wall, and by the seconds that the threads were on a core, with the
+ * bytes of LOG that they are: the figures by core are those to compare on a machine that does other
+ * work too. tests/bench/formats.py writes one log in several formats. No test: run by hand. */
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "worker/data/dataset.h"
@@ -15,6 +16,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static struct dataset *data;
@@ -49,22 +52,41 @@ static void *read_batches(void *unused)
     return NULL;
 }
 
+/* The job of a file, whose input is the log. */
+static void job_take(const char *path, struct job *job)
+{
+    struct string_list set = {0};
+    struct err e = {0};
+    if (job_load(path, &set, job, &e) != 0) {
+        fprintf(stderr, "bench_read: %s\n", e.text);
+        exit(78);
+    }
+    config_list_free(&job->data.train);
+    config_list_free(&job->data.valid);
+    config_list_free(&job->data.test);
+    job->data.cache[0] = '\0';
+    job->data.cache_max = 0;
+}
+
 int main(int argc, char **argv)
 {
     struct job job = {.data = {.format = DATA_CRITEO, .shuffle = true},
                       .features = {.fields_auto = true, .number = NUMBER_LOG1P}};
+    struct stat st = {0};
     int threads = argc > 2 ? atoi(argv[2]) : 1;
     double seconds = argc > 3 ? atof(argv[3]) : 10;
     pthread_t thread[256];
     struct err e = {0};
     if (argc > 4)
         batch_rows = (uint32_t)atoi(argv[4]);
-    if (argc > 5) {
+    if (argc > 6)
+        job_take(argv[6], &job);
+    if (argc > 5 && strcmp(argv[5], "-") != 0) {
         (void)snprintf(job.data.cache, sizeof job.data.cache, "%s", argv[5]);
         job.data.cache_max = UINT64_MAX;
     }
     if (argc < 2 || threads < 1 || threads > 256 || batch_rows < 1 || batch_rows > LIMIT_BATCH) {
-        fputs("usage: bench_read LOG [THREADS [SECONDS [BATCH [CACHE]]]]\n", stderr);
+        fputs("usage: bench_read LOG [THREADS [SECONDS [BATCH [CACHE [JOB]]]]]\n", stderr);
         return 64;
     }
     if (config_list_add(&job.data.train, argv[1]) != 0 || dataset_open(&job, 0, &data, &e) != 0) {
@@ -86,8 +108,9 @@ int main(int argc, char **argv)
     double wall = 1e-9 * (double)(time_monotonic_ns() - start),
            count = (double)atomic_load(&examples);
     cores = core_seconds() - cores;
-    printf("%d threads, batches of %u: %.0f examples/s, %.0f for each second on a core\n", threads,
-           batch_rows, count / wall, count / cores);
+    double each = stat(argv[1], &st) == 0 ? (double)st.st_size / (double)dataset_rows(data) : 0;
+    printf("%d threads, batches of %u: %.0f examples/s, %.0f and %.1f MB for each second on a core\n",
+           threads, batch_rows, count / wall, count / cores, count / cores * each / 1e6);
     dataset_close(data);
     job_free(&job);
     return 0;

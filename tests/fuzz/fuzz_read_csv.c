@@ -48,6 +48,23 @@ static void ids(const uint8_t *data, size_t size)
     fuzz_line(format_csv.line, &f, data, size);
 }
 
+static void weights(const uint8_t *data, size_t size)
+{
+    static struct features f;
+    static struct column column[] = {
+        {.name = "tags", .type = COLUMN_MULTI, .separator = '|', .weighted = true, .max = 2}};
+    struct job job = {.data = {.format = DATA_CSV,
+                               .header = true,
+                               .delimiter = ',',
+                               .label = {"click"},
+                               .label_count = 1,
+                               .column = column,
+                               .column_count = 1},
+                      .features = {.fields_auto = true}};
+    fuzz_features(&f, &job, "click,user,tags");
+    fuzz_line(format_csv.line, &f, data, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct features f;
@@ -70,5 +87,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_head(&job, data, size);
     sequence(data, size);
     ids(data, size);
+    weights(data, size);
     return 0;
 }

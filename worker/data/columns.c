@@ -330,6 +330,20 @@ static void type_take(const struct columns_one *one, struct column *to)
     to->weighted = one->weighted;
 }
 
+/* A job that says that a column's values have no weights does not mean these. */
+static int weighted_check(const struct column *of_job, const struct columns_one *one,
+                          const char *file, struct err *e)
+{
+    if (of_job == NULL || !of_job->weighted_said || of_job->weighted == one->weighted ||
+        one->kind != COLUMNS_FIELD)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "data.columns: column \"%s\" has %s of values in %s: say weighted: %s, or "
+                   "convert its log again",
+                   one->name, one->weighted ? "weights" : "no weights", file,
+                   one->weighted ? "true" : "false");
+}
+
 /* Takes from the job how it uses the column, but nothing that changes its values. */
 static void use_take(const struct column *of_job, struct column *to)
 {
@@ -360,6 +374,9 @@ static int columns_take(const struct columns *c, const struct job *job, const ch
         }
         type_take(one, to);
         const struct column *of_job = column_of_job(job, one->name);
+        int rc = weighted_check(of_job, one, file, e);
+        if (rc != 0)
+            return rc;
         if (of_job != NULL)
             use_take(of_job, to);
     }
