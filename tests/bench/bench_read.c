@@ -109,8 +109,9 @@ int main(int argc, char **argv)
            count = (double)atomic_load(&examples);
     cores = core_seconds() - cores;
     double each = stat(argv[1], &st) == 0 ? (double)st.st_size / (double)dataset_rows(data) : 0;
-    printf("%d threads, batches of %u: %.0f examples/s, %.0f and %.1f MB for each second on a core\n",
-           threads, batch_rows, count / wall, count / cores, count / cores * each / 1e6);
+    printf(
+        "%d threads, batches of %u: %.0f examples/s, %.0f and %.1f MB for each second on a core\n",
+        threads, batch_rows, count / wall, count / cores, count / cores * each / 1e6);
     dataset_close(data);
     job_free(&job);
     return 0;

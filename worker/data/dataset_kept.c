@@ -37,6 +37,8 @@ static void name_take(const struct dataset *d, const struct columns *c, struct k
                        f->format->whole_numbers,
                        f->format->named};
     lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
+    if (f->entries != ENTRIES_PLACES) /* or files of former releases would not be found */
+        lines = rng_mix(lines ^ f->entries);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
         if (f->padding[i].bytes > 0)

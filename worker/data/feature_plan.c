@@ -73,8 +73,9 @@ static int use_column(struct feature_plan *p, struct features *f, uint32_t colum
         return 0;
     }
     if (f->shape.fields == LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
-                       p->file, LIMIT_FIELDS);
+        return err_set(
+            e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields%s", p->file,
+            LIMIT_FIELDS, f->entries == ENTRIES_INDEXES ? ", or say data.libsvm: one" : "");
     use.id = c != NULL && c->id;
     use.separator = '|';
     if (c != NULL && c->separator != '\0')

@@ -186,9 +186,20 @@ static void places_note(const struct profile *v, struct json *notes)
     (void)snprintf(text, sizeof text,
                    "%u of %u entries of the libsvm lines looked at stand at several places, one at "
                    "%u and %u, and an entry's place is its field: if ranges of numbers are the "
-                   "fields, sort the entries of each line by their numbers",
+                   "fields, sort the entries of each line by their numbers; if not, say "
+                   "data.libsvm: one",
                    several, numbers, first->first, first->other);
     json_append_string(notes, text);
+}
+
+/* A factorisation machine over the one field of libsvm lines has no pairs. */
+static void pairs_note(const struct profile *v, const struct job *job, struct json *notes)
+{
+    if (v->features->entries == ENTRIES_ONE && job->model.kind == MODEL_FM)
+        json_append_string(notes,
+                           "model.kind fm has pairs of fields, and all entries of the libsvm lines "
+                           "are one field, so it computes what lr does; with up to 512 indexes "
+                           "data.libsvm: indexes makes each a field");
 }
 
 static struct json *profile_json(const struct profile *v, const struct job *job, bool whole)
@@ -207,6 +218,7 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     bool shared = profile_files(job, notes);
     profile_notes_add(v->column, v->count, label, notes, &tells);
     places_note(v, notes);
+    pairs_note(v, job, notes);
     json_set(j, "notes", notes);
     json_set_bool(j, "shared", shared);
     if (tells != NULL)

@@ -136,7 +136,8 @@ END_TEST
 START_TEST(libffm_first_lines_that_are_none_are_refused)
 {
     ck_assert_int_eq(make("1 35:1 237:1\n"), SHOAL_E_DATA);
-    ck_assert_msg(strstr(e.text, "a.ffm:1: entry 1 is not field:index:value") != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, "a.ffm:1: entry 1 is not field:index:value") != NULL, "%s",
+                  e.text);
     ck_assert_int_eq(make("1 4096:35:1\n"), SHOAL_E_DATA);
     ck_assert_msg(strstr(e.text, "field 4096 is above 4095") != NULL, "%s", e.text);
 }

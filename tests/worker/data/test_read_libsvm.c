@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct job job;
 static struct features f;
@@ -165,7 +166,8 @@ END_TEST
 START_TEST(libsvm_values_are_weights)
 {
     made("1 3:0.5\n");
-    ck_assert_msg(read_text("-1 qid:4 7:0.25 9\t300:-12.5 5:0 6:1e-3 8:123456789012345678 # x") == 0,
+    ck_assert_msg(read_text("-1 qid:4 7:0.25 9\t300:-12.5 5:0 6:1e-3 8:123456789012345678 # x") ==
+                      0,
                   "%s", r.reason);
     ck_assert_uint_eq(r.example.keys, 6);
     check_value(0, 0, "7", 0.25f);
