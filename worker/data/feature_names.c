@@ -308,12 +308,25 @@ static int number_refuse(const struct features *f, const char *file, uint32_t nu
                    ffm ? ": number the fields from 0" : "; say data.libsvm: one");
 }
 
+/* The label, and the places of the first line's entries. */
+static int names_of_places(struct features *f, const char *file, uint32_t places, struct err *e)
+{
+    if (places > 0 && places < CELLS_MAX)
+        return names_numbers(f, places + 1, e);
+    return err_set(
+        e, SHOAL_E_DATA,
+        "%s: the first line has %u entries, and places are 1 to %u: say data.libsvm: one", file,
+        places, CELLS_MAX - 1);
+}
+
 static int names_of_look(struct features *f, const struct job *job, const char *file,
                          struct format_look *look, struct err *e)
 {
     f->entries = entries_of(job, look);
+    if (f->entries == ENTRIES_PLACES && look->lines > 0)
+        return names_of_places(f, file, look->places, e);
     if (f->entries == ENTRIES_PLACES)
-        return names_numbers(f, (look->lines > 0 ? look->places + 1 : job->legend.columns), e);
+        return names_numbers(f, job->legend.columns, e);
     if (f->entries == ENTRIES_ONE) {
         int rc = names_alloc(f, 3, 8, e);
         if (rc == 0)

@@ -245,6 +245,8 @@ START_TEST(libsvm_is_read_as_the_job_says)
     made("1 3:1 957:0.5\n1 3:1\n");
     ck_assert_int_eq(f.entries, ENTRIES_PLACES);
     ck_assert_uint_eq(f.columns, 3);
+    ck_assert_int_eq(make("1\n1 3:1\n"), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "the first line has 0 entries"));
     job.data.libsvm = LIBSVM_INDEXES;
     made("1 3:1 9:0.5\n1 5:1\n");
     ck_assert_int_eq(f.entries, ENTRIES_INDEXES);
