@@ -971,6 +971,7 @@ START_TEST(job_columns_stand_on_other_columns)
     ck_assert_str_eq(history->share, "item");
     ck_assert_uint_eq(history->max, 50);
     ck_assert(j.data.column[3].pooling == POOL_MEAN && j.data.column[0].pooling == POOL_SUM);
+    ck_assert(!j.data.column[3].weighted && !j.data.column[3].weighted_said);
     ck_assert_str_eq(j.data.column[0].share, "");
     ck_assert_uint_eq(j.data.column[3].max, 0);
     job_free(&j);
@@ -998,6 +999,12 @@ START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
             "data.columns[2].padding is for columns of type multi");
     refused(sequences, "data.columns[1].padding=0123456789abcdef", "at most 15 bytes");
     refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
+    refused(sequences, "data.columns[1].weighted=true", "pooling attention weighs the values itself");
+    refused(sequences, "data.columns[0].weighted=true", "is for columns of type multi");
+    refused("data: {train: a, format: csv, label: y, columns: [{name: b, type: multi, separator: ':', "
+            "weighted: true}]}\n",
+            NULL, "stands before a weight");
+    refused(sequences, "data.libsvm=one", "is for data.format: libsvm");
     refused(sequences, "data.columns[4].id=true",
             "data.columns[4].id is for columns of type category or multi");
     refused(sequences, "data.columns[2].id=true",
@@ -1105,6 +1112,7 @@ START_TEST(job_same_model_looks_at_all_of_a_column)
                                           "{name: b, type: multi, max: 4, pooling: mean}",
                                           "{name: b, type: multi, max: 4, share: a}",
                                           "{name: b, type: multi, max: 4, id: true}",
+                                          "{name: b, type: multi, max: 4, weighted: true}",
                                           "{name: c, type: multi, max: 4}",
                                           "{name: b, type: multi, max: 4}, {name: c}"};
     struct job was, is;

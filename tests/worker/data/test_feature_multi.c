@@ -100,7 +100,7 @@ static void add(const char *text)
     static char copy[1 << 12];
     strcpy(copy, text);
     struct line line = {.text = copy, .bytes = (uint32_t)strlen(text), .number = 2};
-    const struct draw draw = {.negatives = 1, .epoch = 1};
+    const struct draw draw = {.epoch = 1};
     ck_assert_int_eq(batch_add(&b, &f, &line, "a.csv", &draw, 0, &e), 0);
 }
 
