@@ -21,7 +21,7 @@ struct rows_args {
     uint32_t fields, first_order, dim, tasks;
     const uint8_t *pooling;
     const uint32_t *offset;
-    const float *factor; /* POOL: or NULL */
+    const float *factor;      /* POOL: or NULL */
     const float *dx, *dlogit; /* POOL. VALUES: dx by place in index */
     uint32_t lddx, field;     /* VALUES: the only field whose values count */
     /* (chunks, width): the sum of the chunk's first row, if that began earlier; the sum of its last
@@ -64,8 +64,8 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
         return -1.0f;
     }
     uint32_t values = slot_begin(a->offset, slot + 1) - slot_begin(a->offset, slot);
-    float share = a->factor ? a->factor[a->v.value[position]]
-                            : mean_share(a->pooling[f] != POOL_SUM, values);
+    float share =
+        a->factor ? a->factor[a->v.value[position]] : mean_share(a->pooling[f] != POOL_SUM, values);
     if (column < a->first_order)
         return a->dlogit[(size_t)example * a->tasks] * share;
     uint32_t d = column - a->first_order, dim = a->dim, begin = f * dim;

@@ -3,11 +3,12 @@
  *     bench_read LOG [THREADS [SECONDS [BATCH [CACHE [JOB]]]]]
  *
  * LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing
- * come before the clock starts; with a folder CACHE (`-`: none), parsing too. JOB is a job file that
- * gives another format and its columns. Threads take batches of shuffled epochs in turn. Said are
- * examples by the clock on the wall, and by the seconds that the threads were on a core, with the
- * bytes of LOG that they are: the figures by core are those to compare on a machine that does other
- * work too. tests/bench/formats.py writes one log in several formats. No test: run by hand. */
+ * come before the clock starts; with a folder CACHE (`-`: none), parsing too. JOB is a job file
+ * that gives another format and its columns. Threads take batches of shuffled epochs in turn. Said
+ * are examples by the clock on the wall, and by the seconds that the threads were on a core, with
+ * the bytes of LOG that they are: the figures by core are those to compare on a machine that does
+ * other work too. tests/bench/formats.py writes one log in several formats. No test: run by
+ * hand. */
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "worker/data/dataset.h"

@@ -1,5 +1,5 @@
-/* fuzz_read_libffm.c: any bytes as a libffm line, one of whose fields has its last values alone, and
- * as the first lines of a file. */
+/* fuzz_read_libffm.c: any bytes as a libffm line, one of whose fields has its last values alone,
+ * and as the first lines of a file. */
 #include "tests/fuzz/fuzz_worker.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

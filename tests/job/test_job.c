@@ -999,10 +999,10 @@ START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
             "data.columns[2].padding is for columns of type multi");
     refused(sequences, "data.columns[1].padding=0123456789abcdef", "at most 15 bytes");
     refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
-    refused(sequences, "data.columns[1].weighted=true", "pooling attention weighs the values itself");
+    refused(sequences, "data.columns[1].weighted=true", "attention weighs the values itself");
     refused(sequences, "data.columns[0].weighted=true", "is for columns of type multi");
-    refused("data: {train: a, format: csv, label: y, columns: [{name: b, type: multi, separator: ':', "
-            "weighted: true}]}\n",
+    refused("data: {train: a, format: csv, label: y, columns: [{name: b, type: multi, "
+            "separator: ':', weighted: true}]}\n",
             NULL, "stands before a weight");
     refused(sequences, "data.libsvm=one", "is for data.format: libsvm");
     refused(sequences, "data.columns[4].id=true",

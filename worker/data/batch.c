@@ -432,8 +432,8 @@ static void times_clamp(struct batch *b)
         }
 }
 
-/* The factors of a slot's values: their weights; where they are averaged, each divided by the sum of
- * the magnitudes, which may be 0. The sum is in double and in the values' order. */
+/* The factors of a slot's values are their weights; those of a mean are divided by the sum of the
+ * magnitudes, which may be 0. The sum is in double and in the values' order. */
 static void slot_factors(const float *weight, uint32_t values, bool mean, float *factor)
 {
     double sum = 0;

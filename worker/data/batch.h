@@ -32,8 +32,8 @@ struct batch {
     float *numeric;   /* (examples, numerics) */
     uint32_t *index;  /* (values): position in keys */
     uint32_t *offset; /* (examples * fields + 1), or NULL: one value a field */
-    /* (values): by which a value's row is multiplied when its field is pooled: its weight; in a mean
-     * divided by the sum of the weights' magnitudes. NULL: all weights are 1 */
+    /* (values): the factor of a value's row when its field is pooled: its weight; in a mean divided
+     * by the sum of the weights' magnitudes. NULL: all weights are 1 */
     float *factor;
     uint32_t values;
     uint64_t *keys; /* (key_count): unique; ordered by table, then by key_mix */

@@ -7,8 +7,9 @@
  * `bucket`, a field.
  *
  * Column names: criteo has "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the
- * entries by place, or "1" all of them); libffm "label" and its fields' numbers, as libsvm by index;
- * the last column of those whose entries have weights is "qid"; csv those of its header or of data.columns, or "0", "1".. A number names a column by
+ * entries by place, or "1" for all of them); libffm "label" and its fields' numbers, and so libsvm by
+ * index; the last column is "qid" where entries have weights; csv those of its header or of
+ * data.columns, or "0", "1".. A number names a column by
  * position where no column has that name. Labels, the weight and the time are no features;
  * evaluation may group by any column, used or not.
  *
@@ -189,7 +190,8 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e);
 /* A list of objects: name, field (its number), key_field (the number in its keys: another field's
- * when it shares rows), kind: category, id, bucket, multi, multi id, and "multi weighted" or "multi id weighted"; then the fields that the
+ * when it shares rows), kind: category, id, bucket, multi, multi id, "multi weighted" or "multi id
+ * weighted"; then the fields that the
  * tables have from former jobs: name, field, kind, gone. */
 struct json *feature_fields_json(const struct features *f, const struct legend *n);
 /* The key of a value in a former job's field, given by name or number. NOT_FOUND, without a text:

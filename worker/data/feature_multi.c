@@ -175,8 +175,8 @@ static int weighted_keys(struct multi *m, const struct cell *cell)
     return 0;
 }
 
-/* Reads the entry at *at, which ends before a blank or at `end`, and moves *at behind it. False: it is
- * neither index:value nor an index alone, whose value is 1. */
+/* Reads the entry at *at, which ends before a blank or at `end`, and moves *at behind it. False: it
+ * is neither index:value nor an index alone, whose value is 1. */
 static inline bool entry_at(const char **at, const char *end, struct cell *index, float *weight)
 {
     const char *from = *at, *p = entries_digits(from, end);

@@ -240,7 +240,7 @@ static enum entries entries_of(const struct job *job, const struct format_look *
     return look->alike ? ENTRIES_PLACES : ENTRIES_ONE;
 }
 
-/* Looks at the lines of the head. DATA: no line fits the format; the reason is that of the first. */
+/* Looks at the lines of the head. DATA: no line fits the format; the reason is the first one's. */
 static int lines_look(const struct features *f, const char *file, char *head, size_t bytes,
                       struct format_look *look, struct err *e)
 {
