@@ -426,6 +426,41 @@ START_TEST(source_head_is_of_the_first_file_that_has_a_line)
 }
 END_TEST
 
+/* Many lines, over files, up to 1 MiB; a line that does not fit is left out. */
+START_TEST(source_lines_are_those_of_the_first_files)
+{
+    char *name, *lines, *text = malloc(LIMIT_LINE_BYTES + 1);
+    size_t bytes;
+    config_list_add(&list, worker_text("0.txt", "\n"));
+    config_list_add(&list, worker_text("1.txt", "one\r\ntwo"));
+    worker_text("2.txt", "three\n");
+    shell("gzip -c %s > %s.gz", worker_path("2.txt"));
+    config_list_add(&list, worker_path("2.txt.gz"));
+    ck_assert_msg(source_lines(&list, "data.train", &cache, &name, &lines, &bytes, &e) == 0, "%s",
+                  e.text);
+    ck_assert_str_eq(lines, "one\r\ntwo\nthree\n");
+    ck_assert_uint_eq(bytes, strlen(lines));
+    ck_assert_str_eq(name, worker_path("1.txt"));
+    free(name);
+    free(lines);
+    memset(text, 'x', LIMIT_LINE_BYTES + 1);
+    text[10] = '\n';
+    worker_write("3.txt", text, LIMIT_LINE_BYTES + 1);
+    config_list_free(&list);
+    config_list_add(&list, worker_path("3.txt"));
+    ck_assert_int_eq(source_lines(&list, "data.train", &cache, &name, &lines, &bytes, &e), 0);
+    ck_assert_str_eq(lines, "xxxxxxxxxx\n");
+    free(name);
+    free(lines);
+    text[10] = 'x';
+    worker_write("3.txt", text, LIMIT_LINE_BYTES + 1);
+    ck_assert_int_eq(source_lines(&list, "data.train", &cache, &name, &lines, &bytes, &e),
+                     SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "longer than 1 MiB"));
+    free(text);
+}
+END_TEST
+
 /* A file with one line, which is as long as allowed, or longer. */
 START_TEST(source_head_has_its_limits)
 {
@@ -529,6 +564,7 @@ int main(void)
     tcase_add_test(t, source_pipe_that_failed_half_way_is_not_read_again);
     tcase_add_test(t, source_head_is_the_first_line);
     tcase_add_test(t, source_head_is_of_the_first_file_that_has_a_line);
+    tcase_add_test(t, source_lines_are_those_of_the_first_files);
     tcase_add_test(t, source_head_has_its_limits);
     tcase_add_test(t, source_says_when_the_disk_is_full);
     tcase_add_test(t, cache_removes_temporaries_of_the_dead_only);
