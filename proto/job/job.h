@@ -67,8 +67,8 @@ struct string_list {
     size_t count;
 };
 
-/* What a line's entries are in libsvm: fields by their place in the line; values of one field; each
- * index a field. auto: as the first lines show. */
+/* The entries of libsvm are values of the fields of their places, of one field, or of a field for
+ * each index. auto: the tables or the first lines decide. */
 enum libsvm_entries { LIBSVM_AUTO, LIBSVM_PLACES, LIBSVM_ONE, LIBSVM_INDEXES };
 
 #define COLUMN_PADDING 16u /* bytes, with NUL */

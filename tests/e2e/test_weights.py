@@ -37,14 +37,15 @@ def libsvm_of_123_features_with_values_reaches_its_model(space):
     w = [dice.gauss(0, 0.9) for _ in range(123)]
     sparse_log(space / "train.svm", 30000, w, 2)
     best = sparse_log(space / "test.svm", 10000, w, 3)
-    for name, model, over in (("lr", "lr", {}), ("deepfm", "deepfm", {"tables[0].dim": 8, "model.hidden": [32]}), ("fm", "fm", {"data.libsvm": "indexes", "tables[0].dim": 2, "tables[0].init.scale": 0.001, "tables[0].optimizer.lr": 0.2, "train.epochs": 3})):
-        job = job_file(space / f"{name}.yaml", space / "train.svm", **SVM, **{
+    of_indexes = {"data.libsvm": "indexes", "tables[0].dim": 2, "tables[0].init.scale": 0.001, "tables[0].optimizer.lr": 0.2, "train.epochs": 3}
+    for model, over in (("lr", {}), ("deepfm", {"tables[0].dim": 8, "model.hidden": [32]}), ("fm", of_indexes)):
+        job = job_file(space / f"{model}.yaml", space / "train.svm", **SVM, **{
             "data.test": str(space / "test.svm"), "model.kind": model, "train.epochs": 4, "tables[0].optimizer.lr": 0.05, **over})
-        report = run_job(job, space / name)
+        report = run_job(job, space / model)
         got = report["test"]["auc"]
-        print(f"      {name}: AUC {got:.4f}, the model's {best:.4f}", flush=True)
+        print(f"      {model}: AUC {got:.4f}, the model's {best:.4f}", flush=True)
         assert report["bad_lines"] == 0 and report["test"]["examples"] == 10000
-        assert abs(got - best) < 0.01, (name, got, best)
+        assert abs(got - best) < 0.01, (model, got, best)
 
 
 FIELDS, VALUES = 18, 12
@@ -220,7 +221,7 @@ def said_of(job, run_dir, status=0):
 
 
 def tables_of_places_are_not_read_otherwise(space):
-    """What trained by place goes on by place: the next day's log too, whose first lines would be one field. Lines that do not fit are refused, in words; so
+    """A job that trained by place goes on by place, with the next day's log too, whose first lines would be one field. Lines that do not fit are refused, in words; so
     is the job that says that they are one field."""
     place_log(space / "one.svm", 3000, 1)
     place_log(space / "two.svm", 3000, 2, vary=True)

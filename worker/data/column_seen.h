@@ -44,8 +44,8 @@ int column_seen_add(struct column_seen *c, const struct cell *cell, bool positiv
 /* Adds the cell of a multi. `padding`: pieces that are no values. NOMEM. */
 int column_seen_add_multi(struct column_seen *c, const struct cell *cell, char separator,
                           const struct feature_padding *padding);
-/* These add parsed values: a key, the keys of a multi, a number. `cell` has the text of the keys, an
- * example; NULL: there is none. NOMEM. */
+/* These add parsed values: a key, the keys of a multi, a number. `cell` has the text of the keys as
+ * an example; NULL: there is none. NOMEM. */
 int column_seen_add_key(struct column_seen *c, uint64_t key, bool empty, bool positive);
 int column_seen_add_keys(struct column_seen *c, const struct cell *cell, const uint64_t *key,
                          uint32_t count);

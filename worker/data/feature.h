@@ -7,9 +7,9 @@
  * `bucket`, a field.
  *
  * Column names: criteo has "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the
- * entries by place, or "1" for all of them); libffm "label" and its fields' numbers, and so libsvm by
- * index; the last column is "qid" where entries have weights; csv those of its header or of
- * data.columns, or "0", "1".. A number names a column by
+ * entries by place, or "1" for all of them); libffm "label" and its fields' numbers, and so does
+ * libsvm by index; the last column is "qid" where entries have weights; csv those of its header or
+ * of data.columns, or "0", "1".. A number names a column by
  * position where no column has that name. Labels, the weight and the time are no features;
  * evaluation may group by any column, used or not.
  *

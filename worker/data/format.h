@@ -25,11 +25,11 @@ struct cell {
     uint32_t bytes;
 };
 
-/* What the entries of a libsvm or libffm line are: each the value of the field of its place;
- * weighted values of one field; weighted values of fields by the entry's index, or by its field. */
+/* The entries of a libsvm or libffm line are values of the fields of their places, weighted values
+ * of one field, or weighted values of the fields that their indexes, or their fields, number. */
 enum entries { ENTRIES_PLACES, ENTRIES_ONE, ENTRIES_INDEXES, ENTRIES_FIELDS };
 
-/* What the first lines of an input show of its entries. */
+/* The entries that the first lines of an input have. */
 struct format_look {
     uint32_t lines;         /* lines that fit the format */
     uint32_t places;        /* entries of the first of them */

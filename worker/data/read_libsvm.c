@@ -1,6 +1,7 @@
-/* read_libsvm.c: "label index:value index:value ..". What an entry is, the job or the first lines
- * say (enum entries): the value of the field of its place, where all lines have as many entries and
- * all values are 1; a weighted value of the one field; or a weighted value of its index's field. */
+/* read_libsvm.c: "label index:value index:value ..". The job, its tables or the first lines decide
+ * what an entry is (enum entries): the value of the field of its place, where all lines have the
+ * same number of entries and all values are 1; a weighted value of the one field; or a weighted
+ * value of its index's field. */
 #include "worker/data/entries.h"
 
 #include <stdio.h>
