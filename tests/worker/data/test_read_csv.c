@@ -16,7 +16,7 @@ static const char *cells(char delimiter, const char *text)
     static char joined[1 << 16];
     uint32_t count;
     size_t at = 0;
-    const struct features f = {.delimiter = delimiter};
+    const struct features f = {.delimiter = {delimiter}};
     strcpy(line, text);
     if (format_csv.head(&f, line, strlen(text), cell, &count, reason) != 0)
         return NULL;
