@@ -153,14 +153,14 @@ struct job {
         /* columns by name or number; by default one, "0"; each of several labels is a task */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
-        double label_above;      /* label = value > label_above; default 0 */
-        bool label_parted;       /* the job file gives label_above */
+        double label_above; /* label = value > label_above; default 0 */
+        bool label_parted;  /* the job file gives label_above */
         /* owned; texts of labels that are 1, and of those that are 0 (empty: all others); both
          * empty: labels are numbers */
         struct string_list label_positive, label_negative;
         struct string_list missing; /* owned; texts of cells that count as empty */
         bool decimal_comma;         /* csv: numbers have a comma before their fraction */
-        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weights are 1 */
+        char weight[LIMIT_NAME];    /* column of the examples' weights; empty: all weights are 1 */
         char time[LIMIT_NAME]; /* column of the examples' event times; empty: times are not known */
         /* partitions in file names, from which rows get their times where `time` is empty; step 0:
          * none */

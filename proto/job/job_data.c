@@ -8,9 +8,9 @@
 #include "proto/base/assert.h"
 #include "proto/base/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <ctype.h>
 #include <string.h>
 
 static int character_take(const struct config *c, const char *path, char *out, struct err *e)
@@ -292,8 +292,7 @@ static int label_check(const struct config *c, const struct job *j, struct err *
                        "data.label is missing: name the %s that holds the label, such as --set "
                        "data.label=click%s",
                        j->data.format == DATA_CSV ? "csv's column" : "feature",
-                       text_if(j->data.format == DATA_CSV,
-                               ", or by its number, counted from 0"));
+                       text_if(j->data.format == DATA_CSV, ", or by its number, counted from 0"));
     return 0;
 }
 

@@ -72,8 +72,9 @@ static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
         return;
     const struct column *c = &j->data.column[i];
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
-    (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s%s, pooling %d, max %u)", c->name,
-                   types[c->type], text_if(c->id, " id"), text_if(c->whole, " whole"), text_if(c->share[0] != 0, ", rows of "), c->share,
+    (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
+                   text_if(c->id, " id"), text_if(c->whole, " whole"),
+                   text_if(c->share[0] != 0, ", rows of "), c->share,
                    text_if(c->attend[0] != 0, ", attends "), c->attend, (int)c->pooling, c->max);
 }
 

@@ -28,12 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct features f;
     static char *words[] = {"NA", "a"}, *positive[] = {"1", "yes"};
-    static struct column column[] = {
-        {.name = "click", .type = COLUMN_LABEL},
-        {.name = "age", .type = COLUMN_NUMBER},
-        {.name = "item", .type = COLUMN_CATEGORY, .whole = true},
-        {.name = "tags", .type = COLUMN_MULTI, .separator = '|'},
-        {.name = "w", .type = COLUMN_SKIP}};
+    static struct column column[] = {{.name = "click", .type = COLUMN_LABEL},
+                                     {.name = "age", .type = COLUMN_NUMBER},
+                                     {.name = "item", .type = COLUMN_CATEGORY, .whole = true},
+                                     {.name = "tags", .type = COLUMN_MULTI, .separator = '|'},
+                                     {.name = "w", .type = COLUMN_SKIP}};
     struct job job = {.data = {.format = DATA_TFRECORD,
                                .label = {"click"},
                                .label_count = 1,

@@ -43,8 +43,8 @@ static int words_make(struct clean *c, const struct job *job)
     c->missing_count = (uint32_t)missing->count;
     c->positive_count = (uint32_t)positive->count;
     c->negative_count = (uint32_t)negative->count;
-    c->word = malloc((c->missing_count + c->positive_count + c->negative_count + 1u) *
-                     sizeof *c->word);
+    c->word =
+        malloc((c->missing_count + c->positive_count + c->negative_count + 1u) * sizeof *c->word);
     char *to = c->text = malloc(bytes + 1);
     if (c->word == NULL || c->text == NULL)
         return SHOAL_E_NOMEM;

@@ -79,7 +79,8 @@ int dataset_make_features(const struct job *job, const struct cache *cache, uint
         return features_of_objects(job, f, e);
     char *name, *line;
     size_t bytes;
-    int rc = source_head(list, what, format_of(job->data.format)->framing, cache, &name, &line, &bytes, e);
+    int rc = source_head(list, what, format_of(job->data.format)->framing, cache, &name, &line,
+                         &bytes, e);
     if (rc != 0)
         return rc;
     if (job->data.join.on && !job->predict.on)

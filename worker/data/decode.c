@@ -94,8 +94,8 @@ int decode_damaged(const struct decoder *d, const char *packed, const char *why,
 {
     uint64_t block = d->raw - d->in_bytes;
     return err_set(e, SHOAL_E_DATA,
-                   "%s: damaged %s data (%s) behind byte %" PRIu64 "; fetch the file again", d->name,
-                   packed, why, block);
+                   "%s: damaged %s data (%s) behind byte %" PRIu64 "; fetch the file again",
+                   d->name, packed, why, block);
 }
 
 int decode_ended(const struct decoder *d, const char *packed, struct err *e)
@@ -184,12 +184,12 @@ bool decode_needed(const char *data, size_t bytes)
 
 int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t *raw, struct err *e)
 {
-    static int (*const by_packing[])(struct decoder *, struct err *) = {
-        [PACKING_NONE] = decode_plain,
-        [PACKING_GZIP] = decode_gzip,
-        [PACKING_ZSTD] = decode_zstd,
-        [PACKING_BZIP2] = decode_bzip2,
-        [PACKING_XZ] = decode_xz};
+    static int (*const by_packing[])(struct decoder *,
+                                     struct err *) = {[PACKING_NONE] = decode_plain,
+                                                      [PACKING_GZIP] = decode_gzip,
+                                                      [PACKING_ZSTD] = decode_zstd,
+                                                      [PACKING_BZIP2] = decode_bzip2,
+                                                      [PACKING_XZ] = decode_xz};
     struct decoder d = {.from = from, .name = from->name, .sink = sink, .to = to};
     d.in = malloc(2 * DECODE_BLOCK + RECODE_ROOM(DECODE_BLOCK));
     if (d.in == NULL)

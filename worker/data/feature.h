@@ -77,13 +77,13 @@ struct features {
     uint32_t group;              /* column of evaluate.group, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY];       /* (by_count): columns of evaluate.by */
     uint32_t by_count;
-    uint32_t sample;    /* column of data.sample_by, or FEATURE_NO_COLUMN */
-    double label_above; /* for every label */
-    bool label_parted;  /* the job sets label_above */
+    uint32_t sample;                 /* column of data.sample_by, or FEATURE_NO_COLUMN */
+    double label_above;              /* for every label */
+    bool label_parted;               /* the job sets label_above */
     char delimiter[DELIMITER_BYTES]; /* csv */
     bool header;                     /* csv: each file starts with one */
-    bool wide;          /* numbers.h and short_keys.h can be used */
-    bool multi;         /* some field may have none or several values */
+    bool wide;                       /* numbers.h and short_keys.h can be used */
+    bool multi;                      /* some field may have none or several values */
     /* Prediction: `unlabelled`: the lines have no labels; without a header their cells are missing,
      * and `columns` counts the others. */
     bool predict, unlabelled;

@@ -17,8 +17,8 @@
 enum framing { FRAMING_LINES, FRAMING_CSV, FRAMING_TFRECORD };
 
 struct row_form {
-    uint8_t framing; /* enum framing */
-    bool header;     /* the first line of each file that is not empty is no row */
+    uint8_t framing;                 /* enum framing */
+    bool header;                     /* the first line of each file that is not empty is no row */
     char delimiter[DELIMITER_BYTES]; /* CSV */
     uint32_t columns;                /* CSV: cells of a row; 0: not known, each line is a row */
 };

@@ -118,8 +118,8 @@ static void time_put(struct index *x, const struct index_clock *clock, struct li
         x->time[at] = 0;
 }
 
-static int make(const struct source *s, const struct row_form *form, const struct index_clock *clock,
-                struct index *x, struct err *e)
+static int make(const struct source *s, const struct row_form *form,
+                const struct index_clock *clock, struct index *x, struct err *e)
 {
     struct lines lines;
     struct line line;
@@ -152,8 +152,8 @@ static int make(const struct source *s, const struct row_form *form, const struc
     return rc;
 }
 
-static void name_of(const struct source *s, const struct row_form *form, const struct index_clock *clock,
-                    uint64_t *group, uint64_t *identity)
+static void name_of(const struct source *s, const struct row_form *form,
+                    const struct index_clock *clock, uint64_t *group, uint64_t *identity)
 {
     uint64_t times = 0;
     if (clock != NULL)

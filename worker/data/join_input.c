@@ -72,9 +72,8 @@ static int head_take(struct join_input *in, uint32_t kind, const struct job *job
     if (s->head == NULL)
         return no_memory(e);
     memcpy(s->head, line->text, line->bytes);
-    s->features = (struct features){.format = format_of(DATA_CSV),
-                                    .header = true,
-                                    .zone = job->data.zone};
+    s->features =
+        (struct features){.format = format_of(DATA_CSV), .header = true, .zone = job->data.zone};
     text_copy(s->features.delimiter, sizeof s->features.delimiter, job->data.delimiter);
     if (s->features.format->head(&s->features, line->text, line->bytes, in->cell, &columns,
                                  reason) != 0)

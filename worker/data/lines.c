@@ -292,8 +292,12 @@ static int record_next(struct lines *l, struct line *out, struct err *e)
     if (left < RECORD_TAIL_BYTES || bytes > left - RECORD_TAIL_BYTES)
         return record_fault(l, "the file ends within a TFRecord", e);
 
-    *out = (struct line){l->buffer + BUFFER_BYTES, (uint32_t)MIN(bytes, LIMIT_LINE_BYTES), NULL,
-                         l->file, ++l->number, at};
+    *out = (struct line){l->buffer + BUFFER_BYTES,
+                         (uint32_t)MIN(bytes, LIMIT_LINE_BYTES),
+                         NULL,
+                         l->file,
+                         ++l->number,
+                         at};
     uint64_t all = RECORD_HEAD_BYTES + bytes + RECORD_TAIL_BYTES;
     rc = need(l, (size_t)MIN(all, LIMIT_LINE_BYTES + RECORD_HEAD_BYTES + RECORD_TAIL_BYTES), e);
     if (rc != 0)

@@ -26,11 +26,11 @@ struct line {
 struct lines {
     const struct source *source; /* borrowed */
     struct row_form form;
-    char *buffer;                /* owned */
-    size_t head, tail;           /* bytes read and not yet returned */
-    uint64_t at;                 /* position of buffer[tail] in the source */
-    uint64_t end;                /* end of the range */
-    uint64_t piece_end;          /* end of this file's part of the range */
+    char *buffer;       /* owned */
+    size_t head, tail;  /* bytes read and not yet returned */
+    uint64_t at;        /* position of buffer[tail] in the source */
+    uint64_t end;       /* end of the range */
+    uint64_t piece_end; /* end of this file's part of the range */
     uint32_t file;
     uint64_t number; /* number of the last line in its file */
     bool head_due;   /* the next line that is not empty is a header */

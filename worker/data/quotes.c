@@ -23,10 +23,10 @@ struct bits {
 
 /* What a block leaves to the next one. */
 struct walk {
-    uint64_t within;  /* all bits while a quoted cell is open */
-    uint64_t may;     /* bit 0: an opening quote may follow */
-    uint64_t must;    /* bit 0: a delimiter or a quote must follow */
-    uint64_t paired;  /* bits of quotes that are escaped by the one before them */
+    uint64_t within; /* all bits while a quoted cell is open */
+    uint64_t may;    /* bit 0: an opening quote may follow */
+    uint64_t must;   /* bit 0: a delimiter or a quote must follow */
+    uint64_t paired; /* bits of quotes that are escaped by the one before them */
     bool irregular;
 };
 

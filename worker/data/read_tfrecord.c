@@ -316,8 +316,7 @@ static int list_take(struct value_walk *v, uint32_t kind, struct part list)
 static int feature_take(struct example_walk *w, const struct part *name, struct part feature)
 {
     const struct features *f = w->features;
-    uint32_t column =
-        keyed_find(&f->keyed, f->name, name->at, (uint32_t)(name->end - name->at));
+    uint32_t column = keyed_find(&f->keyed, f->name, name->at, (uint32_t)(name->end - name->at));
     if (column == KEYED_NO_COLUMN)
         return feature_refuse(w, name,
                               "is neither in the first record nor in the job: name it in "

@@ -20,7 +20,7 @@ struct recoder {
     uint64_t at;   /* bytes taken */
     uint32_t high; /* the first half of a surrogate pair; 0: none */
     unsigned char odd[2];
-    uint8_t odds; /* 1: odd[0] is the first byte of a unit */
+    uint8_t odds;  /* 1: odd[0] is the first byte of a unit */
     bool returned; /* CR: the last byte was one */
 };
 

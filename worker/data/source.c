@@ -435,8 +435,8 @@ static int head_record_end(struct head_sink *h, const char *shown, struct err *e
                        "data.format",
                        shown);
     if (record > LIMIT_LINE_BYTES)
-        return err_set(e, SHOAL_E_DATA, "%s: its first record is longer than 1 MiB; look at the file",
-                       shown);
+        return err_set(e, SHOAL_E_DATA,
+                       "%s: its first record is longer than 1 MiB; look at the file", shown);
     if (!h->whole)
         return err_set(e, SHOAL_E_DATA,
                        "%s: the file ends within its first record; fetch the file again", shown);

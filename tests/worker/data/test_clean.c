@@ -42,9 +42,9 @@ static int clean(const char *line)
 {
     strcpy(text, line);
     reason[0] = '\0';
-    return clean_line(
-        &f, &(struct line){.text = text, .bytes = (uint32_t)strlen(text), .number = 2}, cell,
-        reason);
+    return clean_line(&f,
+                      &(struct line){.text = text, .bytes = (uint32_t)strlen(text), .number = 2},
+                      cell, reason);
 }
 
 static void is_cell(uint32_t i, const char *expected)

@@ -44,7 +44,9 @@ static void open_all(bool header)
     index_close(&x);
     source_close(&source);
     ck_assert_msg(source_open(&list, "data.train", &cache, &source, &e) == 0, "%s", e.text);
-    ck_assert_msg(index_open(&source, &(struct row_form){.header = header}, NULL, &cache, &x, &e) == 0, "%s", e.text);
+    ck_assert_msg(index_open(&source, &(struct row_form){.header = header}, NULL, &cache, &x, &e) ==
+                      0,
+                  "%s", e.text);
 }
 
 static void open_one(const char *text, bool header)
@@ -162,7 +164,8 @@ START_TEST(index_has_the_sums_of_every_release)
     size_t bytes;
     config_list_add(&list, worker_text("a.txt", "a\nb\nc\n"));
     ck_assert_int_eq(source_open(&list, "data.train", &cache, &source, &e), 0);
-    ck_assert_int_eq(index_open(&source, &ROW_FORM_LINES, _i == 1 ? &clock : NULL, &cache, &x, &e), 0);
+    ck_assert_int_eq(index_open(&source, &ROW_FORM_LINES, _i == 1 ? &clock : NULL, &cache, &x, &e),
+                     0);
     uint8_t *f = worker_only_file("cache", ".index", &bytes);
     ck_assert_uint_eq(bytes, head + chunks + (_i == 1 ? 3 * 4 : 0));
     memcpy(is, f, sizeof is);

@@ -125,8 +125,8 @@ START_TEST(tfrecord_floats_are_read_back_as_they_were)
         ck_assert_uint_lt(cell[1].bytes, 17);
         memcpy(copy, cell[1].text, cell[1].bytes);
         back = strtof(copy, NULL);
-        ck_assert_msg(memcmp(&back, &value, 4) == 0 || (back == 0 && value == 0), "%s for %.9g", copy,
-                      (double)value);
+        ck_assert_msg(memcmp(&back, &value, 4) == 0 || (back == 0 && value == 0), "%s for %.9g",
+                      copy, (double)value);
     }
     static const struct {
         float value;

@@ -166,8 +166,8 @@ START_TEST(source_decodes_the_other_packings)
     const char *packer = packers[_i];
     worker_text("a.txt", "one\n");
     char command[2048];
-    (void)snprintf(command, sizeof command, "(%s -c %s; %s -c %s; head -c %s /dev/zero) > %s", packer,
-                   worker_path("a.txt"), packer, worker_path("a.txt"), zeros[_i],
+    (void)snprintf(command, sizeof command, "(%s -c %s; %s -c %s; head -c %s /dev/zero) > %s",
+                   packer, worker_path("a.txt"), packer, worker_path("a.txt"), zeros[_i],
                    worker_path("a.packed"));
     ck_assert_int_eq(system(command), 0);
     config_list_add(&list, worker_path("a.packed"));
@@ -180,16 +180,13 @@ START_TEST(source_names_the_byte_where_packed_data_end)
 {
     static const char *const packers[] = {"gzip", "zstd -q", "bzip2", "xz"};
     static const char *const names[] = {"gzip", "zstd", "bzip2", "xz"};
-    worker_text("a.txt", "one\ntwo\nthree\n");
     char command[2048], says[64];
-    (void)snprintf(command, sizeof command, "%s -c %s | head -c 30 > %s", packers[_i],
-                   worker_path("a.txt"), worker_path("a.packed"));
+    (void)snprintf(command, sizeof command, "seq 3000 | %s -c | head -c 500 > %s", packers[_i],
+                   worker_path("a.packed"));
     ck_assert_int_eq(system(command), 0);
     config_list_add(&list, worker_path("a.packed"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
-    if (_i == 1)
-        return; /* the frame may be whole at this byte */
-    (void)snprintf(says, sizeof says, "%s data ends too early, at byte 30", names[_i]);
+    (void)snprintf(says, sizeof says, "%s data ends too early, at byte 500", names[_i]);
     ck_assert_msg(strstr(e.text, says) != NULL, "\"%s\" is not in \"%s\"", says, e.text);
 }
 END_TEST
@@ -232,12 +229,19 @@ END_TEST
 
 START_TEST(source_refuses_half_characters)
 {
-    worker_write("a.txt", "\xff\xfe" "a\0\x00\xd8" "b\0", 8);
+    worker_write("a.txt",
+                 "\xff\xfe"
+                 "a\0\x00\xd8"
+                 "b\0",
+                 8);
     config_list_add(&list, worker_path("a.txt"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "byte 6: half a character of UTF-16"));
     config_list_free(&list);
-    worker_write("b.txt", "\xff\xfe" "a\0b", 5);
+    worker_write("b.txt",
+                 "\xff\xfe"
+                 "a\0b",
+                 5);
     config_list_add(&list, worker_path("b.txt"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "ends within a character of UTF-16"));
@@ -406,7 +410,8 @@ START_TEST(source_reads_standard_input_once_and_keeps_it)
     config_list_add(&list, "-");
     char *name, *line;
     size_t bytes;
-    ck_assert_int_eq(source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e), 0);
+    ck_assert_int_eq(
+        source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e), 0);
     ck_assert_str_eq(line, "one");
     free(name);
     free(line);
@@ -489,7 +494,8 @@ START_TEST(source_head_is_the_first_line)
     worker_text("a.txt", "\r\n\nthe head\r\nrest\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
     config_list_add(&list, worker_path("a.txt.gz"));
-    ck_assert_int_eq(source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e), 0);
+    ck_assert_int_eq(
+        source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e), 0);
     ck_assert_str_eq(line, "the head");
     ck_assert_uint_eq(bytes, 8);
     ck_assert_str_eq(name, worker_path("a.txt.gz"));
@@ -498,8 +504,9 @@ START_TEST(source_head_is_the_first_line)
     free(line);
     config_list_free(&list);
     config_list_add(&list, worker_text("b.txt", "\n\n"));
-    ck_assert_int_eq(source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e),
-                     SHOAL_E_DATA);
+    ck_assert_int_eq(
+        source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e),
+        SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "b.txt: there is no line in it"));
 }
 END_TEST
@@ -513,8 +520,9 @@ START_TEST(source_head_is_of_the_first_file_that_has_a_line)
     config_list_add(&list, worker_text("1.txt", "\n"));
     config_list_add(&list, "cmd::");
     config_list_add(&list, worker_text("2.txt", "the head\n"));
-    ck_assert_msg(source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e) == 0, "%s",
-                  e.text);
+    ck_assert_msg(
+        source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e) == 0,
+        "%s", e.text);
     ck_assert_str_eq(line, "the head");
     ck_assert_str_eq(name, worker_path("2.txt"));
     free(name);
@@ -528,7 +536,8 @@ START_TEST(source_head_has_its_limits)
     char *name, *line, *text = malloc(LIMIT_LINE_BYTES + 1);
     size_t bytes;
     config_list_add(&list, worker_text("a.txt", "the head\r"));
-    ck_assert_int_eq(source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e), 0);
+    ck_assert_int_eq(
+        source_head(&list, "data.train", FRAMING_LINES, &cache, &name, &line, &bytes, &e), 0);
     ck_assert_str_eq(line, "the head");
     free(name);
     free(line);
