@@ -215,7 +215,7 @@ def lines_of_other_tools_are_refused_with_a_command_that_mends_them(space):
     said = refusal(price, space, space / "comma.csv")
     assert 'comma.csv:2: no number: column "price" has "0,5"; data.decimal: comma reads it' in said, said
     assert trained(price, space, space / "comma.csv", "--set", "data.decimal=comma") == 300
-    (space / "na.csv").write_text(csv_text().replace("7.5", "NA"))
+    (space / "na.csv").write_text(csv_text().replace(",7.5\n", ",NA\n"))
     price = csv_job(space, **{"data.columns": [{"name": "price", "type": "number"}]})
     said = refusal(price, space, space / "na.csv")
     assert 'has "NA"; name the word in data.missing' in said, said

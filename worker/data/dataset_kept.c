@@ -37,10 +37,6 @@ static void name_take(const struct dataset *d, const struct columns *c, struct k
                        f->format->whole_numbers,
                        f->format->named};
     lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
-    if (f->format->framing != FRAMING_LINES) {
-        const struct row_form form = features_rows(f);
-        lines = rng_mix(lines ^ framing_hash(&form));
-    }
     if (f->clean.hash != 0)
         lines = rng_mix(lines ^ f->clean.hash);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
@@ -49,6 +45,10 @@ static void name_take(const struct dataset *d, const struct columns *c, struct k
             lines = hash_bytes(f->padding[i].text, f->padding[i].bytes, lines);
     }
     w->group = w->identity = lines;
+    if (f->format->framing != FRAMING_LINES) { /* another generation than that of single lines */
+        const struct row_form form = features_rows(f);
+        w->identity = rng_mix(w->identity ^ framing_hash(&form));
+    }
     for (uint32_t i = 0; i < d->source.count; i++) {
         w->group = rng_mix(w->group ^ d->source.file[i].group) + 1;
         w->identity = rng_mix(w->identity ^ d->source.file[i].identity) + 1;
