@@ -56,7 +56,7 @@ static int words_make(struct clean *c, const struct job *job)
     return 0;
 }
 
-int clean_make(struct features *f, const struct job *job, const bool *whole, struct err *e)
+int clean_make(struct features *f, const struct job *job, const uint8_t *whole, struct err *e)
 {
     struct clean *c = &f->clean;
     *c = (struct clean){.comma = job->data.decimal_comma};
@@ -64,13 +64,14 @@ int clean_make(struct features *f, const struct job *job, const bool *whole, str
     if (c->whole == NULL || words_make(c, job) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the words of data.missing; free some");
     for (uint32_t i = 0; i < f->columns; i++)
-        if (whole[i])
+        if (whole[i] != CLEAN_NOT_WHOLE)
             c->whole[c->whole_count++] = (uint16_t)i;
     c->any = c->missing_count + c->positive_count + c->whole_count > 0 || c->comma;
     if (c->comma)
         c->hash = hash_bytes("comma", 5, c->hash);
-    for (uint32_t i = 0; i < c->whole_count; i++)
-        c->hash = hash_bytes(f->name[c->whole[i]].text, f->name[c->whole[i]].bytes, c->hash + 2);
+    for (uint32_t i = 0; i < f->columns; i++)
+        if (whole[i] == CLEAN_WHOLE)
+            c->hash = hash_bytes(f->name[i].text, f->name[i].bytes, c->hash + 2);
     return 0;
 }
 

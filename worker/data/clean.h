@@ -22,12 +22,16 @@ struct clean {
     char *text;
     uint16_t *whole; /* owned; (whole_count): columns whose values are whole numbers */
     uint32_t whole_count;
-    uint64_t hash; /* of all that changes a cell; 0: nothing does */
+    /* of all that gives a cell that can be read another meaning; 0: nothing does */
+    uint64_t hash;
 };
 
-/* Fills f->clean once the types of all columns are known; whole[i]: column i has whole numbers.
+/* What a job says about a column of whole numbers. CLEAN_ID: its other cells are malformed. */
+enum clean_whole { CLEAN_NOT_WHOLE, CLEAN_ID, CLEAN_WHOLE };
+
+/* Fills f->clean once the types of all columns are known; whole: (columns) enum clean_whole.
  * NOMEM. */
-int clean_make(struct features *f, const struct job *job, const bool *whole, struct err *e);
+int clean_make(struct features *f, const struct job *job, const uint8_t *whole, struct err *e);
 void clean_free(struct clean *c);
 
 /* Cuts a line into clean cells. As format_line; a line with a fault is SHOAL_E_DATA too. */

@@ -342,13 +342,16 @@ static int numbers_take(const struct feature_plan *p, struct features *f, struct
 /* Finds the columns of whole numbers among the fields, and makes what cleans cells. */
 static int clean_take(const struct feature_plan *p, struct features *f, struct err *e)
 {
-    bool *whole = calloc(f->columns, sizeof *whole);
+    uint8_t *whole = calloc(f->columns, sizeof *whole);
     if (whole == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         const struct column *c = p->column[f->field[i].column];
-        if (c != NULL && f->field[i].type == COLUMN_CATEGORY)
-            whole[f->field[i].column] = c->whole || c->id;
+        uint8_t *of = &whole[f->field[i].column];
+        if (c != NULL && f->field[i].type == COLUMN_CATEGORY && c->id)
+            *of = CLEAN_ID;
+        else if (c != NULL && f->field[i].type == COLUMN_CATEGORY && c->whole)
+            *of = CLEAN_WHOLE;
     }
     int rc = clean_make(f, p->job, whole, e);
     free(whole);

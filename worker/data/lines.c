@@ -168,6 +168,8 @@ static int row_join(struct lines *l, size_t *bytes, size_t *taken, uint64_t *lin
         framing_walk(&w, l->form.delimiter, text + at, without_return(text + at, newline - at));
         if (!framing_open(&w))
             break;
+        if (newline == l->tail - l->head) /* the file ends here, without a newline */
+            return 0;
         at = newline + 1;
         size_t looked = at, have = l->tail - l->head;
         const char *next = NULL;

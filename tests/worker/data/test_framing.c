@@ -80,6 +80,7 @@ START_TEST(lines_a_stray_quote_costs_one_line)
 {
     /* never closed */
     ck_assert_str_eq(csv_rows("1,\"a\n2,b\n3,c\n"), "1[1,\"a]2[2,b]3[3,c]");
+    ck_assert_str_eq(csv_rows("1,\"a\n2,b"), "1[1,\"a]2[2,b]");
     /* closed by the opening quote of another row, with text behind it */
     ck_assert_str_eq(csv_rows("1,\"a\n2,b\n3,\"c\"\n4,d\n"), "1[1,\"a]2[2,b]3[3,\"c\"]4[4,d]");
     /* closed rightly by another stray quote, and the row has too many cells */
