@@ -150,17 +150,17 @@ static int decode_plain(struct decoder *d, struct err *e)
     return rc;
 }
 
-static int decode_zstd(struct decoder *d, struct err *e)
+/* Decodes one or several frames, as `cat a.zst b.zst` makes them. */
+static int zstd_frames(struct decoder *d, ZSTD_DStream *z, struct err *e)
 {
-    ZSTD_DStream *z = ZSTD_createDStream();
-    if (z == NULL)
-        return decode_no_memory(d, e);
     int rc = 0;
     size_t wanted = 1;
     while (rc == 0 && d->in_bytes > 0) {
         ZSTD_inBuffer in = {d->in, d->in_bytes, 0};
         ZSTD_outBuffer out;
         do {
+            if (wanted == 0 && in.pos < in.size && d->in[in.pos] == 0)
+                return decode_rest(d, "zstd", d->in + in.pos, in.size - in.pos, e);
             out = (ZSTD_outBuffer){d->out, DECODE_BLOCK, 0};
             wanted = ZSTD_decompressStream(z, &out, &in);
             if (ZSTD_isError(wanted))
@@ -171,9 +171,18 @@ static int decode_zstd(struct decoder *d, struct err *e)
         if (rc == 0)
             rc = decode_fill(d, e);
     }
-    ZSTD_freeDStream(z);
     if (rc == 0 && wanted != 0)
         return decode_ended(d, "zstd", e);
+    return rc;
+}
+
+static int decode_zstd(struct decoder *d, struct err *e)
+{
+    ZSTD_DStream *z = ZSTD_createDStream();
+    if (z == NULL)
+        return decode_no_memory(d, e);
+    int rc = zstd_frames(d, z, e);
+    ZSTD_freeDStream(z);
     return rc;
 }
 

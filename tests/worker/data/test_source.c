@@ -162,12 +162,11 @@ END_TEST
 START_TEST(source_decodes_the_other_packings)
 {
     static const char *const packers[] = {"zstd -q", "bzip2", "xz"};
-    static const char *const zeros[] = {"0", "600000", "600000"};
     const char *packer = packers[_i];
     worker_text("a.txt", "one\n");
     char command[2048];
-    (void)snprintf(command, sizeof command, "(%s -c %s; %s -c %s; head -c %s /dev/zero) > %s",
-                   packer, worker_path("a.txt"), packer, worker_path("a.txt"), zeros[_i],
+    (void)snprintf(command, sizeof command, "(%s -c %s; %s -c %s; head -c 600000 /dev/zero) > %s",
+                   packer, worker_path("a.txt"), packer, worker_path("a.txt"),
                    worker_path("a.packed"));
     ck_assert_int_eq(system(command), 0);
     config_list_add(&list, worker_path("a.packed"));
