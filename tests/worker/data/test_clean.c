@@ -1,5 +1,6 @@
 /* test_clean.c: cells as other programs write them become the cells that features read. */
 #include "proto/job/config.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/feature.h"
 #include "worker/data/lines.h"
@@ -168,8 +169,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("clean");
-    TCase *t = tcase_create("clean");
-    tcase_add_checked_fixture(t, setup, teardown);
+    TCase *t = suite_case(s, "clean", 60, setup, teardown);
     tcase_add_test(t, clean_nothing_is_changed_without_keys);
     tcase_add_test(t, clean_missing_words_are_empty_cells);
     tcase_add_test(t, clean_whole_numbers_lose_their_fraction);
@@ -177,10 +177,5 @@ int main(void)
     tcase_add_test(t, clean_words_of_labels_become_numbers);
     tcase_add_test(t, clean_a_mark_before_the_first_line_is_no_text);
     tcase_add_test(t, clean_columns_are_found_again_in_another_header);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_main(s);
 }

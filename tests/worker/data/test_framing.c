@@ -2,6 +2,7 @@
  * from any row on. */
 #include "proto/job/config.h"
 #include "tests/lib/records.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/index.h"
 
@@ -223,9 +224,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("framing");
-    TCase *t = tcase_create("framing");
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, setup, teardown);
+    TCase *t = suite_case(s, "framing", 60, setup, teardown);
     tcase_add_test(t, lines_of_a_quoted_cell_are_one_row);
     tcase_add_test(t, lines_a_stray_quote_costs_one_line);
     tcase_add_test(t, lines_from_any_row_on_are_the_same_rows);
@@ -235,10 +234,5 @@ int main(void)
     tcase_add_test(t, records_of_a_file_that_is_cut_are_refused_with_the_byte);
     tcase_add_test(t, records_with_a_wrong_checksum_are_faults);
     tcase_add_test(t, records_longer_than_the_limit_are_passed_over);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_main(s);
 }

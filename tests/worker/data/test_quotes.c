@@ -3,6 +3,8 @@
 #include "worker/data/framing.h"
 #include "worker/data/quotes.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,14 +128,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("quotes");
-    TCase *t = tcase_create("quotes");
+    TCase *t = suite_case(s, "quotes", 60, NULL, NULL);
     tcase_add_test(t, quotes_split_takes_quotes_off);
     tcase_add_test(t, quotes_irregular_lines_are_left_to_the_reader);
     tcase_add_test(t, quotes_are_those_of_one_byte_at_a_time);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_main(s);
 }

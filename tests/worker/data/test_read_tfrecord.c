@@ -1,6 +1,7 @@
 /* test_read_tfrecord.c: cells of tf.Example records. */
 #include "proto/base/rng.h"
 #include "tests/lib/records.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/feature.h"
 
@@ -213,9 +214,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("read_tfrecord");
-    TCase *t = tcase_create("read_tfrecord");
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, setup, teardown);
+    TCase *t = suite_case(s, "read_tfrecord", 60, setup, teardown);
     tcase_add_test(t, tfrecord_columns_are_the_names_in_order);
     tcase_add_test(t, tfrecord_values_are_text);
     tcase_add_test(t, tfrecord_floats_are_read_back_as_they_were);
@@ -223,10 +222,5 @@ int main(void)
     tcase_add_test(t, tfrecord_a_skipped_feature_may_have_any_values);
     tcase_add_test(t, tfrecord_other_messages_are_refused);
     tcase_add_test(t, tfrecord_cut_anywhere_is_refused_or_whole);
-    suite_add_tcase(s, t);
-    SRunner *r_ = srunner_create(s);
-    srunner_run_all(r_, CK_ENV);
-    int failed = srunner_ntests_failed(r_);
-    srunner_free(r_);
-    return failed != 0;
+    return suite_main(s);
 }
