@@ -2,12 +2,12 @@
  *
  *     bench_read LOG [THREADS [SECONDS [BATCH [CACHE]]]]
  *
- * LOG is in the Criteo format (`shoal synth` makes one), plain or packed, or a job.yaml that names
- * the log: decoding and indexing come before the clock starts; with a folder CACHE, parsing too.
- * Threads take batches of shuffled epochs in turn. Said are examples by the clock on the wall, and by
- * the seconds that the threads were on a core, and these in bytes of plain files too: the figures by
- * core are those to compare on a machine that does other work. No test: run by hand, or by
- * tests/bench/read_forms. */
+ * LOG is in the Criteo format (`shoal synth` makes one), plain or packed, or a job.yaml that
+ * names the log: decoding and indexing come before the clock starts; with a folder CACHE,
+ * parsing too. Threads take batches of shuffled epochs in turn. Said are examples by the clock
+ * on the wall, and by the seconds that the threads were on a core, and these in bytes of plain
+ * files too: the figures by core are those to compare on a machine that does other work. No
+ * test: run by hand, or by tests/bench/read_forms. */
 #include "proto/base/file.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"

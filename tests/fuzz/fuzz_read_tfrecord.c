@@ -1,5 +1,5 @@
-/* fuzz_read_tfrecord.c: any bytes as a tf.Example, as the first record of a file, and cleaned as the
- * cells of other programs are. */
+/* fuzz_read_tfrecord.c: any bytes as a tf.Example, as the first record of a file, and cleaned as
+ * the cells of other programs are. */
 #include "tests/fuzz/fuzz_worker.h"
 
 #include "worker/data/lines.h"

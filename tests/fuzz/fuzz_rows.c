@@ -1,6 +1,6 @@
-/* fuzz_rows.c: any bytes as a text, cut into lines, csv rows over several lines, or records (first
- * byte: the form; bit 7: the records' checksums are made valid). Rows lie one after the other within
- * the text, and from any of them on the same ones follow. */
+/* fuzz_rows.c: any bytes as a text, cut into lines, csv rows over several lines, or records
+ * (first byte: the form; bit 7: the records' checksums are made valid). Rows lie one after the
+ * other within the text, and from any of them on the same ones follow. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/job/config.h"

@@ -1,5 +1,6 @@
-/* records.h: TFRecord files of tf.Example, made byte by byte for the tests of their reader. A record
- * is built in a static buffer: record_begin, features, record_end. */
+/* records.h: TFRecord files of tf.Example, made byte by byte for the tests of their reader. A
+ * struct record gets features one by one (record_integers and so on); record_example writes the
+ * message, and record_frame puts it between its length and checksums. */
 #ifndef TESTS_LIB_RECORDS_H
 #define TESTS_LIB_RECORDS_H
 

@@ -167,7 +167,7 @@ static int labels_take(const struct features *f, struct cell *cell, char *reason
     return 0;
 }
 
-int clean_cells(const struct features *f, struct cell *cell, char *reason)
+static int clean_cells(const struct features *f, struct cell *cell, char *reason)
 {
     const struct clean *c = &f->clean;
     int rc = 0;

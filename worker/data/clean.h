@@ -1,6 +1,6 @@
-/* clean.h: cells as other programs write them, as the cells that features read: words for a missing
- * value, whole numbers with ".0", decimal commas, and words for labels. A job without such keys, and
- * without columns of ids, has nothing to clean, and its cells pass unchanged.
+/* clean.h: cells as other programs write them, as the cells that features read: words for a
+ * missing value, whole numbers with ".0", decimal commas, and words for labels. A job without
+ * such keys, and without columns of ids, has nothing to clean, and its cells pass unchanged.
  *
  * Made with the features, then read-only: any thread. */
 #ifndef WORKER_DATA_CLEAN_H
@@ -34,12 +34,10 @@ enum clean_whole { CLEAN_NOT_WHOLE, CLEAN_ID, CLEAN_WHOLE };
 int clean_make(struct features *f, const struct job *job, const uint8_t *whole, struct err *e);
 void clean_free(struct clean *c);
 
-/* Cuts a line into clean cells. As format_line; a line with a fault is SHOAL_E_DATA too. */
+/* Cuts a line into clean cells. As format_line; SHOAL_E_DATA too for a line with a fault, a label
+ * that is no word of the job, and a number with a point beside data.decimal: comma. */
 int clean_line(const struct features *f, const struct line *line, struct cell *cell, char *reason);
 /* Skips a byte order mark. */
 void clean_mark(struct line *line);
-/* Cleans the cells of a cut line. SHOAL_E_DATA, with the cause in `reason`: a label is no word of
- * the job, or a number has a point beside data.decimal: comma. */
-int clean_cells(const struct features *f, struct cell *cell, char *reason);
 
 #endif

@@ -257,8 +257,8 @@ static int compare_cells(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* Names the columns of a keyed format: those of the first row, and all that the job names, because a
- * row may lack any. They stand in the order of their bytes: a map has none. */
+/* Names the columns of a keyed format: those of the first row, and all that the job names,
+ * because a row may lack any. They stand in the order of their bytes: a map has none. */
 static int names_keyed(struct features *f, const struct job *job, const struct cell *cell,
                        uint32_t count, struct err *e)
 {

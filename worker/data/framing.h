@@ -1,10 +1,10 @@
-/* framing.h: how rows lie in a text: as lines, as csv rows whose quoted cells may hold line ends, or
- * as records with lengths. Pure functions of bytes: no state, any thread.
+/* framing.h: how rows lie in a text: as lines, as csv rows whose quoted cells may hold line
+ * ends, or as records with lengths. Pure functions of bytes: no state, any thread.
  *
  * A csv row goes over several lines only if it is a whole row: its quotes close in front of a
- * delimiter or a line end, and it has the expected number of cells. Otherwise its first line is a
- * row by itself, and the next row begins on the line behind it, so that a stray quote costs one
- * line and hides no others. [test: lines_a_stray_quote_costs_one_line] */
+ * delimiter or a line end, and it has the expected number of cells. Otherwise its first line is
+ * a row by itself, and the next row begins on the line behind it, so that a stray quote costs
+ * one line and hides no others. [test: lines_a_stray_quote_costs_one_line] */
 #ifndef WORKER_DATA_FRAMING_H
 #define WORKER_DATA_FRAMING_H
 

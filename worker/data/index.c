@@ -2,8 +2,8 @@
  *
  * 1. A kept index is `struct index_file`, then its chunks, all little-endian as in memory; each
  *    part has a checksum. [static] [test: index_that_is_damaged_is_made_again]
- * 2. Its name has the hash of path, size and time of every file and of the rows' form, so an index of
- *    other files is not found. [test: index_is_made_again_when_the_file_changed]
+ * 2. Its name has the hash of path, size and time of every file and of the rows' form, so an index
+ *    of other files is not found. [test: index_is_made_again_when_the_file_changed]
  * 3. A found index is used only if both checksums match and its numbers are consistent; else it is
  *    made again. [test: index_that_is_damaged_is_made_again]
  *

@@ -1,10 +1,11 @@
 /* quotes.c: quotes and delimiters of a csv line as bits of 64-bit words.
  *
- * 1. `within` has a bit for each byte with an odd number of quotes up to it: the opening quote and
- *    the bytes of a quoted cell. Closing quotes and all other bytes have none. [test: quotes_split]
- * 2. In a regular line an opening quote stands behind a delimiter, at the line's begin, or behind
- *    the quote that it escapes; a closing one in front of a delimiter, at the line's end, or in
- *    front of such a quote. [test: quotes_irregular_lines_are_left_to_the_reader] */
+ * 1. `within` has a bit for each byte with an odd number of quotes up to it: the opening quote
+ *    and the bytes of a quoted cell. Closing quotes and all other bytes have none.
+ *    [test: quotes_split_takes_quotes_off]
+ * 2. In a regular line an opening quote stands behind a delimiter, at the line's begin, or
+ *    behind the quote that it escapes; a closing one in front of a delimiter, at the line's end,
+ *    or in front of such a quote. [test: quotes_irregular_lines_are_left_to_the_reader] */
 #include "worker/data/quotes.h"
 
 #include "proto/base/x86.h"

@@ -1,5 +1,5 @@
-/* read_csv.c: cells between delimiters, quoted as in RFC 4180. A quoted cell may hold delimiters and
- * line ends (framing.h says which lines are one row). */
+/* read_csv.c: cells between delimiters, quoted as in RFC 4180. A quoted cell may hold delimiters
+ * and line ends (framing.h says which lines are one row). */
 #include "worker/data/feature.h"
 #include "worker/data/quotes.h"
 
@@ -112,7 +112,8 @@ static int csv_head(const struct features *f, char *line, size_t bytes, struct c
     return too_many(reason);
 }
 
-/* The line ends in a column too many or too few; an empty one at the end is a delimiter too many. */
+/* The line ends in a column too many or too few; an empty one at the end is a delimiter too
+ * many. */
 static int ragged(const struct features *f, const struct cell *cell, uint32_t count, char *reason)
 {
     bool empty = count == f->columns + 1 && count <= CELLS_MAX && cell[count - 1].bytes == 0;

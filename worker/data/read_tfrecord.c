@@ -2,16 +2,15 @@
  * floats or whole numbers. Cells are the text that a csv would have: several values with the
  * column's separator between them, floats with nine digits.
  *
- *     message Example { Features features = 1; }
- *     message Features { map<string, Feature> feature = 1; }     an entry: key = 1, value = 2
- *     message Feature { oneof { BytesList bytes_list = 1; FloatList float_list = 2;
- *                               Int64List int64_list = 3; } }    each: repeated value = 1
+ * The messages: Example {Features features = 1}, Features {map<string, Feature> feature = 1}
+ * whose entries have key = 1 and value = 2, and Feature {oneof list of bytes = 1, of floats = 2,
+ * of whole numbers = 3}, each list {repeated value = 1}.
  *
  * 1. Parsing never recurses, and each length is compared with what is left before it is used.
  *    [test: tfrecord_cut_anywhere_is_refused_or_whole] [fuzz: fuzz_read_tfrecord]
- * 2. The text of a cell takes at most RECORD_ROOM bytes for each byte of its list: a whole number of
- *    one byte has up to three digits and a separator, one of ten up to 20; a float of four up to 15.
- *    [assert: cell_room] */
+ * 2. The text of a cell takes at most RECORD_ROOM bytes for each byte of its list: a whole
+ *    number of one byte has up to three digits and a separator, one of ten up to 20; a float of
+ *    four up to 15. [assert: value_place] */
 #include "worker/data/feature.h"
 
 #include "proto/base/assert.h"
@@ -190,7 +189,7 @@ static char *value_place(struct value_walk *v, size_t bytes)
     struct example_walk *w = v->example;
     if (v->count++ > 0 && v->separator == KEYED_ONE)
         return NULL;
-    SHOAL_ASSERT((size_t)(w->room_end - w->room) >= bytes + 1); /* 2: cell_room */
+    SHOAL_ASSERT((size_t)(w->room_end - w->room) >= bytes + 1); /* 2 */
     if (v->count == 1)
         v->cell->text = w->room;
     else

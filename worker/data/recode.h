@@ -28,8 +28,8 @@ struct recoder {
  * began before. */
 #define RECODE_ROOM(bytes) ((bytes) / 2 * 3 + 4)
 
-/* Writes the next `bytes` of the text to `out`, which has room for RECODE_ROOM(bytes); *given: bytes
- * written. DATA: half a surrogate pair. */
+/* Writes the next `bytes` of the text to `out`, which has room for RECODE_ROOM(bytes); *given:
+ * bytes written. DATA: half a surrogate pair. */
 int recode_next(struct recoder *r, const char *name, const char *data, size_t bytes, char *out,
                 size_t *given, struct err *e);
 /* The text ends here. DATA: within a unit or a pair. */

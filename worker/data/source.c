@@ -522,8 +522,8 @@ static int head_of(const char *name, const char *shown, const struct cache *cach
                    shown);
 }
 
-/* The first line of the first file that has one; of records, the first record of the first file that
- * is not empty. *name: the file's in messages; borrowed. */
+/* The first line of the first file that has one; of records, the first record of the first file
+ * that is not empty. *name: the file's in messages; borrowed. */
 static int head_look(const struct string_list *names, const char *what, const struct cache *cache,
                      struct head_sink *sink, char room[SHOWN_BYTES], const char **name,
                      struct err *e)

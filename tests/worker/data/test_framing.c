@@ -1,5 +1,5 @@
-/* test_framing.c: csv rows over several lines, and records: what is a row, from the file's begin and
- * from any row on. */
+/* test_framing.c: csv rows over several lines, and records: what is a row, from the file's begin
+ * and from any row on. */
 #include "proto/job/config.h"
 #include "tests/lib/records.h"
 #include "tests/lib/suite.h"

@@ -1,9 +1,8 @@
 /* test_quotes.c: quotes and delimiters found 64 bytes at a time are those found one at a time. */
 #include "proto/base/rng.h"
+#include "tests/lib/suite.h"
 #include "worker/data/framing.h"
 #include "worker/data/quotes.h"
-
-#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
