@@ -51,6 +51,7 @@ START_TEST(csv_quoted_cells_hold_delimiters_and_quotes)
     ck_assert_str_eq(cells(',', "a,\"b\","), "a|b|");
     /* a quote within a plain cell is a character */
     ck_assert_str_eq(cells(',', "a,b\"c,d"), "a|b\"c|d");
+    ck_assert_str_eq(cells(',', "a\"b,\"c\"\"d\",\"ef\""), "a\"b|c\"d|ef");
 }
 END_TEST
 
