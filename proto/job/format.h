@@ -15,6 +15,7 @@
     X(LIBFFM, libffm, NUMBER_NONE)                                                                 \
     X(CSV, csv, NUMBER_NONE)                                                                       \
     X(EVENTS, events, NUMBER_NONE)                                                                 \
+    X(TFRECORD, tfrecord, NUMBER_NONE)                                                             \
     DATA_FORMATS_OWN(X)
 
 #define FORMAT_CONSTANT(KIND, name, number) DATA_##KIND,

@@ -435,6 +435,9 @@ void job_free(struct job *j)
     config_list_free(&j->data.valid);
     config_list_free(&j->data.test);
     config_list_free(&j->data.join.clicks);
+    config_list_free(&j->data.label_positive);
+    config_list_free(&j->data.label_negative);
+    config_list_free(&j->data.missing);
     config_list_free(&j->features.fields);
     config_list_free(&j->evaluate.by);
     config_list_free(&j->checkpoint.publish);

@@ -71,12 +71,15 @@ struct string_list {
  * each index. auto: the tables or the first lines decide. */
 enum libsvm_entries { LIBSVM_AUTO, LIBSVM_PLACES, LIBSVM_ONE, LIBSVM_INDEXES };
 
-#define COLUMN_PADDING 16u /* bytes, with NUL */
+#define COLUMN_PADDING 16u   /* bytes, with NUL */
+#define DELIMITER_BYTES 8u   /* with NUL */
+#define LIMIT_CELL_WORDS 32u /* words of data.missing, data.label_positive, data.label_negative */
 
 struct column {
     char name[LIMIT_NAME];
     enum column_type type;
     bool id;                      /* its values are whole numbers, which keys hold as they are */
+    bool whole;                   /* CATEGORY: 123.0 is the value 123 */
     char separator;               /* MULTI: between two values of a cell; '|' by default */
     enum pooling pooling;         /* MULTI: how the values are pooled */
     char padding[COLUMN_PADDING]; /* MULTI: the value that pads cells; empty: none does */
@@ -157,9 +160,14 @@ struct job {
         /* columns by name or number; by default one, "0"; each of several labels is a task */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
-        double label_above;      /* label = value > label_above; default 0 */
-        bool label_parted;       /* the job file gives label_above */
-        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weights are 1 */
+        double label_above; /* label = value > label_above; default 0 */
+        bool label_parted;  /* the job file gives label_above */
+        /* owned; texts of labels that are 1, and of those that are 0 (empty: all others); both
+         * empty: labels are numbers */
+        struct string_list label_positive, label_negative;
+        struct string_list missing; /* owned; texts of cells that count as empty */
+        bool decimal_comma;         /* csv: numbers have a comma before their fraction */
+        char weight[LIMIT_NAME];    /* column of the examples' weights; empty: all weights are 1 */
         char time[LIMIT_NAME]; /* column of the examples' event times; empty: times are not known */
         /* partitions in file names, from which rows get their times where `time` is empty; step 0:
          * none */
@@ -175,8 +183,8 @@ struct job {
         /* a column: `sample` is the share of its values, each with all its examples; empty: of the
          * examples */
         char sample_by[LIMIT_NAME];
-        bool header;    /* csv: the first line names the columns; default true */
-        char delimiter; /* csv; default ',' */
+        bool header;                     /* csv: the first line names the columns; default true */
+        char delimiter[DELIMITER_BYTES]; /* csv; empty: "," */
         /* owned; csv: names and types; a column that is not listed is a category, unless it is the
          * label */
         struct column *column;

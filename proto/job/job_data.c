@@ -8,6 +8,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,91 @@ static int character_take(const struct config *c, const char *path, char *out, s
                           "with one: {cmd: \"sed 's/%s/;/g' FILE\"}",
                           s, s);
     return 0;
+}
+
+/* A quote or a line end between cells could not be told from one within a cell, and a word is most
+ * likely the name of a delimiter. */
+static int delimiter_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *path = "data.delimiter", *s = config_string(c, path);
+    if (strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0)
+        s = "\t";
+    bool word = false;
+    for (const char *p = s; *p != '\0' && s[1] != '\0'; p++)
+        word |= isalnum((unsigned char)*p) != 0;
+    if (s[0] == '\0' || strlen(s) >= DELIMITER_BYTES || word)
+        return job_refuse(c, path, e,
+                          " must be one character, or tab, or up to %u characters without letters "
+                          "and digits; it is \"%s\"",
+                          DELIMITER_BYTES - 1, s);
+    if (s[strcspn(s, "\"\r\n")] != '\0')
+        return job_refuse(c, path, e, " cannot have a quote or a line end in it");
+    text_copy(j->data.delimiter, sizeof j->data.delimiter, s);
+    return 0;
+}
+
+static int words_take(const struct config *c, const char *path, struct string_list *out,
+                      struct err *e)
+{
+    if (config_list(c, path, out) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (out->count > LIMIT_CELL_WORDS)
+        return job_refuse(c, path, e, ": at most %u words", LIMIT_CELL_WORDS);
+    for (size_t i = 0; i < out->count; i++)
+        if (strlen(out->item[i]) >= LIMIT_NAME)
+            return job_refuse(c, path, e, ": a word has at most %u bytes", LIMIT_NAME - 1);
+    return 0;
+}
+
+static bool in_list(const struct string_list *l, const char *word)
+{
+    bool in = false;
+    for (size_t i = 0; i < l->count; i++)
+        in |= strcmp(l->item[i], word) == 0;
+    return in;
+}
+
+static int label_words_check(const struct config *c, const struct job *j, struct err *e)
+{
+    const struct string_list *positive = &j->data.label_positive;
+    if (j->data.label_negative.count > 0 && positive->count == 0)
+        return job_refuse(c, "data.label_negative", e,
+                          ": name the labels that are 1 too, in data.label_positive");
+    if (positive->count > 0 && j->data.label_parted)
+        return job_refuse(c, "data.label_above", e,
+                          " parts numbers, data.label_positive names words: keep one");
+    for (size_t i = 0; i < positive->count; i++)
+        if (in_list(&j->data.label_negative, positive->item[i]))
+            return job_refuse(c, "data.label_negative", e,
+                              ": \"%s\" is in data.label_positive too; take it out of one",
+                              positive->item[i]);
+    return 0;
+}
+
+/* Takes the keys about the text of cells (worker/data/clean.h). Event files hold what such keys
+ * have made. */
+static int cells_take(const struct config *c, struct job *j, struct err *e)
+{
+    static const char *const keys[] = {"data.label_positive", "data.label_negative", "data.missing",
+                                       "data.decimal"};
+    for (size_t i = 0; j->data.format == DATA_EVENTS && i < sizeof keys / sizeof keys[0]; i++)
+        if (config_has(c, keys[i]))
+            return job_refuse(c, keys[i], e,
+                              " is about text: event files hold what shoal convert made of it; "
+                              "take the key out");
+    int rc = words_take(c, "data.label_positive", &j->data.label_positive, e);
+    if (rc == 0)
+        rc = words_take(c, "data.label_negative", &j->data.label_negative, e);
+    if (rc == 0)
+        rc = words_take(c, "data.missing", &j->data.missing, e);
+    if (rc != 0)
+        return rc;
+
+    j->data.decimal_comma = config_enum(c, "data.decimal") != 0;
+    if (j->data.decimal_comma && j->data.format != DATA_CSV)
+        return job_refuse(c, "data.decimal", e, " is for csv");
+
+    return label_words_check(c, j, e);
 }
 
 #define PATH_BYTES 96
@@ -137,6 +223,13 @@ static int columns_check(const struct config *c, const struct job *j, struct err
         (void)path_of(i, "max", path);
         if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
             rc = job_refuse(c, path, e, " is for columns of type multi");
+        (void)path_of(i, "whole", path);
+        if (rc == 0 && j->data.column[i].whole && j->data.column[i].type != COLUMN_CATEGORY)
+            rc = job_refuse(c, path, e, " is for columns of type category");
+        if (rc == 0 && j->data.column[i].whole && j->data.format == DATA_EVENTS)
+            rc = job_refuse(c, path, e,
+                            " is about text: event files hold what shoal convert made of it; take "
+                            "the key out");
         (void)path_of(i, "id", path);
         if (rc == 0 && j->data.column[i].id && j->data.column[i].type != COLUMN_CATEGORY &&
             j->data.column[i].type != COLUMN_MULTI)
@@ -171,6 +264,7 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         k->id = config_bool(c, path_of(i, "id", path));
         k->weighted_said = config_has(c, path_of(i, "weighted", path));
         k->weighted = config_bool(c, path);
+        k->whole = config_bool(c, path_of(i, "whole", path));
         k->max = (uint32_t)config_int(c, path_of(i, "max", path));
         if (rc == 0)
             rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
@@ -208,17 +302,20 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
-/* Only the label of a csv may be in any column: its column cannot be guessed, and a wrong one would
- * be learnt without an error. */
+/* Only the label of a csv or a TFRecord may be in any column: its column cannot be guessed, and a
+ * wrong one would be learnt without an error. */
 static int label_check(const struct config *c, const struct job *j, struct err *e)
 {
-    bool told = j->data.format != DATA_CSV || config_has(c, "data.label");
+    bool named = j->data.format == DATA_CSV || j->data.format == DATA_TFRECORD;
+    bool told = !named || config_has(c, "data.label");
     for (size_t i = 0; i < j->data.column_count; i++)
         told |= j->data.column[i].type == COLUMN_LABEL;
     if (!told)
         return err_set(e, SHOAL_E_CONFIG,
-                       "data.label is missing: name the csv's column that holds the label, such "
-                       "as --set data.label=click, or by its number, counted from 0");
+                       "data.label is missing: name the %s that holds the label, such as --set "
+                       "data.label=click%s",
+                       j->data.format == DATA_CSV ? "csv's column" : "feature",
+                       text_if(j->data.format == DATA_CSV, ", or by its number, counted from 0"));
     return 0;
 }
 
@@ -254,6 +351,10 @@ static int objects_check(const struct config *c, const struct job *j, uint32_t s
     bool files = j->data.objects.of[split].open == NULL;
     if (files)
         key = "data.objects";
+    if (j->data.format == DATA_TFRECORD)
+        return job_refuse(c, key, e,
+                          ": objects are text or event files: convert TFRecord files to event "
+                          "files (shoal convert), or name them without objects");
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "
@@ -408,7 +509,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
                           " is of event time: name its column in data.time");
     text_copy(j->data.cache, sizeof j->data.cache, config_string(c, "data.cache"));
     j->data.cache_max = config_size(c, "data.cache_max");
-    int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
+    int rc = delimiter_take(c, j, e);
+    if (rc == 0)
+        rc = cells_take(c, j, e);
     if (rc == 0)
         rc = objects_take(c, j, e);
     if (rc == 0)

@@ -73,7 +73,7 @@ static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
     const struct column *c = &j->data.column[i];
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
     (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
-                   text_if(c->weighted, " weighted"), text_if(c->id, " id"),
+                   text_if(c->weighted, " weighted"), text_if(c->id, " id"), text_if(c->whole, " whole"),
                    text_if(c->share[0] != 0, ", rows of "), c->share,
                    text_if(c->attend[0] != 0, ", attends "), c->attend, (int)c->pooling, c->max);
 }
@@ -100,6 +100,14 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
         rc = same_number("data.libsvm's number", was->data.libsvm, is->data.libsvm, e);
     for (uint32_t i = 0; rc == 0 && i < was->data.label_count; i++)
         rc = same_text("data.label", was->data.label[i], is->data.label[i], e);
+    if (rc == 0)
+        rc = same_list("data.label_positive", &was->data.label_positive, &is->data.label_positive,
+                       e);
+    if (rc == 0)
+        rc = same_list("data.label_negative", &was->data.label_negative, &is->data.label_negative,
+                       e);
+    if (rc == 0)
+        rc = same_list("data.missing", &was->data.missing, &is->data.missing, e);
     if (rc == 0)
         rc = same_columns(was, is, e);
     if (rc == 0)

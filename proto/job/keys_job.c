@@ -23,7 +23,8 @@ const struct config_key keys_job[] = {
      .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
              "started with "
              "`--allow-commands`; `shoal local` does), `{object: {list: \"...\", open: \"...\"}}` "
-             "([objects](#objects)); `.gz` and `.zst` are read as they are"},
+             "([objects](#objects)); packed files and UTF-16 are read as they "
+             "are ([files](#files-as-they-are))"},
     {"data.objects", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "each file is an object, opened by the worker that trains or scores it. "
              "[Objects](#objects)"},
@@ -80,16 +81,28 @@ const struct config_key keys_job[] = {
              "[Sample](#sample)"},
     {"data.label_above", CONFIG_FLOAT, 0, 0, NULL, .fallback = "0",
      .text = "a label is 1 where its value is above this"},
+    {"data.label_positive", CONFIG_LIST, 0, 0, NULL, .otherwise = "labels are numbers",
+     .values = "words, `[click, yes]`",
+     .text = "texts of labels that are 1; all others are 0. [Cells](#cells)"},
+    {"data.label_negative", CONFIG_LIST, 0, 0, NULL, .otherwise = "all but `label_positive`",
+     .values = "words", .text = "texts of labels that are 0; any other label is malformed"},
+    {"data.missing", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "words, `[NA, '\\N']`",
+     .text = "a cell with one of these texts is an empty cell. [Cells](#cells)"},
+    {"data.decimal", CONFIG_ENUM, 0, 0, "point|comma", .fallback = "point",
+     .text = "csv: what stands before the fraction of a number"},
     {"data.header", CONFIG_BOOL, 0, 0, NULL, .fallback = "true",
      .text = "csv: the first line names the columns"},
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL, .fallback = ",",
-     .values = "one character, or `tab`", .text = "csv"},
+     .values = "a character, `tab`, or up to 7 as `'::'`", .text = "csv"},
     {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name",
      .text = "csv; columns not named here are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
     {"data.columns[].id", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "values are whole numbers, 0 to 2^48 - 1, and stand in keys as they are. [Ids](#ids)"},
+    {"data.columns[].whole", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "of a category: `123.0` is the value `123`, as pandas writes whole numbers where "
+             "some are missing. [Cells](#cells)"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL, .fallback = "|", .otherwise = "`\\|`",
      .values = "one character", .text = "of a `multi` cell"},
     {"data.columns[].padding", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",

@@ -17,7 +17,7 @@ static void sequence(const uint8_t *data, size_t size)
     static char *by[] = {"user"};
     struct job job = {.data = {.format = DATA_CSV,
                                .header = true,
-                               .delimiter = ',',
+                               .delimiter = ",",
                                .label = {"click", "buy"},
                                .label_count = 2,
                                .weight = "w",
@@ -38,7 +38,7 @@ static void ids(const uint8_t *data, size_t size)
         {.name = "tags", .type = COLUMN_MULTI, .separator = '|', .id = true, .max = 2}};
     struct job job = {.data = {.format = DATA_CSV,
                                .header = true,
-                               .delimiter = ',',
+                               .delimiter = ",",
                                .label = {"click"},
                                .label_count = 1,
                                .column = column,
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      {.name = "age", .type = COLUMN_NUMBER}};
     struct job job = {.data = {.format = DATA_CSV,
                                .header = true,
-                               .delimiter = ',',
+                               .delimiter = ",",
                                .label = {"0"},
                                .label_count = 1,
                                .column = column,

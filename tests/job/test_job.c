@@ -548,12 +548,13 @@ START_TEST(job_set_of_a_text_is_taken_as_it_stands)
     struct string_list set = {0};
     struct job j;
     struct err e;
-    refused(good,
-            "data.delimiter=::", "data.delimiter must be one character, or tab; it is \"::\"");
     refused(good, "data.delimiter=\\x", "must be one character, or tab");
+    refused(good, "data.delimiter=comma", "and digits; it is \"comma\"");
+    refused(good, "data.delimiter=::::::::", "up to 7 characters");
+    refused(good, "data.delimiter=\"", "cannot have a quote");
     ck_assert_int_eq(config_list_add(&set, "data.delimiter=|"), 0);
     ck_assert_msg(job_parse(good, strlen(good), "job.yaml", &set, &j, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(j.data.delimiter, '|');
+    ck_assert_str_eq(j.data.delimiter, "|");
     config_list_free(&set);
     job_free(&j);
 }
@@ -641,7 +642,7 @@ START_TEST(job_text_survives_a_round_trip)
     ck_assert_msg(job_text(path, &set, &text, &e) == 0, "%s", e.text);
     ck_assert_msg(job_parse(text, strlen(text), "text", NULL, &j, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(j.train.seed, 7);
-    ck_assert_int_eq(j.data.delimiter, '\t');
+    ck_assert_str_eq(j.data.delimiter, "\t");
     ck_assert_str_eq(j.data.train.item[1], "cmd:zcat b");
     job_free(&j);
     free(text);

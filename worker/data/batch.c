@@ -221,19 +221,6 @@ static int cells_pass(struct batch *b, const struct features *f, bool cut)
     return 0;
 }
 
-int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
-                   char *reason)
-{
-    int rc = SHOAL_E_DATA;
-    if (line->too_long)
-        snprintf(reason, REASON_BYTES, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
-    else
-        rc = f->format->line(f, line->text, line->bytes, cell, reason);
-    if (rc == 0 && f->unlabelled && !f->header)
-        features_unlabelled(f, cell);
-    return rc;
-}
-
 /* Parses the cells of a line. *left: the sample leaves it out; a malformed line goes by its
  * number. */
 static int cells_parse(const struct features *f, const struct cell *cell, const struct draw *draw,
@@ -279,7 +266,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
                               .group = b->group != NULL ? &b->group[n] : NULL,
                               .by = b->by != NULL ? &b->by[(size_t)n * b->by_count] : NULL,
                               .positives_only = positives_only};
-    int rc = batch_line_cut(f, line, s->cell, s->reason);
+    int rc = clean_line(f, line, s->cell, s->reason);
     if (cells_pass(b, f, rc == 0) != 0)
         return no_memory(e);
     if (b->row != NULL)

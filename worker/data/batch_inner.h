@@ -54,9 +54,6 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
 /* Adds a row that was parsed before (slice.h); `number` is its row in the split. */
 int batch_add_stored(struct batch *b, const struct features *f, const struct slice_row *row,
                      const struct draw *draw, uint64_t number, struct err *e);
-/* Splits a line into cells. DATA, with the reason. */
-int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
-                   char *reason);
 /* Writes "file:line: reason". */
 void batch_line_where(char out[256], const char *name, uint64_t number, const char *reason);
 /* Fills keys, index, offset and key_count. NOMEM. */

@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 #include "worker/data/feature_inner.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 
 #define WEIGHTED " weighted"
-#define HEAD_DELIMITER '\x1f' /* no name contains it */
+#define HEAD_DELIMITER "\x1f" /* no name contains it */
 
 static const char *const kind_word[COLUMNS_KINDS] = {
     [COLUMNS_LABEL] = "label",   [COLUMNS_WEIGHT] = "weight", [COLUMNS_TIME] = "time",
@@ -431,7 +432,7 @@ static char *head_of(const struct job *out)
     char *head = malloc(out->data.column_count * 2 * (LIMIT_NAME + 2) + 1), *to = head;
     for (size_t i = 0; head != NULL && i < out->data.column_count; i++) {
         if (i > 0)
-            *to++ = HEAD_DELIMITER;
+            *to++ = HEAD_DELIMITER[0];
         *to++ = '"';
         for (const char *p = out->data.column[i].name; *p != '\0'; p++) {
             if (*p == '"')
@@ -452,7 +453,7 @@ int columns_job(const struct columns *c, const struct job *job, const char *file
     *out = *job;
     out->data.format = DATA_CSV;
     out->data.header = true;
-    out->data.delimiter = HEAD_DELIMITER;
+    text_copy(out->data.delimiter, sizeof out->data.delimiter, HEAD_DELIMITER);
     out->data.column_count = 0;
     out->data.column = calloc(c->count, sizeof *out->data.column);
     int rc = SHOAL_E_NOMEM;

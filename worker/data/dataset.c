@@ -218,9 +218,9 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
         free(cell);
         return rc;
     }
-    lines_start(&lines, &d->source, f->header, 0, d->source.bytes, 0);
+    lines_start(&lines, &d->source, features_rows(f), 0, d->source.bytes, 0);
     for (bool more = true; more && (rc = lines_next(&lines, &line, e)) == 0;) {
-        if (line.too_long || f->format->line(f, line.text, line.bytes, cell, reason) != 0)
+        if (clean_line(f, &line, cell, reason) != 0)
             continue;
         for (uint32_t i = 0; i < f->by_count; i++)
             by[i] = cell[f->by[i]];

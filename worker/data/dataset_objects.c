@@ -16,7 +16,7 @@ int dataset_header(const struct source *s, uint32_t i, struct lines *lines, stru
     SHOAL_ASSERT(i < s->count);
     if (s->file[i].bytes == 0)
         return SHOAL_E_END;
-    lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
+    lines_start(lines, s, ROW_FORM_LINES, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
     return lines_next(lines, line, e);
 }
 
@@ -52,7 +52,7 @@ static int first_line(const struct source *s, bool many, char **line, struct err
     if (rc != 0)
         return rc;
     rc = dataset_header(s, 0, &lines, &first, e);
-    if (rc == 0 && first.too_long)
+    if (rc == 0 && first.fault != NULL)
         rc = err_set(e, SHOAL_E_DATA,
                      "data.train: object %s: its first line is longer than 1 MiB; look at it",
                      s->file[0].name);

@@ -19,7 +19,11 @@
 
 #include "dense/model.h"
 #include "proto/base/json.h"
+#include "worker/data/clean.h"
 #include "worker/data/format.h"
+#include "worker/data/keyed.h"
+
+#include <string.h>
 
 #define FEATURE_LOG1P_TABLE 1024u
 #define FEATURE_NO_COLUMN UINT32_MAX
@@ -81,15 +85,15 @@ struct features {
     uint32_t group;              /* column of evaluate.group, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY];       /* (by_count): columns of evaluate.by */
     uint32_t by_count;
-    uint32_t sample;      /* column of data.sample_by, or FEATURE_NO_COLUMN */
-    double label_above;   /* for every label */
-    bool label_parted;    /* the job sets label_above */
-    char delimiter;       /* csv */
-    bool header;          /* csv: each file starts with one */
-    bool wide;            /* numbers.h and short_keys.h can be used */
-    bool multi;           /* some field may have none or several values */
-    bool weighted;        /* values of some field have weights */
-    enum entries entries; /* libsvm, libffm */
+    uint32_t sample;                 /* column of data.sample_by, or FEATURE_NO_COLUMN */
+    double label_above;              /* for every label */
+    bool label_parted;               /* the job sets label_above */
+    char delimiter[DELIMITER_BYTES]; /* csv */
+    bool header;                     /* csv: each file starts with one */
+    bool wide;                       /* numbers.h and short_keys.h can be used */
+    bool multi;                      /* some field may have none or several values */
+    bool weighted;                   /* values of some field have weights */
+    enum entries entries;            /* libsvm, libffm */
     /* Prediction: `unlabelled`: the lines have no labels; without a header their cells are missing,
      * and `columns` counts the others. */
     bool predict, unlabelled;
@@ -111,7 +115,18 @@ struct features {
     float log1p[FEATURE_LOG1P_TABLE];
     struct cell *name; /* owned; (columns): names, which point into `text` */
     char *text;        /* owned */
+    struct clean clean;
+    struct keyed keyed; /* of a keyed format */
 };
+
+/* How the rows of a split lie in its files. */
+static inline struct row_form features_rows(const struct features *f)
+{
+    struct row_form form = {
+        .framing = (uint8_t)f->format->framing, .header = f->header, .columns = f->columns};
+    memcpy(form.delimiter, f->delimiter, sizeof form.delimiter);
+    return form;
+}
 
 /* True when examples have event times: from a column, or from their file's partition. */
 static inline bool features_timed(const struct features *f)

@@ -116,6 +116,11 @@ static int rebind_all(struct features *f, const struct features *now, const char
         rc = rebind(f, now, name, &f->sample, e);
     for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
         rc = rebind(f, now, name, &f->by[i], e);
+    for (uint32_t i = 0; i < f->clean.whole_count && rc == 0; i++) {
+        uint32_t column = f->clean.whole[i];
+        rc = rebind(f, now, name, &column, e);
+        f->clean.whole[i] = (uint16_t)column;
+    }
     for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {
         struct feature_use *use;
         if (i < f->shape.fields)
@@ -132,8 +137,9 @@ static int rebind_all(struct features *f, const struct features *now, const char
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
                   struct err *e)
 {
-    struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
+    struct features now = {.format = f->format, .header = true};
     SHOAL_ASSERT(f->header && f->format->named);
+    memcpy(now.delimiter, f->delimiter, sizeof now.delimiter);
     int rc = feature_names_make(&now, NULL, name, head, bytes, e);
     if (rc == 0)
         rc = rebind_all(f, &now, name, e);

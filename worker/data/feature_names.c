@@ -193,8 +193,8 @@ static int head_cells(const struct features *f, const char *file, char *line, si
 {
     char reason[REASON_BYTES], hint[KIND_HINT_BYTES];
     bool named = f->format->named;
-    kind_hint(line, bytes, named ? f->delimiter : '\0', hint);
-    if (named && hint[0] != '\0')
+    kind_hint(line, bytes, named ? f->delimiter[0] : '\0', hint);
+    if (named && !f->format->keyed && hint[0] != '\0')
         return err_set(e, SHOAL_E_DATA, "%s:1: %s", file, hint);
     if (f->format->head(f, line, bytes, cell, count, reason) == 0)
         return 0;
@@ -362,6 +362,90 @@ static void names_of_job(const struct job *job, struct cell *cell)
             (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
 }
 
+/* Distinct names. */
+struct key_names {
+    struct cell *cell; /* (CELLS_MAX) */
+    uint32_t count;
+};
+
+static void name_put(struct key_names *n, const char *name)
+{
+    uint32_t i = 0;
+    while (i < n->count && !name_is(&n->cell[i], name))
+        i++;
+    if (name[0] != '\0' && i == n->count && n->count < CELLS_MAX)
+        n->cell[n->count++] = (struct cell){name, (uint32_t)strlen(name)};
+}
+
+static void names_put(struct key_names *n, const struct string_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        name_put(n, list->item[i]);
+}
+
+/* Adds all names of the job and the tables: at most LIMIT_FIELDS of each list. */
+static void names_of_all(struct key_names *n, const struct job *job)
+{
+    for (uint32_t i = 0; i < job->data.label_count; i++)
+        name_put(n, job->data.label[i]);
+    for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
+        for (uint32_t i = 0; i < job->legend.count[l]; i++)
+            if (job->legend.name[l][i].here)
+                name_put(n, job->legend.name[l][i].name);
+    for (size_t i = 0; i < job->data.column_count; i++)
+        name_put(n, job->data.column[i].name);
+    names_put(n, &job->features.fields);
+    names_put(n, &job->evaluate.by);
+    name_put(n, job->evaluate.group);
+    name_put(n, job->data.weight);
+    name_put(n, job->data.sample_by);
+    name_put(n, job->data.time);
+}
+
+static int names_together(struct features *f, const struct job *job, struct err *e)
+{
+    struct key_names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
+    if (n.cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    names_of_all(&n, job);
+    int rc = names_copy(f, n.cell, n.count, e);
+    free(n.cell);
+    return rc;
+}
+
+static int compare_cells(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    int order = memcmp(x->text, y->text, MIN(x->bytes, y->bytes));
+    if (order != 0)
+        return order;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* Names the columns of a keyed format: those of the first row, and all that the job names,
+ * because a row may lack any. They stand in the order of their bytes: a map has none. */
+static int names_keyed(struct features *f, const struct job *job, const struct cell *cell,
+                       uint32_t count, struct err *e)
+{
+    struct key_names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
+    uint32_t distinct = 0;
+    if (n.cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    if (count > 0)
+        memcpy(n.cell, cell, count * sizeof *cell);
+    n.count = count;
+    names_of_all(&n, job);
+    qsort(n.cell, n.count, sizeof *n.cell, compare_cells);
+    for (uint32_t i = 0; i < n.count; i++)
+        if (distinct == 0 || compare_cells(&n.cell[distinct - 1], &n.cell[i]) != 0)
+            n.cell[distinct++] = n.cell[i];
+    int rc = names_copy(f, n.cell, distinct, e);
+    free(n.cell);
+    if (rc != 0)
+        return rc;
+    return keyed_make(&f->keyed, f->name, f->columns, e);
+}
+
 /* Names columns by the header, by the job's columns, or by number. `work` and `cell` are
  * scratch. */
 static int names_of_head(struct features *f, const struct job *job, const char *file, char *work,
@@ -371,6 +455,8 @@ static int names_of_head(struct features *f, const struct job *job, const char *
     int rc = head_cells(f, file, work, bytes, cell, &count, e);
     if (rc != 0)
         return rc;
+    if (f->format->keyed)
+        return names_keyed(f, job, cell, count, e);
     if (f->header)
         return names_copy(f, cell, count, e);
     if (!f->format->named || job->data.column_count == 0)
@@ -421,7 +507,7 @@ bool feature_names_known(const struct job *job)
     const struct format *format = format_of(job->data.format);
     if (!legend_known(&job->legend))
         return false;
-    if (format->named && job->data.header)
+    if (format->keyed || (format->named && job->data.header))
         return !names_places(job);
     enum entries entries;
     if (format->look != NULL && entries_known(&job->legend, &entries) && entries != ENTRIES_PLACES)
@@ -430,57 +516,13 @@ bool feature_names_known(const struct job *job)
            (job->legend.columns > 0 && job->legend.columns <= CELLS_MAX);
 }
 
-/* Distinct names. */
-struct key_names {
-    struct cell *cell; /* (CELLS_MAX) */
-    uint32_t count;
-};
-
-static void name_put(struct key_names *n, const char *name)
-{
-    uint32_t i = 0;
-    while (i < n->count && !name_is(&n->cell[i], name))
-        i++;
-    if (name[0] != '\0' && i == n->count && n->count < CELLS_MAX)
-        n->cell[n->count++] = (struct cell){name, (uint32_t)strlen(name)};
-}
-
-static void names_put(struct key_names *n, const struct string_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        name_put(n, list->item[i]);
-}
-
-/* Collects all names of the job and the tables: at most LIMIT_FIELDS of each list. */
-static int names_together(struct features *f, const struct job *job, struct err *e)
-{
-    struct key_names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
-    if (n.cell == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
-    for (uint32_t i = 0; i < job->data.label_count; i++)
-        name_put(&n, job->data.label[i]);
-    for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
-        for (uint32_t i = 0; i < job->legend.count[l]; i++)
-            if (job->legend.name[l][i].here)
-                name_put(&n, job->legend.name[l][i].name);
-    for (size_t i = 0; i < job->data.column_count; i++)
-        name_put(&n, job->data.column[i].name);
-    names_put(&n, &job->features.fields);
-    names_put(&n, &job->evaluate.by);
-    name_put(&n, job->evaluate.group);
-    name_put(&n, job->data.weight);
-    name_put(&n, job->data.sample_by);
-    name_put(&n, job->data.time);
-    int rc = names_copy(f, n.cell, n.count, e);
-    free(n.cell);
-    return rc;
-}
-
 static int names_of_tables(struct features *f, const struct job *job, struct err *e)
 {
     SHOAL_ASSERT(feature_names_known(job));
     if (f->header)
         return names_together(f, job, e);
+    if (f->format->keyed)
+        return names_keyed(f, job, NULL, 0, e);
     if (!f->format->named || job->data.column_count == 0)
         return names_numbers(f, job->legend.columns, e);
     struct cell *cell = malloc(job->data.column_count * sizeof *cell);
@@ -501,7 +543,7 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
         return names_of_lines(f, job, file, NULL, 0, e);
     if (head == NULL)
         return names_of_tables(f, job, e);
-    if (f->header)
+    if (!f->format->keyed)
         skip_mark(&head, &bytes);
     struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);
     if (cell == NULL)
@@ -602,8 +644,8 @@ static int input_text(const struct features *f, const struct job *job, struct le
 /* Positions of the labels, where columns are named by position. */
 static void place_text(const struct features *f, const struct job *job, char out[LIMIT_NAME])
 {
-    bool named =
-        f->header || f->format->columns != NULL || (f->format->named && job->data.column_count > 0);
+    bool named = f->header || f->format->keyed || f->format->columns != NULL ||
+                 (f->format->named && job->data.column_count > 0);
     size_t at = 0;
     out[0] = 0;
     for (uint32_t i = 0; !named && i < f->shape.tasks && at < LIMIT_NAME; i++)

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 #include "worker/data/feature_inner.h"
 #include "worker/data/numbers.h"
 
@@ -372,6 +373,45 @@ static int numbers_take(const struct feature_plan *p, struct features *f, struct
     return 0;
 }
 
+/* Finds the columns of whole numbers among the fields, and makes what cleans cells. */
+static int clean_take(const struct feature_plan *p, struct features *f, struct err *e)
+{
+    uint8_t *whole = calloc(f->columns, sizeof *whole);
+    if (whole == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        const struct column *c = p->column[f->field[i].column];
+        uint8_t *of = &whole[f->field[i].column];
+        if (c != NULL && f->field[i].type == COLUMN_CATEGORY && c->id)
+            *of = CLEAN_ID;
+        else if (c != NULL && f->field[i].type == COLUMN_CATEGORY && c->whole)
+            *of = CLEAN_WHOLE;
+    }
+    int rc = clean_make(f, p->job, whole, e);
+    free(whole);
+    return rc;
+}
+
+/* How many values a feature of a record may have, and how they are put together. */
+static void separators_take(struct features *f)
+{
+    char *separator = f->keyed.separator;
+    if (separator == NULL)
+        return;
+    for (uint32_t i = 0; i < f->shape.numerics; i++)
+        separator[f->numeric[i].column] = KEYED_ONE;
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        separator[f->field[i].column] =
+            f->field[i].type == COLUMN_MULTI ? f->field[i].separator : KEYED_ONE;
+    for (uint32_t i = 0; i < f->shape.tasks; i++)
+        if (f->label[i] != FEATURE_NO_COLUMN)
+            separator[f->label[i]] = KEYED_ONE;
+    if (f->weight != FEATURE_NO_COLUMN)
+        separator[f->weight] = KEYED_ONE;
+    if (f->time != FEATURE_NO_COLUMN)
+        separator[f->time] = KEYED_ONE;
+}
+
 static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
@@ -393,9 +433,12 @@ static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
         rc = evaluate_columns(p, f, e);
     if (rc == 0)
         rc = sample_column(p, f, e);
+    if (rc == 0)
+        rc = clean_take(p, f, e);
     if (rc != 0)
         return rc;
 
+    separators_take(f);
     return numbers_take(p, f, e);
 }
 
@@ -438,11 +481,11 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     if (job->data.label_count > 1)
         out->shape.tasks = job->data.label_count;
 
-    out->delimiter = ',';
-    if (job->data.delimiter != '\0')
-        out->delimiter = job->data.delimiter;
+    text_copy(out->delimiter, sizeof out->delimiter, ",");
+    if (job->data.delimiter[0] != '\0')
+        text_copy(out->delimiter, sizeof out->delimiter, job->data.delimiter);
 
-    out->header = out->format->named && job->data.header;
+    out->header = out->format->named && !out->format->keyed && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);
     int rc = feature_names_make(out, job, name, head, bytes, e);
@@ -458,6 +501,8 @@ void features_free(struct features *f)
     free(f->name);
     free(f->text);
     free(f->span);
+    clean_free(&f->clean);
+    keyed_free(&f->keyed);
     f->name = NULL;
     f->text = NULL;
     f->span = NULL;

@@ -7,7 +7,7 @@
 /* Columns that data.columns does not name keep their default type. */
 static int types_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
-    bool positional = !f->header;
+    bool positional = !f->header && !f->format->keyed;
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
         uint32_t at;

@@ -23,7 +23,7 @@ static void look_hint(const struct format *format, char *line, size_t bytes,
 static void line_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
 {
     const struct format *format = format_of(job->data.format);
-    const char comma = job->data.delimiter != '\0' ? job->data.delimiter : ',';
+    const char comma = job->data.delimiter[0] != '\0' ? job->data.delimiter[0] : ',';
     struct cell *cell;
     char reason[REASON_BYTES];
     uint32_t count;
@@ -59,11 +59,12 @@ static int list_check(const struct job *job, const struct string_list *list, con
     return source_heads(list, what, head_see, (void *)(uintptr_t)job, e);
 }
 
-/* False for predictions: a line to be scored may have one column, which may contain any
- * character. */
+/* False for predictions: a line to be scored may have one column, which may contain any character.
+ * Records are no lines. */
 static bool has_lines(const struct job *job)
 {
-    return job->data.format != DATA_EVENTS && !job->predict.on;
+    return job->data.format != DATA_EVENTS && !format_of(job->data.format)->keyed &&
+           !job->predict.on;
 }
 
 int heads_check(const struct job *job, uint32_t split, struct err *e)

@@ -260,7 +260,7 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                               .sample = sampled ? hash + grouped + f->by_count : NULL};
     if (f->dated != 0)
         *example.time = f->span[line->file].from;
-    int rc = batch_line_cut(f, line, m->cell, reason);
+    int rc = clean_line(f, line, m->cell, reason);
     if (rc == 0)
         rc = features_example(f, m->cell, &example, reason);
     if (rc != 0)
