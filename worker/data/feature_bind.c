@@ -98,6 +98,18 @@ static int rebind_learnt(const struct features *f, const struct features *now, c
     return 0;
 }
 
+static int cross_rebind(const struct features *f, const struct features *now, const char *name,
+                        struct feature_cross *x, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < x->parts && rc == 0; i++) {
+        uint32_t column = x->part[i].column;
+        rc = rebind(f, now, name, &column, e);
+        x->part[i].column = (uint16_t)column;
+    }
+    return rc;
+}
+
 static int rebind_all(struct features *f, const struct features *now, const char *name,
                       struct err *e)
 {
@@ -125,6 +137,13 @@ static int rebind_all(struct features *f, const struct features *now, const char
         uint32_t column = use->column;
         rc = rebind(f, now, name, &column, e);
         use->column = (uint16_t)column;
+    }
+    for (uint32_t i = 0; i < f->crosses && rc == 0; i++)
+        rc = cross_rebind(f, now, name, &f->cross[i], e);
+    for (uint32_t i = 0; i < f->scales && rc == 0; i++) {
+        uint32_t column = f->scaled[i];
+        rc = rebind(f, now, name, &column, e);
+        f->scaled[i] = (uint16_t)column;
     }
     return rc;
 }
