@@ -48,8 +48,8 @@ struct legend_name {
     bool here;       /* the present job has it; false: only its rows are there */
 };
 
-/* The figures of a column's numbers, as the text of a scale (scale.h). They stay as long as its rule
- * stays, so that rows and layers keep their meaning. */
+/* The figures of a column's numbers, as the text of a scale (scale.h). They stay as long as its
+ * rule stays, so that rows and layers keep their meaning. */
 struct legend_figures {
     char name[LEGEND_NAME]; /* of the column */
     char *text;             /* owned */

@@ -23,7 +23,8 @@ static const char *const word[] = {[NUMBER_NONE] = "none",
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-void scale_number(double x, char out[32])
+/* The shortest decimal text that reads back as x. */
+static void number_text(double x, char out[32])
 {
     int digits = 6;
     do
@@ -47,7 +48,7 @@ static size_t borders_text(const struct scale *s, char *out, size_t room)
     if (s->borders > 0 || (s->quantiles > 0 && s->known))
         n = piece_put(out, room, n, " at");
     for (uint32_t i = 0; i < s->borders; i++) {
-        scale_number(s->border[i], one + 1);
+        number_text(s->border[i], one + 1);
         n = piece_put(out, room, n, one);
     }
     return n;
@@ -58,7 +59,7 @@ static void fill_text(const struct scale *s, char *out, size_t room)
     char one[32];
     if (!s->filled)
         return;
-    scale_number(s->fill, one);
+    number_text(s->fill, one);
     (void)snprintf(out, room, ", fill %s", one);
 }
 
@@ -78,8 +79,8 @@ void scale_text(const struct scale *s, char out[SCALE_TEXT])
     char mean[32], deviation[32];
     size_t n = head_text(s, out, SCALE_TEXT);
     if (s->transform == NUMBER_STANDARD && s->known) {
-        scale_number(s->mean, mean);
-        scale_number(s->deviation, deviation);
+        number_text(s->mean, mean);
+        number_text(s->deviation, deviation);
         n += (size_t)snprintf(out + n, SCALE_TEXT - n, " %s %s", mean, deviation);
     }
     n += borders_text(s, out + n, SCALE_TEXT - n);
@@ -121,7 +122,7 @@ static bool word_take(const char **at, const char *said)
     return true;
 }
 
-/* Parses " X"; any form that strtod reads and that scale_number may write. */
+/* Parses " X"; any form that strtod reads and that number_text may write. */
 static bool number_take(const char **at, double *out)
 {
     const char *p = *at;

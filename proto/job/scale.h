@@ -67,7 +67,4 @@ static inline uint32_t scale_bucket(const struct scale *s, double x)
 /* Fills in the figures from the numbers of a sample (count), which it sorts. Mean and deviation
  * have nine digits, borders six. */
 void scale_learn(struct scale *s, double *number, size_t count);
-/* The shortest decimal text that reads back as x. */
-void scale_number(double x, char out[32]);
-
 #endif

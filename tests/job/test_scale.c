@@ -1,5 +1,5 @@
-/* test_scale.c: texts of scales come back, figures are those of the numbers, and other rules take no
- * figures. */
+/* test_scale.c: texts of scales come back, figures are those of the numbers, and other rules take
+ * no figures. */
 #include "proto/job/scale.h"
 
 #include <check.h>

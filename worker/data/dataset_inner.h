@@ -1,7 +1,7 @@
 /* dataset_inner.h: the struct behind a dataset, for dataset.c (its life), dataset_objects.c (heads
- * of objects), dataset_features.c (columns), dataset_figures.c (figures of numbers), dataset_order.c (index and order), dataset_read.c
- * (lines and kept rows), dataset_events.c (event files), dataset_kept.c (parsed rows that are
- * kept). */
+ * of objects), dataset_features.c (columns), dataset_figures.c (figures of numbers),
+ * dataset_order.c (index and order), dataset_read.c (lines and kept rows), dataset_events.c (event
+ * files), dataset_kept.c (parsed rows that are kept). */
 #ifndef WORKER_DATA_DATASET_INNER_H
 #define WORKER_DATA_DATASET_INNER_H
 

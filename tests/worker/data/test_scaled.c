@@ -1,5 +1,5 @@
-/* test_scaled.c: transforms, missing numbers, indicators, ranges and crosses of a job's columns, line
- * by line; figures of a sample, which stay with the tables and with event files. */
+/* test_scaled.c: transforms, missing numbers, indicators, ranges and crosses of a job's columns,
+ * line by line; figures of a sample, which stay with the tables and with event files. */
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "proto/job/config.h"
