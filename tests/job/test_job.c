@@ -1187,6 +1187,32 @@ START_TEST(job_same_model_looks_at_all_of_a_column)
 }
 END_TEST
 
+START_TEST(job_same_model_looks_at_transforms_and_crosses)
+{
+    static const char base[] =
+        "data:\n"
+        "  train: a\n"
+        "  columns: [{name: n, type: number, transform: bucket, borders: [1, 2]}, {name: a}]\n"
+        "features: {crosses: [[n, a]]}\n";
+    static const char *const differs[] = {"data.columns[0].borders=[1, 3]",
+                                          "data.columns[0].fill=0",
+                                          "data.columns[0].indicator=true",
+                                          "features.crosses=[]",
+                                          "features.crosses=[[a, n]]",
+                                          "features.crosses=[[n, a], [a, n]]",
+                                          "features.number=none"};
+    struct job was, is;
+    struct err e = {0};
+    ck_assert_msg(parse(base, NULL, &was, &e) == 0, "%s", e.text);
+    for (size_t i = 0; i < sizeof differs / sizeof differs[0]; i++) {
+        ck_assert_msg(parse(base, differs[i], &is, &e) == 0, "%s: %s", differs[i], e.text);
+        ck_assert_msg(job_same_model(&was, &is, &e) == SHOAL_E_CONFIG, "%s", differs[i]);
+        job_free(&is);
+    }
+    job_free(&was);
+}
+END_TEST
+
 /* The number of lines on stderr from here on: said_begin .. said_end. */
 static int said_kept;
 static FILE *said;
@@ -1520,6 +1546,7 @@ int main(void)
     tcase_add_test(t, job_that_grows_has_nothing_that_ends);
     tcase_add_test(t, job_same_model_names_the_key_that_differs);
     tcase_add_test(t, job_same_model_looks_at_all_of_a_column);
+    tcase_add_test(t, job_same_model_looks_at_transforms_and_crosses);
     tcase_add_test(t, job_that_only_reads_drops_nothing);
     tcase_add_test(t, job_keys_without_effect_are_told_where_the_job_is_submitted);
     suite_add_tcase(s, t);
