@@ -118,6 +118,15 @@ static int same_crosses(const struct job *was, const struct job *is, struct err 
     return rc;
 }
 
+static int same_transform(enum number_transform was, enum number_transform is, struct err *e)
+{
+    struct scale a = {.transform = was}, b = {.transform = is};
+    char one[SCALE_TEXT], other[SCALE_TEXT];
+    scale_text(&a, one);
+    scale_text(&b, other);
+    return same_text("features.number", one, other, e);
+}
+
 static int same_input(const struct job *was, const struct job *is, struct err *e)
 {
     int rc = same_number("data.format's number", was->data.format, is->data.format, e);
@@ -134,7 +143,7 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
         rc = same_list("features.fields", &was->features.fields, &is->features.fields, e);
     if (rc != 0)
         return rc;
-    rc = same_number("features.number's kind", was->features.number, is->features.number, e);
+    rc = same_transform(was->features.number, is->features.number, e);
     if (rc != 0)
         return rc;
     return same_crosses(was, is, e);
