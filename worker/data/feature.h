@@ -3,9 +3,10 @@
  * Fields stand in the order of `features.fields`, or of the columns when that is auto; crosses
  * follow. A field's number in keys is its place in that order, unless the job's tables know the
  * field by its name (job.names): then the number is the tables', all fields stand in the order of
- * their numbers, and new ones follow (proto/job/legend.h). A number column is a numeric input or, with the transform
- * `bucket`, a field. Some are made of columns: a cross is a field of two or three columns, called
- * "site x hour"; an indicator is a number that says where a column has none, "missing age".
+ * their numbers, and new ones follow (proto/job/legend.h). A number column is a numeric input or,
+ * with the transform `bucket`, a field. Some are made of columns: a cross is a field of two or
+ * three columns, called "site x hour"; an indicator is a number that says where a column has none,
+ * "missing age".
  *
  * Column names: criteo has "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the
  * entries); csv those of its header or of data.columns, or "0", "1".. A number names a column by
