@@ -444,6 +444,7 @@ void job_free(struct job *j)
     config_list_free(&j->fresh);
     legend_free(&j->legend);
     free(j->data.column);
+    free(j->features.cross);
     for (uint32_t s = 0; s < JOB_SPLITS; s++) {
         free(j->data.objects.of[s].list);
         free(j->data.objects.of[s].open);

@@ -14,13 +14,24 @@
 #include "proto/job/format.h"
 #include "proto/job/legend.h"
 #include "proto/job/packed.h"
+#include "proto/job/scale.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
+/* CROSS and MISSING (is a number missing?) are made of other columns: a job file gives no column
+ * such a type, but an event file has such columns. */
+enum column_type {
+    COLUMN_SKIP,
+    COLUMN_LABEL,
+    COLUMN_CATEGORY,
+    COLUMN_MULTI,
+    COLUMN_NUMBER,
+    COLUMN_CROSS,
+    COLUMN_MISSING,
+};
 /* The unit of a time that is a number, counted from 1970. */
 enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS };
 /* The form of event times in the input. */
@@ -30,8 +41,6 @@ struct time_form {
     uint32_t bytes;      /* the length that all times of the format have; 0: lengths differ */
     char format[64];     /* a format of strptime; empty: numbers, and ISO dates */
 };
-/* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
-enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET };
 /* attention: the values are not pooled but stay in order, for a model that weighs them against a
  * target (din). */
 enum pooling { POOL_SUM, POOL_MEAN, POOL_ATTENTION };
@@ -90,6 +99,21 @@ struct column {
     char share[LIMIT_NAME];
     char attend[LIMIT_NAME]; /* pooling attention: the target column; empty otherwise */
     uint32_t max;            /* MULTI: only the last `max` values count; 0: all */
+    struct scale scale;      /* NUMBER; with `scaled` */
+    bool scaled;             /* the column has a transform of its own, not features.number */
+    bool filled,
+        indicator;  /* NUMBER: `scale.fill` is given; a number more says where it is missing */
+    uint32_t entry; /* its entry in data.columns: a range of names is one entry */
+    uint32_t cross; /* CROSS, of an event file: the hash of its parts */
+};
+
+#define CROSS_PARTS 3u    /* columns of a cross at most */
+#define LIMIT_CROSSES 64u /* of a job */
+
+/* A field whose values are those of its columns together: features.crosses. */
+struct job_cross {
+    char column[CROSS_PARTS][LIMIT_NAME];
+    uint32_t columns; /* 2 or 3 */
 };
 
 /* Widths of the layers of a network. */
@@ -189,6 +213,9 @@ struct job {
          * label */
         struct column *column;
         size_t column_count;
+        /* the entry called "*": type and use of csv columns that no other entry names */
+        struct column rest;
+        bool rest_said;
         double max_bad; /* share of malformed lines allowed; default 0.001 */
         /* folder for decoded input and indexes; default "shoal-cache" under the run folder or
          * TMPDIR */
@@ -214,6 +241,8 @@ struct job {
         bool fields_auto;             /* `fields: auto` */
         struct string_list fields;    /* else the names of the columns used */
         enum number_transform number; /* default log1p for criteo, else none */
+        struct job_cross *cross;      /* owned (cross_count) */
+        uint32_t cross_count;
     } features;
     /* owned; the sparse tables: 1 to LIMIT_JOB_TABLES, at most one of them without `fields` */
     struct job_table *table;

@@ -128,7 +128,7 @@ static int other_column(const struct config *c, const struct job *j, size_t i, c
                         const char *name, const struct column **out, struct err *e)
 {
     char path[PATH_BYTES];
-    (void)path_of(i, key, path);
+    (void)path_of(j->data.column[i].entry, key, path);
     *out = NULL;
     for (size_t k = 0; k < j->data.column_count; k++)
         if (strcmp(j->data.column[k].name, name) == 0)
@@ -150,7 +150,7 @@ static int share_check(const struct config *c, const struct job *j, size_t i, st
     if (k->share[0] == '\0')
         return 0;
     int rc = other_column(c, j, i, "share", k->share, &other, e);
-    (void)path_of(i, "share", path);
+    (void)path_of(k->entry, "share", path);
     if (rc == 0 && other->share[0] != '\0')
         rc = job_refuse(c, path, e, ": column %s itself shares with %s: name that one", k->share,
                         other->share);
@@ -167,7 +167,7 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     const struct column *other, *k = &j->data.column[i];
     char path[PATH_BYTES];
     bool attention = k->pooling == POOL_ATTENTION;
-    (void)path_of(i, attention ? "pooling" : "attend", path);
+    (void)path_of(k->entry, attention ? "pooling" : "attend", path);
     if (attention != (k->attend[0] != '\0'))
         return job_refuse(
             c, path, e,
@@ -177,7 +177,7 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     if (k->type != COLUMN_MULTI)
         return job_refuse(c, path, e, ": attention is for columns of type multi");
     int rc = other_column(c, j, i, "attend", k->attend, &other, e);
-    (void)path_of(i, "attend", path);
+    (void)path_of(k->entry, "attend", path);
     if (rc == 0 && other->type == COLUMN_MULTI)
         rc = job_refuse(c, path, e, ": column %s has several values, a target has one", k->attend);
     return rc;
@@ -196,9 +196,11 @@ static int padding_take(const struct config *c, const char *path, struct column 
 }
 
 /* A model that weighs values against a target has no use for the weights of the input. */
-static int weighted_check(const struct config *c, const struct column *k, const char *path,
+static int weighted_check(const struct config *c, const struct job *j, const struct column *k,
                           struct err *e)
 {
+    char path[PATH_BYTES];
+    (void)path_of(k->entry, "weighted", path);
     if (!k->weighted)
         return 0;
     if (k->type != COLUMN_MULTI)
@@ -207,6 +209,10 @@ static int weighted_check(const struct config *c, const struct column *k, const 
         return job_refuse(c, path, e,
                           ": ':' stands before a weight, so it cannot be the separator: write the "
                           "values as 12:0.5|7:1.2");
+    if (k->separator == ',' && j->data.decimal_comma)
+        return job_refuse(c, path, e,
+                          ": with data.decimal: comma a weight has a comma, so it cannot be the "
+                          "separator: write the values as 12:0,5|7:1,2");
     if (k->pooling == POOL_ATTENTION)
         return job_refuse(c, path, e,
                           ": pooling attention weighs the values itself: take sum or mean, or "
@@ -214,28 +220,36 @@ static int weighted_check(const struct config *c, const struct column *k, const 
     return 0;
 }
 
+/* Checks what the column's own type allows. */
+static int column_check(const struct config *c, const struct job *j, const struct column *k,
+                        struct err *e)
+{
+    char path[PATH_BYTES];
+    bool category = k->type == COLUMN_CATEGORY || k->type == COLUMN_MULTI;
+    if (k->max > 0 && k->type != COLUMN_MULTI)
+        return job_refuse(c, path_of(k->entry, "max", path), e, " is for columns of type multi");
+    if (k->id && !category)
+        return job_refuse(c, path_of(k->entry, "id", path), e,
+                          " is for columns of type category or multi");
+    (void)path_of(k->entry, "whole", path);
+    if (k->whole && k->type != COLUMN_CATEGORY)
+        return job_refuse(c, path, e, " is for columns of type category");
+    if (k->whole && j->data.format == DATA_EVENTS)
+        return job_refuse(
+            c, path, e,
+            " is about text: event files hold what shoal convert made of it; take the "
+            "key out");
+    return weighted_check(c, j, k, e);
+}
+
 /* Checks references to other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
-    char path[PATH_BYTES];
     int rc = 0;
+    if (j->data.rest_said)
+        rc = column_check(c, j, &j->data.rest, e);
     for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
-        (void)path_of(i, "max", path);
-        if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
-            rc = job_refuse(c, path, e, " is for columns of type multi");
-        (void)path_of(i, "whole", path);
-        if (rc == 0 && j->data.column[i].whole && j->data.column[i].type != COLUMN_CATEGORY)
-            rc = job_refuse(c, path, e, " is for columns of type category");
-        if (rc == 0 && j->data.column[i].whole && j->data.format == DATA_EVENTS)
-            rc = job_refuse(c, path, e,
-                            " is about text: event files hold what shoal convert made of it; take "
-                            "the key out");
-        (void)path_of(i, "id", path);
-        if (rc == 0 && j->data.column[i].id && j->data.column[i].type != COLUMN_CATEGORY &&
-            j->data.column[i].type != COLUMN_MULTI)
-            rc = job_refuse(c, path, e, " is for columns of type category or multi");
-        if (rc == 0)
-            rc = weighted_check(c, &j->data.column[i], path_of(i, "weighted", path), e);
+        rc = column_check(c, j, &j->data.column[i], e);
         if (rc == 0)
             rc = share_check(c, j, i, e);
         if (rc == 0)
@@ -244,36 +258,114 @@ static int columns_check(const struct config *c, const struct job *j, struct err
     return rc;
 }
 
+/* Reads one entry of data.columns, but for its name. */
+static int column_take(const struct config *c, size_t i, struct column *k, struct err *e)
+{
+    char path[PATH_BYTES];
+    k->entry = (uint32_t)i;
+    k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
+    k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
+    k->id = config_bool(c, path_of(i, "id", path));
+    k->weighted_said = config_has(c, path_of(i, "weighted", path));
+    k->weighted = config_bool(c, path);
+    k->whole = config_bool(c, path_of(i, "whole", path));
+    k->max = (uint32_t)config_int(c, path_of(i, "max", path));
+    int rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
+    if (rc == 0)
+        rc = padding_take(c, path_of(i, "padding", path), k, e);
+    if (rc == 0 && config_has(c, path_of(i, "share", path)))
+        rc = job_name_take(c, path, "", k->share, e);
+    if (rc == 0 && config_has(c, path_of(i, "attend", path)))
+        rc = job_name_take(c, path, "", k->attend, e);
+    if (rc != 0)
+        return rc;
+    return job_scale_take(c, i, k, e);
+}
+
+/* Splits "I1..I13" into "I", 1 and 13; false: the name is no range. */
+static bool range_parse(const char *name, char prefix[LIMIT_NAME], unsigned long *from,
+                        unsigned long *to)
+{
+    const char *dots = strstr(name, "..");
+    if (dots == NULL)
+        return false;
+    const char *digits = dots, *second = dots + 2;
+    while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+        digits--;
+    size_t bytes = (size_t)(digits - name), places = (size_t)(dots - digits);
+    if (places == 0 || places > 6 || strncmp(name, second, bytes) != 0)
+        return false;
+    second += bytes;
+    size_t ends = strspn(second, "0123456789");
+    if (ends == 0 || ends > 6 || second[ends] != 0)
+        return false;
+    (void)snprintf(prefix, LIMIT_NAME, "%.*s", (int)bytes, name);
+    *from = strtoul(digits, NULL, 10);
+    *to = strtoul(second, NULL, 10);
+    return true;
+}
+
+/* Adds the columns of an entry: one, or those of a range of names. */
+static int entry_add(const struct config *c, struct job *j, const struct column *k, struct err *e)
+{
+    char path[PATH_BYTES], prefix[LIMIT_NAME];
+    unsigned long from = 0, to = 0;
+    bool range = range_parse(k->name, prefix, &from, &to);
+    (void)path_of(k->entry, "name", path);
+    if (range && to < from)
+        return job_refuse(c, path, e, ": the range %s has no column: its second number is smaller",
+                          k->name);
+    size_t count = range ? to - from + 1 : 1, most = LIMIT_FIELDS + LIMIT_NUMERIC;
+    if (count > most || j->data.column_count > most - count)
+        return job_refuse(c, path, e, ": data.columns names more than %zu columns", most);
+    struct column *all =
+        realloc(j->data.column, (j->data.column_count + count) * sizeof *j->data.column);
+    if (all == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    j->data.column = all;
+    for (size_t i = 0; i < count; i++) {
+        struct column *to_fill = &all[j->data.column_count++];
+        *to_fill = *k;
+        if (range && snprintf(to_fill->name, LIMIT_NAME, "%.*s%lu", LIMIT_NAME - 8, prefix,
+                              from + i) >= (int)LIMIT_NAME)
+            return job_refuse(c, path, e, ": its names have more than %u bytes", LIMIT_NAME - 1);
+    }
+    return 0;
+}
+
+/* The entry called "*" is for all columns that no other entry names. */
+static int rest_take(const struct config *c, struct job *j, const struct column *k, struct err *e)
+{
+    char path[PATH_BYTES];
+    (void)path_of(k->entry, "name", path);
+    if (j->data.rest_said)
+        return job_refuse(c, path, e, ": an entry called * is there already");
+    if (k->type == COLUMN_LABEL)
+        return job_refuse(c, path, e, ": the other columns cannot all be the label");
+    if (k->share[0] != 0 || k->attend[0] != 0)
+        return job_refuse(c, path, e,
+                          ": share and attend are for columns by name: give each an entry");
+    j->data.rest = *k;
+    j->data.rest_said = true;
+    return 0;
+}
+
 static int columns_take(const struct config *c, struct job *j, struct err *e)
 {
     char path[PATH_BYTES];
     int rc = 0;
-    j->data.column_count = config_count(c, "data.columns");
-    if (j->data.column_count == 0)
-        return 0;
-    if (j->data.column_count > LIMIT_FIELDS + LIMIT_NUMERIC)
+    size_t entries = config_count(c, "data.columns");
+    if (entries > LIMIT_FIELDS + LIMIT_NUMERIC)
         return err_set(e, SHOAL_E_CONFIG, "data.columns: at most %u", LIMIT_FIELDS + LIMIT_NUMERIC);
-    j->data.column = calloc(j->data.column_count, sizeof *j->data.column);
-    if (j->data.column == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
-        struct column *k = &j->data.column[i];
-        rc = job_name_take(c, path_of(i, "name", path), "", k->name, e);
-        k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
-        k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
-        k->id = config_bool(c, path_of(i, "id", path));
-        k->weighted_said = config_has(c, path_of(i, "weighted", path));
-        k->weighted = config_bool(c, path);
-        k->whole = config_bool(c, path_of(i, "whole", path));
-        k->max = (uint32_t)config_int(c, path_of(i, "max", path));
+    for (size_t i = 0; i < entries && rc == 0; i++) {
+        struct column k = {.entry = (uint32_t)i};
+        rc = job_name_take(c, path_of(i, "name", path), "", k.name, e);
         if (rc == 0)
-            rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
-        if (rc == 0)
-            rc = padding_take(c, path_of(i, "padding", path), k, e);
-        if (rc == 0 && config_has(c, path_of(i, "share", path)))
-            rc = job_name_take(c, path, "", k->share, e);
-        if (rc == 0 && config_has(c, path_of(i, "attend", path)))
-            rc = job_name_take(c, path, "", k->attend, e);
+            rc = column_take(c, i, &k, e);
+        if (rc == 0 && strcmp(k.name, "*") == 0)
+            rc = rest_take(c, j, &k, e);
+        else if (rc == 0)
+            rc = entry_add(c, j, &k, e);
     }
     if (rc != 0)
         return rc;
@@ -541,5 +633,5 @@ int job_features_take(const struct config *c, struct job *j, struct err *e)
     j->features.fields_auto = j->features.fields.count == 0;
     j->features.number =
         (enum number_transform)config_enum_or(c, "features.number", (int)of_format[j->data.format]);
-    return 0;
+    return job_crosses_take(c, j, e);
 }

@@ -5,6 +5,7 @@
 
 #include "proto/job/format.h"
 #include "proto/job/optimizer.h"
+#include "proto/job/scale.h"
 
 #include <stddef.h>
 
@@ -94,8 +95,9 @@ const struct config_key keys_job[] = {
      .text = "csv: the first line names the columns"},
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL, .fallback = ",",
      .values = "a character, `tab`, or up to 7 as `'::'`", .text = "csv"},
-    {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name",
-     .text = "csv; columns not named here are categories, but for the label"},
+    {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name, `I1..I13`, `\"*\"`",
+     .text = "a column, a range of them, or `*`: all csv columns that no other entry names; those "
+             "without an entry are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
     {"data.columns[].id", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
@@ -103,6 +105,20 @@ const struct config_key keys_job[] = {
     {"data.columns[].whole", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "of a category: `123.0` is the value `123`, as pandas writes whole numbers where "
              "some are missing. [Cells](#cells)"},
+    {"data.columns[].transform", CONFIG_ENUM, 0, 0, "none|log1p|bucket|standard",
+     .fallback = "none", .otherwise = "`features.number`",
+     .text = "of a `number`: as it is, sign(x) log(1 + \\|x\\|), a category (floor(log2 \\|x\\|) "
+             "with the sign, or by `borders` or `quantiles`), (x - mean) / deviation. "
+             "[Numbers](#numbers)"},
+    {"data.columns[].borders", CONFIG_LIST, 0, 0, NULL, .otherwise = "powers of 2",
+     .values = "up to 49 numbers",
+     .text = "of `bucket`: a number's bucket is how many are up to it"},
+    {"data.columns[].quantiles", CONFIG_INT, 2, SCALE_BORDERS + 1, NULL, .otherwise = "none",
+     .text = "of `bucket`: borders that part a sample evenly, once, and stay"},
+    {"data.columns[].fill", CONFIG_FLOAT, 0, 0, NULL, .otherwise = "input 0, or a bucket",
+     .text = "the number that an empty cell of a `number` counts as, before its transform"},
+    {"data.columns[].indicator", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "one number more, `missing NAME`: 1 where the cell is empty, else 0"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL, .fallback = "|", .otherwise = "`\\|`",
      .values = "one character", .text = "of a `multi` cell"},
     {"data.columns[].padding", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
@@ -162,10 +178,13 @@ const struct config_key keys_job[] = {
      .text = "of text read between two checkpoints of a join: killed, it goes on from the last"},
     {"features.fields", CONFIG_LIST, 0, 0, NULL, .fallback = "auto",
      .values = "`auto`, or column names", .text = "which columns are used"},
-    {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket",
+    {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket|standard",
      .otherwise = "criteo `log1p`, else `none`",
-     .text = "numbers as they are, as sign(x) log(1 + \\|x\\|), or as categories: floor(log2 "
-             "\\|x\\|) with the sign"},
+     .text = "the transform of numbers whose `data.columns` entry has none: [Numbers](#numbers)"},
+    {"features.crosses[]", CONFIG_LIST, 0, 0, NULL, .otherwise = "none",
+     .values = "list of 2 or 3 columns: `[[site, hour]]`",
+     .text = "a field more, `site x hour`, whose values are those of its columns together: "
+             "[Crosses](#crosses)"},
     {"tables[].name", CONFIG_STRING, 0, 0, NULL, .fallback = "emb", .values = "name",
      .text = "no two alike; `dense` and `dense_stats` are the network's"},
     {"tables[].fields", CONFIG_LIST, 0, 0, NULL, .otherwise = "all that no other table names",

@@ -56,21 +56,32 @@ static int words_make(struct clean *c, const struct job *job)
     return 0;
 }
 
-int clean_make(struct features *f, const struct job *job, const uint8_t *whole, struct err *e)
+/* Lists the columns that are of this kind, behind `count` others. */
+static uint32_t columns_list(const struct features *f, const uint8_t *what, enum clean_column kind,
+                             uint16_t *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < f->columns; i++)
+        if (what[i] == kind)
+            list[count++] = (uint16_t)i;
+    return count;
+}
+
+int clean_make(struct features *f, const struct job *job, const uint8_t *what, struct err *e)
 {
     struct clean *c = &f->clean;
     *c = (struct clean){.comma = job->data.decimal_comma};
     c->whole = malloc((f->columns + 1) * sizeof *c->whole);
-    if (c->whole == NULL || words_make(c, job) != 0)
+    c->number = malloc((f->columns + 1) * sizeof *c->number);
+    if (c->whole == NULL || c->number == NULL || words_make(c, job) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the words of data.missing; free some");
-    for (uint32_t i = 0; i < f->columns; i++)
-        if (whole[i] != CLEAN_NOT_WHOLE)
-            c->whole[c->whole_count++] = (uint16_t)i;
+    c->whole_count = columns_list(f, what, CLEAN_ID, c->whole, 0);
+    c->whole_count = columns_list(f, what, CLEAN_WHOLE, c->whole, c->whole_count);
+    c->number_count = columns_list(f, what, CLEAN_NUMBER, c->number, 0);
     c->any = c->missing_count + c->positive_count + c->whole_count > 0 || c->comma;
     if (c->comma)
         c->hash = hash_bytes("comma", 5, c->hash);
     for (uint32_t i = 0; i < f->columns; i++)
-        if (whole[i] == CLEAN_WHOLE)
+        if (what[i] == CLEAN_WHOLE)
             c->hash = hash_bytes(f->name[i].text, f->name[i].bytes, c->hash + 2);
     return 0;
 }
@@ -80,6 +91,7 @@ void clean_free(struct clean *c)
     free(c->word);
     free(c->text);
     free(c->whole);
+    free(c->number);
     *c = (struct clean){.any = false};
 }
 
@@ -133,16 +145,41 @@ static int comma_take(const struct features *f, uint32_t column, struct cell *ce
     return 0;
 }
 
+/* Writes points for the commas of the weights in a cell, which stand behind the last colon of a
+ * value. The separator is no comma (job_data.c). */
+static int weights_take(const struct features *f, const struct feature_use *use, struct cell *cell,
+                        char *reason)
+{
+    struct cell *all = &cell[use->column];
+    char *p = (char *)(uintptr_t)all->text, *end = p + all->bytes, *stop;
+    for (; p < end; p = stop + 1) {
+        stop = memchr(p, use->separator, (size_t)(end - p));
+        if (stop == NULL)
+            stop = end;
+        char *weight = memrchr(p, ':', (size_t)(stop - p));
+        if (weight == NULL)
+            continue;
+        if (memchr(weight, '.', (size_t)(stop - weight)) != NULL)
+            return bad_cell(f, "a point in a weight, beside data.decimal: comma", use->column, all,
+                            "", reason);
+        char *comma = memchr(weight, ',', (size_t)(stop - weight));
+        if (comma != NULL)
+            *comma = '.';
+    }
+    return 0;
+}
+
 static int commas_take(const struct features *f, struct cell *cell, char *reason)
 {
+    const struct clean *c = &f->clean;
     int rc = 0;
-    for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++)
-        rc = comma_take(f, f->numeric[i].column, cell, reason);
-    for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++)
-        if (f->field[i].type == COLUMN_NUMBER)
-            rc = comma_take(f, f->field[i].column, cell, reason);
+    for (uint32_t i = 0; i < c->number_count && rc == 0; i++)
+        rc = comma_take(f, c->number[i], cell, reason);
     if (rc == 0 && f->weight != FEATURE_NO_COLUMN)
         rc = comma_take(f, f->weight, cell, reason);
+    for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++)
+        if (f->multi_form[i] == MULTI_WEIGHTED)
+            rc = weights_take(f, &f->field[i], cell, reason);
     return rc;
 }
 

@@ -22,16 +22,19 @@ struct clean {
     char *text;
     uint16_t *whole; /* owned; (whole_count): columns whose values are whole numbers */
     uint32_t whole_count;
+    uint16_t *number; /* owned; (number_count): columns of numbers */
+    uint32_t number_count;
     /* of all that gives a cell that can be read another meaning; 0: nothing does */
     uint64_t hash;
 };
 
-/* What a job says about a column of whole numbers. CLEAN_ID: its other cells are malformed. */
-enum clean_whole { CLEAN_NOT_WHOLE, CLEAN_ID, CLEAN_WHOLE };
+/* What the cells of a column are. Those of ID and WHOLE are whole numbers; other cells of ID are
+ * malformed. */
+enum clean_column { CLEAN_TEXT, CLEAN_ID, CLEAN_WHOLE, CLEAN_NUMBER };
 
-/* Fills f->clean once the types of all columns are known; whole: (columns) enum clean_whole.
+/* Fills f->clean once the types of all columns are known; what: (columns) enum clean_column.
  * NOMEM. */
-int clean_make(struct features *f, const struct job *job, const uint8_t *whole, struct err *e);
+int clean_make(struct features *f, const struct job *job, const uint8_t *what, struct err *e);
 void clean_free(struct clean *c);
 
 /* Cuts a line into clean cells. As format_line; SHOAL_E_DATA too for a line with a fault, a label

@@ -125,6 +125,8 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e)
     if (job->data.format == DATA_EVENTS)
         rc = dataset_legend_of_events(&f, job, out, e);
     else
+        rc = dataset_figures(job, &f, e);
+    if (rc == 0 && job->data.format != DATA_EVENTS)
         rc = feature_legend(&f, job, out, e);
     features_free(&f);
     return rc;

@@ -21,6 +21,9 @@ static uint64_t places_hash(const struct features *f)
         places = hash_bytes(&f->sample, sizeof f->sample, places);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         places = rng_mix(places ^ f->numeric[i].column) + i;
+    for (uint32_t i = 0; i < f->crosses; i++)
+        for (uint32_t k = 0; k < f->cross[i].parts; k++)
+            places = rng_mix(places ^ f->cross[i].part[k].column) + i;
     return places;
 }
 

@@ -25,11 +25,11 @@ void entries_part(char *line, size_t bytes, struct entries_parts *out)
     }
 }
 
-int entries_look(char *line, size_t bytes, struct entries_parts *out, char *reason)
+int entries_look(char *line, size_t bytes, bool words, struct entries_parts *out, char *reason)
 {
     double label;
     entries_part(line, bytes, out);
-    if (feature_label(&out->label, &label))
+    if (feature_label(&out->label, &label) || (words && out->label.bytes > 0))
         return 0;
     snprintf(reason, REASON_BYTES, "no number as label before the entries; look at data.format");
     return SHOAL_E_DATA;

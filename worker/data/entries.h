@@ -47,8 +47,8 @@ static inline uint32_t entries_number(const char *p, const char *end)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* The same for a line that is looked at. DATA: it has no label. */
-int entries_look(char *line, size_t bytes, struct entries_parts *out, char *reason);
+/* The same for a line that is looked at; words: its label may be one. DATA: it has no label. */
+int entries_look(char *line, size_t bytes, bool words, struct entries_parts *out, char *reason);
 /* Writes "entry N WHAT" and returns DATA. */
 int entries_refuse(char *reason, uint32_t number, const char *what);
 /* Notes in a look that an entry has this number. */

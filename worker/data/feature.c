@@ -5,6 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
+#include "worker/data/bad_cell.h"
 #include "worker/data/feature_inner.h"
 #include "worker/data/numbers.h"
 #include "worker/data/short_keys.h"
@@ -147,9 +148,8 @@ uint32_t feature_bucket(double x, char *out)
     return (uint32_t)n;
 }
 
-/* An empty cell has no number: it is 0 as an input, and a bucket of its own as a field. */
-static int number_cell(const struct features *f, const struct feature_use *use,
-                       const struct cell *cell, double *out, char *reason)
+int feature_number_cell(const struct features *f, const struct feature_use *use,
+                        const struct cell *cell, double *out, char *reason)
 {
     bool whole_only = f->format->whole_numbers;
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
@@ -158,6 +158,7 @@ static int number_cell(const struct features *f, const struct feature_use *use,
                     cell, bad_cell_number_remedy(cell), reason);
 }
 
+/* The input of a plain number. An empty cell is 0. */
 static int numeric_value(const struct features *f, const struct feature_use *use,
                          const struct cell *cell, float *out, char *reason)
 {
@@ -171,7 +172,7 @@ static int numeric_value(const struct features *f, const struct feature_use *use
 
         return 0;
     }
-    int rc = number_cell(f, use, cell, &x, reason);
+    int rc = feature_number_cell(f, use, cell, &x, reason);
     if (rc != 0)
         return rc;
     if (use->transform == NUMBER_LOG1P) {
@@ -195,10 +196,16 @@ static int numeric_values(const struct features *f, const struct cell *cells, fl
             rest = numbers_read(cells, &f->numeric[i], count, &out[i]);
         else
             rest = (1u << count) - 1;
+        rest |= f->apart[i / NUMBERS_GROUP];
         for (; rest != 0; rest &= rest - 1) {
             uint32_t at = i + (uint32_t)__builtin_ctz(rest);
             const struct feature_use *use = &f->numeric[at];
-            int rc = numeric_value(f, use, &cells[use->column], &out[at], reason);
+            const struct cell *cell = &cells[use->column];
+            int rc;
+            if (use->at == FEATURE_PLAIN)
+                rc = numeric_value(f, use, cell, &out[at], reason);
+            else
+                rc = feature_scaled(f, use, cell, &out[at], reason);
             if (rc != 0)
                 return rc;
         }
@@ -206,19 +213,13 @@ static int numeric_values(const struct features *f, const struct cell *cells, fl
     return 0;
 }
 
-static int bucket_key(const struct features *f, const struct feature_use *use,
-                      const struct cell *cell, uint64_t *key, char *reason)
+/* The key of a bucketed number, or of a cross. */
+static int made_key(const struct features *f, const struct feature_use *use,
+                    const struct cell *cells, uint64_t *key, char *reason)
 {
-    char text[8];
-    double x;
-    if (cell->bytes == 0) {
-        *key = key_of_value(use->key_field, "", 0);
-        return 0;
-    }
-    int rc = number_cell(f, use, cell, &x, reason);
-    if (rc == 0)
-        *key = key_of_value(use->key_field, text, feature_bucket(x, text));
-    return rc;
+    if (use->type == COLUMN_CROSS)
+        return feature_cross_key(f, use, cells, key, reason);
+    return feature_bucket_key(f, use, &cells[use->column], key, reason);
 }
 
 /* Keys where every field has exactly one value; most cells are short. */
@@ -236,7 +237,7 @@ static int single_keys(const struct features *f, const struct cell *cells, struc
             if (use->type == COLUMN_CATEGORY)
                 rc = feature_value_key(f, use, cell, &out->key[at], reason);
             else
-                rc = bucket_key(f, use, cell, &out->key[at], reason);
+                rc = made_key(f, use, cells, &out->key[at], reason);
             if (rc != 0)
                 return rc;
         }
@@ -266,7 +267,7 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         else if (use->type == COLUMN_MULTI)
             rc = feature_multi_keys(f, i, cells, key, weight, &count, reason);
         else
-            rc = bucket_key(f, use, cell, key, reason);
+            rc = made_key(f, use, cells, key, reason);
         if (rc != 0)
             return rc;
         key += count;

@@ -1,10 +1,12 @@
 /* feature.h: which columns are fields and numbers, and how cells become an example.
  *
- * Fields stand in the order of `features.fields`, or of the columns when that is auto. A field's
- * number in keys is its place in that order, unless the job's tables know the field by its name
- * (job.names): then the number is the tables', all fields stand in the order of their numbers, and
- * new ones follow (proto/job/legend.h). A number column is a numeric input or, with the transform
- * `bucket`, a field.
+ * Fields stand in the order of `features.fields`, or of the columns when that is auto; crosses
+ * follow. A field's number in keys is its place in that order, unless the job's tables know the
+ * field by its name (job.names): then the number is the tables', all fields stand in the order of
+ * their numbers, and new ones follow (proto/job/legend.h). A number column is a numeric input or,
+ * with the transform `bucket`, a field. Some are made of columns: a cross is a field of two or
+ * three columns, called "site x hour"; an indicator is a number that says where a column has none,
+ * "missing age".
  *
  * Column names: criteo has "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the
  * entries by place, or "1" for all of them); libffm "label" and its fields' numbers, and so does
@@ -27,6 +29,7 @@
 
 #define FEATURE_LOG1P_TABLE 1024u
 #define FEATURE_NO_COLUMN UINT32_MAX
+#define FEATURE_PLAIN UINT32_MAX
 /* values of a field with pooling attention, unless its `max` is smaller */
 #define FEATURE_SEQUENCE_MAX 65536u
 
@@ -50,12 +53,18 @@ struct example {
 };
 
 struct feature_use {
-    uint32_t last; /* MULTI: only this many values, the last ones, count */
-    uint16_t column;
+    union {
+        uint32_t last; /* MULTI: only this many values, the last ones, count */
+        /* NUMBER: its place in `scale`; CROSS: its place in `cross`; MISSING: 0. FEATURE_PLAIN: a
+         * number without fill, standard, borders; a cross or an indicator that is a column of an
+         * event file */
+        uint32_t at;
+    };
+    uint16_t column; /* CROSS: that of its first part */
     /* Field: the number in its keys: its own, or that of the field whose rows it shares. While
      * features are made, the place of that field. */
     uint16_t key_field;
-    uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
+    uint8_t type;      /* enum column_type: CATEGORY, MULTI, NUMBER, CROSS or MISSING */
     bool id;           /* values are integers, the keys' low bits */
     uint8_t transform; /* NUMBER: enum number_transform */
     char separator;    /* MULTI */
@@ -70,6 +79,14 @@ enum multi_form { MULTI_PLAIN, MULTI_WEIGHTED, MULTI_ENTRIES, MULTI_OF_INDEX, MU
 struct feature_padding {
     uint8_t bytes; /* 0: no padding */
     char text[COLUMN_PADDING];
+};
+
+/* A field of several columns: the key is a hash of the parts' values. */
+struct feature_cross {
+    char name[CROSS_PARTS * (LIMIT_NAME + 3)]; /* "site x hour" */
+    struct feature_use part[CROSS_PARTS];      /* (parts): CATEGORY, or NUMBER for its bucket */
+    uint32_t parts;
+    uint16_t field; /* while features are made: the place of its field */
 };
 
 struct features {
@@ -111,6 +128,14 @@ struct features {
     /* entries by index or field: the column of each number; 0: there is none */
     uint16_t column_of[CELLS_MAX];
     struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
+    /* a bit for each number that numbers.h cannot read: (NUMBERS_GROUP of them a byte) */
+    uint8_t apart[LIMIT_NUMERIC / 8];
+    struct scale *scale; /* owned; (scales) */
+    uint16_t *scaled; /* owned; (scales): their columns, of the text that features were made of */
+    uint32_t scales;
+    struct feature_cross *cross; /* owned; (crosses) */
+    uint32_t crosses;
+    uint32_t crossed[LIMIT_FIELDS]; /* of crosses that are columns: the hash of their parts */
     /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     float log1p[FEATURE_LOG1P_TABLE];
     struct cell *name; /* owned; (columns): names, which point into `text` */
@@ -173,6 +198,9 @@ float feature_log1p(double x);
 /* The text that names the bucket of x: "0", or a sign and floor(log2 |x|). Returns its length; out
  * has room for 8. */
 uint32_t feature_bucket(double x, char *out);
+/* The key of a bucketed number: of the text that names its bucket. DATA as features_example. */
+int feature_bucket_key(const struct features *f, const struct feature_use *use,
+                       const struct cell *cell, uint64_t *key, char *reason);
 /* Reads a finite decimal number with optional fraction and exponent, and blanks around it. False:
  * it is none. */
 bool feature_number(const struct cell *cell, double *out);
@@ -196,6 +224,8 @@ const char *feature_time_remedy(const struct cell *cell, const struct time_form 
  * (proto/job/legend.h). NOMEM. */
 int feature_legend(const struct features *f, const struct job *job, struct legend *out,
                    struct err *e);
+/* True when no figures of the data are missing in a scale. */
+bool features_figured(const struct features *f);
 /* The name of field i, cut to LIMIT_NAME. */
 void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME]);
 /* Finds the field of this column name, or of this number in decimal. NOT_FOUND lists the fields. */

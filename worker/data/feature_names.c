@@ -14,10 +14,6 @@
 #include <string.h>
 
 /* Kinds of fields in the tables' names (proto/job/legend.h). */
-#define KIND_ID "id"
-#define KIND_MULTI "multi"
-#define KIND_MULTI_ID "multi id"
-#define KIND_WEIGHTED " weighted" /* behind both */
 
 static bool name_is(const struct cell *cell, const char *name)
 {
@@ -347,6 +343,7 @@ static int names_of_lines(struct features *f, const struct job *job, const char 
     if (look == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", file);
     int rc = 0;
+    look->words = job->data.label_positive.count > 0;
     if (work != NULL)
         rc = lines_look(f, file, work, bytes, look, e);
     if (rc == 0)
@@ -383,6 +380,12 @@ static void names_put(struct key_names *n, const struct string_list *list)
         name_put(n, list->item[i]);
 }
 
+/* True for a cross or an indicator, which a line has no column of. */
+static bool is_made(const struct legend_name *x)
+{
+    return strcmp(x->what, "number missing") == 0 || strncmp(x->what, "cross", 5) == 0;
+}
+
 /* Adds all names of the job and the tables: at most LIMIT_FIELDS of each list. */
 static void names_of_all(struct key_names *n, const struct job *job)
 {
@@ -390,8 +393,11 @@ static void names_of_all(struct key_names *n, const struct job *job)
         name_put(n, job->data.label[i]);
     for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
         for (uint32_t i = 0; i < job->legend.count[l]; i++)
-            if (job->legend.name[l][i].here)
+            if (job->legend.name[l][i].here && !is_made(&job->legend.name[l][i]))
                 name_put(n, job->legend.name[l][i].name);
+    for (uint32_t i = 0; i < job->features.cross_count; i++)
+        for (uint32_t k = 0; k < job->features.cross[i].columns; k++)
+            name_put(n, job->features.cross[i].column[k]);
     for (size_t i = 0; i < job->data.column_count; i++)
         name_put(n, job->data.column[i].name);
     names_put(n, &job->features.fields);
@@ -574,31 +580,16 @@ void feature_column_name(const struct features *f, uint32_t column, char out[LEG
     legend_write(name->text, name->bytes, which, out);
 }
 
-/* The kind of values in its keys. */
-static const char *kind_of(const struct features *f, uint32_t field)
-{
-    const struct feature_use *use = &f->field[field];
-    bool weighted = f->multi_form[field] != MULTI_PLAIN;
-    SHOAL_ASSERT(use->type == COLUMN_CATEGORY || use->type == COLUMN_MULTI ||
-                 use->type == COLUMN_NUMBER);
-    if (use->type == COLUMN_NUMBER)
-        return "bucket";
-    if (use->type == COLUMN_MULTI && weighted)
-        return use->id ? KIND_MULTI_ID KIND_WEIGHTED : KIND_MULTI KIND_WEIGHTED;
-    if (use->type == COLUMN_MULTI)
-        return use->id ? KIND_MULTI_ID : KIND_MULTI;
-    return use->id ? KIND_ID : "category";
-}
-
 /* The kind, and the field whose rows it shares. */
-static void field_kind(const struct features *f, uint32_t i, char out[40])
+static void field_kind(const struct features *f, uint32_t i, char out[LEGEND_WHAT])
 {
     const struct feature_use *use = &f->field[i];
-    (void)snprintf(out, 40, "%s", kind_of(f, i));
+    feature_kind(f, use, out);
+    size_t n = strlen(out);
     for (uint32_t k = 0; k < f->shape.fields; k++)
         if (k != i && f->shape.number[k] == use->key_field) {
             const struct cell *of = &f->name[f->field[k].column];
-            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kind_of(f, i),
+            (void)snprintf(out + n, LEGEND_WHAT - n, ", rows of ~%08" PRIx32,
                            (uint32_t)hash_bytes(of->text, of->bytes, 0));
         }
 }
@@ -616,24 +607,23 @@ static int input_text(const struct features *f, const struct job *job, struct le
 {
     static const char *const pooled[] = {
         [POOL_SUM] = "", [POOL_MEAN] = " mean", [POOL_ATTENTION] = " attention"};
-    static const char *const transforms[] = {
-        [NUMBER_NONE] = "", [NUMBER_LOG1P] = " log1p", [NUMBER_BUCKET] = ""};
-    char name[LEGEND_NAME];
+    char name[LEGEND_NAME], kind[LEGEND_WHAT];
     size_t bytes = 0;
     FILE *t = open_memstream(&out->input, &bytes);
     if (t == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < f->shape.fields; i++) {
-        feature_column_name(f, f->field[i].column, name);
+        feature_use_name(f, &f->field[i], name);
         fprintf(t, "%s%s %u%s", separator(i > 0), name, job->table[f->shape.table[i]].dim,
                 pooled[f->shape.pooling[i]]);
         if (f->shape.most[i] > 0)
             fprintf(t, " last %u", f->shape.most[i]);
     }
     for (uint32_t i = 0; i < f->shape.numerics; i++) {
-        feature_column_name(f, f->numeric[i].column, name);
-        fprintf(t, "%s%s%s", separator(i + f->shape.fields > 0), name,
-                transforms[f->numeric[i].transform]);
+        feature_use_name(f, &f->numeric[i], name);
+        feature_kind(f, &f->numeric[i], kind);
+        /* "age log1p": without the word number */
+        fprintf(t, "%s%s%s", separator(i + f->shape.fields > 0), name, kind + strlen("number"));
     }
     if (fclose(t) != 0 || out->input == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -666,22 +656,40 @@ static int labels_text(const struct features *f, const struct job *job, struct l
     return 0;
 }
 
+/* Adds the figures that were taken from the data. */
+static int figures_put(const struct features *f, struct legend *out, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < f->scales && rc == 0; i++) {
+        const struct scale *s = &f->scale[i];
+        char name[LEGEND_NAME], text[SCALE_TEXT];
+        if (!s->known || (s->transform != NUMBER_STANDARD && s->quantiles == 0))
+            continue;
+        feature_column_name(f, f->scaled[i], name);
+        scale_text(s, text);
+        rc = legend_figures_put(out, name, text, e);
+    }
+    return rc;
+}
+
 int feature_legend(const struct features *f, const struct job *job, struct legend *out,
                    struct err *e)
 {
     int rc = 0;
     for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++) {
-        char name[LEGEND_NAME], kind[40];
-        feature_column_name(f, f->field[i].column, name);
+        char name[LEGEND_NAME], kind[LEGEND_WHAT];
+        feature_use_name(f, &f->field[i], name);
         field_kind(f, i, kind);
         rc = legend_add(out, LEGEND_FIELDS, name, job->table[f->shape.table[i]].name, kind, e);
     }
     for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++) {
-        char name[LEGEND_NAME];
-        feature_column_name(f, f->numeric[i].column, name);
-        rc = legend_add(out, LEGEND_NUMBERS, name, "",
-                        f->numeric[i].transform == NUMBER_LOG1P ? "number log1p" : "number", e);
+        char name[LEGEND_NAME], kind[LEGEND_WHAT];
+        feature_use_name(f, &f->numeric[i], name);
+        feature_kind(f, &f->numeric[i], kind);
+        rc = legend_add(out, LEGEND_NUMBERS, name, "", kind, e);
     }
+    if (rc == 0)
+        rc = figures_put(f, out, e);
     place_text(f, job, out->place);
     out->columns = out->place[0] != 0 ? f->columns : 0;
     if (rc == 0)
@@ -696,9 +704,10 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
 
 void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME])
 {
+    char name[FEATURE_SHOWN];
     SHOAL_ASSERT(i < f->shape.fields && f->field[i].column < f->columns);
-    const struct cell *name = &f->name[f->field[i].column];
-    snprintf(out, LIMIT_NAME, "%.*s", (int)MIN(name->bytes, LIMIT_NAME - 1), name->text);
+    feature_use_shown(f, &f->field[i], name);
+    snprintf(out, LIMIT_NAME, "%.*s", (int)LIMIT_NAME - 1, name);
 }
 
 int feature_field_find(const struct features *f, const char *name, uint32_t *out, struct err *e)
@@ -733,22 +742,64 @@ static int value_key(uint32_t number, const char *name, bool id, const char *val
     return err_set(e, SHOAL_E_DATA, "%s is no id of field %s: that is " KEY_ID_WORDS, value, name);
 }
 
+/* The key of "a x b" in a cross: the values of its columns, of bucketed numbers the numbers. */
+static int cross_value_key(const struct features *f, const struct feature_use *use,
+                           const char *name, const char *value, uint64_t *key, struct err *e)
+{
+    char reason[REASON_BYTES];
+    if (use->at == FEATURE_PLAIN)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "field %s was crossed as its event files were made: the job of their log "
+                       "has its columns",
+                       name);
+    const struct feature_cross *x = &f->cross[use->at];
+    struct feature_use own = *use;
+    struct features one = *f;
+    struct feature_cross cross = *x;
+    struct cell cell[CROSS_PARTS];
+    for (uint32_t i = 0; i < x->parts; i++) {
+        const char *end = i + 1 < x->parts ? strstr(value, " x ") : value + strlen(value);
+        if (end == NULL)
+            return err_set(e, SHOAL_E_DATA,
+                           "%s has values of %u columns: give them as in \"shop x 12\"", name,
+                           x->parts);
+        cell[i] = (struct cell){value, (uint32_t)(end - value)};
+        value = i + 1 < x->parts ? end + 3 : end;
+        cross.part[i].column = (uint16_t)i;
+        if (cross.part[i].at != FEATURE_PLAIN && !f->scale[cross.part[i].at].known)
+            return err_set(e, SHOAL_E_CONFIG, "the borders of a column of %s are not known", name);
+    }
+    one.cross = &cross;
+    one.crosses = 1;
+    own.at = 0;
+    if (feature_cross_key(&one, &own, cell, key, reason) != 0)
+        return err_set(e, SHOAL_E_DATA, "%s", reason);
+    return 0;
+}
+
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e)
 {
     SHOAL_ASSERT(field < f->shape.fields);
     const struct feature_use *use = &f->field[field];
     struct cell cell = {value, (uint32_t)strlen(value)};
-    char text[8], name[LIMIT_NAME];
+    char text[FEATURE_BUCKET_TEXT], name[LIMIT_NAME];
     double x;
     feature_field_name(f, field, name);
+    if (use->type == COLUMN_CROSS)
+        return cross_value_key(f, use, name, value, key, e);
     if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell has a bucket of its own */
         return value_key(use->key_field, name, use->id, value, key, e);
     if (!feature_number(&cell, &x))
         return err_set(e, SHOAL_E_DATA,
-                       "%s is no number, and field %u is one: features.number is bucket", value,
+                       "%s is no number, and field %u is one: its transform is bucket", value,
                        f->shape.number[field]);
-    *key = key_of_value(use->key_field, text, feature_bucket(x, text));
+    if (use->at != FEATURE_PLAIN && !f->scale[use->at].known)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the borders of field %s are taken from the data as its first job begins, "
+                       "and these tables do not have them",
+                       name);
+    *key = key_of_value(use->key_field, text, feature_bucket_text(f, use, x, text));
     return 0;
 }
 
@@ -801,7 +852,7 @@ static void gone_json(const struct legend *n, struct json *list)
 struct json *feature_fields_json(const struct features *f, const struct legend *n)
 {
     struct json *list = json_new_array();
-    char name[LIMIT_NAME];
+    char name[LIMIT_NAME], kind[LEGEND_WHAT];
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         const struct feature_use *use = &f->field[i];
         struct json *j = json_new_object();
@@ -809,7 +860,8 @@ struct json *feature_fields_json(const struct features *f, const struct legend *
         json_set_string(j, "name", name);
         json_set_int(j, "field", f->shape.number[i]);
         json_set_int(j, "key_field", use->key_field);
-        json_set_string(j, "kind", kind_of(f, i));
+        feature_kind(f, use, kind);
+        json_set_string(j, "kind", kind);
         json_append(list, j);
     }
     gone_json(n, list);

@@ -212,6 +212,17 @@ static int columns_of_format(struct feature_plan *p, struct features *f, struct 
     return 0;
 }
 
+/* Gives columns without an entry the type of the entry called "*". */
+static void rest_apply(struct feature_plan *p, const struct features *f)
+{
+    const struct column *c = &p->job->data.rest;
+    for (uint32_t i = 0; i < f->columns; i++)
+        if (p->column[i] == NULL && p->type[i] == COLUMN_CATEGORY) {
+            p->type[i] = (uint8_t)c->type;
+            p->column[i] = c;
+        }
+}
+
 int feature_types_make(struct feature_plan *p, struct features *f, struct err *e)
 {
     int rc = 0;
@@ -234,8 +245,9 @@ int feature_types_make(struct feature_plan *p, struct features *f, struct err *e
     id_of_join(p, f);
     if (rc == 0)
         rc = weight_of_job(p, f, e);
-    if (rc != 0)
-        return rc;
-
-    return time_of_job(p, f, e);
+    if (rc == 0)
+        rc = time_of_job(p, f, e);
+    if (rc == 0 && f->format->named && p->job->data.rest_said)
+        rest_apply(p, f);
+    return rc;
 }

@@ -33,6 +33,7 @@ enum entries { ENTRIES_PLACES, ENTRIES_ONE, ENTRIES_INDEXES, ENTRIES_FIELDS };
 
 /* The entries that the first lines of an input have. */
 struct format_look {
+    bool words;             /* given: labels may be words of the job */
     uint32_t lines;         /* lines that fit the format */
     uint32_t places;        /* entries of the first of them */
     bool alike;             /* all have as many, at least one, and all values are 1 */

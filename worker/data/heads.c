@@ -8,12 +8,13 @@
 
 #include <stdlib.h>
 
-static void look_hint(const struct format *format, char *line, size_t bytes,
-                      char hint[KIND_HINT_BYTES])
+static void look_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
 {
     struct format_look *look = calloc(1, sizeof *look);
     char reason[REASON_BYTES];
-    if (look != NULL && format->look(line, bytes, look, reason) != 0)
+    if (look != NULL)
+        look->words = job->data.label_positive.count > 0;
+    if (look != NULL && format_of(job->data.format)->look(line, bytes, look, reason) != 0)
         kind_hint(line, bytes, ' ', hint);
     free(look);
 }
@@ -33,7 +34,7 @@ static void line_hint(const struct job *job, char *line, size_t bytes, char hint
     }
     hint[0] = '\0';
     if (format->look != NULL) {
-        look_hint(format, line, bytes, hint);
+        look_hint(job, line, bytes, hint);
         return;
     }
     cell = malloc(sizeof *cell * CELLS_MAX);

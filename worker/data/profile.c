@@ -90,9 +90,15 @@ static int row_see(void *context, const struct cell *cell)
 /* ---- parsed rows ----------------------------------------------------------------------------- */
 
 /* The number of the log behind the network's input; log1p keeps six digits of it. */
-static double number_of(const struct profile_column *c, float x)
+static double number_of(const struct profile *v, const struct profile_column *c, float x)
 {
     char text[32];
+    const struct features *f = v->features;
+    if (c->use->transform == NUMBER_STANDARD && c->use->at != FEATURE_PLAIN) {
+        const struct scale *s = &f->scale[c->use->at];
+        (void)snprintf(text, sizeof text, "%.6g", (double)x * s->deviation + s->mean);
+        return strtod(text, NULL);
+    }
     if (c->use->transform != NUMBER_LOG1P)
         return (double)x;
     (void)snprintf(text, sizeof text, "%.6g", copysign(expm1(fabs((double)x)), (double)x));
@@ -106,7 +112,7 @@ static int column_see(const struct profile *v, struct profile_column *c, const s
     const struct features *f = v->features;
     bool positive = (r->labels & 1) != 0;
     if (c->numeric)
-        return column_seen_add_number(&c->seen, number_of(c, r->numeric[c->use - f->numeric]),
+        return column_seen_add_number(&c->seen, number_of(v, c, r->numeric[c->use - f->numeric]),
                                       positive);
     uint32_t field = (uint32_t)(c->use - f->field);
     const uint64_t *key = r->key + at[field];
@@ -233,6 +239,8 @@ static void column_take(struct profile *v, const struct feature_use *use,
                         const struct feature_padding *padding)
 {
     const struct cell *name = &v->features->name[use->column];
+    if (use->type == COLUMN_CROSS || use->type == COLUMN_MISSING)
+        return; /* a profile is of the input's columns */
     struct profile_column *c = &v->column[v->count++];
     *c = (struct profile_column){.use = use, .padding = padding, .numeric = padding == NULL};
     if (name->bytes == 0) /* by position, as data.columns may name it */

@@ -184,7 +184,7 @@ static void large_note(const struct profile_column *column, uint32_t count, stru
         return;
     (void)snprintf(text, sizeof text,
                    "numbers are taken as they stand, and large ones drown the rest of the input: "
-                   "%s; scale them with features.number: log1p, or bucket",
+                   "%s; scale them with features.number: log1p, standard or bucket",
                    told_text(&t, columns, sizeof columns));
     json_append_string(notes, text);
 }

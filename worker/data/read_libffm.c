@@ -32,7 +32,7 @@ static int libffm_look(char *line, size_t bytes, struct format_look *out, char *
     struct entries_parts parts;
     uint32_t n = 0, values = 0;
     const char *stop;
-    if (entries_look(line, bytes, &parts, reason) != 0)
+    if (entries_look(line, bytes, out->words, &parts, reason) != 0)
         return SHOAL_E_DATA;
     for (char *word; (word = entries_word(&parts.at, parts.end, &stop)) != NULL; n++) {
         const char *colon = entries_digits(word, stop);

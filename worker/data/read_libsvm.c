@@ -111,7 +111,7 @@ static int libsvm_look(char *line, size_t bytes, struct format_look *out, char *
     uint32_t n = 0;
     const char *stop;
     bool ones = true;
-    if (entries_look(line, bytes, &parts, reason) != 0)
+    if (entries_look(line, bytes, out->words, &parts, reason) != 0)
         return SHOAL_E_DATA;
     for (char *word; (word = entries_word(&parts.at, parts.end, &stop)) != NULL; n++) {
         bool one;
