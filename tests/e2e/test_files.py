@@ -211,6 +211,56 @@ def damaged_records_are_named(space):
     refused(space, space / "several.tfrecord", 'several.tfrecord:31: feature "item" has several values', **form)
 
 
+def weights_transforms_and_crosses_are_the_same_in_every_form(space):
+    """Values with weights, numbers with transforms, fills and indicators, and crosses: of csv, of a sheet with words and commas, of records and of events."""
+    draw = random.Random(3)
+    made = [{**row, "age": None if i % 5 == 0 else row["age"], "price": None if i % 7 == 0 else row["price"],
+             "tags": [f"{tag}:{draw.randrange(-8, 9) / 4}" for tag in row["tags"]]} for i, row in enumerate(rows())]
+    columns = [{"name": "age", "type": "number", "transform": "bucket", "quantiles": 4, "indicator": True},
+               {"name": "price", "type": "number", "transform": "standard", "fill": -1.5, "indicator": True},
+               {"name": "tags", "type": "multi", "weighted": True, "pooling": "mean"}, {"name": "user", "whole": True}]
+    keys = {"data.columns": columns, "features.crosses": [["age", "user"], ["city", "item", "age"]]}
+    empty = [cells(row, **{name: "" for name in ("age", "price") if row[name] is None}) for row in made]
+    expected = learnt(space, write_csv(space / "plain.csv", [NAMES] + empty), **keys)
+    assert expected[1:] == (len(made), sum(row["click"] for row in made)), expected
+    words = {"age": "NA", "price": "n/a"}
+    sheet = [cells(row, **{name: word for name, word in words.items() if row[name] is None}, user=f"{row['user']}.0", click=["view", "click"][row["click"]])
+             for row in made]
+    for row in sheet:
+        for at in (NAMES.index("price"), NAMES.index("tags")):
+            row[at] = row[at].replace(".", ",")
+    write_csv(space / "sheet.csv", [NAMES] + sheet, delimiter=";")
+    (space / "sheet.csv.xz").write_bytes(lzma.compress((space / "sheet.csv").read_bytes().decode().encode("utf-16")))
+    text = {"data.delimiter": ";", "data.missing": ["NA", "n/a"], "data.decimal": "comma", "data.label_positive": ["click"]}
+    assert learnt(space, space / "sheet.csv.xz", **keys, **text) == expected
+    assert learnt(space, space / "sheet.csv.xz", **keys, **text, **{"data.cache": str(space / "cache")}) == expected
+    records.write(space / "log.tfrecord", as_records(made))
+    assert learnt(space, space / "log.tfrecord", **keys, **{"data.format": "tfrecord"}) == expected
+    job(space, space / "sheet.csv.xz", **keys, **text)
+    subprocess.run([SHOAL, "convert", space / "job.yaml", "--out", space / "sheet.events"], check=True, capture_output=True, timeout=120)
+    bare = [{name: value for name, value in column.items() if name != "whole"} for column in columns]
+    assert learnt(space, space / "sheet.events", **{**keys, "data.columns": bare, "data.format": "events"}) == expected
+    refused(space, space / "sheet.csv", "cannot be the separator", **text, **{"data.columns": [{**columns[2], "separator": ","}]})
+
+
+def packed_entries_train_the_same(space):
+    """libsvm and libffm of values, packed, with words as labels; what their fields cannot have is refused."""
+    draw = random.Random(5)
+    made = [(draw.randrange(2), [(f, draw.randrange(40), draw.randrange(1, 9) / 4) for f in range(4) if draw.random() < 0.8]) for _ in range(300)]
+    for form, write in (("libsvm", "{1}:{2}"), ("libffm", "{0}:{1}:{2}")):
+        over = {"data.format": form, "data.label": None, "data.columns": None, "features.number": None}
+        lines = [" ".join([str(label)] + [write.format(*entry) for entry in entries]) for label, entries in made]
+        (space / f"a.{form}").write_text("\n".join(lines) + "\n")
+        expected = learnt(space, space / f"a.{form}", **over)
+        (space / f"a.{form}.xz").write_bytes(lzma.compress("\r\n".join(lines).encode("utf-16")))
+        assert learnt(space, space / f"a.{form}.xz", **over) == expected, form
+        (space / f"words.{form}").write_text("\n".join(["no", "yes"][label] + line[1:] for (label, _), line in zip(made, lines)) + "\n")
+        assert learnt(space, space / f"words.{form}", **over, **{"data.label_positive": ["yes"]}) == expected, form
+        refused(space, space / f"words.{form}", "no number as label", **over)
+        refused(space, space / f"a.{form}", "data.columns", **{**over, "data.columns": [{"name": "1", "type": "number", "transform": "log1p"}]})
+        refused(space, space / f"a.{form}", 'features.crosses names column "1", which is of type multi', **over, **{"features.crosses": [["1", "2" if form == "libffm" else "qid"]]})
+
+
 def ragged_lines_are_named(space):
     made = rows(60)
     table = [NAMES] + [cells(row) for row in made]
@@ -222,4 +272,5 @@ def ragged_lines_are_named(space):
 
 if __name__ == "__main__":
     main([csv_of_other_programs_trains_the_same, line_ends_within_quotes_are_text, cells_of_other_programs_train_the_same, packed_files_train_the_same,
-          records_train_the_same, damaged_records_are_named, ragged_lines_are_named])
+          records_train_the_same, damaged_records_are_named, weights_transforms_and_crosses_are_the_same_in_every_form, packed_entries_train_the_same,
+          ragged_lines_are_named])

@@ -50,6 +50,9 @@ START_TEST(cells_contradictions_are_refused)
     refused("csv", ", label_positive: [a, b], label_negative: [b]", "\"b\" is in");
     refused("csv", ", columns: [{name: user, type: number, whole: true}]", "of type category");
     refused("tfrecord", ", decimal: comma", "data.decimal is for csv");
+    refused("csv",
+            ", decimal: comma, columns: [{name: t, type: multi, weighted: true, separator: ','}]",
+            "with data.decimal: comma a weight has a comma, so it cannot be the separator");
 }
 END_TEST
 

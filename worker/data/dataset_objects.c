@@ -29,7 +29,7 @@ static int lines_follow(struct lines *lines, char **text, struct err *e)
     struct line line;
     int rc = 0;
     while (rc == 0 && bytes < LINES_BYTES && (rc = lines_next(lines, &line, e)) == 0) {
-        if (line.too_long || bytes + line.bytes + 1 > LINES_BYTES ||
+        if (line.fault != NULL || bytes + line.bytes + 1 > LINES_BYTES ||
             memchr(line.text, '\0', line.bytes) != NULL)
             break;
         if (array_reserve(text, bytes + line.bytes + 2, &capacity) != 0)

@@ -120,6 +120,42 @@ START_TEST(clean_decimal_commas_become_points)
 }
 END_TEST
 
+/* A number may be an input, an indicator and a part of a cross: its comma is taken once. */
+START_TEST(clean_commas_of_a_number_of_many_uses_become_points)
+{
+    struct job_cross cross = {.column = {"user", "age"}, .columns = 2};
+    job.data.decimal_comma = true;
+    job.data.column[0].indicator = true;
+    worker_job_column(&job, "age", COLUMN_NUMBER);
+    job.data.column[3].scaled = job.data.column[3].indicator = true;
+    job.data.column[3].scale = (struct scale){.transform = NUMBER_BUCKET, .known = true};
+    job.features.cross = &cross;
+    job.features.cross_count = 1;
+    const char *head = "click;price;user;item;age";
+    ck_assert_msg(features_make(&job, "a.csv", head, strlen(head), &f, &e) == 0, "%s", e.text);
+    job.features.cross = NULL;
+    job.features.cross_count = 0;
+    ck_assert_uint_eq(f.shape.numerics, 3);
+    ck_assert_int_eq(clean("1;12,5;a;b;7,25"), 0);
+    is_cell(1, "12.5");
+    is_cell(4, "7.25");
+}
+END_TEST
+
+START_TEST(clean_commas_of_weights_become_points)
+{
+    job.data.decimal_comma = true;
+    worker_job_column(&job, "city", COLUMN_MULTI);
+    job.data.column[3].separator = '|';
+    job.data.column[3].weighted = true;
+    features_take();
+    ck_assert_int_eq(clean("1;1;a;b;x,y:0,5|z:-1,25|q|p:2"), 0);
+    is_cell(4, "x,y:0.5|z:-1.25|q|p:2");
+    ck_assert_int_eq(clean("1;1;a;b;x:1|z:1.250,5"), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(reason, "a point in a weight, beside data.decimal: comma"));
+}
+END_TEST
+
 START_TEST(clean_words_of_labels_become_numbers)
 {
     config_list_add(&job.data.label_positive, "click");
@@ -174,6 +210,8 @@ int main(void)
     tcase_add_test(t, clean_missing_words_are_empty_cells);
     tcase_add_test(t, clean_whole_numbers_lose_their_fraction);
     tcase_add_test(t, clean_decimal_commas_become_points);
+    tcase_add_test(t, clean_commas_of_a_number_of_many_uses_become_points);
+    tcase_add_test(t, clean_commas_of_weights_become_points);
     tcase_add_test(t, clean_words_of_labels_become_numbers);
     tcase_add_test(t, clean_a_mark_before_the_first_line_is_no_text);
     tcase_add_test(t, clean_columns_are_found_again_in_another_header);
