@@ -2,7 +2,7 @@
  * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
- * shoal_backend_v8, which gives its table of functions. It is loaded with dlopen, so that the
+ * shoal_backend_v9, which gives its table of functions. It is loaded with dlopen, so that the
  * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
  * (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -35,8 +35,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 8u /* the version of struct backend_ops; a module of another one is refused */
-#define BACKEND_SYMBOL "shoal_backend_v8"
+#define BACKEND_ABI 9u /* the version of struct backend_ops; a module of another one is refused */
+#define BACKEND_SYMBOL "shoal_backend_v9"
 
 struct stream;
 
@@ -91,6 +91,7 @@ struct pool_args {
     const uint8_t *pooling;
     const uint32_t *index;  /* as in struct model_input */
     const uint32_t *offset; /* or NULL */
+    const float *factor;    /* (values), as in struct model_input; or NULL */
     const float *rows;      /* (rows, first_order + dim) */
     const float *numeric;   /* (examples, numerics) */
     /* Set for tables of several dims, in the backend's memory; `dim` is then the widest: */

@@ -37,6 +37,9 @@ struct model_input {
     const uint32_t *index;
     /* (examples * fields + 1) into index; NULL: exactly one value for each field */
     const uint32_t *offset;
+    /* (values): by which a value's row is multiplied when its field is pooled, instead of by 1 in a
+     * sum and by 1 / values in a mean; NULL: by those */
+    const float *factor;
     uint32_t row_count; /* unique keys, table by table */
     /* (tables), on the host: unique keys by table. May be NULL where all tables have one dim */
     const uint32_t *table_rows;

@@ -148,7 +148,7 @@ def leaves(node, path=""):
         if "properties" in inner:
             yield from leaves(inner, f"{path}{name}{'[]' if inner is not one else ''}.")
         if "properties" not in inner or "object" != inner["type"]: # a value; or one or a mapping
-            yield path + name
+            yield path + name + ("[]" if inner is not one else "")
 
 
 def write():

@@ -18,6 +18,7 @@
 struct pool_kind {
     uint32_t first_order, dim;
     bool mixed;
+    bool factored; /* values have factors of their own */
 };
 
 /* The layout of the rows of a field. */
@@ -95,7 +96,7 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
     }
 }
 
-/* A field with several values, or with none. */
+/* A field with several values, with none, or whose values have factors. */
 KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, struct pool_table t,
                               uint32_t field, uint32_t begin, uint32_t end, float *to)
 {
@@ -103,6 +104,8 @@ KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, str
     float weight = 0.0f, share = pool_share(a, field, end - begin);
     for (uint32_t value = begin; value < end; value++) {
         const float *row = a->rows + pool_at(k, t, a->index[value]);
+        if (k.factored)
+            share = a->factor[value];
         weight += k.first_order > 0 ? row[0] * share : 0.0f;
         if (vectors)
             pool_add(row + k.first_order, share, value > begin, to, t.dim);
@@ -123,7 +126,7 @@ KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32
             struct pool_table t = pool_of_field(a, k, f);
             uint32_t begin = pool_begin(a, slot), end = pool_begin(a, slot + 1);
             pool_prefetch(a, k, begin, value_end, a->rows, false);
-            if (end - begin == 1 && a->pooling[f] != POOL_ATTENTION) {
+            if (end - begin == 1 && a->pooling[f] != POOL_ATTENTION && !k.factored) {
                 const float *row = a->rows + pool_at(k, t, a->index[begin]);
                 weight += k.first_order > 0 ? row[0] : 0.0f;
                 pool_copy(row + k.first_order, to, t.dim);
@@ -154,6 +157,8 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
             for (uint32_t value = begin; value < end; value++) {
                 pool_prefetch(a, k, value, value_end, row_gradients, true);
                 float *row = row_gradients + pool_at(k, t, a->index[value]);
+                if (k.factored)
+                    share = a->factor[value];
                 if (k.first_order > 0)
                     row[0] += dlogit[(size_t)i * a->tasks] * share;
                 if (vectors)
@@ -167,20 +172,22 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
 /* The usual shapes get loops whose length the compiler knows. */
 #define POOL_SHAPES(call)                                                                          \
     do {                                                                                           \
-        if (a->table)                                                                              \
-            call(((struct pool_kind){a->first_order, a->dim, true}));                              \
+        if (a->factor)                                                                             \
+            call(((struct pool_kind){a->first_order, a->dim, a->table != NULL, true}));            \
+        else if (a->table)                                                                         \
+            call(((struct pool_kind){a->first_order, a->dim, true, false}));                       \
         else if (a->first_order == 1 && a->dim == 0)                                               \
-            call(((struct pool_kind){1, 0, false}));                                               \
+            call(((struct pool_kind){1, 0, false, false}));                                        \
         else if (a->first_order == 1 && a->dim == 16)                                              \
-            call(((struct pool_kind){1, 16, false}));                                              \
+            call(((struct pool_kind){1, 16, false, false}));                                       \
         else if (a->first_order == 0 && a->dim == 16)                                              \
-            call(((struct pool_kind){0, 16, false}));                                              \
+            call(((struct pool_kind){0, 16, false, false}));                                       \
         else if (a->first_order == 1 && a->dim == 32)                                              \
-            call(((struct pool_kind){1, 32, false}));                                              \
+            call(((struct pool_kind){1, 32, false, false}));                                       \
         else if (a->first_order == 0 && a->dim == 32)                                              \
-            call(((struct pool_kind){0, 32, false}));                                              \
+            call(((struct pool_kind){0, 32, false, false}));                                       \
         else                                                                                       \
-            call(((struct pool_kind){a->first_order, a->dim, false}));                             \
+            call(((struct pool_kind){a->first_order, a->dim, false, false}));                      \
     } while (0)
 
 static void body_pool_begin(struct stream *s, const struct pool_args *a, bool train)

@@ -42,17 +42,22 @@ BODY uint32_t pool_field_of(const struct pool_args *p, uint32_t column)
     return low;
 }
 
+/* One column of a slot's rows, pooled. */
+BODY float pool_column(const struct pool_args *p, uint32_t slot, uint32_t f, uint32_t d)
+{
+    if (p->offset == NULL && p->factor == NULL)
+        return pool_row(p, f, slot)[d];
+    uint32_t begin = slot_begin(p->offset, slot), end = slot_begin(p->offset, slot + 1);
+    float sum = 0.0f, share = mean_share(p->pooling[f] != POOL_SUM, end - begin);
+    for (uint32_t value = begin; value < end; value++)
+        sum += pool_row(p, f, value)[d] * (p->factor ? p->factor[value] : share);
+    return sum;
+}
+
 /* One column of a field's vector. */
 BODY float pool_vector(const struct pool_args *p, uint32_t row, uint32_t f, uint32_t d)
 {
-    uint32_t slot = (p->first + row) * p->fields + f;
-    if (p->offset == NULL)
-        return pool_row(p, f, slot)[d];
-    uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    float sum = 0.0f, share = mean_share(p->pooling[f] != POOL_SUM, end - begin);
-    for (uint32_t value = begin; value < end; value++)
-        sum += pool_row(p, f, value)[d] * share;
-    return sum;
+    return pool_column(p, (p->first + row) * p->fields + f, f, d);
 }
 
 BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
@@ -94,15 +99,7 @@ BODY void pool_weights_at(const struct pool_kernel_args *a, size_t i)
     const struct pool_args *p = &a->p;
     size_t slot = (size_t)p->first * p->fields + i;
     uint32_t f = (uint32_t)(i % p->fields);
-    if (p->offset == NULL) {
-        a->weight[i] = pool_row(p, f, (uint32_t)slot)[0];
-        return;
-    }
-    uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    float sum = 0.0f, share = mean_share(p->pooling[f] != POOL_SUM, end - begin);
-    for (uint32_t value = begin; value < end; value++)
-        sum += pool_row(p, f, value)[0] * share;
-    a->weight[i] = sum;
+    a->weight[i] = pool_column(p, (uint32_t)slot, f, 0);
 }
 KERNEL(pool_weights)
 
@@ -121,7 +118,7 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
     struct scratch_mark mark = cuda_scratch_mark(s);
     struct pool_kernel_args a = {
         *p, ldx, x, logit, NULL, pool_columns(p), fours_lie(p->rows, p->first_order + p->dim)};
-    bool fours = !p->offset && !p->table && p->dim % FOUR == 0 && fours_lie(x, ldx);
+    bool fours = !p->offset && !p->factor && !p->table && p->dim % FOUR == 0 && fours_lie(x, ldx);
     if (p->dim > 0) {
         if (fours)
             pool_fours_run(s, (size_t)p->count * fours_of(a.vectors), &a);

@@ -21,6 +21,7 @@ struct rows_args {
     uint32_t fields, first_order, dim, tasks;
     const uint8_t *pooling;
     const uint32_t *offset;
+    const float *factor;      /* POOL: or NULL */
     const float *dx, *dlogit; /* POOL. VALUES: dx by place in index */
     uint32_t lddx, field;     /* VALUES: the only field whose values count */
     /* (chunks, width): the sum of the chunk's first row, if that began earlier; the sum of its last
@@ -32,7 +33,8 @@ struct rows_args {
     const struct pool_table *table;
     const uint8_t *field_table;
     const uint32_t *column; /* POOL: where each field's vector begins in dx */
-    bool single;            /* POOL: each field has one value, and all tables have the same dim */
+    /* POOL: each field has one value without a factor, and all tables have the same dim */
+    bool single;
 };
 
 #define rows_chunk_args rows_args
@@ -62,7 +64,8 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
         return -1.0f;
     }
     uint32_t values = slot_begin(a->offset, slot + 1) - slot_begin(a->offset, slot);
-    float share = mean_share(a->pooling[f] != POOL_SUM, values);
+    float share =
+        a->factor ? a->factor[a->v.value[position]] : mean_share(a->pooling[f] != POOL_SUM, values);
     if (column < a->first_order)
         return a->dlogit[(size_t)example * a->tasks] * share;
     uint32_t d = column - a->first_order, dim = a->dim, begin = f * dim;
@@ -282,6 +285,7 @@ static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct 
     a->tasks = p->tasks;
     a->pooling = p->pooling;
     a->offset = p->offset;
+    a->factor = p->factor;
     a->table = p->table;
     a->field_table = p->field_table;
     a->column = p->column;
@@ -300,7 +304,7 @@ static void pool_backward(struct stream *s, const struct pool_args *p, const flo
     a.lddx = lddx;
     a.dlogit = dlogit;
     a.to = row_gradients;
-    a.single = p->offset == NULL && p->table == NULL;
+    a.single = p->offset == NULL && p->factor == NULL && p->table == NULL;
     rows_sum(s, &a);
 }
 

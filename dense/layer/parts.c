@@ -24,6 +24,7 @@ struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t 
         .pooling = p->pooling,
         .index = p->in->index,
         .offset = p->in->offset,
+        .factor = p->in->factor,
         .rows = p->in->rows,
         .numeric = p->in->numeric,
         .table = p->field_table != NULL ? p->step->table : NULL, /* NULL: one dim for all */

@@ -38,6 +38,7 @@ enum run_array {
     RUN_NUMERIC,
     RUN_INDEX,
     RUN_OFFSET,
+    RUN_FACTOR,
     RUN_ROWS,
     RUN_DENSE,
     RUN_STATS,

@@ -89,6 +89,7 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     to->index = array_upload(r, RUN_INDEX, in->index, values * sizeof *in->index, &failed);
     to->offset = array_upload(r, RUN_OFFSET, in->offset,
                               (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
+    to->factor = array_upload(r, RUN_FACTOR, in->factor, values * f, &failed);
     to->rows = array_upload(r, RUN_ROWS, in->rows, run_row_floats(r->model, in) * f, &failed);
     if (p->sites == 1) { /* else run_sites.c */
         to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);

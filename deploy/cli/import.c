@@ -198,7 +198,8 @@ static int field_take(struct import *m, const char *field, struct err *e)
                        n->table, m->schema->name);
     m->naming.field = n->number;
     m->naming.id = strncmp(n->what, "id", 2) == 0 || strncmp(n->what, "multi id", 8) == 0;
-    if (!m->naming.id && strcmp(n->what, "category") != 0 && strcmp(n->what, "multi") != 0)
+    if (!m->naming.id && strcmp(n->what, "category") != 0 && strcmp(n->what, "multi") != 0 &&
+        strcmp(n->what, "multi weighted") != 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "field %s is %s: its keys are not those of values in a file", field,
                        n->what);

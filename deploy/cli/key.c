@@ -174,9 +174,11 @@ static int key_of(struct key_place *at, const char *field, const char *value, ui
     if (x != NULL && at->table != NULL && strcmp(x->table, at->table) != 0)
         return err_set(e, SHOAL_E_NOT_FOUND, "the rows of field %s are in table %s, not in %s",
                        x->name, x->table, at->table);
-    if (x != NULL && (strcmp(x->what, "id") == 0 || strcmp(x->what, "multi id") == 0))
+    if (x != NULL && (strcmp(x->what, "id") == 0 || strcmp(x->what, "multi id") == 0 ||
+                      strcmp(x->what, "multi id weighted") == 0))
         return id_key(x, value, key, e);
-    if (x != NULL && strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0)
+    if (x != NULL && strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0 &&
+        strcmp(x->what, "multi weighted") != 0)
         return key_ask(at, field, value, key, e);
     *key = key_of_value(x != NULL ? x->number : (uint32_t)number, value, strlen(value));
     return 0;

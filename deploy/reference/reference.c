@@ -404,6 +404,21 @@ static struct json *leaf_new(const struct config_key *k)
     return leaf;
 }
 
+/* "name[]": a list of such values. */
+static void leaf_put(struct json *members, const char *name, struct json *leaf)
+{
+    char bare[LIMIT_NAME];
+    size_t bytes = strcspn(name, "[");
+    struct json *of = leaf;
+    (void)snprintf(bare, sizeof bare, "%.*s", (int)bytes, name);
+    if (name[bytes] == '[') {
+        of = json_new_object();
+        json_set_string(of, "type", "array");
+        json_set(of, "items", leaf);
+    }
+    json_set(members, bare, of);
+}
+
 static void schema_print(const struct config_key *keys)
 {
     struct json *top = json_new_object();
@@ -420,7 +435,7 @@ static void schema_print(const struct config_key *keys)
             *dot = '\0';
             node = node_below(node, name);
         }
-        json_set(json_get(node, "properties"), name, leaf_new(k));
+        leaf_put(json_get(node, "properties"), name, leaf_new(k));
     }
     char *text = json_text(top, 2);
     puts(text_or(text, ""));

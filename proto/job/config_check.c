@@ -251,6 +251,16 @@ static const struct config_key *key_find(const struct config_key *spec, const ch
     return NULL;
 }
 
+/* The key of a list of lists, "x[]", of which `generic`, "x", is an empty one; else NULL. */
+static const struct config_key *empty_find(const struct config_key *spec, const char *generic)
+{
+    size_t n = strlen(generic);
+    for (; spec->path != NULL; spec++)
+        if (strncmp(spec->path, generic, n) == 0 && strcmp(spec->path + n, "[]") == 0)
+            return spec;
+    return NULL;
+}
+
 const struct config_key *config_key_find(const struct config_key *spec, const char *path)
 {
     char generic[PATH_MAX_BYTES];
@@ -375,6 +385,8 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
         struct entry *n = &c->entry[i];
         path_generic(n->path, generic);
         n->key = key_find(spec, generic);
+        if (n->key == NULL && n->value == NULL)
+            n->key = empty_find(spec, generic);
         if (n->key == NULL && without_effect(generic) != NULL) {
             n->key = &gone;
             continue;

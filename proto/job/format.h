@@ -2,7 +2,7 @@
  * found by the row's name, reads the format; worker/data/README.md says how to add one.
  *
  * The members of a row are: its constant; its name in a job file; the default of
- * `features.number`. */
+ * `features.number`. A new row comes last: names of files in caches have the row's number. */
 #ifndef PROTO_JOB_FORMAT_H
 #define PROTO_JOB_FORMAT_H
 
@@ -14,6 +14,8 @@
     X(LIBSVM, libsvm, NUMBER_NONE)                                                                 \
     X(CSV, csv, NUMBER_NONE)                                                                       \
     X(EVENTS, events, NUMBER_NONE)                                                                 \
+    X(TFRECORD, tfrecord, NUMBER_NONE)                                                             \
+    X(LIBFFM, libffm, NUMBER_NONE)                                                                 \
     DATA_FORMATS_OWN(X)
 
 #define FORMAT_CONSTANT(KIND, name, number) DATA_##KIND,

@@ -435,12 +435,16 @@ void job_free(struct job *j)
     config_list_free(&j->data.valid);
     config_list_free(&j->data.test);
     config_list_free(&j->data.join.clicks);
+    config_list_free(&j->data.label_positive);
+    config_list_free(&j->data.label_negative);
+    config_list_free(&j->data.missing);
     config_list_free(&j->features.fields);
     config_list_free(&j->evaluate.by);
     config_list_free(&j->checkpoint.publish);
     config_list_free(&j->fresh);
     legend_free(&j->legend);
     free(j->data.column);
+    free(j->features.cross);
     for (uint32_t s = 0; s < JOB_SPLITS; s++) {
         free(j->data.objects.of[s].list);
         free(j->data.objects.of[s].open);

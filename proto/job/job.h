@@ -14,13 +14,24 @@
 #include "proto/job/format.h"
 #include "proto/job/legend.h"
 #include "proto/job/packed.h"
+#include "proto/job/scale.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
+/* CROSS and MISSING (is a number missing?) are made of other columns: a job file gives no column
+ * such a type, but an event file has such columns. */
+enum column_type {
+    COLUMN_SKIP,
+    COLUMN_LABEL,
+    COLUMN_CATEGORY,
+    COLUMN_MULTI,
+    COLUMN_NUMBER,
+    COLUMN_CROSS,
+    COLUMN_MISSING,
+};
 /* The unit of a time that is a number, counted from 1970. */
 enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS };
 /* The form of event times in the input. */
@@ -30,8 +41,6 @@ struct time_form {
     uint32_t bytes;      /* the length that all times of the format have; 0: lengths differ */
     char format[64];     /* a format of strptime; empty: numbers, and ISO dates */
 };
-/* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
-enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET };
 /* attention: the values are not pooled but stay in order, for a model that weighs them against a
  * target (din). */
 enum pooling { POOL_SUM, POOL_MEAN, POOL_ATTENTION };
@@ -67,20 +76,44 @@ struct string_list {
     size_t count;
 };
 
-#define COLUMN_PADDING 16u /* bytes, with NUL */
+/* The entries of libsvm are values of the fields of their places, of one field, or of a field for
+ * each index. auto: the tables or the first lines decide. */
+enum libsvm_entries { LIBSVM_AUTO, LIBSVM_PLACES, LIBSVM_ONE, LIBSVM_INDEXES };
+
+#define COLUMN_PADDING 16u   /* bytes, with NUL */
+#define DELIMITER_BYTES 8u   /* with NUL */
+#define LIMIT_CELL_WORDS 32u /* words of data.missing, data.label_positive, data.label_negative */
 
 struct column {
     char name[LIMIT_NAME];
     enum column_type type;
     bool id;                      /* its values are whole numbers, which keys hold as they are */
+    bool whole;                   /* CATEGORY: 123.0 is the value 123 */
     char separator;               /* MULTI: between two values of a cell; '|' by default */
     enum pooling pooling;         /* MULTI: how the values are pooled */
     char padding[COLUMN_PADDING]; /* MULTI: the value that pads cells; empty: none does */
+    bool weighted;                /* MULTI: values have weights, as in "12:0.5|7:1.2" */
+    bool weighted_said;           /* the job file says whether they have */
     /* another column whose rows this one uses, so that the same value is the same key; empty: the
      * column has its own rows */
     char share[LIMIT_NAME];
     char attend[LIMIT_NAME]; /* pooling attention: the target column; empty otherwise */
     uint32_t max;            /* MULTI: only the last `max` values count; 0: all */
+    struct scale scale;      /* NUMBER; with `scaled` */
+    bool scaled;             /* the column has a transform of its own, not features.number */
+    bool filled,
+        indicator;  /* NUMBER: `scale.fill` is given; a number more says where it is missing */
+    uint32_t entry; /* its entry in data.columns: a range of names is one entry */
+    uint32_t cross; /* CROSS, of an event file: the hash of its parts */
+};
+
+#define CROSS_PARTS 3u    /* columns of a cross at most */
+#define LIMIT_CROSSES 64u /* of a job */
+
+/* A field whose values are those of its columns together: features.crosses. */
+struct job_cross {
+    char column[CROSS_PARTS][LIMIT_NAME];
+    uint32_t columns; /* 2 or 3 */
 };
 
 /* Widths of the layers of a network. */
@@ -128,6 +161,7 @@ struct job {
     char space[LIMIT_NAME]; /* by default the job's name */
     struct {
         enum data_format format;
+        enum libsvm_entries libsvm;
         /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
         struct string_list train, valid, test;
         /* For each split: whether its files, or what commands list and open, are objects. An object
@@ -150,9 +184,14 @@ struct job {
         /* columns by name or number; by default one, "0"; each of several labels is a task */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
-        double label_above;      /* label = value > label_above; default 0 */
-        bool label_parted;       /* the job file gives label_above */
-        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weights are 1 */
+        double label_above; /* label = value > label_above; default 0 */
+        bool label_parted;  /* the job file gives label_above */
+        /* owned; texts of labels that are 1, and of those that are 0 (empty: all others); both
+         * empty: labels are numbers */
+        struct string_list label_positive, label_negative;
+        struct string_list missing; /* owned; texts of cells that count as empty */
+        bool decimal_comma;         /* csv: numbers have a comma before their fraction */
+        char weight[LIMIT_NAME];    /* column of the examples' weights; empty: all weights are 1 */
         char time[LIMIT_NAME]; /* column of the examples' event times; empty: times are not known */
         /* partitions in file names, from which rows get their times where `time` is empty; step 0:
          * none */
@@ -168,12 +207,15 @@ struct job {
         /* a column: `sample` is the share of its values, each with all its examples; empty: of the
          * examples */
         char sample_by[LIMIT_NAME];
-        bool header;    /* csv: the first line names the columns; default true */
-        char delimiter; /* csv; default ',' */
+        bool header;                     /* csv: the first line names the columns; default true */
+        char delimiter[DELIMITER_BYTES]; /* csv; empty: "," */
         /* owned; csv: names and types; a column that is not listed is a category, unless it is the
          * label */
         struct column *column;
         size_t column_count;
+        /* the entry called "*": type and use of csv columns that no other entry names */
+        struct column rest;
+        bool rest_said;
         double max_bad; /* share of malformed lines allowed; default 0.001 */
         /* folder for decoded input and indexes; default "shoal-cache" under the run folder or
          * TMPDIR */
@@ -199,6 +241,8 @@ struct job {
         bool fields_auto;             /* `fields: auto` */
         struct string_list fields;    /* else the names of the columns used */
         enum number_transform number; /* default log1p for criteo, else none */
+        struct job_cross *cross;      /* owned (cross_count) */
+        uint32_t cross_count;
     } features;
     /* owned; the sparse tables: 1 to LIMIT_JOB_TABLES, at most one of them without `fields` */
     struct job_table *table;

@@ -8,6 +8,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,91 @@ static int character_take(const struct config *c, const char *path, char *out, s
     return 0;
 }
 
+/* A quote or a line end between cells could not be told from one within a cell, and a word is most
+ * likely the name of a delimiter. */
+static int delimiter_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *path = "data.delimiter", *s = config_string(c, path);
+    if (strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0)
+        s = "\t";
+    bool word = false;
+    for (const char *p = s; *p != '\0' && s[1] != '\0'; p++)
+        word |= isalnum((unsigned char)*p) != 0;
+    if (s[0] == '\0' || strlen(s) >= DELIMITER_BYTES || word)
+        return job_refuse(c, path, e,
+                          " must be one character, or tab, or up to %u characters without letters "
+                          "and digits; it is \"%s\"",
+                          DELIMITER_BYTES - 1, s);
+    if (s[strcspn(s, "\"\r\n")] != '\0')
+        return job_refuse(c, path, e, " cannot have a quote or a line end in it");
+    text_copy(j->data.delimiter, sizeof j->data.delimiter, s);
+    return 0;
+}
+
+static int words_take(const struct config *c, const char *path, struct string_list *out,
+                      struct err *e)
+{
+    if (config_list(c, path, out) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (out->count > LIMIT_CELL_WORDS)
+        return job_refuse(c, path, e, ": at most %u words", LIMIT_CELL_WORDS);
+    for (size_t i = 0; i < out->count; i++)
+        if (strlen(out->item[i]) >= LIMIT_NAME)
+            return job_refuse(c, path, e, ": a word has at most %u bytes", LIMIT_NAME - 1);
+    return 0;
+}
+
+static bool in_list(const struct string_list *l, const char *word)
+{
+    bool in = false;
+    for (size_t i = 0; i < l->count; i++)
+        in |= strcmp(l->item[i], word) == 0;
+    return in;
+}
+
+static int label_words_check(const struct config *c, const struct job *j, struct err *e)
+{
+    const struct string_list *positive = &j->data.label_positive;
+    if (j->data.label_negative.count > 0 && positive->count == 0)
+        return job_refuse(c, "data.label_negative", e,
+                          ": name the labels that are 1 too, in data.label_positive");
+    if (positive->count > 0 && j->data.label_parted)
+        return job_refuse(c, "data.label_above", e,
+                          " parts numbers, data.label_positive names words: keep one");
+    for (size_t i = 0; i < positive->count; i++)
+        if (in_list(&j->data.label_negative, positive->item[i]))
+            return job_refuse(c, "data.label_negative", e,
+                              ": \"%s\" is in data.label_positive too; take it out of one",
+                              positive->item[i]);
+    return 0;
+}
+
+/* Takes the keys about the text of cells (worker/data/clean.h). Event files hold what such keys
+ * have made. */
+static int cells_take(const struct config *c, struct job *j, struct err *e)
+{
+    static const char *const keys[] = {"data.label_positive", "data.label_negative", "data.missing",
+                                       "data.decimal"};
+    for (size_t i = 0; j->data.format == DATA_EVENTS && i < sizeof keys / sizeof keys[0]; i++)
+        if (config_has(c, keys[i]))
+            return job_refuse(c, keys[i], e,
+                              " is about text: event files hold what shoal convert made of it; "
+                              "take the key out");
+    int rc = words_take(c, "data.label_positive", &j->data.label_positive, e);
+    if (rc == 0)
+        rc = words_take(c, "data.label_negative", &j->data.label_negative, e);
+    if (rc == 0)
+        rc = words_take(c, "data.missing", &j->data.missing, e);
+    if (rc != 0)
+        return rc;
+
+    j->data.decimal_comma = config_enum(c, "data.decimal") != 0;
+    if (j->data.decimal_comma && j->data.format != DATA_CSV)
+        return job_refuse(c, "data.decimal", e, " is for csv");
+
+    return label_words_check(c, j, e);
+}
+
 #define PATH_BYTES 96
 
 /* "data.columns[i].key" */
@@ -42,7 +128,7 @@ static int other_column(const struct config *c, const struct job *j, size_t i, c
                         const char *name, const struct column **out, struct err *e)
 {
     char path[PATH_BYTES];
-    (void)path_of(i, key, path);
+    (void)path_of(j->data.column[i].entry, key, path);
     *out = NULL;
     for (size_t k = 0; k < j->data.column_count; k++)
         if (strcmp(j->data.column[k].name, name) == 0)
@@ -64,7 +150,7 @@ static int share_check(const struct config *c, const struct job *j, size_t i, st
     if (k->share[0] == '\0')
         return 0;
     int rc = other_column(c, j, i, "share", k->share, &other, e);
-    (void)path_of(i, "share", path);
+    (void)path_of(k->entry, "share", path);
     if (rc == 0 && other->share[0] != '\0')
         rc = job_refuse(c, path, e, ": column %s itself shares with %s: name that one", k->share,
                         other->share);
@@ -81,7 +167,7 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     const struct column *other, *k = &j->data.column[i];
     char path[PATH_BYTES];
     bool attention = k->pooling == POOL_ATTENTION;
-    (void)path_of(i, attention ? "pooling" : "attend", path);
+    (void)path_of(k->entry, attention ? "pooling" : "attend", path);
     if (attention != (k->attend[0] != '\0'))
         return job_refuse(
             c, path, e,
@@ -91,7 +177,7 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     if (k->type != COLUMN_MULTI)
         return job_refuse(c, path, e, ": attention is for columns of type multi");
     int rc = other_column(c, j, i, "attend", k->attend, &other, e);
-    (void)path_of(i, "attend", path);
+    (void)path_of(k->entry, "attend", path);
     if (rc == 0 && other->type == COLUMN_MULTI)
         rc = job_refuse(c, path, e, ": column %s has several values, a target has one", k->attend);
     return rc;
@@ -109,19 +195,61 @@ static int padding_take(const struct config *c, const char *path, struct column 
     return 0;
 }
 
+/* A model that weighs values against a target has no use for the weights of the input. */
+static int weighted_check(const struct config *c, const struct job *j, const struct column *k,
+                          struct err *e)
+{
+    char path[PATH_BYTES];
+    (void)path_of(k->entry, "weighted", path);
+    if (!k->weighted)
+        return 0;
+    if (k->type != COLUMN_MULTI)
+        return job_refuse(c, path, e, " is for columns of type multi");
+    if (k->separator == ':')
+        return job_refuse(c, path, e,
+                          ": ':' stands before a weight, so it cannot be the separator: write the "
+                          "values as 12:0.5|7:1.2");
+    if (k->separator == ',' && j->data.decimal_comma)
+        return job_refuse(c, path, e,
+                          ": with data.decimal: comma a weight has a comma, so it cannot be the "
+                          "separator: write the values as 12:0,5|7:1,2");
+    if (k->pooling == POOL_ATTENTION)
+        return job_refuse(c, path, e,
+                          ": pooling attention weighs the values itself: take sum or mean, or "
+                          "weighted away");
+    return 0;
+}
+
+/* Checks what the column's own type allows. */
+static int column_check(const struct config *c, const struct job *j, const struct column *k,
+                        struct err *e)
+{
+    char path[PATH_BYTES];
+    bool category = k->type == COLUMN_CATEGORY || k->type == COLUMN_MULTI;
+    if (k->max > 0 && k->type != COLUMN_MULTI)
+        return job_refuse(c, path_of(k->entry, "max", path), e, " is for columns of type multi");
+    if (k->id && !category)
+        return job_refuse(c, path_of(k->entry, "id", path), e,
+                          " is for columns of type category or multi");
+    (void)path_of(k->entry, "whole", path);
+    if (k->whole && k->type != COLUMN_CATEGORY)
+        return job_refuse(c, path, e, " is for columns of type category");
+    if (k->whole && j->data.format == DATA_EVENTS)
+        return job_refuse(
+            c, path, e,
+            " is about text: event files hold what shoal convert made of it; take the "
+            "key out");
+    return weighted_check(c, j, k, e);
+}
+
 /* Checks references to other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
-    char path[PATH_BYTES];
     int rc = 0;
+    if (j->data.rest_said)
+        rc = column_check(c, j, &j->data.rest, e);
     for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
-        (void)path_of(i, "max", path);
-        if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
-            rc = job_refuse(c, path, e, " is for columns of type multi");
-        (void)path_of(i, "id", path);
-        if (rc == 0 && j->data.column[i].id && j->data.column[i].type != COLUMN_CATEGORY &&
-            j->data.column[i].type != COLUMN_MULTI)
-            rc = job_refuse(c, path, e, " is for columns of type category or multi");
+        rc = column_check(c, j, &j->data.column[i], e);
         if (rc == 0)
             rc = share_check(c, j, i, e);
         if (rc == 0)
@@ -130,33 +258,114 @@ static int columns_check(const struct config *c, const struct job *j, struct err
     return rc;
 }
 
+/* Reads one entry of data.columns, but for its name. */
+static int column_take(const struct config *c, size_t i, struct column *k, struct err *e)
+{
+    char path[PATH_BYTES];
+    k->entry = (uint32_t)i;
+    k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
+    k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
+    k->id = config_bool(c, path_of(i, "id", path));
+    k->weighted_said = config_has(c, path_of(i, "weighted", path));
+    k->weighted = config_bool(c, path);
+    k->whole = config_bool(c, path_of(i, "whole", path));
+    k->max = (uint32_t)config_int(c, path_of(i, "max", path));
+    int rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
+    if (rc == 0)
+        rc = padding_take(c, path_of(i, "padding", path), k, e);
+    if (rc == 0 && config_has(c, path_of(i, "share", path)))
+        rc = job_name_take(c, path, "", k->share, e);
+    if (rc == 0 && config_has(c, path_of(i, "attend", path)))
+        rc = job_name_take(c, path, "", k->attend, e);
+    if (rc != 0)
+        return rc;
+    return job_scale_take(c, i, k, e);
+}
+
+/* Splits "I1..I13" into "I", 1 and 13; false: the name is no range. */
+static bool range_parse(const char *name, char prefix[LIMIT_NAME], unsigned long *from,
+                        unsigned long *to)
+{
+    const char *dots = strstr(name, "..");
+    if (dots == NULL)
+        return false;
+    const char *digits = dots, *second = dots + 2;
+    while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+        digits--;
+    size_t bytes = (size_t)(digits - name), places = (size_t)(dots - digits);
+    if (places == 0 || places > 6 || strncmp(name, second, bytes) != 0)
+        return false;
+    second += bytes;
+    size_t ends = strspn(second, "0123456789");
+    if (ends == 0 || ends > 6 || second[ends] != 0)
+        return false;
+    (void)snprintf(prefix, LIMIT_NAME, "%.*s", (int)bytes, name);
+    *from = strtoul(digits, NULL, 10);
+    *to = strtoul(second, NULL, 10);
+    return true;
+}
+
+/* Adds the columns of an entry: one, or those of a range of names. */
+static int entry_add(const struct config *c, struct job *j, const struct column *k, struct err *e)
+{
+    char path[PATH_BYTES], prefix[LIMIT_NAME];
+    unsigned long from = 0, to = 0;
+    bool range = range_parse(k->name, prefix, &from, &to);
+    (void)path_of(k->entry, "name", path);
+    if (range && to < from)
+        return job_refuse(c, path, e, ": the range %s has no column: its second number is smaller",
+                          k->name);
+    size_t count = range ? to - from + 1 : 1, most = LIMIT_FIELDS + LIMIT_NUMERIC;
+    if (count > most || j->data.column_count > most - count)
+        return job_refuse(c, path, e, ": data.columns names more than %zu columns", most);
+    struct column *all =
+        realloc(j->data.column, (j->data.column_count + count) * sizeof *j->data.column);
+    if (all == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    j->data.column = all;
+    for (size_t i = 0; i < count; i++) {
+        struct column *to_fill = &all[j->data.column_count++];
+        *to_fill = *k;
+        if (range && snprintf(to_fill->name, LIMIT_NAME, "%.*s%lu", LIMIT_NAME - 8, prefix,
+                              from + i) >= (int)LIMIT_NAME)
+            return job_refuse(c, path, e, ": its names have more than %u bytes", LIMIT_NAME - 1);
+    }
+    return 0;
+}
+
+/* The entry called "*" is for all columns that no other entry names. */
+static int rest_take(const struct config *c, struct job *j, const struct column *k, struct err *e)
+{
+    char path[PATH_BYTES];
+    (void)path_of(k->entry, "name", path);
+    if (j->data.rest_said)
+        return job_refuse(c, path, e, ": an entry called * is there already");
+    if (k->type == COLUMN_LABEL)
+        return job_refuse(c, path, e, ": the other columns cannot all be the label");
+    if (k->share[0] != 0 || k->attend[0] != 0)
+        return job_refuse(c, path, e,
+                          ": share and attend are for columns by name: give each an entry");
+    j->data.rest = *k;
+    j->data.rest_said = true;
+    return 0;
+}
+
 static int columns_take(const struct config *c, struct job *j, struct err *e)
 {
     char path[PATH_BYTES];
     int rc = 0;
-    j->data.column_count = config_count(c, "data.columns");
-    if (j->data.column_count == 0)
-        return 0;
-    if (j->data.column_count > LIMIT_FIELDS + LIMIT_NUMERIC)
+    size_t entries = config_count(c, "data.columns");
+    if (entries > LIMIT_FIELDS + LIMIT_NUMERIC)
         return err_set(e, SHOAL_E_CONFIG, "data.columns: at most %u", LIMIT_FIELDS + LIMIT_NUMERIC);
-    j->data.column = calloc(j->data.column_count, sizeof *j->data.column);
-    if (j->data.column == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
-        struct column *k = &j->data.column[i];
-        rc = job_name_take(c, path_of(i, "name", path), "", k->name, e);
-        k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
-        k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
-        k->id = config_bool(c, path_of(i, "id", path));
-        k->max = (uint32_t)config_int(c, path_of(i, "max", path));
+    for (size_t i = 0; i < entries && rc == 0; i++) {
+        struct column k = {.entry = (uint32_t)i};
+        rc = job_name_take(c, path_of(i, "name", path), "", k.name, e);
         if (rc == 0)
-            rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
-        if (rc == 0)
-            rc = padding_take(c, path_of(i, "padding", path), k, e);
-        if (rc == 0 && config_has(c, path_of(i, "share", path)))
-            rc = job_name_take(c, path, "", k->share, e);
-        if (rc == 0 && config_has(c, path_of(i, "attend", path)))
-            rc = job_name_take(c, path, "", k->attend, e);
+            rc = column_take(c, i, &k, e);
+        if (rc == 0 && strcmp(k.name, "*") == 0)
+            rc = rest_take(c, j, &k, e);
+        else if (rc == 0)
+            rc = entry_add(c, j, &k, e);
     }
     if (rc != 0)
         return rc;
@@ -185,17 +394,20 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
-/* Only the label of a csv may be in any column: its column cannot be guessed, and a wrong one would
- * be learnt without an error. */
+/* Only the label of a csv or a TFRecord may be in any column: its column cannot be guessed, and a
+ * wrong one would be learnt without an error. */
 static int label_check(const struct config *c, const struct job *j, struct err *e)
 {
-    bool told = j->data.format != DATA_CSV || config_has(c, "data.label");
+    bool named = j->data.format == DATA_CSV || j->data.format == DATA_TFRECORD;
+    bool told = !named || config_has(c, "data.label");
     for (size_t i = 0; i < j->data.column_count; i++)
         told |= j->data.column[i].type == COLUMN_LABEL;
     if (!told)
         return err_set(e, SHOAL_E_CONFIG,
-                       "data.label is missing: name the csv's column that holds the label, such "
-                       "as --set data.label=click, or by its number, counted from 0");
+                       "data.label is missing: name the %s that holds the label, such as --set "
+                       "data.label=click%s",
+                       j->data.format == DATA_CSV ? "csv's column" : "feature",
+                       text_if(j->data.format == DATA_CSV, ", or by its number, counted from 0"));
     return 0;
 }
 
@@ -231,6 +443,10 @@ static int objects_check(const struct config *c, const struct job *j, uint32_t s
     bool files = j->data.objects.of[split].open == NULL;
     if (files)
         key = "data.objects";
+    if (j->data.format == DATA_TFRECORD)
+        return job_refuse(c, key, e,
+                          ": objects are text or event files: convert TFRecord files to event "
+                          "files (shoal convert), or name them without objects");
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "
@@ -346,6 +562,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (!config_has(c, "data.train"))
         return err_set(e, SHOAL_E_CONFIG, "data.train is missing: name the files to train on");
     j->data.format = (enum data_format)config_enum(c, "data.format");
+    j->data.libsvm = (enum libsvm_entries)config_enum(c, "data.libsvm");
+    if (config_has(c, "data.libsvm") && j->data.format != DATA_LIBSVM)
+        return job_refuse(c, "data.libsvm", e, " is for data.format: libsvm; take it away");
     if (config_list(c, "data.train", &j->data.train) != 0 ||
         config_list(c, "data.valid", &j->data.valid) != 0 ||
         config_list(c, "data.test", &j->data.test) != 0)
@@ -382,7 +601,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
                           " is of event time: name its column in data.time");
     text_copy(j->data.cache, sizeof j->data.cache, config_string(c, "data.cache"));
     j->data.cache_max = config_size(c, "data.cache_max");
-    int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
+    int rc = delimiter_take(c, j, e);
+    if (rc == 0)
+        rc = cells_take(c, j, e);
     if (rc == 0)
         rc = objects_take(c, j, e);
     if (rc == 0)
@@ -412,5 +633,5 @@ int job_features_take(const struct config *c, struct job *j, struct err *e)
     j->features.fields_auto = j->features.fields.count == 0;
     j->features.number =
         (enum number_transform)config_enum_or(c, "features.number", (int)of_format[j->data.format]);
-    return 0;
+    return job_crosses_take(c, j, e);
 }

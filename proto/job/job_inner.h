@@ -25,6 +25,10 @@ int job_zone_take(const struct config *c, struct job *j, struct err *e);
 int job_join_take(const struct config *c, struct job *j, struct err *e);
 /* features; after data: the default for numbers depends on the format. */
 int job_features_take(const struct config *c, struct job *j, struct err *e);
+/* The transform of the numbers of entry i of data.columns, whose type is known. */
+int job_scale_take(const struct config *c, size_t i, struct column *k, struct err *e);
+/* features.crosses; after data. */
+int job_crosses_take(const struct config *c, struct job *j, struct err *e);
 /* All of tables[]; after data, since ageing needs a time. */
 int job_tables_take(const struct config *c, struct job *j, struct err *e);
 /* model and dense_optimizer; after data, whose labels are the tasks. */

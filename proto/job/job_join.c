@@ -49,6 +49,12 @@ static int others_check(const struct config *c, const struct job *j, struct err 
     if (j->data.label_count != 1 || !config_has(c, "data.label"))
         return job_refuse(c, "data.join.clicks", e,
                           " makes one label: say in data.label what to call it");
+    if (j->data.delimiter[1] != '\0')
+        return job_refuse(c, "data.delimiter", e,
+                          ": a join writes csv with one character between cells: take one");
+    if (j->data.label_positive.count > 0)
+        return job_refuse(c, "data.label_positive", e,
+                          ": a join makes labels 0 and 1: take it away");
     if (j->data.label_above < 0 || j->data.label_above >= 1)
         return job_refuse(c, "data.join.clicks", e,
                           " makes labels 0 and 1: take data.label_above "

@@ -67,21 +67,26 @@ static void widths_text(const struct widths *w, char *out, size_t bytes)
 static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
 {
     static const char *const types[] = {"skipped", "label", "category", "multi", "number"};
+    char scale[SCALE_TEXT] = "";
     out[0] = 0;
     if (i >= j->data.column_count)
         return;
     const struct column *c = &j->data.column[i];
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
-    (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
-                   text_if(c->id, " id"), text_if(c->share[0] != 0, ", rows of "), c->share,
-                   text_if(c->attend[0] != 0, ", attends "), c->attend, (int)c->pooling, c->max);
+    if (c->type == COLUMN_NUMBER && (c->scaled || c->filled))
+        scale_text(&c->scale, scale);
+    (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s%s%s, pooling %d, max %u%s%s%s)", c->name,
+                   types[c->type], text_if(c->weighted, " weighted"), text_if(c->id, " id"),
+                   text_if(c->whole, " whole"), text_if(c->share[0] != 0, ", rows of "), c->share,
+                   text_if(c->attend[0] != 0, ", attends "), c->attend, (int)c->pooling, c->max,
+                   text_if(scale[0] != 0, ", "), scale, text_if(c->indicator, ", indicator"));
 }
 
 static int same_columns(const struct job *was, const struct job *is, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && (i < was->data.column_count || i < is->data.column_count); i++) {
-        char key[64], a[512], b[512];
+        char key[64], a[1024], b[1024];
         (void)snprintf(key, sizeof key, "data.columns, number %zu,", i);
         column_text(was, i, a, sizeof a);
         column_text(is, i, b, sizeof b);
@@ -90,13 +95,55 @@ static int same_columns(const struct job *was, const struct job *is, struct err 
     return rc;
 }
 
+static void cross_text(const struct job *j, uint32_t i, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (uint32_t k = 0; i < j->features.cross_count && k < j->features.cross[i].columns; k++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", text_if(k > 0, " x "),
+                              j->features.cross[i].column[k]);
+}
+
+static int same_crosses(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && (i < was->features.cross_count || i < is->features.cross_count);
+         i++) {
+        char key[64], a[256], b[256];
+        (void)snprintf(key, sizeof key, "features.crosses[%u]", i);
+        cross_text(was, i, a, sizeof a);
+        cross_text(is, i, b, sizeof b);
+        rc = same_text(key, a, b, e);
+    }
+    return rc;
+}
+
+static int same_transform(enum number_transform was, enum number_transform is, struct err *e)
+{
+    struct scale a = {.transform = was}, b = {.transform = is};
+    char one[SCALE_TEXT], other[SCALE_TEXT];
+    scale_text(&a, one);
+    scale_text(&b, other);
+    return same_text("features.number", one, other, e);
+}
+
 static int same_input(const struct job *was, const struct job *is, struct err *e)
 {
     int rc = same_number("data.format's number", was->data.format, is->data.format, e);
     if (rc == 0)
         rc = same_number("the count of data.label", was->data.label_count, is->data.label_count, e);
+    if (rc == 0 && was->data.libsvm != LIBSVM_AUTO && is->data.libsvm != LIBSVM_AUTO)
+        rc = same_number("data.libsvm's number", was->data.libsvm, is->data.libsvm, e);
     for (uint32_t i = 0; rc == 0 && i < was->data.label_count; i++)
         rc = same_text("data.label", was->data.label[i], is->data.label[i], e);
+    if (rc == 0)
+        rc = same_list("data.label_positive", &was->data.label_positive, &is->data.label_positive,
+                       e);
+    if (rc == 0)
+        rc = same_list("data.label_negative", &was->data.label_negative, &is->data.label_negative,
+                       e);
+    if (rc == 0)
+        rc = same_list("data.missing", &was->data.missing, &is->data.missing, e);
     if (rc == 0)
         rc = same_columns(was, is, e);
     if (rc == 0)
@@ -106,7 +153,10 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
         rc = same_list("features.fields", &was->features.fields, &is->features.fields, e);
     if (rc != 0)
         return rc;
-    return same_number("features.number's kind", was->features.number, is->features.number, e);
+    rc = same_transform(was->features.number, is->features.number, e);
+    if (rc != 0)
+        return rc;
+    return same_crosses(was, is, e);
 }
 
 /* ---- the tables: the place of a key's row ---- */

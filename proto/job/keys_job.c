@@ -5,6 +5,7 @@
 
 #include "proto/job/format.h"
 #include "proto/job/optimizer.h"
+#include "proto/job/scale.h"
 
 #include <stddef.h>
 
@@ -16,11 +17,16 @@ const struct config_key keys_job[] = {
              "jobs run at the same time"},
     {"data.format", CONFIG_ENUM, 0, 0, FORMAT_CHOICES, .fallback = "criteo",
      .text = "[Formats](#formats)"},
+    {"data.libsvm", CONFIG_ENUM, 0, 0, "auto|places|one|indexes", .fallback = "auto",
+     .otherwise = "as the first lines show",
+     .text = "libsvm: what an entry is: the value of the field of its place, a weighted value of "
+             "one field, or the field of its index. [Libsvm](#libsvm-and-libffm)"},
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",
      .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
              "started with "
              "`--allow-commands`; `shoal local` does), `{object: {list: \"...\", open: \"...\"}}` "
-             "([objects](#objects)); `.gz` and `.zst` are read as they are"},
+             "([objects](#objects)); packed files and UTF-16 are read as they "
+             "are ([files](#files-as-they-are))"},
     {"data.objects", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "each file is an object, opened by the worker that trains or scores it. "
              "[Objects](#objects)"},
@@ -77,21 +83,51 @@ const struct config_key keys_job[] = {
              "[Sample](#sample)"},
     {"data.label_above", CONFIG_FLOAT, 0, 0, NULL, .fallback = "0",
      .text = "a label is 1 where its value is above this"},
+    {"data.label_positive", CONFIG_LIST, 0, 0, NULL, .otherwise = "labels are numbers",
+     .values = "words, `[click, yes]`",
+     .text = "texts of labels that are 1; all others are 0. [Cells](#cells)"},
+    {"data.label_negative", CONFIG_LIST, 0, 0, NULL, .otherwise = "all but `label_positive`",
+     .values = "words", .text = "texts of labels that are 0; any other label is malformed"},
+    {"data.missing", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "words, `[NA, '\\N']`",
+     .text = "a cell with one of these texts is an empty cell. [Cells](#cells)"},
+    {"data.decimal", CONFIG_ENUM, 0, 0, "point|comma", .fallback = "point",
+     .text = "csv: what stands before the fraction of a number"},
     {"data.header", CONFIG_BOOL, 0, 0, NULL, .fallback = "true",
      .text = "csv: the first line names the columns"},
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL, .fallback = ",",
-     .values = "one character, or `tab`", .text = "csv"},
-    {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name",
-     .text = "csv; columns not named here are categories, but for the label"},
+     .values = "a character, `tab`, or up to 7 as `'::'`", .text = "csv"},
+    {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name, `I1..I13`, `\"*\"`",
+     .text = "a column, a range of them, or `*`: all csv columns that no other entry names; those "
+             "without an entry are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
     {"data.columns[].id", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "values are whole numbers, 0 to 2^48 - 1, and stand in keys as they are. [Ids](#ids)"},
+    {"data.columns[].whole", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "of a category: `123.0` is the value `123`, as pandas writes whole numbers where "
+             "some are missing. [Cells](#cells)"},
+    {"data.columns[].transform", CONFIG_ENUM, 0, 0, "none|log1p|bucket|standard",
+     .fallback = "none", .otherwise = "`features.number`",
+     .text = "of a `number`: as it is, sign(x) log(1 + \\|x\\|), a category (floor(log2 \\|x\\|) "
+             "with the sign, or by `borders` or `quantiles`), (x - mean) / deviation. "
+             "[Numbers](#numbers)"},
+    {"data.columns[].borders", CONFIG_LIST, 0, 0, NULL, .otherwise = "powers of 2",
+     .values = "up to 49 numbers",
+     .text = "of `bucket`: a number's bucket is how many are up to it"},
+    {"data.columns[].quantiles", CONFIG_INT, 2, SCALE_BORDERS + 1, NULL, .otherwise = "none",
+     .text = "of `bucket`: borders that part a sample evenly, once, and stay"},
+    {"data.columns[].fill", CONFIG_FLOAT, 0, 0, NULL, .otherwise = "input 0, or a bucket",
+     .text = "the number that an empty cell of a `number` counts as, before its transform"},
+    {"data.columns[].indicator", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "one number more, `missing NAME`: 1 where the cell is empty, else 0"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL, .fallback = "|", .otherwise = "`\\|`",
      .values = "one character", .text = "of a `multi` cell"},
     {"data.columns[].padding", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
      .values = "up to 15 bytes",
      .text = "the value that fills a `multi` cell up: it is not learnt, pooled or attended to"},
+    {"data.columns[].weighted", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text =
+         "values of a `multi` cell have weights: `12:0.5\\|7:1.2`. [Weights](#weights-of-values)"},
     {"data.columns[].pooling", CONFIG_ENUM, 0, 0, "sum|mean|attention", .fallback = "sum",
      .text = "of a `multi` field's vectors; `attention`: weighed against a target (`din`)"},
     {"data.columns[].share", CONFIG_STRING, 0, 0, NULL, .otherwise = "its own rows",
@@ -143,10 +179,13 @@ const struct config_key keys_job[] = {
      .text = "of text read between two checkpoints of a join: killed, it goes on from the last"},
     {"features.fields", CONFIG_LIST, 0, 0, NULL, .fallback = "auto",
      .values = "`auto`, or column names", .text = "which columns are used"},
-    {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket",
+    {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket|standard",
      .otherwise = "criteo `log1p`, else `none`",
-     .text = "numbers as they are, as sign(x) log(1 + \\|x\\|), or as categories: floor(log2 "
-             "\\|x\\|) with the sign"},
+     .text = "the transform of numbers whose `data.columns` entry has none: [Numbers](#numbers)"},
+    {"features.crosses[]", CONFIG_LIST, 0, 0, NULL, .otherwise = "none",
+     .values = "list of 2 or 3 columns: `[[site, hour]]`",
+     .text = "a field more, `site x hour`, whose values are those of its columns together: "
+             "[Crosses](#crosses)"},
     {"tables[].name", CONFIG_STRING, 0, 0, NULL, .fallback = "emb", .values = "name",
      .text = "no two alike; `dense` and `dense_stats` are the network's"},
     {"tables[].fields", CONFIG_LIST, 0, 0, NULL, .otherwise = "all that no other table names",

@@ -23,6 +23,7 @@ void legend_free(struct legend *n)
 {
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
         free(n->name[l]);
+    legend_figures_free(n);
     free(n->input);
     free(n->labels);
     memset(n, 0, sizeof *n);
@@ -158,6 +159,8 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
         rc = err_set(e, SHOAL_E_CONFIG, "names: the coordinator writes them otherwise");
     for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
         rc = list_parse(json_get(j, legend_list_key[l]), (enum legend_list)l, out, e);
+    if (rc == 0)
+        rc = legend_figures_parse(json_get(j, "figures"), out, e);
     out->input = strdup(json_get_string(j, "input", ""));
     out->labels = strdup(json_get_string(j, "labels", ""));
     text_copy(out->model, sizeof out->model, json_get_string(j, "model", ""));
@@ -197,6 +200,8 @@ static char *line_text(const struct legend *n)
     struct json *j = json_new_object();
     (void)json_set(j, legend_list_key[LEGEND_FIELDS], list_json(n, LEGEND_FIELDS));
     (void)json_set(j, legend_list_key[LEGEND_NUMBERS], list_json(n, LEGEND_NUMBERS));
+    if (n->figure_count > 0)
+        (void)json_set(j, "figures", legend_figures_json(n));
     (void)json_set_string(j, "input", n->input);
     (void)json_set_string(j, "labels", n->labels);
     (void)json_set_string(j, "model", n->model);
@@ -271,6 +276,8 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
     for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
         for (uint32_t i = 0; i < from->count[l] && rc == 0; i++)
             rc = legend_append(to, (enum legend_list)l, &from->name[l][i], e);
+    if (rc == 0)
+        rc = legend_figures_copy(from, to, e);
     if (rc == 0 && legend_known(from)) {
         to->input = strdup(from->input);
         to->labels = strdup(from->labels);
@@ -294,4 +301,6 @@ void legend_remove(struct legend *n, enum legend_list list, const char *name)
     memmove(&n->name[list][at], &n->name[list][at + 1],
             (n->count[list] - at - 1) * sizeof n->name[list][0]);
     n->count[list]--;
+    if (list == LEGEND_FIELDS || list == LEGEND_NUMBERS)
+        legend_figures_remove(n, name);
 }

@@ -8,6 +8,7 @@
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
  *           "labels": "click", "model": "deepfm", "learnt": true, "place": "0", "columns": 4,
+ *           "figures": {"age": "standard 38.2 12.1"},
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that has never met any tables has no such line. Its fields and tensors are numbered from 0
@@ -25,6 +26,7 @@
 
 #define LEGEND_BYTES_MAX (256u << 10) /* the longest line */
 #define LEGEND_NAME 96u               /* bytes of a name, with its final NUL */
+#define LEGEND_WHAT 96u               /* bytes of what a name is, with its final NUL */
 #define LEGEND_NONE UINT32_MAX
 
 enum legend_list {
@@ -40,15 +42,24 @@ struct legend_name {
     char table[LIMIT_NAME]; /* a field: the table of its rows */
     /* a field: category, multi, id, multi id, bucket. A tensor: its shape, "32x17", followed by
      * "input" where its places stand for columns of the input, by "numbers" for the numeric
-     * columns, by "labels" for labels. A number: its transform */
-    char what[40];
+     * columns, by "labels" for labels. A number: its rule (scale.h) */
+    char what[LEGEND_WHAT];
     uint32_t number; /* LEGEND_NONE: not given yet */
     bool here;       /* the present job has it; false: only its rows are there */
+};
+
+/* The figures of a column's numbers, as the text of a scale (scale.h). They stay as long as its
+ * rule stays, so that rows and layers keep their meaning. */
+struct legend_figures {
+    char name[LEGEND_NAME]; /* of the column */
+    char *text;             /* owned */
 };
 
 struct legend {
     struct legend_name *name[LEGEND_LISTS]; /* owned */
     uint32_t count[LEGEND_LISTS], room[LEGEND_LISTS];
+    struct legend_figures *figures; /* owned (figure_count) */
+    uint32_t figure_count, figure_room;
     char *input; /* owned: the columns that the network reads, in order; NULL: they are not known */
     char *labels; /* owned */
     /* the kind of the model, for two kinds may have the same tensors; "": from an older release */
@@ -74,6 +85,11 @@ int legend_add(struct legend *n, enum legend_list list, const char *name, const 
                const char *what, struct err *e);
 /* The name's index in the list, or LEGEND_NONE. */
 uint32_t legend_find(const struct legend *n, enum legend_list list, const char *name);
+
+/* Sets the figures of a column, in place of those that are there. NOMEM. */
+int legend_figures_put(struct legend *n, const char *name, const char *text, struct err *e);
+/* The figures of a column; NULL: there are none. */
+const char *legend_figures_of(const struct legend *n, const char *name);
 
 /* Finds the line in a job's text, without its end: *at, *bytes. Returns false when there is
  * none. */

@@ -10,4 +10,15 @@ extern const char *const legend_list_key[LEGEND_LISTS]; /* the lists' names in t
 int legend_append(struct legend *n, enum legend_list list, const struct legend_name *x,
                   struct err *e); /* NOMEM */
 
+/* legend_figures.c */
+void legend_figures_free(struct legend *n);
+int legend_figures_copy(const struct legend *from, struct legend *to, struct err *e); /* NOMEM */
+void legend_figures_remove(struct legend *n, const char *name);
+/* An object, "NAME": TEXT; NULL: there are no figures. */
+struct json *legend_figures_json(const struct legend *n);
+int legend_figures_parse(const struct json *j, struct legend *out, struct err *e); /* CONFIG */
+/* Adds the figures of `was` that `is` does not have. CONFIG: a column of one rule has other figures
+ * there. */
+int legend_figures_match(const struct legend *was, struct legend *is, struct err *e);
+
 #endif

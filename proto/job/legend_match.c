@@ -130,7 +130,7 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
 {
     const struct legend_name *was = former(m, list, x->name);
     bool anew = is_fresh(m, list, x->name, was);
-    char text[96];
+    char text[2 * LEGEND_WHAT + 16];
     if (was == NULL) {
         if (!anew && (m->same || network(list)))
             differ(m, list, x, "is new", "");
@@ -357,7 +357,9 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
                        m.differ, m.many ? m.whole : m.advice);
     for (uint32_t l = 0; rc == 0 && l < LEGEND_LISTS; l++)
         rc = numbers_give(&m, (enum legend_list)l, e);
-    return rc;
+    if (rc != 0 || !known)
+        return rc;
+    return legend_figures_match(was, is, e);
 }
 
 int legend_agrees(const struct legend *was, const struct legend *is, char *const *fresh,

@@ -128,7 +128,7 @@ static int epoch_read(const struct dataset *d, uint32_t epoch, double *rate, str
 /* Opens the event file for reading in one of both orders; it was read once before. */
 static int order_open(struct events_bench *b, bool shuffled, struct dataset **d, struct err *e)
 {
-    struct job job = {.data = {.format = DATA_EVENTS, .shuffle = shuffled, .delimiter = ','},
+    struct job job = {.data = {.format = DATA_EVENTS, .shuffle = shuffled, .delimiter = ","},
                       .features = {.fields_auto = true},
                       .train = {.lanes = 1, .batch = BATCH}};
     double warm;

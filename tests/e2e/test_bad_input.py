@@ -30,7 +30,7 @@ def malformed_lines_are_counted(space):
     assert report["bad_lines"] == 4, report["bad_lines"]  # two in each split
     label = lines[100].split("\t")[0]
     assert sorted(text.rsplit("/", 1)[1] for text in report["bad_where"]) == [
-        f'train.tsv:101: no number as label: column "label" has "{label}"; write it as 0 or 1', "train.tsv:201: 3 columns between tabs, not 40 (label, 13 integers, 26 categories)"], report["bad_where"]
+        f'train.tsv:101: no number as label: column "label" has "{label}"; write it as 0 or 1, or name the words that are 1 in data.label_positive', "train.tsv:201: 3 columns between tabs, not 40 (label, 13 integers, 26 categories)"], report["bad_where"]
     for text in report["bad_where"]:
         assert text in run.output() and text in run.logs("coordinator") and text in run.logs("worker-0"), text
     assert report["examples"] == 4998, report["examples"]
@@ -53,7 +53,7 @@ def each_file_of_another_format_is_named(space):
     (space / "b.csv.gz").write_bytes(gzip.compress((space / "b.csv").read_bytes()))
     (space / "b.json").write_text('{"label": 1}\n')
     (space / "b.bz2.gz").write_bytes(gzip.compress(bz2.compress(text.encode())))
-    said = {"b.csv": '40 columns are parted by "," here', "b.csv.gz": '40 columns are parted by "," here', "b.json": "it is JSON", "b.bz2.gz": "packed by bzip2"}
+    said = {"b.csv": '40 columns are parted by "," here', "b.csv.gz": '40 columns are parted by "," here', "b.json": "it is JSON", "b.bz2.gz": "packed twice, by bzip2"}
     for name, words in said.items():
         for keys in ({"data.valid": str(space / name)}, {"data.test": str(space / name)}, {"data.train": [str(train), str(space / name)]}):
             got = refused(space, job_file(space / "job.yaml", train, **keys), 65, words, f"/{name}")

@@ -65,8 +65,11 @@ static void row_check(const struct columns *c, const struct slice_layout *l,
             continue;
         uint32_t values = l->multi ? r->count[field] : 1;
         SHOAL_ASSERT(of->multi || values == 1);
-        for (uint32_t k = 0; k < values; k++)
-            SHOAL_ASSERT(key_field(r->key[key++]) == of->field);
+        for (uint32_t k = 0; k < values; k++, key++) {
+            SHOAL_ASSERT(key_field(r->key[key]) == of->field);
+            SHOAL_ASSERT(!l->weighted || isfinite(r->value_weight[key]));
+            SHOAL_ASSERT(!l->weighted || of->weighted || r->value_weight[key] == 1.0f);
+        }
         field++;
     }
     SHOAL_ASSERT(key == r->keys);

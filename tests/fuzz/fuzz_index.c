@@ -35,7 +35,7 @@ static void input_prepare(void)
     fuzz_file(path, "first\nsecond\nthird\n", 19);
     SHOAL_ASSERT(config_list_add(&list, path) == 0 && cache_init(&cache, folder, &e) == 0);
     SHOAL_ASSERT(source_open(&list, "data.train", &cache, &source, &e) == 0);
-    SHOAL_ASSERT(index_open(&source, false, &timed, &cache, &x, &e) == 0);
+    SHOAL_ASSERT(index_open(&source, &ROW_FORM_LINES, &timed, &cache, &x, &e) == 0);
     index_close(&x);
     config_list_free(&list);
     (void)snprintf(path, sizeof path, "%s/*.index", folder);
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (mend)
         file_mend(copy, size);
     fuzz_file(kept, copy, size);
-    if (index_open(&source, false, &timed, &cache, &x, &e) != 0)
+    if (index_open(&source, &ROW_FORM_LINES, &timed, &cache, &x, &e) != 0)
         abort(); /* a bad index must be made again */
     for (uint32_t i = 0; i < x.chunks; i++)
         if (x.chunk[i].at >= source.bytes || index_chunk_end(&x, i) > source.bytes ||

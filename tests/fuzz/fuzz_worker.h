@@ -53,13 +53,15 @@ static inline void fuzz_line(format_line read, const struct features *f, const u
         return;
     char *line = malloc(size + (size == 0));
     uint64_t *key = malloc(sizeof *key * (f->shape.fields + size));
-    SHOAL_ASSERT(line != NULL && key != NULL);
+    float *value_weight = malloc(sizeof *value_weight * (f->shape.fields + size));
+    SHOAL_ASSERT(line != NULL && key != NULL && value_weight != NULL);
     memcpy(line, data, size);
     struct example example = {.label = label,
                               .weight = &weight,
                               .numeric = numeric,
                               .key = key,
                               .count = count,
+                              .value_weight = value_weight,
                               .group = f->group != FEATURE_NO_COLUMN ? &group : NULL,
                               .by = f->by_count > 0 ? by : NULL};
     int rc = read(f, line, size, cell, reason);
@@ -79,6 +81,8 @@ static inline void fuzz_line(format_line read, const struct features *f, const u
                 SHOAL_ASSERT(key_field(key[keys++]) == f->field[i].key_field);
         }
         SHOAL_ASSERT(keys == example.keys);
+        for (uint32_t i = 0; f->weighted && i < keys; i++)
+            SHOAL_ASSERT(isfinite(value_weight[i]));
         for (uint32_t i = 0; i < f->shape.numerics; i++)
             SHOAL_ASSERT(isfinite(numeric[i]));
     } else {
@@ -86,6 +90,7 @@ static inline void fuzz_line(format_line read, const struct features *f, const u
     }
     free(line);
     free(key);
+    free(value_weight);
 }
 
 static inline void fuzz_features(struct features *f, const struct job *job, const char *head)

@@ -548,12 +548,13 @@ START_TEST(job_set_of_a_text_is_taken_as_it_stands)
     struct string_list set = {0};
     struct job j;
     struct err e;
-    refused(good,
-            "data.delimiter=::", "data.delimiter must be one character, or tab; it is \"::\"");
     refused(good, "data.delimiter=\\x", "must be one character, or tab");
+    refused(good, "data.delimiter=comma", "and digits; it is \"comma\"");
+    refused(good, "data.delimiter=::::::::", "up to 7 characters");
+    refused(good, "data.delimiter=\"", "cannot have a quote");
     ck_assert_int_eq(config_list_add(&set, "data.delimiter=|"), 0);
     ck_assert_msg(job_parse(good, strlen(good), "job.yaml", &set, &j, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(j.data.delimiter, '|');
+    ck_assert_str_eq(j.data.delimiter, "|");
     config_list_free(&set);
     job_free(&j);
 }
@@ -641,7 +642,7 @@ START_TEST(job_text_survives_a_round_trip)
     ck_assert_msg(job_text(path, &set, &text, &e) == 0, "%s", e.text);
     ck_assert_msg(job_parse(text, strlen(text), "text", NULL, &j, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(j.train.seed, 7);
-    ck_assert_int_eq(j.data.delimiter, '\t');
+    ck_assert_str_eq(j.data.delimiter, "\t");
     ck_assert_str_eq(j.data.train.item[1], "cmd:zcat b");
     job_free(&j);
     free(text);
@@ -971,9 +972,75 @@ START_TEST(job_columns_stand_on_other_columns)
     ck_assert_str_eq(history->share, "item");
     ck_assert_uint_eq(history->max, 50);
     ck_assert(j.data.column[3].pooling == POOL_MEAN && j.data.column[0].pooling == POOL_SUM);
+    ck_assert(!j.data.column[3].weighted && !j.data.column[3].weighted_said);
     ck_assert_str_eq(j.data.column[0].share, "");
     ck_assert_uint_eq(j.data.column[3].max, 0);
     job_free(&j);
+}
+END_TEST
+
+static const char ranges[] = "data:\n"
+                             "  format: csv\n"
+                             "  label: y\n"
+                             "  train: a\n"
+                             "  columns:\n"
+                             "    - {name: I1..I3, type: number, transform: standard, fill: -1}\n"
+                             "    - {name: 'a..b'}\n"
+                             "    - name: price\n"
+                             "      type: number\n"
+                             "      transform: bucket\n"
+                             "      borders: [1, 2.5, 10]\n"
+                             "    - {name: C08..C10, id: true}\n"
+                             "    - {name: '*', type: number, indicator: true}\n"
+                             "features:\n"
+                             "  crosses: [[price, 'a..b'], [C8, C9, C10]]\n";
+
+START_TEST(job_columns_have_ranges_transforms_and_crosses)
+{
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(ranges, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.data.column_count, 8);
+    const struct column *c = j.data.column;
+    ck_assert_str_eq(c[0].name, "I1");
+    ck_assert_str_eq(c[2].name, "I3");
+    ck_assert_str_eq(c[3].name, "a..b"); /* no numbers: a name */
+    ck_assert_str_eq(c[5].name, "C8");
+    ck_assert(c[1].scaled && c[1].scale.transform == NUMBER_STANDARD && !c[1].scale.known);
+    ck_assert(c[1].filled && c[1].scale.filled && c[1].scale.fill == -1);
+    ck_assert(c[4].scale.borders == 3 && c[4].scale.border[1] == 2.5 && c[4].scale.known);
+    ck_assert(c[7].id && c[7].entry == 3);
+    ck_assert(j.data.rest_said && j.data.rest.type == COLUMN_NUMBER && j.data.rest.indicator);
+    ck_assert_uint_eq(j.features.cross_count, 2);
+    ck_assert_uint_eq(j.features.cross[0].columns, 2);
+    ck_assert_str_eq(j.features.cross[1].column[2], "C10");
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_transforms_and_crosses_of_other_forms_are_refused)
+{
+    refused(ranges, "data.columns[0].name=I3..I1", "data.columns[0].name: the range I3..I1");
+    refused(ranges, "data.columns[0].name=I1..I9999", "more than 1024 columns");
+    refused(ranges, "data.columns[1].fill=3", "data.columns[1].fill is for columns of type number");
+    refused(ranges, "data.columns[1].transform=log1p",
+            "data.columns[1].transform is for columns of type number");
+    refused(ranges, "data.columns[2].transform=log1p",
+            "data.columns[2].borders: give the column transform: bucket");
+    refused(ranges, "data.columns[2].quantiles=4", "quantiles stand there too");
+    refused(ranges, "data.columns[2].borders=[1, 1]", "in ascending order");
+    refused(ranges, "data.columns[2].borders=[1, x]", "x is no number");
+    refused(ranges, "data.columns[2].borders=[1, nan]", "in ascending order");
+    refused(ranges, "data.columns[2].borders=[]", "0 borders, 1 to 49 are possible");
+    refused(ranges, "data.columns[4].quantiles=51", "not between 2 and 50");
+    refused("data: {train: a, columns: [{name: '*', type: label}]}", NULL,
+            "data.columns[0].name: the other columns cannot all be the label");
+    refused(ranges, "data.columns[4].share=price", "share and attend are for columns by name");
+    refused(ranges, "data.columns[3].name=*", "an entry called * is there already");
+    refused(ranges, "features.crosses=[price, I1]", "features.crosses[0]: a cross is of 2 or 3");
+    refused(ranges, "features.crosses=[[price, price]]", "features.crosses[0] names price twice");
+    refused(ranges, "features.crosses=[[a, b, c, d]]", "it has 4");
+    refused(ranges, "features.crosses=price", "features.crosses[]");
 }
 END_TEST
 
@@ -998,6 +1065,12 @@ START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
             "data.columns[2].padding is for columns of type multi");
     refused(sequences, "data.columns[1].padding=0123456789abcdef", "at most 15 bytes");
     refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
+    refused(sequences, "data.columns[1].weighted=true", "attention weighs the values itself");
+    refused(sequences, "data.columns[0].weighted=true", "is for columns of type multi");
+    refused("data: {train: a, format: csv, label: y, columns: [{name: b, type: multi, "
+            "separator: ':', weighted: true}]}\n",
+            NULL, "stands before a weight");
+    refused(sequences, "data.libsvm=one", "is for data.format: libsvm");
     refused(sequences, "data.columns[4].id=true",
             "data.columns[4].id is for columns of type category or multi");
     refused(sequences, "data.columns[2].id=true",
@@ -1105,6 +1178,7 @@ START_TEST(job_same_model_looks_at_all_of_a_column)
                                           "{name: b, type: multi, max: 4, pooling: mean}",
                                           "{name: b, type: multi, max: 4, share: a}",
                                           "{name: b, type: multi, max: 4, id: true}",
+                                          "{name: b, type: multi, max: 4, weighted: true}",
                                           "{name: c, type: multi, max: 4}",
                                           "{name: b, type: multi, max: 4}, {name: c}"};
     struct job was, is;
@@ -1116,6 +1190,32 @@ START_TEST(job_same_model_looks_at_all_of_a_column)
         ck_assert_msg(parse(base, set, &is, &e) == 0, "%s: %s", set, e.text);
         ck_assert_msg(job_same_model(&was, &is, &e) == SHOAL_E_CONFIG, "%s", set);
         ck_assert_msg(job_same_model(&is, &was, &e) == SHOAL_E_CONFIG, "%s", set);
+        job_free(&is);
+    }
+    job_free(&was);
+}
+END_TEST
+
+START_TEST(job_same_model_looks_at_transforms_and_crosses)
+{
+    static const char base[] =
+        "data:\n"
+        "  train: a\n"
+        "  columns: [{name: n, type: number, transform: bucket, borders: [1, 2]}, {name: a}]\n"
+        "features: {crosses: [[n, a]]}\n";
+    static const char *const differs[] = {"data.columns[0].borders=[1, 3]",
+                                          "data.columns[0].fill=0",
+                                          "data.columns[0].indicator=true",
+                                          "features.crosses=[]",
+                                          "features.crosses=[[a, n]]",
+                                          "features.crosses=[[n, a], [a, n]]",
+                                          "features.number=none"};
+    struct job was, is;
+    struct err e = {0};
+    ck_assert_msg(parse(base, NULL, &was, &e) == 0, "%s", e.text);
+    for (size_t i = 0; i < sizeof differs / sizeof differs[0]; i++) {
+        ck_assert_msg(parse(base, differs[i], &is, &e) == 0, "%s: %s", differs[i], e.text);
+        ck_assert_msg(job_same_model(&was, &is, &e) == SHOAL_E_CONFIG, "%s", differs[i]);
         job_free(&is);
     }
     job_free(&was);
@@ -1431,6 +1531,8 @@ int main(void)
     tcase_add_test(t, job_bare_text_has_no_command);
     tcase_add_test(t, job_splits_may_be_of_objects);
     tcase_add_test(t, job_columns_stand_on_other_columns);
+    tcase_add_test(t, job_columns_have_ranges_transforms_and_crosses);
+    tcase_add_test(t, job_transforms_and_crosses_of_other_forms_are_refused);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
     tcase_add_test(t, job_networks_have_defaults_and_ranges);
     tcase_add_test(t, job_every_model_kind_is_known);
@@ -1453,6 +1555,7 @@ int main(void)
     tcase_add_test(t, job_that_grows_has_nothing_that_ends);
     tcase_add_test(t, job_same_model_names_the_key_that_differs);
     tcase_add_test(t, job_same_model_looks_at_all_of_a_column);
+    tcase_add_test(t, job_same_model_looks_at_transforms_and_crosses);
     tcase_add_test(t, job_that_only_reads_drops_nothing);
     tcase_add_test(t, job_keys_without_effect_are_told_where_the_job_is_submitted);
     suite_add_tcase(s, t);

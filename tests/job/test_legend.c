@@ -398,6 +398,64 @@ START_TEST(legend_stand_in_a_jobs_text)
 }
 END_TEST
 
+static struct legend figured(const char *what, const char *figures)
+{
+    struct err e = {0};
+    struct legend n = made(LIST("user"), LIST("w:3x4 numbers"), "a");
+    ck_assert_int_eq(legend_add(&n, LEGEND_NUMBERS, "age", "", what, &e), 0);
+    if (figures != NULL)
+        ck_assert_int_eq(legend_figures_put(&n, "age", figures, &e), 0);
+    return n;
+}
+
+START_TEST(legend_figures_stay_and_come_back)
+{
+    struct err e = {0};
+    size_t bytes, more;
+    char *text, *again_text;
+    struct legend was = numbered(figured("number standard", "standard 38.2 12.1")), again;
+    struct legend is = figured("number standard", "standard 38.2 12.1");
+    ck_assert_msg(legend_match(&was, &is, NULL, 0, true, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(legend_put("", 0, &is, &text, &bytes, &e), 0);
+    ck_assert_ptr_nonnull(strstr(text, "\"figures\": {\"age\": \"standard 38.2 12.1\"}"));
+    ck_assert_msg(legend_parse(text, bytes - 1, &again, &e) == 0, "%s", e.text);
+    ck_assert_str_eq(legend_figures_of(&again, "age"), "standard 38.2 12.1");
+    ck_assert_int_eq(legend_put("", 0, &again, &again_text, &more, &e), 0);
+    ck_assert_str_eq(text, again_text);
+    /* a column that is gone has its figures when it comes back */
+    struct legend without = made(LIST("user"), LIST("w:3x4"), "b");
+    const char *const dense[] = {"dense"};
+    char *fresh[] = {(char *)(uintptr_t)dense[0]};
+    ck_assert_msg(legend_match(&again, &without, fresh, 1, false, &e) == 0, "%s", e.text);
+    ck_assert_str_eq(legend_figures_of(&without, "age"), "standard 38.2 12.1");
+    legend_remove(&without, LEGEND_NUMBERS, "age");
+    ck_assert_ptr_null(legend_figures_of(&without, "age"));
+    free(text);
+    free(again_text);
+    legend_free(&was);
+    legend_free(&is);
+    legend_free(&again);
+    legend_free(&without);
+}
+END_TEST
+
+START_TEST(legend_of_other_figures_are_refused)
+{
+    struct err e = {0};
+    struct legend was = numbered(figured("number standard", "standard 38.2 12.1"));
+    struct legend is = figured("number standard", "standard 38.3 12.1");
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "column age is read as \"standard 38.3 12.1\" here") != NULL, "%s",
+                  e.text);
+    legend_free(&is);
+    is = figured("number log1p", NULL); /* the network reads something else */
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "w is 3x4 numbers of other columns") != NULL, "%s", e.text);
+    legend_free(&is);
+    legend_free(&was);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("legend");
@@ -417,6 +475,8 @@ int main(void)
     tcase_add_test(cases, legend_of_a_field_that_became_another_are_refused);
     tcase_add_test(cases, legend_that_are_not_ours_are_refused);
     tcase_add_test(cases, legend_stand_in_a_jobs_text);
+    tcase_add_test(cases, legend_figures_stay_and_come_back);
+    tcase_add_test(cases, legend_of_other_figures_are_refused);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -137,6 +137,13 @@ static void draw_values(struct dense_case *c, struct rng *r, bool many)
     c->offset[slots] = c->values;
     c->in.index = c->index;
     c->in.offset = many ? c->offset : NULL;
+    if (!c->factored)
+        return;
+    c->factor = zeroed(c->values + 1, sizeof *c->factor);
+    dense_fill(r, c->factor, c->values);
+    for (uint32_t v = 0; v < c->values; v += 5)
+        c->factor[v] = 0;
+    c->in.factor = c->factor;
 }
 
 static void case_model(struct dense_case *c, uint32_t examples)
@@ -223,6 +230,7 @@ void dense_case_free(struct dense_case *c)
                      c->stats,
                      c->index,
                      c->offset,
+                     c->factor,
                      c->out.row_gradients,
                      c->out.dense_gradients,
                      c->out.stats_gradients,

@@ -68,6 +68,7 @@ struct dense_case {
      * decides */
     uint32_t range;
     bool weighted; /* examples have weights, some of them 0 */
+    bool factored; /* values have factors, some of them 0 or negative */
     /* most values of a field with many; a smaller shape.most takes precedence */
     uint32_t values_most;
     struct model_input in;
@@ -78,6 +79,7 @@ struct dense_case {
     struct plan plan;
     float *label, *numeric, *weight, *rows, *dense, *stats;
     uint32_t *index, *offset;
+    float *factor;
     uint32_t values;
 };
 /* Makes a job: the model `kind` with 3 fields (the last one averaged), 2 numerics, one task, dim 3,

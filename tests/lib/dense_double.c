@@ -78,6 +78,8 @@ static double pool_field(const struct double_pass *p, uint32_t example, uint32_t
         p->plan->shape.pooling[field] != POOL_SUM && end > begin ? 1.0 / (end - begin) : 1.0;
     for (uint32_t v = begin; v < end; v++) {
         const double *row = p->rows + dense_case_row(p->c, p->c->in.index[v], NULL);
+        if (p->c->in.factor != NULL)
+            share = (double)p->c->in.factor[v];
         weight += first_order ? share * row[0] : 0;
         for (uint32_t d = 0; x != NULL && d < dim; d++)
             x[d] += share * row[first_order + d];

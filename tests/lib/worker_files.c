@@ -90,7 +90,7 @@ void worker_job(struct job *j, enum data_format format, const char *train)
     j->data.format = format;
     strcpy(j->data.label[0], "0");
     j->data.header = true;
-    j->data.delimiter = ',';
+    strcpy(j->data.delimiter, ",");
     j->data.shuffle = true;
     snprintf(j->data.cache, sizeof j->data.cache, "%s", worker_path("cache"));
     j->features.fields_auto = true;

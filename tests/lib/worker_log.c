@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void log_write(uint32_t rows, bool multi)
+static void log_write(uint32_t rows, bool multi, bool weighted)
 {
-    char *text = malloc(128 + 160 * (size_t)rows);
+    char *text = malloc(128 + 200 * (size_t)rows);
     ck_assert_ptr_nonnull(text);
     size_t at = (size_t)sprintf(text, "click,w,ts,a,b,cat,item%s\n", multi ? ",tags" : "");
     for (uint32_t i = 0; i < rows; i++) {
@@ -23,7 +23,8 @@ static void log_write(uint32_t rows, bool multi)
         if (multi)
             at += (size_t)sprintf(text + at, ",");
         for (uint32_t k = 0; multi && k < i % 5; k++)
-            at += (size_t)sprintf(text + at, "t%u|", (i + k * k) % 101);
+            at += (size_t)sprintf(text + at, weighted ? "t%u:%d.25|" : "t%u|", (i + k * k) % 101,
+                                  (int)(i % 7) - 3);
         at += (size_t)sprintf(text + at, "\n");
     }
     worker_write("log.csv", text, at);
@@ -32,7 +33,7 @@ static void log_write(uint32_t rows, bool multi)
 
 void worker_log_job(struct job *j, uint32_t rows, bool multi)
 {
-    log_write(rows, multi);
+    log_write(rows, multi, false);
     worker_job(j, DATA_CSV, worker_path("log.csv"));
     strcpy(j->data.label[0], "click");
     j->data.label_count = 1;
@@ -49,6 +50,13 @@ void worker_log_job(struct job *j, uint32_t rows, bool multi)
     j->features.number = NUMBER_LOG1P;
     strcpy(j->evaluate.group, "cat");
     ck_assert_int_eq(config_list_add(&j->evaluate.by, "cat"), 0);
+}
+
+void worker_log_job_weighted(struct job *j, uint32_t rows)
+{
+    worker_log_job(j, rows, true);
+    log_write(rows, true, true);
+    j->data.column[3].weighted = true;
 }
 
 static void same(const void *a, const void *b, size_t bytes, const char *what)
@@ -77,6 +85,7 @@ static void batch_same(const struct dataset *a, const struct dataset *b, uint32_
     same(x->weight, y->weight, n * 4, "weight");
     same(x->numeric, y->numeric, n * 2 * 4, "numeric");
     same(x->index, y->index, x->values * 4ul, "index");
+    same(x->factor, y->factor, x->values * 4ul, "factor");
     same(x->offset, y->offset, (n * x->fields + 1) * 4, "offset");
     same(x->keys, y->keys, x->key_count * 8ul, "keys");
     same(x->group, y->group, n * 8, "group");

@@ -11,6 +11,8 @@
  * field of several values, the last 3 of which count. evaluate.by and evaluate.group are the
  * category. */
 void worker_log_job(struct job *j, uint32_t rows, bool multi);
+/* The job of such a log with `multi` whose values have weights. */
+void worker_log_job_weighted(struct job *j, uint32_t rows);
 /* Checks that both datasets give the same batches of `rows` rows at all places of epochs 0, 1 and
  * 2. */
 void worker_log_same(const struct dataset *a, const struct dataset *b, uint32_t rows);

@@ -15,6 +15,7 @@ struct read_line {
     float numeric[LIMIT_NUMERIC];
     uint32_t time;
     uint64_t key[65536];
+    float value_weight[65536];
     uint32_t count[LIMIT_FIELDS];
     uint64_t *group, *by; /* NULL: not requested */
     bool positives_only;
@@ -33,6 +34,7 @@ static inline int read_line_bytes(struct read_line *r, format_line read, const s
                                   .numeric = r->numeric,
                                   .key = r->key,
                                   .count = r->count,
+                                  .value_weight = r->value_weight,
                                   .group = r->group,
                                   .by = r->by,
                                   .positives_only = r->positives_only};

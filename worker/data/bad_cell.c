@@ -51,10 +51,10 @@ static bool has_decimal_comma(const struct cell *cell)
 const char *bad_cell_number_remedy(const struct cell *cell)
 {
     if (is_missing(cell))
-        return "leave the cell empty where there is no number, it counts as 0";
+        return "name the word in data.missing: it is an empty cell then";
 
     if (has_decimal_comma(cell))
-        return "write a decimal comma as a point: tr , .";
+        return "data.decimal: comma reads it";
 
     return "";
 }
@@ -68,5 +68,5 @@ const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks)
     if (missing)
         return "take lines without a label out";
 
-    return "write it as 0 or 1";
+    return "write it as 0 or 1, or name the words that are 1 in data.label_positive";
 }

@@ -13,6 +13,7 @@
 #include "proto/job/bad_lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ void batch_free(struct batch *b)
         lines_free(&s->lines);
         unique_free(&s->unique);
         free(s->mixed);
+        free(s->value_weight);
+        backend_host_free(b->backend, s->factor);
         free(s->group);
         free(s->by);
         free(s->row);
@@ -98,7 +101,9 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
     if (values > s->value_capacity && values < 2 * s->value_capacity)
         values = 2 * s->value_capacity;
 
-    if (room(&s->mixed, &s->value_capacity, values) == 0)
+    if (room(&s->mixed, &s->value_capacity, values) == 0 &&
+        (!s->weighted || array_reserve(&s->value_weight, MAX(s->value_capacity, 1),
+                                       &s->value_weight_capacity) == 0))
         return 0;
 
     return no_memory(e);
@@ -145,6 +150,9 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     b->field_number = f->shape.number;
     s->unique.table = f->table_of;
     s->unique.tables = f->tables;
+    s->pooling = f->shape.pooling;
+    s->weighted = f->weighted;
+    s->plain = true;
     if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) !=
             0 ||
         host_room(b, &b->numeric, &s->numeric_capacity, (size_t)rows * f->shape.numerics,
@@ -158,6 +166,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
         b->clamped = b->outside = b->first_time = b->last_time = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
+    b->factor = NULL;
     s->single = true;
     s->timed = features_timed(f);
     s->rows = rows;
@@ -192,6 +201,15 @@ static void offsets_add(struct batch *b, const struct features *f)
     offset[f->shape.fields] = at;
 }
 
+/* Notes whether values from `at` on have other weights than 1. */
+static void weights_see(struct batch_space *s, uint32_t at, uint32_t values)
+{
+    bool plain = s->plain;
+    for (uint32_t i = 0; i < values; i++)
+        plain &= s->value_weight[at + i] == 1.0f;
+    s->plain = plain;
+}
+
 /* Passes on the cells that a prediction wants of a line; empty cells when the line could not be
  * cut. */
 static int cells_pass(struct batch *b, const struct features *f, bool cut)
@@ -201,19 +219,6 @@ static int cells_pass(struct batch *b, const struct features *f, bool cut)
         if (passed_add(&b->passed, cut ? &b->space->cell[f->pass[i]] : &none) != 0)
             return SHOAL_E_NOMEM;
     return 0;
-}
-
-int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
-                   char *reason)
-{
-    int rc = SHOAL_E_DATA;
-    if (line->too_long)
-        snprintf(reason, REASON_BYTES, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
-    else
-        rc = f->format->line(f, line->text, line->bytes, cell, reason);
-    if (rc == 0 && f->unlabelled && !f->header)
-        features_unlabelled(f, cell);
-    return rc;
 }
 
 /* Parses the cells of a line. *left: the sample leaves it out; a malformed line goes by its
@@ -257,10 +262,11 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
                               .numeric = &b->numeric[(size_t)n * f->shape.numerics],
                               .key = &s->mixed[b->values],
                               .count = f->multi ? s->counts : NULL,
+                              .value_weight = s->weighted ? &s->value_weight[b->values] : NULL,
                               .group = b->group != NULL ? &b->group[n] : NULL,
                               .by = b->by != NULL ? &b->by[(size_t)n * b->by_count] : NULL,
                               .positives_only = positives_only};
-    int rc = batch_line_cut(f, line, s->cell, s->reason);
+    int rc = clean_line(f, line, s->cell, s->reason);
     if (cells_pass(b, f, rc == 0) != 0)
         return no_memory(e);
     if (b->row != NULL)
@@ -283,6 +289,8 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     }
     if (f->multi)
         offsets_add(b, f);
+    if (s->weighted)
+        weights_see(s, b->values, example.keys);
     b->outside += s->timed && features_outside(f, line->file, s->time[n]);
     b->values += example.keys;
     b->examples++;
@@ -305,6 +313,11 @@ static int stored_keys(struct batch *b, const struct features *f, const struct s
         memcpy(s->counts, row->count, f->shape.fields * sizeof *row->count);
         offsets_add(b, f);
     }
+    if (s->weighted && row->keys > 0)
+        memcpy(&s->value_weight[b->values], row->value_weight,
+               row->keys * sizeof *row->value_weight);
+    if (s->weighted)
+        weights_see(s, b->values, row->keys);
     b->values += row->keys;
     return 0;
 }
@@ -406,12 +419,41 @@ static void times_clamp(struct batch *b)
         }
 }
 
+/* The factors of a slot's values are their weights; those of a mean are divided by the sum of the
+ * magnitudes, which may be 0. The sum is in double and in the values' order. */
+static void slot_factors(const float *weight, uint32_t values, bool mean, float *factor)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < values && mean; i++)
+        sum += fabs((double)weight[i]);
+    float share = sum > 0 ? (float)(1.0 / sum) : 1.0f;
+    for (uint32_t i = 0; i < values; i++)
+        factor[i] = weight[i] * share;
+}
+
+static int factors_make(struct batch *b)
+{
+    struct batch_space *s = b->space;
+    if (!s->weighted || s->plain)
+        return 0;
+    if (host_room(b, &s->factor, &s->factor_capacity, s->value_capacity, sizeof *s->factor) != 0)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0, slot = 0; i < b->examples; i++)
+        for (uint32_t field = 0; field < b->fields; field++, slot++) {
+            uint32_t at = s->offset[slot], values = s->offset[slot + 1] - at;
+            slot_factors(s->value_weight + at, values, s->pooling[field] != POOL_SUM,
+                         s->factor + at);
+        }
+    b->factor = s->factor;
+    return 0;
+}
+
 int batch_end(struct batch *b, struct err *e)
 {
     struct batch_space *s = b->space;
     SHOAL_ASSERT(b->examples + b->bad_lines + b->dropped <= s->rows);
     if (host_room(b, &b->index, &s->index_capacity, s->value_capacity, sizeof b->index[0]) != 0 ||
-        unique_make(&s->unique, s->mixed, b->values, b->index) != 0)
+        unique_make(&s->unique, s->mixed, b->values, b->index) != 0 || factors_make(b) != 0)
         return no_memory(e);
     b->keys = s->unique.keys;
     b->key_count = s->unique.key_count;

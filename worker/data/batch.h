@@ -32,6 +32,9 @@ struct batch {
     float *numeric;   /* (examples, numerics) */
     uint32_t *index;  /* (values): position in keys */
     uint32_t *offset; /* (examples * fields + 1), or NULL: one value a field */
+    /* (values): the factor of a value's row when its field is pooled: its weight; in a mean divided
+     * by the sum of the weights' magnitudes. NULL: all weights are 1 */
+    float *factor;
     uint32_t values;
     uint64_t *keys; /* (key_count): unique; ordered by table, then by key_mix */
     uint32_t key_count;
@@ -61,7 +64,7 @@ struct batch {
     uint32_t dropped;
     char bad_where[256]; /* "file:line: reason" of the lowest bad line, or empty */
     /* Borrowed; NULL: plain memory. Set after batch_init. It allocates label, weight, numeric,
-     * index and offset, which a device reads. */
+     * index, offset and factor, which a device reads. */
     const struct backend *backend;
     uint64_t (*clock_ns)(void); /* borrowed; NULL: file_ns is not measured */
     uint64_t file_ns;           /* approximate time that batch_read spent reading files (lines.h) */

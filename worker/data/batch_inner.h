@@ -21,8 +21,14 @@ struct batch_space {
     /* capacities in elements */
     size_t label_capacity, weight_capacity, numeric_capacity, index_capacity, offset_capacity;
     size_t time_capacity, value_capacity, group_capacity, by_capacity, row_capacity;
-    uint32_t rows;   /* most rows of this batch */
-    uint64_t *mixed; /* owned; (values): keys, value by value; unique_make overwrites them */
+    uint32_t rows;       /* most rows of this batch */
+    uint64_t *mixed;     /* owned; (values): keys, value by value; unique_make overwrites them */
+    float *value_weight; /* owned; (values), where the features are weighted */
+    float *factor;       /* owned; batch.factor, or unused */
+    size_t value_weight_capacity, factor_capacity;
+    const uint8_t *pooling; /* borrowed: that of the features' fields */
+    bool weighted;          /* the features are */
+    bool plain;             /* all values so far weigh 1 */
     /* owned, as the five arrays below; batch.weight and the others point here or are NULL */
     float *weight;
     uint32_t *offset;
@@ -48,9 +54,6 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
 /* Adds a row that was parsed before (slice.h); `number` is its row in the split. */
 int batch_add_stored(struct batch *b, const struct features *f, const struct slice_row *row,
                      const struct draw *draw, uint64_t number, struct err *e);
-/* Splits a line into cells. DATA, with the reason. */
-int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
-                   char *reason);
 /* Writes "file:line: reason". */
 void batch_line_where(char out[256], const char *name, uint64_t number, const char *reason);
 /* Fills keys, index, offset and key_count. NOMEM. */

@@ -181,9 +181,12 @@ int column_seen_add_key(struct column_seen *c, uint64_t key, bool empty, bool po
     return hash_add(c, hash_bytes(&key, sizeof key, 0), empty, NULL, positive);
 }
 
-int column_seen_add_keys(struct column_seen *c, const uint64_t *key, uint32_t count)
+int column_seen_add_keys(struct column_seen *c, const struct cell *cell, const uint64_t *key,
+                         uint32_t count)
 {
     int rc = 0;
+    if (cell != NULL && count > 0)
+        example_take(c, cell);
     c->cells++;
     c->empty += count == 0;
     c->values += count;

@@ -44,9 +44,11 @@ int column_seen_add(struct column_seen *c, const struct cell *cell, bool positiv
 /* Adds the cell of a multi. `padding`: pieces that are no values. NOMEM. */
 int column_seen_add_multi(struct column_seen *c, const struct cell *cell, char separator,
                           const struct feature_padding *padding);
-/* These add parsed values, which have no text: a key, the keys of a multi, a number. NOMEM. */
+/* These add parsed values: a key, the keys of a multi, a number. `cell` has the text of the keys as
+ * an example; NULL: there is none. NOMEM. */
 int column_seen_add_key(struct column_seen *c, uint64_t key, bool empty, bool positive);
-int column_seen_add_keys(struct column_seen *c, const uint64_t *key, uint32_t count);
+int column_seen_add_keys(struct column_seen *c, const struct cell *cell, const uint64_t *key,
+                         uint32_t count);
 int column_seen_add_number(struct column_seen *c, double x, bool positive);
 void column_seen_free(struct column_seen *c);
 

@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 #include "worker/data/feature_inner.h"
 
 #include <inttypes.h>
@@ -12,14 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_DELIMITER '\x1f' /* no name contains it */
+#define WEIGHTED " weighted"
+#define HEAD_DELIMITER "\x1f" /* no name contains it */
 
 static const char *const kind_word[COLUMNS_KINDS] = {
     [COLUMNS_LABEL] = "label",   [COLUMNS_WEIGHT] = "weight", [COLUMNS_TIME] = "time",
     [COLUMNS_NUMBER] = "number", [COLUMNS_FIELD] = "field",   [COLUMNS_HASH] = "hash"};
 
-static const char *const field_word[] = {"category", "id", "multi", "multi-id", "bucket"};
-enum { FIELD_CATEGORY, FIELD_ID, FIELD_MULTI, FIELD_MULTI_ID, FIELD_BUCKET, FIELD_WORDS };
+static const char *const field_word[] = {"category", "id", "multi", "multi-id", "bucket", "cross"};
+enum {
+    FIELD_CATEGORY,
+    FIELD_ID,
+    FIELD_MULTI,
+    FIELD_MULTI_ID,
+    FIELD_BUCKET,
+    FIELD_CROSS,
+    FIELD_WORDS
+};
+#define BUCKET "bucket" /* with which the text of a bucket's scale begins */
 
 void columns_free(struct columns *c)
 {
@@ -39,14 +50,11 @@ static int columns_room(struct columns *c, uint32_t count, size_t bytes, struct 
     return err_set(e, SHOAL_E_NOMEM, "no memory for %u columns; free some", count);
 }
 
-/* Adds a line of text: `what`, then the name of the column. */
-static struct columns_one *column_add(struct columns *c, const struct features *f,
-                                      enum columns_kind kind, uint32_t column, const char *what)
+/* Adds a line of text: `what`, then the name. */
+static struct columns_one *line_add(struct columns *c, enum columns_kind kind, const char *name,
+                                    const char *what)
 {
     struct columns_one *one = &c->one[c->count++];
-    char name[LEGEND_NAME] = "data.partition"; /* for times that come from names of files */
-    if (column != FEATURE_NO_COLUMN)
-        feature_column_name(f, column, name);
     *one = (struct columns_one){.kind = kind, .line = c->text + c->bytes};
     int n = snprintf(one->line, COLUMNS_LINE, "%s\t%s", what, name);
     SHOAL_ASSERT(n > 0 && (size_t)n < COLUMNS_LINE);
@@ -55,35 +63,79 @@ static struct columns_one *column_add(struct columns *c, const struct features *
     return one;
 }
 
+static struct columns_one *column_add(struct columns *c, const struct features *f,
+                                      enum columns_kind kind, uint32_t column, const char *what)
+{
+    char name[LEGEND_NAME] = "data.partition"; /* for times that come from names of files */
+    if (column != FEATURE_NO_COLUMN)
+        feature_column_name(f, column, name);
+    return line_add(c, kind, name, what);
+}
+
 static int word_of(const struct feature_use *use)
 {
     if (use->type == COLUMN_NUMBER)
         return FIELD_BUCKET;
+    if (use->type == COLUMN_CROSS)
+        return FIELD_CROSS;
     if (use->type == COLUMN_CATEGORY)
         return use->id ? FIELD_ID : FIELD_CATEGORY;
     return use->id ? FIELD_MULTI_ID : FIELD_MULTI;
 }
 
+/* The parts of a bucket's scale behind its first word, or the hash of a cross. */
+static void parts_text(const struct features *f, uint32_t i, char out[SCALE_TEXT])
+{
+    const struct feature_use *use = &f->field[i];
+    uint32_t hash = f->crossed[i];
+    char scale[SCALE_TEXT];
+    out[0] = '\0';
+    if (use->type == COLUMN_CROSS && use->at != FEATURE_PLAIN)
+        hash = feature_cross_hash(f, &f->cross[use->at]);
+    if (use->type == COLUMN_CROSS && hash != 0)
+        snprintf(out, SCALE_TEXT, " ~%08" PRIx32, hash);
+    if (use->type != COLUMN_NUMBER || use->at == FEATURE_PLAIN)
+        return;
+    scale_text(&f->scale[use->at], scale);
+    SHOAL_ASSERT(strncmp(scale, BUCKET, strlen(BUCKET)) == 0);
+    snprintf(out, SCALE_TEXT, "%s", scale + strlen(BUCKET));
+}
+
 static void field_add(struct columns *c, const struct features *f, uint32_t i)
 {
     const struct feature_use *use = &f->field[i];
-    char what[64], last[24] = "";
-    bool multi = use->type == COLUMN_MULTI;
+    char what[COLUMNS_LINE], parts[SCALE_TEXT], last[24] = "", name[LEGEND_NAME];
+    bool multi = use->type == COLUMN_MULTI, weighted = multi && f->multi_form[i] != MULTI_PLAIN;
     if (multi && use->last != UINT32_MAX)
         snprintf(last, sizeof last, " last %u", use->last);
     else if (multi)
         snprintf(last, sizeof last, " last all");
-    snprintf(what, sizeof what, "field %s %u%s", field_word[word_of(use)], use->key_field, last);
-    struct columns_one *one = column_add(c, f, COLUMNS_FIELD, use->column, what);
+    parts_text(f, i, parts);
+    snprintf(what, sizeof what, "field %s %u%s%s%s", field_word[word_of(use)], use->key_field, last,
+             weighted ? WEIGHTED : "", parts);
+    feature_use_name(f, use, name);
+    struct columns_one *one = line_add(c, COLUMNS_FIELD, name, what);
     one->multi = multi;
+    one->weighted = weighted;
     one->field = use->key_field;
+}
+
+static void number_add(struct columns *c, const struct features *f, uint32_t i)
+{
+    const struct feature_use *use = &f->numeric[i];
+    char what[COLUMNS_LINE], scale[SCALE_TEXT] = "missing", name[LEGEND_NAME];
+    struct scale plain = {.transform = (enum number_transform)use->transform, .known = true};
+    if (use->type == COLUMN_NUMBER && use->at != FEATURE_PLAIN)
+        scale_text(&f->scale[use->at], scale);
+    else if (use->type == COLUMN_NUMBER)
+        scale_text(&plain, scale);
+    snprintf(what, sizeof what, "number %s", scale);
+    feature_use_name(f, use, name);
+    line_add(c, COLUMNS_NUMBER, name, what);
 }
 
 int columns_of(const struct features *f, struct columns *out, struct err *e)
 {
-    static const char *const transform[] = {[NUMBER_NONE] = "number none",
-                                            [NUMBER_LOG1P] = "number log1p",
-                                            [NUMBER_BUCKET] = "number none"};
     char what[64];
     uint32_t most = f->shape.tasks + 4 + f->shape.numerics + f->shape.fields + f->by_count;
     SHOAL_ASSERT(most <= COLUMNS_MAX + 1 && !f->predict);
@@ -98,8 +150,7 @@ int columns_of(const struct features *f, struct columns *out, struct err *e)
     if (features_timed(f))
         column_add(out, f, COLUMNS_TIME, f->time, kind_word[COLUMNS_TIME]);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
-        column_add(out, f, COLUMNS_NUMBER, f->numeric[i].column,
-                   transform[f->numeric[i].transform]);
+        number_add(out, f, i);
     for (uint32_t i = 0; i < f->shape.fields; i++)
         field_add(out, f, i);
     if (f->group != FEATURE_NO_COLUMN)
@@ -133,7 +184,45 @@ static bool number_at(const char **at, uint32_t most, uint32_t *out)
     return value < most;
 }
 
-/* Parses "KIND N[ last M|all]". */
+/* Parses the end of a multi's line: "", or that its values have weights. */
+static bool weighted_parse(struct columns_one *one, const char *at)
+{
+    one->weighted = strcmp(at, WEIGHTED) == 0;
+    return one->weighted || *at == '\0';
+}
+
+/* Parses the parts of a bucket's scale. */
+static bool bucket_parse(const char *at, struct scale *out)
+{
+    char text[SCALE_TEXT];
+    if (strlen(at) + sizeof BUCKET > sizeof text)
+        return false;
+    snprintf(text, sizeof text, BUCKET "%s", at);
+    return scale_parse(text, out) && out->known && out->transform == NUMBER_BUCKET;
+}
+
+/* Parses " ~HASH", or nothing. */
+static bool cross_parse(const char *at, uint32_t *hash)
+{
+    char *end;
+    if (*at == '\0')
+        return true;
+    if (strncmp(at, " ~", 2) != 0 || strspn(at + 2, "0123456789abcdef") != 8)
+        return false;
+    *hash = (uint32_t)strtoul(at + 2, &end, 16);
+    return *end == '\0' && *hash != 0;
+}
+
+/* Parses "missing", or a scale that is no bucket. */
+static bool number_parse(struct columns_one *one, const char *at)
+{
+    struct scale s;
+    one->missing = strcmp(at, "missing") == 0;
+    one->scaled = !one->missing;
+    return one->missing || (scale_parse(at, &s) && s.known && s.transform != NUMBER_BUCKET);
+}
+
+/* Parses "KIND N[ last M|all[ weighted]]", and what follows the number of a bucket or a cross. */
 static bool field_parse(struct columns_one *one, const char *at)
 {
     size_t bytes = strcspn(at, " ");
@@ -146,13 +235,20 @@ static bool field_parse(struct columns_one *one, const char *at)
         return false;
     at += bytes + 1;
     one->multi = word == FIELD_MULTI || word == FIELD_MULTI_ID;
+    struct scale s;
     if (!number_at(&at, LIMIT_FIELDS, &one->field))
         return false;
+    one->scaled = word == FIELD_BUCKET;
+    if (word == FIELD_BUCKET)
+        return bucket_parse(at, &s);
+    if (word == FIELD_CROSS)
+        return cross_parse(at, &one->cross);
     if (!one->multi)
         return *at == '\0';
-    return strcmp(at, " last all") == 0 ||
-           (strncmp(at, " last ", 6) == 0 && (at += 6, number_at(&at, UINT32_MAX, &last)) &&
-            *at == '\0' && last > 0);
+    if (strncmp(at, " last all", 9) == 0)
+        return weighted_parse(one, at + 9);
+    return strncmp(at, " last ", 6) == 0 && (at += 6, number_at(&at, UINT32_MAX, &last)) &&
+           last > 0 && weighted_parse(one, at);
 }
 
 static bool one_parse(struct columns_one *one)
@@ -182,7 +278,7 @@ static bool one_parse(struct columns_one *one)
     case COLUMNS_HASH:
         return word == bytes;
     case COLUMNS_NUMBER:
-        return strcmp(what, "number none") == 0 || strcmp(what, "number log1p") == 0;
+        return what[word] == ' ' && number_parse(one, what + word + 1);
     case COLUMNS_FIELD:
         return what[word] == ' ' && field_parse(one, what + word + 1);
     default:
@@ -292,22 +388,45 @@ static struct column *column_find(const struct job *out, const char *name)
     return NULL;
 }
 
+/* The scale of a column of the file, whose line was parsed. */
+static struct scale scale_of_line(const struct columns_one *one)
+{
+    struct scale s = {.known = true};
+    char text[COLUMNS_LINE];
+    size_t bytes = (size_t)(one->name - 1 - one->line), digits = strlen("field bucket ");
+    snprintf(text, sizeof text, "%.*s", (int)bytes, one->line);
+    bool good;
+    if (one->kind == COLUMNS_NUMBER)
+        good = scale_parse(text + strlen("number "), &s);
+    else
+        good = bucket_parse(text + digits + strspn(text + digits, "0123456789"), &s);
+    SHOAL_ASSERT(good);
+    return s;
+}
+
 /* Takes from the file what it fixes for a column: its type and its kind of values. */
 static void type_take(const struct columns_one *one, struct column *to)
 {
     const char *at = one->line;
     if (one->kind == COLUMNS_NUMBER)
-        to->type = COLUMN_NUMBER;
+        to->type = one->missing ? COLUMN_MISSING : COLUMN_NUMBER;
+    if (one->scaled) {
+        to->scale = scale_of_line(one);
+        to->scaled = true;
+        to->filled = to->scale.filled;
+    }
     if (one->kind != COLUMNS_FIELD)
         return;
-    bool bucket = strncmp(at, "field bucket", 12) == 0;
     if (one->multi)
         to->type = COLUMN_MULTI;
-    else if (bucket)
+    else if (one->scaled)
         to->type = COLUMN_NUMBER;
+    else if (strncmp(at, "field cross", 11) == 0)
+        to->type = COLUMN_CROSS;
     else
         to->type = COLUMN_CATEGORY;
 
+    to->cross = one->cross;
     to->id = strncmp(at, "field id", 8) == 0 || strncmp(at, "field multi-id", 14) == 0;
     const char *last = strstr(at, " last ");
     uint32_t max = 0;
@@ -316,6 +435,45 @@ static void type_take(const struct columns_one *one, struct column *to)
     if (max >= FEATURE_SEQUENCE_MAX)
         max = 0;
     to->max = max;
+    to->weighted = one->weighted;
+}
+
+/* A job that says that a column's values have no weights does not mean these. */
+static int weighted_check(const struct column *of_job, const struct columns_one *one,
+                          const char *file, struct err *e)
+{
+    if (of_job == NULL || !of_job->weighted_said || of_job->weighted == one->weighted ||
+        one->kind != COLUMNS_FIELD)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "data.columns: column \"%s\" has %s of values in %s: say weighted: %s, or "
+                   "convert its log again",
+                   one->name, one->weighted ? "weights" : "no weights", file,
+                   one->weighted ? "true" : "false");
+}
+
+/* Takes the scale that the job gives a column, if it gives one and the file has another: then the
+ * difference is refused (columns_bind). The figures are the file's where the rule is the same. */
+static void scale_wish(const struct job *job, const struct column *of_job, struct column *to)
+{
+    struct scale wish = {.transform = job->features.number};
+    char is[SCALE_RULE_TEXT], was[SCALE_RULE_TEXT];
+    bool own = of_job != NULL && of_job->type == COLUMN_NUMBER,
+         said = job->features.number != NUMBER_NONE;
+    wish.known = wish.transform != NUMBER_STANDARD;
+    if (own && of_job->scaled)
+        wish = of_job->scale;
+    if (own && of_job->filled) {
+        wish.filled = true;
+        wish.fill = of_job->scale.fill;
+    }
+    said = said || (own && (of_job->scaled || of_job->filled));
+    scale_rule(&wish, is);
+    scale_rule(&to->scale, was);
+    if (!said || to->type != COLUMN_NUMBER || strcmp(is, was) == 0)
+        return;
+    to->scale = wish;
+    to->filled = wish.filled;
 }
 
 /* Takes from the job how it uses the column, but nothing that changes its values. */
@@ -326,6 +484,7 @@ static void use_take(const struct column *of_job, struct column *to)
     to->pooling = of_job->pooling;
     memcpy(to->share, of_job->share, sizeof to->share);
     memcpy(to->attend, of_job->attend, sizeof to->attend);
+    to->indicator = of_job->indicator;
     if (of_job->max > 0)
         to->max = of_job->max;
 }
@@ -348,8 +507,14 @@ static int columns_take(const struct columns *c, const struct job *job, const ch
         }
         type_take(one, to);
         const struct column *of_job = column_of_job(job, one->name);
+        if (of_job == NULL && job->data.rest_said)
+            of_job = &job->data.rest;
+        int rc = weighted_check(of_job, one, file, e);
+        if (rc != 0)
+            return rc;
         if (of_job != NULL)
             use_take(of_job, to);
+        scale_wish(job, of_job, to);
     }
     for (size_t i = 0; i < job->data.column_count; i++)
         if (column_find(out, job->data.column[i].name) == NULL &&
@@ -386,23 +551,12 @@ static void time_take(const struct columns *c, struct job *out)
             snprintf(out->data.time, LIMIT_NAME, "%.*s", LIMIT_NAME - 1, c->one[i].name);
 }
 
-/* The file has numbers in their final form: `none` reads them unchanged. */
-static void numbers_take(const struct columns *c, struct job *out)
-{
-    for (uint32_t i = 0; i < c->count; i++) {
-        if (out->features.number == NUMBER_NONE && strncmp(c->one[i].line, "number log1p", 12) == 0)
-            out->features.number = NUMBER_LOG1P;
-        if (out->features.number == NUMBER_NONE && strncmp(c->one[i].line, "field bucket", 12) == 0)
-            out->features.number = NUMBER_BUCKET;
-    }
-}
-
 static char *head_of(const struct job *out)
 {
     char *head = malloc(out->data.column_count * 2 * (LIMIT_NAME + 2) + 1), *to = head;
     for (size_t i = 0; head != NULL && i < out->data.column_count; i++) {
         if (i > 0)
-            *to++ = HEAD_DELIMITER;
+            *to++ = HEAD_DELIMITER[0];
         *to++ = '"';
         for (const char *p = out->data.column[i].name; *p != '\0'; p++) {
             if (*p == '"')
@@ -423,15 +577,15 @@ int columns_job(const struct columns *c, const struct job *job, const char *file
     *out = *job;
     out->data.format = DATA_CSV;
     out->data.header = true;
-    out->data.delimiter = HEAD_DELIMITER;
+    text_copy(out->data.delimiter, sizeof out->data.delimiter, HEAD_DELIMITER);
     out->data.column_count = 0;
+    out->data.rest_said = false; /* each column has a type of its own */
     out->data.column = calloc(c->count, sizeof *out->data.column);
     int rc = SHOAL_E_NOMEM;
     if (out->data.column != NULL)
         rc = columns_take(c, job, file, out, e);
     if (rc == 0) {
         labels_take(c, out);
-        numbers_take(c, out);
         time_take(c, out);
         *head = head_of(out);
         if (*head == NULL)

@@ -3,9 +3,13 @@
  *     label above LIMIT \t NAME      0 or 1: the cell was above the limit
  *     weight \t NAME
  *     time \t NAME                   seconds since 1970
- *     number none|log1p \t NAME      a float, as the network reads it
- *     field KIND N last M \t NAME    keys that begin with N; KIND: category, id, multi, multi-id or
- *                                    bucket; a multi has its last M values, or `all`
+ *     number SCALE \t NAME           a float, as the network reads it; SCALE: proto/job/scale.h
+ *     number missing \t missing NAME  1 where the column has no number, else 0
+ *     field KIND N last M \t NAME    keys that begin with N; KIND: category, id, multi, multi-id,
+ *                                    bucket or cross; a multi has its last M values, or `all`;
+ *                                    behind that ` weighted`: each value has a weight
+ *     field bucket N PARTS \t NAME   PARTS: of N at BORDER.., at BORDER.., fill X, as in a scale
+ *     field cross N ~HASH \t NAME    HASH of the parts of which one is a number, else nothing
  *     hash \t NAME                   hash of the cell, for evaluate.group, evaluate.by and
  *                                    data.sample_by
  *
@@ -27,12 +31,16 @@ enum columns_kind {
     COLUMNS_KINDS
 };
 #define COLUMNS_MAX (LIMIT_TASKS + 2 + LIMIT_NUMERIC + LIMIT_FIELDS + 2 + LIMIT_BY)
-#define COLUMNS_LINE 192u /* bytes of a line with its end */
+#define COLUMNS_LINE (SCALE_TEXT + LEGEND_NAME + 64u) /* bytes of a line with its end */
 
 struct columns_one {
     enum columns_kind kind;
     bool multi;     /* any number of values a row */
+    bool weighted;  /* they have weights */
     uint32_t field; /* N */
+    uint32_t cross; /* of a cross: HASH, or 0 */
+    bool missing;   /* of a number: an indicator */
+    bool scaled;    /* a number or a bucket, with a scale */
     char *line;     /* NUL-ended; points into `text` */
     char *name;     /* NUL-ended; points into the line */
 };

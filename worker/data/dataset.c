@@ -47,9 +47,8 @@ static int texts_open(struct dataset *d, const struct job *job, uint32_t split, 
     return source_open(list, what, &d->cache, &d->source, e);
 }
 
-/* Opens what comes before the rows: source and features. */
-static int parts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
-                      struct err *e)
+int dataset_parts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
+                       struct err *e)
 {
     SHOAL_ASSERT(split <= WIRE_TEST);
     d->events = job->data.format == DATA_EVENTS;
@@ -73,6 +72,17 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     return rc;
 }
 
+/* The same, with all figures. */
+static int parts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
+                      struct err *e)
+{
+    int rc = dataset_parts_open(d, job, split, line, e);
+    if (rc == 0 && !d->events) /* event files were made with figures */
+        return dataset_figures(job, &d->features, e);
+
+    return rc;
+}
+
 static int rows_open(struct dataset *d, const struct job *job, uint32_t split, const char *what,
                      struct err *e)
 {
@@ -89,7 +99,7 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
     return rc;
 }
 
-static struct dataset *dataset_new(const char *what, struct err *e)
+struct dataset *dataset_new(const char *what, struct err *e)
 {
     struct dataset *d = calloc(1, sizeof *d);
     if (d == NULL)
@@ -218,9 +228,9 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
         free(cell);
         return rc;
     }
-    lines_start(&lines, &d->source, f->header, 0, d->source.bytes, 0);
+    lines_start(&lines, &d->source, features_rows(f), 0, d->source.bytes, 0);
     for (bool more = true; more && (rc = lines_next(&lines, &line, e)) == 0;) {
-        if (line.too_long || f->format->line(f, line.text, line.bytes, cell, reason) != 0)
+        if (clean_line(f, &line, cell, reason) != 0)
             continue;
         for (uint32_t i = 0; i < f->by_count; i++)
             by[i] = cell[f->by[i]];

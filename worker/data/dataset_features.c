@@ -79,7 +79,12 @@ int dataset_make_features(const struct job *job, const struct cache *cache, uint
         return features_of_objects(job, f, e);
     char *name, *line;
     size_t bytes;
-    int rc = source_head(list, what, cache, &name, &line, &bytes, e);
+    const struct format *format = format_of(job->data.format);
+    int rc;
+    if (format->look != NULL)
+        rc = source_lines(list, what, cache, &name, &line, &bytes, e);
+    else
+        rc = source_head(list, what, format->framing, cache, &name, &line, &bytes, e);
     if (rc != 0)
         return rc;
     if (job->data.join.on && !job->predict.on)
@@ -120,6 +125,8 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e)
     if (job->data.format == DATA_EVENTS)
         rc = dataset_legend_of_events(&f, job, out, e);
     else
+        rc = dataset_figures(job, &f, e);
+    if (rc == 0 && job->data.format != DATA_EVENTS)
         rc = feature_legend(&f, job, out, e);
     features_free(&f);
     return rc;
@@ -188,6 +195,8 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
     const char *first_name = NULL;
     for (uint32_t i = 0; i < s->count && rc == 0; i++) {
         rc = dataset_header(s, i, lines, &line, e);
+        if (rc == 0)
+            clean_mark(&line);
         if (rc == SHOAL_E_END) {
             rc = 0;
         } else if (rc == 0 && first == NULL) {
@@ -227,7 +236,7 @@ static int predict_bind(struct dataset *d, const struct job *job, struct lines *
     if (rc != 0)
         return rc;
     struct cell first = {line.text, 0};
-    if (!line.too_long)
+    if (line.fault == NULL)
         first.bytes = (uint32_t)line.bytes;
     return features_predict(&d->features, job, s->file[line.file].name, &first, e);
 }

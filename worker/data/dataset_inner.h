@@ -1,7 +1,7 @@
 /* dataset_inner.h: the struct behind a dataset, for dataset.c (its life), dataset_objects.c (heads
- * of objects), dataset_features.c (columns), dataset_order.c (index and order), dataset_read.c
- * (lines and kept rows), dataset_events.c (event files), dataset_kept.c (parsed rows that are
- * kept). */
+ * of objects), dataset_features.c (columns), dataset_figures.c (figures of numbers),
+ * dataset_order.c (index and order), dataset_read.c (lines and kept rows), dataset_events.c (event
+ * files), dataset_kept.c (parsed rows that are kept). */
 #ifndef WORKER_DATA_DATASET_INNER_H
 #define WORKER_DATA_DATASET_INNER_H
 
@@ -31,6 +31,19 @@ struct dataset {
     struct draw draw;           /* the rows that training takes; of epoch 0 */
     char warning[ERR_TEXT_MAX]; /* about its labels; "": none */
 };
+
+/* dataset.c */
+/* An empty dataset; NULL: no memory, which *e says. */
+struct dataset *dataset_new(const char *what, struct err *e);
+/* Opens what comes before the rows: source and features, whose figures may be missing. line: an
+ * object; NULL: the whole split. */
+int dataset_parts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
+                       struct err *e);
+
+/* dataset_figures.c */
+/* Fills in the figures of numbers that neither the job nor its tables have. CONFIG: a prediction
+ * lacks some. Errors as dataset_open. */
+int dataset_figures(const struct job *job, struct features *f, struct err *e);
 
 /* dataset_objects.c */
 /* The header of file i; *line lives in `lines`. END: the file is empty. */

@@ -11,7 +11,7 @@
  * names those, and its user may correct the names while the file stays the same. */
 static uint64_t places_hash(const struct features *f)
 {
-    if (f->header || !f->format->named)
+    if (f->header || f->format->keyed || !f->format->named)
         return 0;
     uint32_t one[] = {f->weight, f->time, f->group};
     uint64_t places = hash_bytes(one, sizeof one, 0);
@@ -21,6 +21,9 @@ static uint64_t places_hash(const struct features *f)
         places = hash_bytes(&f->sample, sizeof f->sample, places);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         places = rng_mix(places ^ f->numeric[i].column) + i;
+    for (uint32_t i = 0; i < f->crosses; i++)
+        for (uint32_t k = 0; k < f->cross[i].parts; k++)
+            places = rng_mix(places ^ f->cross[i].part[k].column) + i;
     return places;
 }
 
@@ -31,18 +34,26 @@ static void name_take(const struct dataset *d, const struct columns *c, struct k
     uint64_t lines = hash_bytes(c->text, c->bytes, 1);
     uint32_t cuts[] = {d->events,
                        f->columns,
-                       (uint32_t)(unsigned char)f->delimiter,
+                       (uint32_t)(unsigned char)f->delimiter[0],
                        f->header,
                        (uint32_t)feature_time_hash(&f->time_form),
                        f->format->whole_numbers,
                        f->format->named};
     lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
+    if (f->entries != ENTRIES_PLACES) /* or files of former releases would not be found */
+        lines = rng_mix(lines ^ f->entries);
+    if (f->clean.hash != 0)
+        lines = rng_mix(lines ^ f->clean.hash);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
         if (f->padding[i].bytes > 0)
             lines = hash_bytes(f->padding[i].text, f->padding[i].bytes, lines);
     }
     w->group = w->identity = lines;
+    if (f->format->framing != FRAMING_LINES) { /* another generation than that of single lines */
+        const struct row_form form = features_rows(f);
+        w->identity = rng_mix(w->identity ^ framing_hash(&form));
+    }
     for (uint32_t i = 0; i < d->source.count; i++) {
         w->group = rng_mix(w->group ^ d->source.file[i].group) + 1;
         w->identity = rng_mix(w->identity ^ d->source.file[i].identity) + 1;

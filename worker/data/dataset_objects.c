@@ -1,6 +1,7 @@
 /* dataset_objects.c: lists the objects of a split, and reads the head that defines its columns. */
 #include "worker/data/dataset_inner.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -15,12 +16,35 @@ int dataset_header(const struct source *s, uint32_t i, struct lines *lines, stru
     SHOAL_ASSERT(i < s->count);
     if (s->file[i].bytes == 0)
         return SHOAL_E_END;
-    lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
+    lines_start(lines, s, ROW_FORM_LINES, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
     return lines_next(lines, line, e);
 }
 
-/* The first line; the caller owns *line. END: there is none. */
-static int first_line(const struct source *s, char **line, struct err *e)
+#define LINES_BYTES (64u << 10) /* the first lines of an object, whose format looks at many */
+
+/* Appends the lines that follow the first one. */
+static int lines_follow(struct lines *lines, char **text, struct err *e)
+{
+    size_t bytes = strlen(*text), capacity = bytes + 1;
+    struct line line;
+    int rc = 0;
+    while (rc == 0 && bytes < LINES_BYTES && (rc = lines_next(lines, &line, e)) == 0) {
+        if (line.fault != NULL || bytes + line.bytes + 1 > LINES_BYTES ||
+            memchr(line.text, '\0', line.bytes) != NULL)
+            break;
+        if (array_reserve(text, bytes + line.bytes + 2, &capacity) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the first lines of the input");
+        (*text)[bytes++] = '\n';
+        memcpy(*text + bytes, line.text, line.bytes);
+        bytes += line.bytes;
+        (*text)[bytes] = '\0';
+    }
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
+/* The first line, or of a format that looks at many the first lines; the caller owns *line. END:
+ * there is none. */
+static int first_line(const struct source *s, bool many, char **line, struct err *e)
 {
     struct lines lines;
     struct line first;
@@ -28,7 +52,7 @@ static int first_line(const struct source *s, char **line, struct err *e)
     if (rc != 0)
         return rc;
     rc = dataset_header(s, 0, &lines, &first, e);
-    if (rc == 0 && first.too_long)
+    if (rc == 0 && first.fault != NULL)
         rc = err_set(e, SHOAL_E_DATA,
                      "data.train: object %s: its first line is longer than 1 MiB; look at it",
                      s->file[0].name);
@@ -37,6 +61,8 @@ static int first_line(const struct source *s, char **line, struct err *e)
         *line = strndup(first.text, first.bytes);
     if (rc == 0 && *line == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
+    if (rc == 0 && many)
+        rc = lines_follow(&lines, line, e);
     lines_free(&lines);
     return rc;
 }
@@ -67,7 +93,7 @@ static int object_head(const struct job *job, const char *object, const struct c
     if (job->data.format == DATA_EVENTS)
         rc = dataset_object_fault(dataset_head_of_events(&s, head, e), "data.train", e);
     else
-        rc = first_line(&s, head, e);
+        rc = first_line(&s, format_of(job->data.format)->look != NULL, head, e);
 
     source_close(&s);
     return rc;

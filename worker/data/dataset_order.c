@@ -39,7 +39,7 @@ static uint32_t row_time(void *context, struct line *line)
 static uint64_t clock_identity(const struct job *job, const struct features *f)
 {
     uint64_t of[] = {job->data.format,
-                     (unsigned char)job->data.delimiter,
+                     format_delimiter_hash(job->data.delimiter),
                      f->time,
                      feature_time_hash(&f->time_form),
                      zone_hash(&f->zone),
@@ -98,10 +98,11 @@ int dataset_index(struct dataset *d, const struct job *job, uint32_t split, stru
         c.cell = NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
+    const struct row_form form = features_rows(&d->features);
     int rc;
     if (!d->events)
-        rc = index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
-                        index_cache(d, job), &d->index, e);
+        rc = index_open(&d->source, &form, within > 0 ? &clock : NULL, index_cache(d, job),
+                        &d->index, e);
     else if (within > 0)
         rc = dataset_keep_events(d, e);
     else

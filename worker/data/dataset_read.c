@@ -78,7 +78,7 @@ static int read_lines(const struct dataset *d, const struct draw *draw, const st
     SHOAL_ASSERT(span->chunks > 0 && span->chunk + span->chunks <= x->chunks);
     if (end > x->rows)
         end = x->rows;
-    lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at,
+    lines_start(lines, &d->source, features_rows(&d->features), x->chunk[chunk].at,
                 index_chunk_end(x, chunk + span->chunks - 1), x->chunk[chunk].number);
     while ((rc = lines_next(lines, &line, e)) == 0) {
         if (row == end)

@@ -1,5 +1,6 @@
-/* decode.h: reads packed or plain input once from front to end, as text; the only user of isa-l and
- * zstd's decoder. Any thread; blocks. */
+/* decode.h: reads packed or plain input once from front to end, as text: gzip, zstd, bzip2, xz,
+ * in one or several members, and zeros behind them; then UTF-16 and CR as line end (recode.h).
+ * The only user of the decoders' libraries. Any thread; blocks. */
 #ifndef WORKER_DATA_DECODE_H
 #define WORKER_DATA_DECODE_H
 
@@ -24,10 +25,11 @@ struct decode_from {
  * NOMEM, that of the sink or of `wait`. *raw (may be NULL): bytes read. */
 int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t *raw,
            struct err *e);
-/* True when a file that begins with these bytes is gzip or zstd. */
-bool decode_packed(const char *data, size_t bytes);
+/* True when a file that begins with these bytes (KIND_LOOK_BYTES, or all that there are) is
+ * packed or must be recoded, so that it cannot be read in place. */
+bool decode_needed(const char *data, size_t bytes);
 
-/* "isa-l 2.30, zstd 1.5.4" */
+/* "isa-l 2.30, zstd 1.5.4, bzip2 1.0.8, liblzma 5.4.1" */
 const char *decode_libraries(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
 #include "worker/data/bad_cell.h"
+#include "worker/data/feature_inner.h"
 #include "worker/data/numbers.h"
 #include "worker/data/short_keys.h"
 
@@ -147,9 +148,8 @@ uint32_t feature_bucket(double x, char *out)
     return (uint32_t)n;
 }
 
-/* An empty cell has no number: it is 0 as an input, and a bucket of its own as a field. */
-static int number_cell(const struct features *f, const struct feature_use *use,
-                       const struct cell *cell, double *out, char *reason)
+int feature_number_cell(const struct features *f, const struct feature_use *use,
+                        const struct cell *cell, double *out, char *reason)
 {
     bool whole_only = f->format->whole_numbers;
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
@@ -158,6 +158,7 @@ static int number_cell(const struct features *f, const struct feature_use *use,
                     cell, bad_cell_number_remedy(cell), reason);
 }
 
+/* The input of a plain number. An empty cell is 0. */
 static int numeric_value(const struct features *f, const struct feature_use *use,
                          const struct cell *cell, float *out, char *reason)
 {
@@ -171,7 +172,7 @@ static int numeric_value(const struct features *f, const struct feature_use *use
 
         return 0;
     }
-    int rc = number_cell(f, use, cell, &x, reason);
+    int rc = feature_number_cell(f, use, cell, &x, reason);
     if (rc != 0)
         return rc;
     if (use->transform == NUMBER_LOG1P) {
@@ -195,10 +196,16 @@ static int numeric_values(const struct features *f, const struct cell *cells, fl
             rest = numbers_read(cells, &f->numeric[i], count, &out[i]);
         else
             rest = (1u << count) - 1;
+        rest |= f->apart[i / NUMBERS_GROUP];
         for (; rest != 0; rest &= rest - 1) {
             uint32_t at = i + (uint32_t)__builtin_ctz(rest);
             const struct feature_use *use = &f->numeric[at];
-            int rc = numeric_value(f, use, &cells[use->column], &out[at], reason);
+            const struct cell *cell = &cells[use->column];
+            int rc;
+            if (use->at == FEATURE_PLAIN)
+                rc = numeric_value(f, use, cell, &out[at], reason);
+            else
+                rc = feature_scaled(f, use, cell, &out[at], reason);
             if (rc != 0)
                 return rc;
         }
@@ -206,85 +213,13 @@ static int numeric_values(const struct features *f, const struct cell *cells, fl
     return 0;
 }
 
-static int bucket_key(const struct features *f, const struct feature_use *use,
-                      const struct cell *cell, uint64_t *key, char *reason)
+/* The key of a bucketed number, or of a cross. */
+static int made_key(const struct features *f, const struct feature_use *use,
+                    const struct cell *cells, uint64_t *key, char *reason)
 {
-    char text[8];
-    double x;
-    if (cell->bytes == 0) {
-        *key = key_of_value(use->key_field, "", 0);
-        return 0;
-    }
-    int rc = number_cell(f, use, cell, &x, reason);
-    if (rc == 0)
-        *key = key_of_value(use->key_field, text, feature_bucket(x, text));
-    return rc;
-}
-
-/* The key of a value. */
-static int value_key(const struct features *f, const struct feature_use *use,
-                     const struct cell *value, uint64_t *key, char *reason)
-{
-    if (!use->id || value->bytes == 0) {
-        *key = key_of_value(use->key_field, value->text, value->bytes);
-        return 0;
-    }
-    if (key_of_id(use->key_field, value->text, value->bytes, key))
-        return 0;
-
-    return bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
-}
-
-/* True when a piece of a multi cell is a value: neither empty nor padding. */
-static inline bool is_value(const struct feature_padding *padding, const char *piece, size_t bytes)
-{
-    return bytes > 0 && (bytes != padding->bytes || memcmp(piece, padding->text, bytes) != 0);
-}
-
-/* The start of the last `last` values of a cell. */
-static const char *multi_start(const struct feature_use *use, const struct feature_padding *padding,
-                               const struct cell *cell)
-{
-    const char *start = cell->text, *end = start + cell->bytes, *from = end;
-    SHOAL_ASSERT(use->last > 0 && use->last < cell->bytes);
-    for (uint32_t count = 0; end > start;) {
-        const char *before = memrchr(start, use->separator, (size_t)(end - start));
-        const char *piece = start;
-        if (before != NULL)
-            piece = before + 1;
-        if (is_value(padding, piece, (size_t)(end - piece))) {
-            from = piece;
-            if (++count == use->last)
-                return from;
-        }
-        end = before != NULL ? before : start;
-    }
-    return from;
-}
-
-/* Keys of a multi cell: "a
- *
- * b" has two values, "" none. */
-static int multi_keys(const struct features *f, const struct feature_use *use,
-                      const struct cell *cell, uint64_t *key, uint32_t *count, char *reason)
-{
-    const struct feature_padding *padding = &f->padding[use - f->field];
-    const char *p = cell->text, *end = p + cell->bytes;
-    *count = 0;
-    /* each value takes at least one byte, so a cell of fewer bytes has few enough */
-    if (use->last < cell->bytes)
-        p = multi_start(use, padding, cell);
-    while (p < end) {
-        const char *stop = memchr(p, use->separator, (size_t)(end - p));
-        if (stop == NULL)
-            stop = end;
-        struct cell value = {p, (uint32_t)(stop - p)};
-        if (is_value(padding, p, value.bytes) &&
-            value_key(f, use, &value, &key[(*count)++], reason) != 0)
-            return SHOAL_E_DATA;
-        p = stop + 1;
-    }
-    return 0;
+    if (use->type == COLUMN_CROSS)
+        return feature_cross_key(f, use, cells, key, reason);
+    return feature_bucket_key(f, use, &cells[use->column], key, reason);
 }
 
 /* Keys where every field has exactly one value; most cells are short. */
@@ -300,9 +235,9 @@ static int single_keys(const struct features *f, const struct cell *cells, struc
             const struct cell *cell = &cells[use->column];
             int rc;
             if (use->type == COLUMN_CATEGORY)
-                rc = value_key(f, use, cell, &out->key[at], reason);
+                rc = feature_value_key(f, use, cell, &out->key[at], reason);
             else
-                rc = bucket_key(f, use, cell, &out->key[at], reason);
+                rc = made_key(f, use, cells, &out->key[at], reason);
             if (rc != 0)
                 return rc;
         }
@@ -317,6 +252,7 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
                       char *reason)
 {
     uint64_t *key = out->key;
+    float *weight = f->weighted ? out->value_weight : NULL;
     if (f->wide && !f->multi)
         return single_keys(f, cells, out, reason);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
@@ -324,15 +260,19 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         const struct cell *cell = &cells[use->column];
         uint32_t count = 1;
         int rc;
+        if (weight != NULL)
+            weight[0] = 1.0f;
         if (use->type == COLUMN_CATEGORY)
-            rc = value_key(f, use, cell, key, reason);
+            rc = feature_value_key(f, use, cell, key, reason);
         else if (use->type == COLUMN_MULTI)
-            rc = multi_keys(f, use, cell, key, &count, reason);
+            rc = feature_multi_keys(f, i, cells, key, weight, &count, reason);
         else
-            rc = bucket_key(f, use, cell, key, reason);
+            rc = made_key(f, use, cells, key, reason);
         if (rc != 0)
             return rc;
         key += count;
+        if (weight != NULL)
+            weight += count;
         if (out->count != NULL)
             out->count[i] = count;
     }

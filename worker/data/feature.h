@@ -1,13 +1,17 @@
 /* feature.h: which columns are fields and numbers, and how cells become an example.
  *
- * Fields stand in the order of `features.fields`, or of the columns when that is auto. A field's
- * number in keys is its place in that order, unless the job's tables know the field by its name
- * (job.names): then the number is the tables', all fields stand in the order of their numbers, and
- * new ones follow (proto/job/legend.h). A number column is a numeric input or, with the transform
- * `bucket`, a field.
+ * Fields stand in the order of `features.fields`, or of the columns when that is auto; crosses
+ * follow. A field's number in keys is its place in that order, unless the job's tables know the
+ * field by its name (job.names): then the number is the tables', all fields stand in the order of
+ * their numbers, and new ones follow (proto/job/legend.h). A number column is a numeric input or,
+ * with the transform `bucket`, a field. Some are made of columns: a cross is a field of two or
+ * three columns, called "site x hour"; an indicator is a number that says where a column has none,
+ * "missing age".
  *
  * Column names: criteo has "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the
- * entries); csv those of its header or of data.columns, or "0", "1".. A number names a column by
+ * entries by place, or "1" for all of them); libffm "label" and its fields' numbers, and so does
+ * libsvm by index; the last column is "qid" where entries have weights; csv those of its header or
+ * of data.columns, or "0", "1".. A number names a column by
  * position where no column has that name. Labels, the weight and the time are no features;
  * evaluation may group by any column, used or not.
  *
@@ -17,10 +21,15 @@
 
 #include "dense/model.h"
 #include "proto/base/json.h"
+#include "worker/data/clean.h"
 #include "worker/data/format.h"
+#include "worker/data/keyed.h"
+
+#include <string.h>
 
 #define FEATURE_LOG1P_TABLE 1024u
 #define FEATURE_NO_COLUMN UINT32_MAX
+#define FEATURE_PLAIN UINT32_MAX
 /* values of a field with pooling attention, unless its `max` is smaller */
 #define FEATURE_SEQUENCE_MAX 65536u
 
@@ -34,6 +43,7 @@ struct example {
     float *numeric;      /* (numerics) */
     uint64_t *key;       /* room for all values that the line can have */
     uint32_t *count;     /* (fields): number of values of each field; NULL: exactly one each */
+    float *value_weight; /* as key: weight of each value; needed when the features are weighted */
     uint64_t *group;     /* (1): hash of the evaluate.group value; NULL: not wanted */
     uint64_t *by;        /* (by_count): hashes of the evaluate.by values */
     uint64_t *sample;    /* (1): hash of the data.sample_by value; NULL: not wanted */
@@ -43,21 +53,40 @@ struct example {
 };
 
 struct feature_use {
-    uint32_t last; /* MULTI: only this many values, the last ones, count */
-    uint16_t column;
+    union {
+        uint32_t last; /* MULTI: only this many values, the last ones, count */
+        /* NUMBER: its place in `scale`; CROSS: its place in `cross`; MISSING: 0. FEATURE_PLAIN: a
+         * number without fill, standard, borders; a cross or an indicator that is a column of an
+         * event file */
+        uint32_t at;
+    };
+    uint16_t column; /* CROSS: that of its first part */
     /* Field: the number in its keys: its own, or that of the field whose rows it shares. While
      * features are made, the place of that field. */
     uint16_t key_field;
-    uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
+    uint8_t type;      /* enum column_type: CATEGORY, MULTI, NUMBER, CROSS or MISSING */
     bool id;           /* values are integers, the keys' low bits */
     uint8_t transform; /* NUMBER: enum number_transform */
     char separator;    /* MULTI */
 };
 
+/* How the values of a MULTI cell are written: "a|b"; "a:0.5|b:-2"; "35:0.5 237" with digits as
+ * values; the same, where those of one index are the column's; and with "field:" before each, where
+ * those of one field are. */
+enum multi_form { MULTI_PLAIN, MULTI_WEIGHTED, MULTI_ENTRIES, MULTI_OF_INDEX, MULTI_OF_FIELD };
+
 /* The value that pads cells of a MULTI and does not count. */
 struct feature_padding {
     uint8_t bytes; /* 0: no padding */
     char text[COLUMN_PADDING];
+};
+
+/* A field of several columns: the key is a hash of the parts' values. */
+struct feature_cross {
+    char name[CROSS_PARTS * (LIMIT_NAME + 3)]; /* "site x hour" */
+    struct feature_use part[CROSS_PARTS];      /* (parts): CATEGORY, or NUMBER for its bucket */
+    uint32_t parts;
+    uint16_t field; /* while features are made: the place of its field */
 };
 
 struct features {
@@ -73,13 +102,15 @@ struct features {
     uint32_t group;              /* column of evaluate.group, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY];       /* (by_count): columns of evaluate.by */
     uint32_t by_count;
-    uint32_t sample;    /* column of data.sample_by, or FEATURE_NO_COLUMN */
-    double label_above; /* for every label */
-    bool label_parted;  /* the job sets label_above */
-    char delimiter;     /* csv */
-    bool header;        /* csv: each file starts with one */
-    bool wide;          /* numbers.h and short_keys.h can be used */
-    bool multi;         /* some field may have none or several values */
+    uint32_t sample;                 /* column of data.sample_by, or FEATURE_NO_COLUMN */
+    double label_above;              /* for every label */
+    bool label_parted;               /* the job sets label_above */
+    char delimiter[DELIMITER_BYTES]; /* csv */
+    bool header;                     /* csv: each file starts with one */
+    bool wide;                       /* numbers.h and short_keys.h can be used */
+    bool multi;                      /* some field may have none or several values */
+    bool weighted;                   /* values of some field have weights */
+    enum entries entries;            /* libsvm, libffm */
     /* Prediction: `unlabelled`: the lines have no labels; without a header their cells are missing,
      * and `columns` counts the others. */
     bool predict, unlabelled;
@@ -93,12 +124,34 @@ struct features {
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];       /* (shape.fields) */
     struct feature_padding padding[LIMIT_FIELDS]; /* (shape.fields) */
-    struct feature_use numeric[LIMIT_NUMERIC];    /* (shape.numerics) */
+    uint8_t multi_form[LIMIT_FIELDS];             /* (shape.fields): enum multi_form of a MULTI */
+    /* entries by index or field: the column of each number; 0: there is none */
+    uint16_t column_of[CELLS_MAX];
+    struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
+    /* a bit for each number that numbers.h cannot read: (NUMBERS_GROUP of them a byte) */
+    uint8_t apart[LIMIT_NUMERIC / 8];
+    struct scale *scale; /* owned; (scales) */
+    uint16_t *scaled; /* owned; (scales): their columns, of the text that features were made of */
+    uint32_t scales;
+    struct feature_cross *cross; /* owned; (crosses) */
+    uint32_t crosses;
+    uint32_t crossed[LIMIT_FIELDS]; /* of crosses that are columns: the hash of their parts */
     /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     float log1p[FEATURE_LOG1P_TABLE];
     struct cell *name; /* owned; (columns): names, which point into `text` */
     char *text;        /* owned */
+    struct clean clean;
+    struct keyed keyed; /* of a keyed format */
 };
+
+/* How the rows of a split lie in its files. */
+static inline struct row_form features_rows(const struct features *f)
+{
+    struct row_form form = {
+        .framing = (uint8_t)f->format->framing, .header = f->header, .columns = f->columns};
+    memcpy(form.delimiter, f->delimiter, sizeof form.delimiter);
+    return form;
+}
 
 /* True when examples have event times: from a column, or from their file's partition. */
 static inline bool features_timed(const struct features *f)
@@ -113,8 +166,9 @@ static inline bool features_outside(const struct features *f, uint32_t file, uin
 /* True when the tables' names (job.legend) define all columns, so that the training input need not
  * exist. Columns that the job knows by their places in a header are not so defined. */
 bool feature_names_known(const struct job *job);
-/* Makes the features. `head` is the first line of the first file, `name`; NULL: the format has
- * columns of its own, or the known names are used. CONFIG: the job's columns do not fit; DATA:
+/* Makes the features. `head` is the first line of the first file, `name`, or as many lines as there
+ * are where the format looks at them (format.look); NULL: the format has columns of its own, or the
+ * known names are used. CONFIG: the job's columns do not fit; DATA:
  * `head` is no line of the format. */
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
                   struct features *out, struct err *e);
@@ -144,6 +198,9 @@ float feature_log1p(double x);
 /* The text that names the bucket of x: "0", or a sign and floor(log2 |x|). Returns its length; out
  * has room for 8. */
 uint32_t feature_bucket(double x, char *out);
+/* The key of a bucketed number: of the text that names its bucket. DATA as features_example. */
+int feature_bucket_key(const struct features *f, const struct feature_use *use,
+                       const struct cell *cell, uint64_t *key, char *reason);
 /* Reads a finite decimal number with optional fraction and exponent, and blanks around it. False:
  * it is none. */
 bool feature_number(const struct cell *cell, double *out);
@@ -167,6 +224,8 @@ const char *feature_time_remedy(const struct cell *cell, const struct time_form 
  * (proto/job/legend.h). NOMEM. */
 int feature_legend(const struct features *f, const struct job *job, struct legend *out,
                    struct err *e);
+/* True when no figures of the data are missing in a scale. */
+bool features_figured(const struct features *f);
 /* The name of field i, cut to LIMIT_NAME. */
 void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME]);
 /* Finds the field of this column name, or of this number in decimal. NOT_FOUND lists the fields. */
@@ -176,7 +235,8 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e);
 /* A list of objects: name, field (its number), key_field (the number in its keys: another field's
- * when it shares rows), kind: category, multi, id, multi id or bucket; then the fields that the
+ * when it shares rows), kind: category, id, bucket, multi, multi id, "multi weighted" or "multi id
+ * weighted"; then the fields that the
  * tables have from former jobs: name, field, kind, gone. */
 struct json *feature_fields_json(const struct features *f, const struct legend *n);
 /* The key of a value in a former job's field, given by name or number. NOT_FOUND, without a text:

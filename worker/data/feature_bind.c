@@ -98,6 +98,31 @@ static int rebind_learnt(const struct features *f, const struct features *now, c
     return 0;
 }
 
+/* Replaces a list of columns. */
+static int list_rebind(const struct features *f, const struct features *now, const char *name,
+                       uint16_t *list, uint32_t count, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        uint32_t column = list[i];
+        rc = rebind(f, now, name, &column, e);
+        list[i] = (uint16_t)column;
+    }
+    return rc;
+}
+
+static int cross_rebind(const struct features *f, const struct features *now, const char *name,
+                        struct feature_cross *x, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < x->parts && rc == 0; i++) {
+        uint32_t column = x->part[i].column;
+        rc = rebind(f, now, name, &column, e);
+        x->part[i].column = (uint16_t)column;
+    }
+    return rc;
+}
+
 static int rebind_all(struct features *f, const struct features *now, const char *name,
                       struct err *e)
 {
@@ -116,6 +141,12 @@ static int rebind_all(struct features *f, const struct features *now, const char
         rc = rebind(f, now, name, &f->sample, e);
     for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
         rc = rebind(f, now, name, &f->by[i], e);
+    if (rc == 0)
+        rc = list_rebind(f, now, name, f->clean.whole, f->clean.whole_count, e);
+    if (rc == 0)
+        rc = list_rebind(f, now, name, f->clean.number, f->clean.number_count, e);
+    if (rc == 0)
+        rc = list_rebind(f, now, name, f->scaled, f->scales, e);
     for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {
         struct feature_use *use;
         if (i < f->shape.fields)
@@ -126,14 +157,17 @@ static int rebind_all(struct features *f, const struct features *now, const char
         rc = rebind(f, now, name, &column, e);
         use->column = (uint16_t)column;
     }
+    for (uint32_t i = 0; i < f->crosses && rc == 0; i++)
+        rc = cross_rebind(f, now, name, &f->cross[i], e);
     return rc;
 }
 
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
                   struct err *e)
 {
-    struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
+    struct features now = {.format = f->format, .header = true};
     SHOAL_ASSERT(f->header && f->format->named);
+    memcpy(now.delimiter, f->delimiter, sizeof now.delimiter);
     int rc = feature_names_make(&now, NULL, name, head, bytes, e);
     if (rc == 0)
         rc = rebind_all(f, &now, name, e);

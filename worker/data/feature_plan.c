@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 #include "worker/data/feature_inner.h"
 #include "worker/data/numbers.h"
 
@@ -16,54 +17,192 @@ static void padding_take(const struct column *c, struct feature_padding *out)
     memcpy(out->text, c->padding, sizeof out->text);
 }
 
+/* How the values of a MULTI are written. */
+static enum multi_form form_of(const struct features *f, const struct column *c)
+{
+    static const enum multi_form of_entries[] = {[ENTRIES_ONE] = MULTI_ENTRIES,
+                                                 [ENTRIES_INDEXES] = MULTI_OF_INDEX,
+                                                 [ENTRIES_FIELDS] = MULTI_OF_FIELD};
+    if (f->entries != ENTRIES_PLACES)
+        return of_entries[f->entries];
+    return c != NULL && c->weighted ? MULTI_WEIGHTED : MULTI_PLAIN;
+}
+
+/* The last values of a MULTI that count. */
+static uint32_t last_of(const struct column *c)
+{
+    if (c != NULL && c->max > 0)
+        return c->max;
+    if (c != NULL && c->pooling == POOL_ATTENTION)
+        return FEATURE_SEQUENCE_MAX;
+    return UINT32_MAX;
+}
+
+static int multi_take(const struct column *c, struct features *f, struct feature_use *use,
+                      struct err *e)
+{
+    uint32_t field = f->shape.fields;
+    f->multi = true;
+    f->multi_form[field] = (uint8_t)form_of(f, c);
+    f->weighted |= f->multi_form[field] != MULTI_PLAIN;
+    use->last = last_of(c);
+    if (c == NULL)
+        return 0;
+    if (c->pooling == POOL_ATTENTION && f->multi_form[field] != MULTI_PLAIN)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\": pooling attention weighs the values itself, and these have "
+                       "weights: take sum or mean",
+                       c->name);
+    padding_take(c, &f->padding[field]);
+    f->shape.most[field] = c->max;
+    return 0;
+}
+
+/* Adds a number of the network's input. */
+static int number_use(const struct feature_plan *p, struct features *f, struct feature_use *use,
+                      struct err *e)
+{
+    if (f->shape.numerics == LIMIT_NUMERIC)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: more than %u numeric columns; choose some in features.fields", p->file,
+                       LIMIT_NUMERIC);
+    if (use->at != FEATURE_PLAIN)
+        f->apart[f->shape.numerics / NUMBERS_GROUP] |=
+            (uint8_t)(1u << f->shape.numerics % NUMBERS_GROUP);
+    f->numeric[f->shape.numerics++] = *use;
+    return 0;
+}
+
+static int field_room(const struct feature_plan *p, const struct features *f, struct err *e)
+{
+    if (f->shape.fields < LIMIT_FIELDS)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields%s",
+                   p->file, LIMIT_FIELDS,
+                   f->entries == ENTRIES_INDEXES ? ", or say data.libsvm: one" : "");
+}
+
 static int use_column(struct feature_plan *p, struct features *f, uint32_t column, struct err *e)
 {
     const struct column *c = p->column[column];
-    struct feature_use use = {.column = (uint16_t)column,
-                              .type = p->type[column],
-                              .transform = (uint8_t)p->job->features.number};
+    struct feature_use use = {.column = (uint16_t)column, .type = p->type[column]};
+    bool number = use.type == COLUMN_NUMBER;
+    int rc = 0;
     SHOAL_ASSERT(use.type != COLUMN_LABEL && use.type != COLUMN_SKIP);
-    if (use.type == COLUMN_NUMBER && use.transform != NUMBER_BUCKET) {
-        if (f->shape.numerics == LIMIT_NUMERIC)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "%s: more than %u numeric columns; choose some in features.fields",
-                           p->file, LIMIT_NUMERIC);
-        f->numeric[f->shape.numerics++] = use;
-        return 0;
-    }
-    if (f->shape.fields == LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
-                       p->file, LIMIT_FIELDS);
+    use.at = FEATURE_PLAIN;
+    if (number)
+        rc = feature_scale_add(p, f, column, &use.at, e);
+    use.transform = (uint8_t)(number ? feature_transform(p, column) : NUMBER_NONE);
+    if (rc == 0 && ((number && use.transform != NUMBER_BUCKET) || use.type == COLUMN_MISSING))
+        return number_use(p, f, &use, e);
+    if (rc == 0)
+        rc = field_room(p, f, e);
+    if (rc != 0)
+        return rc;
     use.id = c != NULL && c->id;
     use.separator = '|';
     if (c != NULL && c->separator != '\0')
         use.separator = c->separator;
 
     use.key_field = (uint16_t)f->shape.fields;
-    use.last = UINT32_MAX;
     f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
-    if (use.type == COLUMN_MULTI && c != NULL) {
-        f->multi = true;
-        padding_take(c, &f->padding[f->shape.fields]);
-        f->shape.most[f->shape.fields] = c->max;
-        if (c->max > 0)
-            use.last = c->max;
-        else if (c->pooling == POOL_ATTENTION)
-            use.last = FEATURE_SEQUENCE_MAX;
-        else
-            use.last = UINT32_MAX;
-    }
+    if (use.type == COLUMN_MULTI)
+        rc = multi_take(c, f, &use, e);
+    if (use.type == COLUMN_CROSS && c != NULL)
+        f->crossed[f->shape.fields] = c->cross;
     p->field[column] = f->shape.fields;
+    f->field[f->shape.fields++] = use;
+    return rc;
+}
+
+/* Adds the number that says where a column has none. */
+static int use_missing(const struct feature_plan *p, struct features *f, uint32_t column,
+                       struct err *e)
+{
+    struct feature_use use = {.column = (uint16_t)column, .type = COLUMN_MISSING};
+    use.at = 0;
+    return number_use(p, f, &use, e);
+}
+
+static int use_cross(const struct feature_plan *p, struct features *f, uint32_t at, struct err *e)
+{
+    struct feature_use use = {.column = f->cross[at].part[0].column,
+                              .key_field = (uint16_t)f->shape.fields,
+                              .type = COLUMN_CROSS};
+    int rc = field_room(p, f, e);
+    if (rc != 0)
+        return rc;
+    use.at = at;
+    f->cross[at].field = (uint16_t)f->shape.fields;
     f->field[f->shape.fields++] = use;
     return 0;
 }
 
-/* Columns that the job uses, in its order. */
+/* What the job uses, in its order: columns, then indicators, then crosses. */
+struct pick {
+    enum { PICK_COLUMN, PICK_MISSING, PICK_CROSS } what;
+    uint32_t at;     /* the column, or the cross */
+    uint32_t number; /* in the tables */
+};
 struct chosen {
-    uint32_t *column; /* (columns); owned by the caller */
-    uint32_t *number; /* (columns), behind `column`: their numbers in the tables */
+    struct pick *pick; /* (2 columns + crosses); owned by the caller */
     uint32_t count;
 };
+
+static void pick_add(struct chosen *out, struct pick pick)
+{
+    out->pick[out->count++] = pick;
+}
+
+/* True when a column of an event file is the indicator or the cross that the job asks for. */
+static bool there_already(const struct feature_plan *p, const struct features *f,
+                          const struct chosen *out, enum column_type type, const char *name,
+                          uint32_t *column)
+{
+    *column = feature_names_find(f, name);
+    bool is = *column != FEATURE_NO_COLUMN && p->type[*column] == type;
+    for (uint32_t i = 0; is && i < out->count; i++)
+        if (out->pick[i].what == PICK_COLUMN && out->pick[i].at == *column)
+            *column = FEATURE_NO_COLUMN; /* chosen before */
+    return is;
+}
+
+/* Chooses what the job makes under this name, or the column that an event file has of it. */
+static void made_choose(const struct feature_plan *p, const struct features *f, struct chosen *out,
+                        enum column_type type, const char *name, struct pick pick)
+{
+    uint32_t column;
+    if (!there_already(p, f, out, type, name, &column))
+        pick_add(out, pick);
+    else if (column != FEATURE_NO_COLUMN)
+        pick_add(out, (struct pick){.what = PICK_COLUMN, .at = column});
+}
+
+static void indicators_choose(const struct feature_plan *p, const struct features *f,
+                              struct chosen *out)
+{
+    uint32_t columns = out->count;
+    for (uint32_t i = 0; i < columns; i++) {
+        uint32_t column = out->pick[i].at;
+        struct feature_use use = {.column = (uint16_t)column, .type = COLUMN_MISSING};
+        char name[FEATURE_SHOWN];
+        const struct column *c = p->column[column];
+        if (p->type[column] != COLUMN_NUMBER || c == NULL || !c->indicator)
+            continue;
+        use.at = 0;
+        feature_use_shown(f, &use, name);
+        made_choose(p, f, out, COLUMN_MISSING, name,
+                    (struct pick){.what = PICK_MISSING, .at = column});
+    }
+}
+
+static void crosses_choose(const struct feature_plan *p, const struct features *f,
+                           struct chosen *out)
+{
+    for (uint32_t i = 0; i < f->crosses; i++)
+        made_choose(p, f, out, COLUMN_CROSS, f->cross[i].name,
+                    (struct pick){.what = PICK_CROSS, .at = i});
+}
 
 /* The use of a column that is no field, and the setting that says so. */
 static const char *other_use(const struct feature_plan *p, const struct features *f,
@@ -98,38 +237,45 @@ static int choose_listed(struct feature_plan *p, struct features *f, struct chos
                 "features.fields names column \"%s\", which is %s; take it out or change %s",
                 list->item[i], use, setting);
         for (uint32_t j = 0; j < out->count; j++)
-            if (out->column[j] == column)
+            if (out->pick[j].at == column)
                 return err_set(e, SHOAL_E_CONFIG,
                                "features.fields names column \"%s\" twice; take one out",
                                list->item[i]);
         SHOAL_ASSERT(out->count < f->columns);
-        out->column[out->count++] = column;
+        pick_add(out, (struct pick){.what = PICK_COLUMN, .at = column});
     }
     return 0;
 }
 
-static bool is_number(const struct feature_plan *p, uint32_t column)
-{
-    return p->type[column] == COLUMN_NUMBER && p->job->features.number != NUMBER_BUCKET;
-}
-
-/* The number of a column in the tables; LEGEND_NONE: the tables do not know it. */
-static uint32_t known_number(const struct feature_plan *p, const struct features *f,
-                             uint32_t column)
+/* The number of a name in the tables; LEGEND_NONE: the tables do not know it. */
+static uint32_t number_named(const struct feature_plan *p, bool numeric, const char *name)
 {
     const struct legend *n = &p->job->legend;
-    enum legend_list list = LEGEND_FIELDS;
-    if (is_number(p, column))
-        list = LEGEND_NUMBERS;
-
-    char name[LEGEND_NAME];
-    feature_column_name(f, column, name);
+    enum legend_list list = numeric ? LEGEND_NUMBERS : LEGEND_FIELDS;
     uint32_t at = legend_find(n, list, name);
 
     if (at == LEGEND_NONE)
         return LEGEND_NONE;
 
     return n->name[list][at].number;
+}
+
+static uint32_t known_number(const struct feature_plan *p, const struct features *f,
+                             const struct pick *pick)
+{
+    struct feature_use use = {.column = (uint16_t)pick->at, .type = COLUMN_CATEGORY};
+    uint8_t type = pick->what == PICK_CROSS ? COLUMN_CROSS : p->type[pick->at];
+    bool numeric = pick->what == PICK_MISSING || type == COLUMN_MISSING ||
+                   (type == COLUMN_NUMBER && feature_transform(p, pick->at) != NUMBER_BUCKET);
+    use.at = FEATURE_PLAIN;
+    if (pick->what == PICK_MISSING)
+        use = (struct feature_use){.column = (uint16_t)pick->at, .type = COLUMN_MISSING};
+    if (pick->what == PICK_CROSS)
+        use = (struct feature_use){.at = pick->at, .type = COLUMN_CROSS};
+
+    char name[LEGEND_NAME];
+    feature_use_name(f, &use, name);
+    return number_named(p, numeric, name);
 }
 
 /* pandas writes its index as a column without a name. As a field, it would get one row for each
@@ -149,10 +295,11 @@ static int choose_all(const struct feature_plan *p, const struct features *f, st
     for (uint32_t i = 0; i < f->columns; i++) {
         if (p->type[i] == COLUMN_LABEL || p->type[i] == COLUMN_SKIP)
             continue;
-        bool said = p->column[i] != NULL || f->predict || known_number(p, f, i) != LEGEND_NONE;
+        const struct pick pick = {.what = PICK_COLUMN, .at = i};
+        bool said = p->column[i] != NULL || f->predict || known_number(p, f, &pick) != LEGEND_NONE;
         if (f->header && f->name[i].bytes == 0 && !said)
             return unnamed_refuse(p, i, e);
-        out->column[out->count++] = i;
+        pick_add(out, pick);
     }
     return 0;
 }
@@ -165,33 +312,47 @@ static void order_by_number(const struct feature_plan *p, const struct features 
     if (!legend_known(&p->job->legend))
         return;
     for (uint32_t i = 0; i < out->count; i++) {
-        uint32_t column = out->column[i], number = known_number(p, f, column), at = i;
-        for (; at > 0 && out->number[at - 1] > number; at--) {
-            out->column[at] = out->column[at - 1];
-            out->number[at] = out->number[at - 1];
-        }
-        out->column[at] = column;
-        out->number[at] = number;
+        struct pick pick = out->pick[i];
+        uint32_t at = i;
+        pick.number = known_number(p, f, &pick);
+        for (; at > 0 && out->pick[at - 1].number > pick.number; at--)
+            out->pick[at] = out->pick[at - 1];
+        out->pick[at] = pick;
     }
+}
+
+static int use_pick(struct feature_plan *p, struct features *f, const struct pick *pick,
+                    struct err *e)
+{
+    if (pick->what == PICK_MISSING)
+        return use_missing(p, f, pick->at, e);
+    if (pick->what == PICK_CROSS)
+        return use_cross(p, f, pick->at, e);
+    return use_column(p, f, pick->at, e);
 }
 
 static int use_chosen(struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
-    struct chosen chosen = {.column = malloc((f->columns + 1) * 2 * sizeof(uint32_t))};
+    struct chosen chosen = {
+        .pick = calloc(2 * (size_t)f->columns + f->crosses + 1, sizeof *chosen.pick)};
     int rc = 0;
-    if (chosen.column == NULL)
+    if (chosen.pick == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
-    chosen.number = chosen.column + f->columns + 1;
     if (job->features.fields_auto || job->features.fields.count == 0)
         rc = choose_all(p, f, &chosen, e);
     else
         rc = choose_listed(p, f, &chosen, e);
-    if (rc == 0)
-        order_by_number(p, f, &chosen);
+    if (rc != 0)
+        goto out;
+    indicators_choose(p, f, &chosen);
+    crosses_choose(p, f, &chosen);
+    order_by_number(p, f, &chosen);
     for (uint32_t i = 0; i < chosen.count && rc == 0; i++)
-        rc = use_column(p, f, chosen.column[i], e);
-    free(chosen.column);
+        rc = use_pick(p, f, &chosen.pick[i], e);
+
+out:
+    free(chosen.pick);
     return rc;
 }
 
@@ -252,6 +413,8 @@ static int links_make(const struct feature_plan *p, struct features *f, struct e
     int rc = 0;
     for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++) {
         const struct column *c = p->column[f->field[i].column];
+        if (f->field[i].type == COLUMN_CROSS)
+            continue;
         if (c != NULL && c->share[0] != '\0')
             rc = share_make(p, f, i, c, e);
         if (rc == 0 && c != NULL && c->pooling == POOL_ATTENTION)
@@ -322,7 +485,9 @@ static int numbers_take(const struct feature_plan *p, struct features *f, struct
     uint16_t number[LIMIT_FIELDS];
     uint32_t left = legend_numbers(&p->job->legend, LEGEND_FIELDS, number), given = 0;
     for (uint32_t i = 0; i < f->shape.fields; i++) {
-        uint32_t known = known_number(p, f, f->field[i].column);
+        char name[LEGEND_NAME];
+        feature_use_name(f, &f->field[i], name);
+        uint32_t known = number_named(p, false, name);
         if (known == LEGEND_NONE && given++ < left)
             known = number[given - 1];
         f->shape.number[i] = (uint16_t)known;
@@ -338,11 +503,67 @@ static int numbers_take(const struct feature_plan *p, struct features *f, struct
     return 0;
 }
 
+/* Notes what is to be cleaned in a column that is read. */
+static void clean_mark_column(const struct feature_plan *p, uint32_t column, uint8_t *what)
+{
+    const struct column *c = p->column[column];
+    uint8_t type = p->type[column];
+    if (type == COLUMN_NUMBER)
+        what[column] = CLEAN_NUMBER;
+    else if (type == COLUMN_CATEGORY && c != NULL && c->id)
+        what[column] = CLEAN_ID;
+    else if (type == COLUMN_CATEGORY && c != NULL && c->whole)
+        what[column] = CLEAN_WHOLE;
+}
+
+/* Finds the columns whose cells are to be cleaned, and makes what cleans them. */
+static int clean_take(const struct feature_plan *p, struct features *f, struct err *e)
+{
+    uint8_t *what = calloc(f->columns, sizeof *what);
+    if (what == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        clean_mark_column(p, f->field[i].column, what);
+    for (uint32_t i = 0; i < f->shape.numerics; i++)
+        clean_mark_column(p, f->numeric[i].column, what);
+    for (uint32_t i = 0; i < f->crosses; i++)
+        for (uint32_t k = 0; k < f->cross[i].parts; k++)
+            clean_mark_column(p, f->cross[i].part[k].column, what);
+    int rc = clean_make(f, p->job, what, e);
+    free(what);
+    return rc;
+}
+
+/* How many values a feature of a record may have, and how they are put together. */
+static void separators_take(struct features *f)
+{
+    char *separator = f->keyed.separator;
+    if (separator == NULL)
+        return;
+    for (uint32_t i = 0; i < f->shape.numerics; i++)
+        separator[f->numeric[i].column] = KEYED_ONE;
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        separator[f->field[i].column] =
+            f->field[i].type == COLUMN_MULTI ? f->field[i].separator : KEYED_ONE;
+    for (uint32_t i = 0; i < f->crosses; i++)
+        for (uint32_t k = 0; k < f->cross[i].parts; k++)
+            separator[f->cross[i].part[k].column] = KEYED_ONE;
+    for (uint32_t i = 0; i < f->shape.tasks; i++)
+        if (f->label[i] != FEATURE_NO_COLUMN)
+            separator[f->label[i]] = KEYED_ONE;
+    if (f->weight != FEATURE_NO_COLUMN)
+        separator[f->weight] = KEYED_ONE;
+    if (f->time != FEATURE_NO_COLUMN)
+        separator[f->time] = KEYED_ONE;
+}
+
 static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
     const struct feature_columns columns = {p->file, p->field};
     int rc = feature_types_make(p, f, e);
+    if (rc == 0)
+        rc = feature_crosses_make(p, f, e);
     if (rc == 0)
         rc = use_chosen(p, f, e);
     if (rc == 0 && f->shape.fields + f->shape.numerics == 0)
@@ -359,9 +580,12 @@ static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
         rc = evaluate_columns(p, f, e);
     if (rc == 0)
         rc = sample_column(p, f, e);
+    if (rc == 0)
+        rc = clean_take(p, f, e);
     if (rc != 0)
         return rc;
 
+    separators_take(f);
     return numbers_take(p, f, e);
 }
 
@@ -404,11 +628,11 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     if (job->data.label_count > 1)
         out->shape.tasks = job->data.label_count;
 
-    out->delimiter = ',';
-    if (job->data.delimiter != '\0')
-        out->delimiter = job->data.delimiter;
+    text_copy(out->delimiter, sizeof out->delimiter, ",");
+    if (job->data.delimiter[0] != '\0')
+        text_copy(out->delimiter, sizeof out->delimiter, job->data.delimiter);
 
-    out->header = out->format->named && job->data.header;
+    out->header = out->format->named && !out->format->keyed && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);
     int rc = feature_names_make(out, job, name, head, bytes, e);
@@ -424,7 +648,15 @@ void features_free(struct features *f)
     free(f->name);
     free(f->text);
     free(f->span);
+    clean_free(&f->clean);
+    keyed_free(&f->keyed);
+    free(f->scale);
+    free(f->scaled);
+    free(f->cross);
     f->name = NULL;
     f->text = NULL;
     f->span = NULL;
+    f->scale = NULL;
+    f->scaled = NULL;
+    f->cross = NULL;
 }

@@ -74,7 +74,7 @@ int features_predict(struct features *f, const struct job *job, const char *name
     f->pass_count = (uint32_t)columns->count;
     f->weight = f->time = FEATURE_NO_COLUMN; /* a prediction needs neither */
 
-    if (f->header)
+    if (f->header || f->format->keyed)
         return 0;
 
     return labels_look_for(f, line, e);

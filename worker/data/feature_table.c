@@ -15,6 +15,9 @@ _Static_assert(LIMIT_JOB_TABLES < NO_TABLE, "a table's number fits in a byte");
 int feature_table_named(const struct features *f, const struct feature_columns *c, const char *path,
                         const char *name, uint32_t *out, struct err *e)
 {
+    *out = feature_cross_named(f, name);
+    if (*out != FEATURE_NO_FIELD)
+        return 0;
     uint32_t column = feature_names_find(f, name);
     if (column == FEATURE_NO_COLUMN)
         return feature_names_missing(f, c->file, path, name, e);
@@ -27,16 +30,6 @@ int feature_table_named(const struct features *f, const struct feature_columns *
                        path, name);
     SHOAL_ASSERT(*out < f->shape.fields);
     return 0;
-}
-
-/* A field's name for messages: that of its column. */
-static struct cell name_of(const struct features *f, uint32_t field)
-{
-    struct cell name = f->name[f->field[field].column];
-    if (name.bytes >= LIMIT_NAME)
-        name.bytes = LIMIT_NAME - 1;
-
-    return name;
 }
 
 static int fields_take(const struct job_table *t, size_t number, struct features *f,
@@ -67,13 +60,14 @@ static int rest_take(const struct job *job, struct features *f, struct err *e)
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         if (f->field[i].key_field != i || f->shape.table[i] != NO_TABLE)
             continue;
-        struct cell name = name_of(f, i);
+        char name[FEATURE_SHOWN];
+        feature_use_shown(f, &f->field[i], name);
         if (rest == job->table_count)
             return err_set(e, SHOAL_E_CONFIG,
-                           "line %d: tables: field \"%.*s\" is in none of them; name it in "
+                           "line %d: tables: field \"%s\" is in none of them; name it in "
                            "`fields` of one, or take "
                            "`fields` away from the one that is for the rest",
-                           job->table[0].fields_line, (int)name.bytes, name.text);
+                           job->table[0].fields_line, name);
         f->shape.table[i] = (uint8_t)rest;
     }
     return 0;
@@ -83,14 +77,15 @@ static int shared_follow(const struct job *job, struct features *f, struct err *
 {
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         uint32_t owner = f->field[i].key_field, table = f->shape.table[owner];
-        struct cell name = name_of(f, i), of = name_of(f, owner);
+        char name[FEATURE_SHOWN], of[FEATURE_SHOWN];
+        feature_use_shown(f, &f->field[i], name);
+        feature_use_shown(f, &f->field[owner], of);
         if (f->shape.table[i] != NO_TABLE && f->shape.table[i] != table)
             return err_set(e, SHOAL_E_CONFIG,
-                           "line %d: tables[%u].fields names \"%.*s\", which shares the rows of "
-                           "\"%.*s\": those lie in "
+                           "line %d: tables[%u].fields names \"%s\", which shares the rows of "
+                           "\"%s\": those lie in "
                            "table %s; name both in one table, or leave the first out",
-                           job->table[f->shape.table[i]].fields_line, f->shape.table[i],
-                           (int)name.bytes, name.text, (int)of.bytes, of.text,
+                           job->table[f->shape.table[i]].fields_line, f->shape.table[i], name, of,
                            job->table[table].name);
         f->shape.table[i] = (uint8_t)table;
     }

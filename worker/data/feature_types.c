@@ -7,7 +7,7 @@
 /* Columns that data.columns does not name keep their default type. */
 static int types_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
-    bool positional = !f->header;
+    bool positional = !f->header && !f->format->keyed;
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
         uint32_t at;
@@ -178,6 +178,10 @@ static void types_of_format(struct feature_plan *p, const struct features *f)
     const struct format_columns *c = f->format->columns;
     for (uint32_t at = 0; c != NULL && c->count > 0; at += c++->count)
         memset(p->type + at, (int)c->type, c->count);
+    if (f->entries == ENTRIES_PLACES)
+        return;
+    memset(p->type + 1, COLUMN_MULTI, f->columns - 2);
+    p->type[f->columns - 1] = COLUMN_SKIP; /* qid */
 }
 
 /* Applies data.columns to columns whose types the format fixes. It may only change whether they are
@@ -185,7 +189,9 @@ static void types_of_format(struct feature_plan *p, const struct features *f)
 static int columns_of_format(struct feature_plan *p, struct features *f, struct err *e)
 {
     static const char *const types[] = {[COLUMN_LABEL] = "the label",
+                                        [COLUMN_SKIP] = "skipped",
                                         [COLUMN_CATEGORY] = "a category",
+                                        [COLUMN_MULTI] = "multi",
                                         [COLUMN_NUMBER] = "a number"};
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
@@ -204,6 +210,17 @@ static int columns_of_format(struct feature_plan *p, struct features *f, struct 
         p->column[at] = c;
     }
     return 0;
+}
+
+/* Gives columns without an entry the type of the entry called "*". */
+static void rest_apply(struct feature_plan *p, const struct features *f)
+{
+    const struct column *c = &p->job->data.rest;
+    for (uint32_t i = 0; i < f->columns; i++)
+        if (p->column[i] == NULL && p->type[i] == COLUMN_CATEGORY) {
+            p->type[i] = (uint8_t)c->type;
+            p->column[i] = c;
+        }
 }
 
 int feature_types_make(struct feature_plan *p, struct features *f, struct err *e)
@@ -228,8 +245,9 @@ int feature_types_make(struct feature_plan *p, struct features *f, struct err *e
     id_of_join(p, f);
     if (rc == 0)
         rc = weight_of_job(p, f, e);
-    if (rc != 0)
-        return rc;
-
-    return time_of_job(p, f, e);
+    if (rc == 0)
+        rc = time_of_job(p, f, e);
+    if (rc == 0 && f->format->named && p->job->data.rest_said)
+        rest_apply(p, f);
+    return rc;
 }

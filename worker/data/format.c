@@ -25,6 +25,14 @@ const char *format_name(enum data_format format)
     return names[format];
 }
 
+uint64_t format_delimiter_hash(const char delimiter[DELIMITER_BYTES])
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < DELIMITER_BYTES && delimiter[i] != '\0'; i++)
+        hash |= (uint64_t)(unsigned char)delimiter[i] << 8 * i;
+    return hash;
+}
+
 struct split {
     struct cell *cell;
     const char *start; /* start of the next cell */

@@ -8,12 +8,23 @@
 
 #include <stdlib.h>
 
+static void look_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
+{
+    struct format_look *look = calloc(1, sizeof *look);
+    char reason[REASON_BYTES];
+    if (look != NULL)
+        look->words = job->data.label_positive.count > 0;
+    if (look != NULL && format_of(job->data.format)->look(line, bytes, look, reason) != 0)
+        kind_hint(line, bytes, ' ', hint);
+    free(look);
+}
+
 /* A format that has neither names nor columns of its own has no delimiter to check: only a line
  * that it cannot read is compared with other formats. */
 static void line_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
 {
     const struct format *format = format_of(job->data.format);
-    const char comma = job->data.delimiter != '\0' ? job->data.delimiter : ',';
+    const char comma = job->data.delimiter[0] != '\0' ? job->data.delimiter[0] : ',';
     struct cell *cell;
     char reason[REASON_BYTES];
     uint32_t count;
@@ -22,6 +33,10 @@ static void line_hint(const struct job *job, char *line, size_t bytes, char hint
         return;
     }
     hint[0] = '\0';
+    if (format->look != NULL) {
+        look_hint(job, line, bytes, hint);
+        return;
+    }
     cell = malloc(sizeof *cell * CELLS_MAX);
     if (cell != NULL && format->head(NULL, line, bytes, cell, &count, reason) != 0)
         kind_hint(line, bytes, ' ', hint);
@@ -45,11 +60,12 @@ static int list_check(const struct job *job, const struct string_list *list, con
     return source_heads(list, what, head_see, (void *)(uintptr_t)job, e);
 }
 
-/* False for predictions: a line to be scored may have one column, which may contain any
- * character. */
+/* False for predictions: a line to be scored may have one column, which may contain any character.
+ * Records are no lines. */
 static bool has_lines(const struct job *job)
 {
-    return job->data.format != DATA_EVENTS && !job->predict.on;
+    return job->data.format != DATA_EVENTS && !format_of(job->data.format)->keyed &&
+           !job->predict.on;
 }
 
 int heads_check(const struct job *job, uint32_t split, struct err *e)

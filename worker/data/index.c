@@ -2,8 +2,8 @@
  *
  * 1. A kept index is `struct index_file`, then its chunks, all little-endian as in memory; each
  *    part has a checksum. [static] [test: index_that_is_damaged_is_made_again]
- * 2. Its name has the hash of path, size and time of every file and of `header`, so an index of
- *    other files is not found. [test: index_is_made_again_when_the_file_changed]
+ * 2. Its name has the hash of path, size and time of every file and of the rows' form, so an index
+ *    of other files is not found. [test: index_is_made_again_when_the_file_changed]
  * 3. A found index is used only if both checksums match and its numbers are consistent; else it is
  *    made again. [test: index_that_is_damaged_is_made_again]
  *
@@ -108,7 +108,7 @@ void index_times_lead(struct index *x)
 static void time_put(struct index *x, const struct index_clock *clock, struct line *line)
 {
     uint32_t time = 0, at = x->chunks - 1;
-    if (!line->too_long)
+    if (line->fault == NULL)
         time = clock->time(clock->context, line);
     if (time != 0)
         x->time[at] = time;
@@ -118,8 +118,8 @@ static void time_put(struct index *x, const struct index_clock *clock, struct li
         x->time[at] = 0;
 }
 
-static int make(const struct source *s, bool header, const struct index_clock *clock,
-                struct index *x, struct err *e)
+static int make(const struct source *s, const struct row_form *form,
+                const struct index_clock *clock, struct index *x, struct err *e)
 {
     struct lines lines;
     struct line line;
@@ -128,7 +128,7 @@ static int make(const struct source *s, bool header, const struct index_clock *c
     if (rc != 0)
         return rc;
     *x = (struct index){.bytes = s->bytes, .chunk_rows = 1};
-    lines_start(&lines, s, header, 0, s->bytes, 0);
+    lines_start(&lines, s, *form, 0, s->bytes, 0);
     while (rc == 0 && (rc = lines_next(&lines, &line, e)) == 0) {
         bool first = x->rows % x->chunk_rows == 0;
         if (first) {
@@ -152,14 +152,14 @@ static int make(const struct source *s, bool header, const struct index_clock *c
     return rc;
 }
 
-static void name_of(const struct source *s, bool header, const struct index_clock *clock,
-                    uint64_t *group, uint64_t *identity)
+static void name_of(const struct source *s, const struct row_form *form,
+                    const struct index_clock *clock, uint64_t *group, uint64_t *identity)
 {
     uint64_t times = 0;
     if (clock != NULL)
         times = rng_mix(clock->identity ^ clock->chunks) | 1;
     *group = rng_mix(s->count) ^ times;
-    *identity = rng_mix((uint64_t)header + 1) ^ times;
+    *identity = rng_mix(framing_hash(form)) ^ times;
     for (uint32_t i = 0; i < s->count; i++) {
         *group = rng_mix(*group ^ s->file[i].group) + 1;
         *identity = rng_mix(*identity ^ s->file[i].identity) + 1;
@@ -261,7 +261,7 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
     return rc;
 }
 
-int index_open(const struct source *s, bool header, const struct index_clock *clock,
+int index_open(const struct source *s, const struct row_form *form, const struct index_clock *clock,
                const struct cache *cache, struct index *out, struct err *e)
 {
     uint64_t group, identity;
@@ -269,7 +269,7 @@ int index_open(const struct source *s, bool header, const struct index_clock *cl
     *out = (struct index){0};
     for (uint32_t i = 0; i < s->count; i++)
         stream |= s->file[i].stream;
-    name_of(s, header, clock, &group, &identity);
+    name_of(s, form, clock, &group, &identity);
     int fd = -1;
     if (!stream)
         fd = cache_find(cache, group, identity, "index");
@@ -283,7 +283,7 @@ int index_open(const struct source *s, bool header, const struct index_clock *cl
         if (rc == SHOAL_E_CORRUPT)
             log_warn("the kept index of %s is damaged; making it again", s->file[0].name);
     }
-    int rc = make(s, header, clock, out, e);
+    int rc = make(s, form, clock, out, e);
     if (rc != 0) {
         index_close(out);
         return rc;

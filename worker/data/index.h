@@ -44,10 +44,10 @@ struct index {
     uint32_t *time;
 };
 
-/* A row's share of its chunk's checksum: a hash of text, row number and too_long. */
+/* A row's share of its chunk's checksum: a hash of text, row number and fault. */
 static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
 {
-    return rng_mix(hash_bytes(line->text, line->bytes, 0) + row * 2 + line->too_long);
+    return rng_mix(hash_bytes(line->text, line->bytes, 0) + row * 2 + (line->fault != NULL));
 }
 static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 {
@@ -62,7 +62,7 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 /* Takes the index from the cache, or makes and keeps it; a failure to keep it is logged and is no
  * error. clock NULL: times are not wanted. cache NULL: nothing is kept. IO, NOMEM, CHECKSUM (a file
  * became shorter meanwhile). */
-int index_open(const struct source *s, bool header, const struct index_clock *clock,
+int index_open(const struct source *s, const struct row_form *form, const struct index_clock *clock,
                const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);
 /* Gives the first chunks without a time that of the first chunk that has one. */

@@ -3,6 +3,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "worker/data/taken.h"
 
 #include <errno.h>
@@ -71,10 +72,9 @@ static int head_take(struct join_input *in, uint32_t kind, const struct job *job
     if (s->head == NULL)
         return no_memory(e);
     memcpy(s->head, line->text, line->bytes);
-    s->features = (struct features){.format = format_of(DATA_CSV),
-                                    .delimiter = job->data.delimiter,
-                                    .header = true,
-                                    .zone = job->data.zone};
+    s->features =
+        (struct features){.format = format_of(DATA_CSV), .header = true, .zone = job->data.zone};
+    text_copy(s->features.delimiter, sizeof s->features.delimiter, job->data.delimiter);
     if (s->features.format->head(&s->features, line->text, line->bytes, in->cell, &columns,
                                  reason) != 0)
         return err_set(e, SHOAL_E_DATA, "%s: its header: %s", file, reason);
@@ -102,7 +102,7 @@ static int heads_take(struct join_input *in, uint32_t kind, const struct job *jo
         const struct source_file *f = &s->source->file[i];
         if (f->bytes == 0)
             continue;
-        lines_start(lines, s->source, false, f->base, f->base + f->bytes, 0);
+        lines_start(lines, s->source, ROW_FORM_LINES, f->base, f->base + f->bytes, 0);
         int rc = lines_next(lines, &line, e);
         if (rc == SHOAL_E_END)
             continue;
@@ -230,8 +230,9 @@ static struct lines *reader_of(struct join_input *in, uint32_t file)
             mine = &in->reader[i];
     if (mine->file != file) {
         const struct source_file *f = source_of(in, file);
+        const struct row_form form = {.header = true};
         mine->file = file;
-        lines_start(&mine->lines, in->side[kind_of(in, file)].source, true, in->file[file].at,
+        lines_start(&mine->lines, in->side[kind_of(in, file)].source, form, in->file[file].at,
                     f->base + f->bytes, in->file[file].number);
     }
     mine->used = ++in->reads;
@@ -257,7 +258,7 @@ static enum fate row_read(struct join_input *in, uint32_t file, const struct lin
                              .what = kind_of(in, file) == 0 ? JOIN_OPEN : JOIN_CLICK};
     _Static_assert(LIMIT_LINE_BYTES < 1 << 24, "a line's bytes fit");
     (void)strcpy(reason, "longer than is allowed");
-    if (line->too_long ||
+    if (line->fault != NULL ||
         s->features.format->line(&s->features, line->text, line->bytes, in->cell, reason) != 0)
         return FATE_MALFORMED;
     if (in->cell[s->id].bytes == 0)

@@ -29,8 +29,8 @@ static char *cell_put(char *to, const char *text, size_t bytes, char delimiter)
 char *join_out_label(const struct job *job, char *to)
 {
     const char *label = job->data.label[0];
-    *to++ = job->data.delimiter;
-    return cell_put(to, label, strlen(label), job->data.delimiter);
+    *to++ = job->data.delimiter[0];
+    return cell_put(to, label, strlen(label), job->data.delimiter[0]);
 }
 
 /* Writes the time as a number, whatever the form of the impressions' times: data.time reads
@@ -73,7 +73,7 @@ int join_out_head(struct join_out *o, const struct join_side *s, struct err *e)
 int join_out_row(struct join_out *o, const struct join_side *s, const struct cell *cell,
                  bool positive, uint64_t time, struct err *e)
 {
-    const char delimiter = o->job->data.delimiter;
+    const char delimiter = o->job->data.delimiter[0];
     char *to = o->buffer + o->bytes;
     for (uint32_t i = 0; i < s->features.columns; i++) {
         if (i == s->time)

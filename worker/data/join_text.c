@@ -10,6 +10,7 @@
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
 #include "proto/base/rng.h"
+#include "proto/base/text.h"
 #include "worker/data/join_out.h"
 #include "worker/data/join_saved.h"
 
@@ -258,7 +259,7 @@ static struct name name_of(const struct job *job, bool learn, const struct sourc
                         job->data.join.disorder,
                         learn,
                         feature_time_hash(&job->data.time_form),
-                        (unsigned char)job->data.delimiter,
+                        format_delimiter_hash(job->data.delimiter),
                         zone_hash(&job->data.zone)};
     const char *const text[] = {job->data.join.id, job->data.join.click_id, job->data.time,
                                 job->data.join.click_time, job->data.label[0]};
@@ -429,7 +430,7 @@ static int text_have(struct run *r, const struct source *impressions, const stru
 
 int join_text_labelled(const struct job *job, const struct source *s, bool *out, struct err *e)
 {
-    const struct features f = {.format = format_of(DATA_CSV), .delimiter = job->data.delimiter};
+    struct features f = {.format = format_of(DATA_CSV)};
     const char *label = job->data.label[0];
     struct lines lines;
     struct line line;
@@ -437,13 +438,14 @@ int join_text_labelled(const struct job *job, const struct source *s, bool *out,
     uint32_t columns = 0;
     struct cell *cell = malloc(CELLS_MAX * sizeof *cell);
     *out = false;
+    text_copy(f.delimiter, sizeof f.delimiter, job->data.delimiter);
     int rc;
     if (cell == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
     else
         rc = lines_init(&lines, e);
     if (rc == 0) {
-        lines_start(&lines, s, false, 0, s->bytes, 0);
+        lines_start(&lines, s, ROW_FORM_LINES, 0, s->bytes, 0);
         rc = lines_next(&lines, &line, e);
         if (rc == 0 && f.format->head(&f, line.text, line.bytes, cell, &columns, reason) != 0)
             columns = 0; /* the file's reader reports the error */

@@ -1,6 +1,6 @@
 /* kind.c: recognizes files by their first bytes. */
 #include "worker/data/kind.h"
-#include "proto/base/minmax.h"
+#include "worker/data/framing.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define COMMAND(words) "in its place name a command that unpacks it: {cmd: \"" words "\"}"
+#define UNPACK "unpack it once (gunzip, zstd -d, bunzip2, unxz)"
 #define CSV_BY(reader)                                                                             \
     "write it as csv first, as pandas does: " reader "(FILE).to_csv(OUT, index=False)"
 
@@ -18,13 +19,13 @@ static const struct {
     const char *is, *remedy;
 } kinds[] = {
     {"PK\x03\x04", 4, 0, "a zip archive (.zip, .xlsx, .npz)", COMMAND("unzip -p FILE")},
-    {"BZh", 3, 0, "packed by bzip2", COMMAND("bzip2 -dc FILE")},
-    {"\xfd\x37zXZ", 5, 0, "packed by xz", COMMAND("xz -dc FILE")},
     {"\x04\x22\x4d\x18", 4, 0, "packed by lz4", COMMAND("lz4 -dc FILE")},
     {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7z archive", COMMAND("7z x -so FILE")},
     {"\x1f\x9d", 2, 0, "packed by compress", COMMAND("gzip -dc FILE")},
-    {"\x1f\x8b", 2, 0, "packed twice, by gzip inside", "unpack it once (gunzip, zstd -d)"},
-    {"\x28\xb5\x2f\xfd", 4, 0, "packed twice, by zstd inside", "unpack it once (gunzip, zstd -d)"},
+    {"\x1f\x8b", 2, 0, "packed twice, by gzip inside", UNPACK},
+    {"\x28\xb5\x2f\xfd", 4, 0, "packed twice, by zstd inside", UNPACK},
+    {"BZh91AY&SY", 10, 0, "packed twice, by bzip2 inside", UNPACK},
+    {"\xfd\x37zXZ", 5, 0, "packed twice, by xz inside", UNPACK},
     {"ustar", 5, 257, "a tar archive", COMMAND("tar xOf FILE")},
     {"PAR1", 4, 0, "parquet", CSV_BY("read_parquet")},
     {"ORC", 3, 0, "ORC", CSV_BY("read_orc")},
@@ -36,8 +37,7 @@ static const struct {
     {"Obj\x01", 4, 0, "Avro", "write it as csv first"},
     {"SQLite format 3", 15, 0, "an SQLite database", "write the table as csv first (sqlite3 -csv)"},
     {"\x93NUMPY", 6, 0, "an array of NumPy", "write it as csv first (numpy.savetxt)"},
-    {"\xff\xfe", 2, 0, "text in UTF-16", COMMAND("iconv -f UTF-16 -t UTF-8 FILE")},
-    {"\xfe\xff", 2, 0, "text in UTF-16", COMMAND("iconv -f UTF-16 -t UTF-8 FILE")},
+    {"\xff\xfe\0\0", 4, 0, "text in UTF-32", COMMAND("iconv -f UTF-32 -t UTF-8 FILE")},
     {"<!DOCTYPE", 9, 0, "a web page", "the download went wrong: fetch the file again"},
     {"<html", 5, 0, "a web page", "the download went wrong: fetch the file again"},
     {"version https://git-lfs", 23, 0, "a pointer of git lfs",
@@ -50,42 +50,14 @@ static int refuse(const char *name, const char *is, const char *remedy, struct e
     return err_set(e, SHOAL_E_DATA, "%s is %s, which no data.format reads; %s", name, is, remedy);
 }
 
-/* UTF-16 without a byte order mark: every second byte of Latin text is 0. */
-static bool is_wide(const char *data, size_t bytes)
-{
-    if (bytes < 8)
-        return false;
-    for (size_t i = 0; i < 8; i += 2)
-        if (data[i] < ' ' || data[i + 1] != 0)
-            return false;
-    return true;
-}
-
-/* True for text without LF that has two CR inside; binary data is no text. */
-static bool ends_in_cr(const char *data, size_t bytes)
-{
-    uint32_t amid = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)data[i];
-        if (c < ' ' && c != '\t' && c != '\r')
-            return false;
-        amid += c == '\r' && i + 1 < bytes;
-    }
-    return amid >= 2;
-}
-
 int kind_check(const char *name, const char *data, size_t bytes, struct err *e)
 {
+    if (framing_is_record(data, bytes))
+        return 0;
     for (size_t i = 0; i < KINDS; i++)
         if (bytes >= (size_t)kinds[i].at + kinds[i].bytes &&
             memcmp(data + kinds[i].at, kinds[i].magic, kinds[i].bytes) == 0)
             return refuse(name, kinds[i].is, kinds[i].remedy, e);
-    if (is_wide(data, bytes))
-        return refuse(name, "text in UTF-16", COMMAND("iconv -f UTF-16LE -t UTF-8 FILE"), e);
-    if (ends_in_cr(data, MIN(bytes, KIND_LOOK_BYTES)))
-        return refuse(
-            name, "text whose lines end in CR alone",
-            "in its place name a command that writes LF: {cmd: \"tr '\\\\r' '\\\\n' < FILE\"}", e);
     return 0;
 }
 
@@ -171,6 +143,8 @@ void kind_hint(const char *line, size_t bytes, char delimiter, char out[KIND_HIN
     out[0] = '\0';
     if (begins(line, bytes, EVENTS_WORD))
         said = "it is an event file, data.format: events";
+    else if (framing_is_record(line, bytes))
+        said = "it is a TFRecord file, data.format: tfrecord";
     else if (begins(line, bytes, "sep="))
         said = "the first line is Excel's `sep=`: take it out (sed 1d)";
     else if (begins(line, bytes, "# "))
@@ -184,7 +158,7 @@ void kind_hint(const char *line, size_t bytes, char delimiter, char out[KIND_HIN
     else if (colons == 1)
         said = "it looks like libsvm, data.format: libsvm";
     else if (colons == 2)
-        said = "it looks like libffm, which is not read: write it as csv first";
+        said = "it looks like libffm, data.format: libffm";
     else if (found != '\0')
         delimiter_hint(found, count, out);
     if (said[0] != '\0')

@@ -11,8 +11,8 @@
 #define KIND_LOOK_BYTES 4096u /* first bytes that are needed */
 #define KIND_HINT_BYTES 160u
 
-/* DATA when the input called `name` begins as an archive, another tool's table, UTF-16 text, or
- * text whose lines end in CR alone; else 0. data: the unpacked bytes. */
+/* DATA when the input called `name` begins as an archive, another tool's table, or UTF-32 text;
+ * else 0. data: the unpacked bytes. */
 int kind_check(const char *name, const char *data, size_t bytes, struct err *e);
 
 /* Compares a first line with other formats than the job's. Writes a sentence with the probable

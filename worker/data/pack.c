@@ -216,6 +216,8 @@ int pack_slice(struct packer *p, const struct slice *b, const struct columns *c,
         SHOAL_ASSERT(one->values <= SLICE_VALUES_MAX && (one->multi || one->values == b->rows));
         if (one->multi)
             bad = values_add(p, one->count, 4, 4, b->rows);
+        if (bad == 0 && one->weighted)
+            bad = values_add(p, one->weight, 4, 4, one->values);
         if (bad == 0)
             bad = values_add(p, one->value, one->width, stored, one->values);
     }
@@ -377,6 +379,25 @@ static bool values_fit(enum columns_kind kind, const struct strip *c)
     return wrong == 0;
 }
 
+/* Reads the weights of a weighted multi, which are finite. */
+static int take_weights(struct packer *p, struct reader *r, struct strip *one, uint32_t values)
+{
+    unsigned wrong = 0;
+    if (take_number(r) != values)
+        r->good = false;
+    if (r->good && array_reserve(&one->weight, MAX(values, 1), &one->weight_capacity) != 0)
+        return SHOAL_E_NOMEM;
+    if (r->good)
+        take_values(p, r, 4, 4, 0, values, one->weight);
+    for (uint32_t i = 0; i < values && r->good; i++) {
+        uint32_t bits;
+        memcpy(&bits, &one->weight[i], sizeof bits);
+        wrong |= (bits & 0x7f800000) == 0x7f800000;
+    }
+    r->good &= wrong == 0;
+    return 0;
+}
+
 static int take_column(struct packer *p, struct reader *r, const struct columns_one *of,
                        struct strip *one, uint32_t rows)
 {
@@ -386,6 +407,8 @@ static int take_column(struct packer *p, struct reader *r, const struct columns_
             return SHOAL_E_NOMEM;
         values = take_counts(p, r, one, rows);
     }
+    if (r->good && one->weighted && take_weights(p, r, one, values) != 0)
+        return SHOAL_E_NOMEM;
     if (take_number(r) != values)
         r->good = false;
     if (r->good && strips_room(one, values, rows) != 0)

@@ -4,7 +4,7 @@
  *     packed bytes  the rest, in one zstd frame or unpacked (`zipped` says which)
  *
  * The rest has for each column in order: for a multi first its counts, as a column of 4-byte
- * numbers; then
+ * numbers, and if it is weighted then the weights of its values, likewise; then
  *
  *     u32 values    their number; one for each row, except in a multi
  *     u32 distinct  0: the values follow; else this many distinct values follow, and then the

@@ -98,7 +98,7 @@ int parsed_open(const struct source *s, const struct features *f, bool events, s
     if (rc == 0 && !events) {
         rc = lines_init(&p->lines, e);
         if (rc == 0)
-            lines_start(&p->lines, s, f->header, 0, s->bytes, 0);
+            lines_start(&p->lines, s, features_rows(f), 0, s->bytes, 0);
     }
     if (rc != 0)
         parsed_close(p);

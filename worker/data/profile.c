@@ -4,6 +4,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
+#include "worker/data/feature_inner.h"
 #include "worker/data/profile_notes.h"
 #include "worker/data/sample.h"
 #include "worker/data/sample_events.h"
@@ -24,6 +25,7 @@ struct profile {
     uint64_t rows;
     struct place *place; /* owned; libsvm: places of entries */
     bool parsed;         /* rows of event files, which have no cells */
+    uint64_t *key;       /* owned; with a weighted multi: room for the keys of a line */
 };
 
 /* In libsvm the place of an entry is its field, so an entry at several places belongs to no field.
@@ -47,6 +49,22 @@ static void places_take(struct profile *v, const struct cell *cell)
     }
 }
 
+static bool is_weighted(const struct features *f, const struct feature_use *use)
+{
+    return use->type == COLUMN_MULTI && f->multi_form[use - f->field] != MULTI_PLAIN;
+}
+
+/* Adds the values of a weighted multi. A cell that has a malformed weight is left out. */
+static int weighted_see(const struct profile *v, struct profile_column *c, const struct cell *cell)
+{
+    char reason[REASON_BYTES];
+    uint32_t count;
+    uint32_t field = (uint32_t)(c->use - v->features->field);
+    if (feature_multi_keys(v->features, field, cell, v->key, NULL, &count, reason) != 0)
+        return 0;
+    return column_seen_add_keys(&c->seen, &cell[c->use->column], v->key, count);
+}
+
 static int row_see(void *context, const struct cell *cell)
 {
     struct profile *v = context;
@@ -59,7 +77,9 @@ static int row_see(void *context, const struct cell *cell)
     for (uint32_t i = 0; i < v->count && rc == 0; i++) {
         struct profile_column *c = &v->column[i];
         const struct cell *own = &cell[c->use->column];
-        if (!c->numeric && c->use->type == COLUMN_MULTI)
+        if (!c->numeric && is_weighted(f, c->use))
+            rc = weighted_see(v, c, cell);
+        else if (!c->numeric && c->use->type == COLUMN_MULTI)
             rc = column_seen_add_multi(&c->seen, own, c->use->separator, c->padding);
         else
             rc = column_seen_add(&c->seen, own, positive);
@@ -70,9 +90,15 @@ static int row_see(void *context, const struct cell *cell)
 /* ---- parsed rows ----------------------------------------------------------------------------- */
 
 /* The number of the log behind the network's input; log1p keeps six digits of it. */
-static double number_of(const struct profile_column *c, float x)
+static double number_of(const struct profile *v, const struct profile_column *c, float x)
 {
     char text[32];
+    const struct features *f = v->features;
+    if (c->use->transform == NUMBER_STANDARD && c->use->at != FEATURE_PLAIN) {
+        const struct scale *s = &f->scale[c->use->at];
+        (void)snprintf(text, sizeof text, "%.6g", (double)x * s->deviation + s->mean);
+        return strtod(text, NULL);
+    }
     if (c->use->transform != NUMBER_LOG1P)
         return (double)x;
     (void)snprintf(text, sizeof text, "%.6g", copysign(expm1(fabs((double)x)), (double)x));
@@ -86,12 +112,12 @@ static int column_see(const struct profile *v, struct profile_column *c, const s
     const struct features *f = v->features;
     bool positive = (r->labels & 1) != 0;
     if (c->numeric)
-        return column_seen_add_number(&c->seen, number_of(c, r->numeric[c->use - f->numeric]),
+        return column_seen_add_number(&c->seen, number_of(v, c, r->numeric[c->use - f->numeric]),
                                       positive);
     uint32_t field = (uint32_t)(c->use - f->field);
     const uint64_t *key = r->key + at[field];
     if (c->use->type == COLUMN_MULTI)
-        return column_seen_add_keys(&c->seen, key, r->count[field]);
+        return column_seen_add_keys(&c->seen, NULL, key, r->count[field]);
     return column_seen_add_key(&c->seen, *key, c->has_none && *key == c->none, positive);
 }
 
@@ -120,6 +146,8 @@ static const char *kind_of(const struct profile_column *c)
 {
     if (c->numeric || c->use->type == COLUMN_NUMBER)
         return c->numeric ? "number" : "bucket";
+    if (c->use->type == COLUMN_MULTI && c->weighted)
+        return c->use->id ? "multi id weighted" : "multi weighted";
     if (c->use->type == COLUMN_MULTI)
         return c->use->id ? "multi id" : "multi";
     return c->use->id ? "id" : "category";
@@ -164,9 +192,20 @@ static void places_note(const struct profile *v, struct json *notes)
     (void)snprintf(text, sizeof text,
                    "%u of %u entries of the libsvm lines looked at stand at several places, one at "
                    "%u and %u, and an entry's place is its field: if ranges of numbers are the "
-                   "fields, sort the entries of each line by their numbers",
+                   "fields, sort the entries of each line by their numbers; if not, say "
+                   "data.libsvm: one",
                    several, numbers, first->first, first->other);
     json_append_string(notes, text);
+}
+
+/* A factorisation machine over the one field of libsvm lines has no pairs. */
+static void pairs_note(const struct profile *v, const struct job *job, struct json *notes)
+{
+    if (v->features->entries == ENTRIES_ONE && job->model.kind == MODEL_FM)
+        json_append_string(notes,
+                           "model.kind fm has pairs of fields, and all entries of the libsvm lines "
+                           "are one field, so it computes what lr does; with up to 512 indexes "
+                           "data.libsvm: indexes makes each a field");
 }
 
 static struct json *profile_json(const struct profile *v, const struct job *job, bool whole)
@@ -185,6 +224,7 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     bool shared = profile_files(job, notes);
     profile_notes_add(v->column, v->count, label, notes, &tells);
     places_note(v, notes);
+    pairs_note(v, job, notes);
     json_set(j, "notes", notes);
     json_set_bool(j, "shared", shared);
     if (tells != NULL)
@@ -199,6 +239,8 @@ static void column_take(struct profile *v, const struct feature_use *use,
                         const struct feature_padding *padding)
 {
     const struct cell *name = &v->features->name[use->column];
+    if (use->type == COLUMN_CROSS || use->type == COLUMN_MISSING)
+        return; /* a profile is of the input's columns */
     struct profile_column *c = &v->column[v->count++];
     *c = (struct profile_column){.use = use, .padding = padding, .numeric = padding == NULL};
     if (name->bytes == 0) /* by position, as data.columns may name it */
@@ -220,22 +262,38 @@ static int by_column(const void *a, const void *b)
     return x->use->column > y->use->column;
 }
 
-static int profile_open(struct profile *v, const struct features *f, struct err *e)
+/* Notes what the job says of weights. */
+static void weighted_take(const struct profile *v, const struct job *job)
+{
+    for (uint32_t i = 0; i < v->count; i++) {
+        struct profile_column *c = &v->column[i];
+        c->weighted = !c->numeric && is_weighted(v->features, c->use);
+        for (size_t k = 0; k < job->data.column_count; k++)
+            if (strcmp(job->data.column[k].name, c->name) == 0)
+                c->weighted_said = job->data.column[k].weighted_said;
+    }
+}
+
+static int profile_open(struct profile *v, const struct job *job, const struct features *f,
+                        struct err *e)
 {
     uint32_t columns = f->shape.fields + f->shape.numerics;
-    bool libsvm = f->format == &format_libsvm;
+    bool libsvm = f->format == &format_libsvm && f->entries == ENTRIES_PLACES;
     *v = (struct profile){.features = f, .column = calloc(columns + 1, sizeof *v->column)};
     if (libsvm)
         v->place = calloc(PLACE_SLOTS, sizeof *v->place);
     else
         v->place = NULL;
-    if (v->column == NULL || (libsvm && v->place == NULL))
+    if (f->weighted)
+        v->key = malloc((LIMIT_LINE_BYTES + 1ul) * sizeof *v->key);
+    if (v->column == NULL || (libsvm && v->place == NULL) || (f->weighted && v->key == NULL))
         return err_set(e, SHOAL_E_NOMEM, "no memory to look at %u columns", columns);
     for (uint32_t i = 0; i < f->shape.fields; i++)
         column_take(v, &f->field[i], &f->padding[i]);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         column_take(v, &f->numeric[i], NULL);
     qsort(v->column, v->count, sizeof *v->column, by_column);
+    weighted_take(v, job);
     for (uint32_t i = 0; i < v->count; i++) {
         struct profile_column *c = &v->column[i];
         c->has_none = !c->numeric && c->use->type != COLUMN_MULTI &&
@@ -250,6 +308,7 @@ static void profile_close(struct profile *v)
         column_seen_free(&v->column[i].seen);
     free(v->column);
     free(v->place);
+    free(v->key);
 }
 
 static uint64_t rows_most(const struct features *f)
@@ -272,7 +331,7 @@ int profile_make(const struct job *job, const struct source *s, const struct ind
 {
     struct profile v;
     uint64_t most = rows_most(f);
-    int rc = profile_open(&v, f, e);
+    int rc = profile_open(&v, job, f, e);
     if (rc == 0)
         rc = sample_walk(s, x, f, most, row_see, &v, e);
     for (uint32_t i = 0; i < v.count && rc == 0; i++)
@@ -289,7 +348,7 @@ int profile_make_events(const struct job *job, const struct source *s, uint64_t 
     struct columns wanted = {0};
     struct profile v;
     uint64_t most = rows_most(f);
-    int rc = profile_open(&v, f, e);
+    int rc = profile_open(&v, job, f, e);
     v.parsed = true;
     if (rc == 0)
         rc = columns_of(f, &wanted, e);

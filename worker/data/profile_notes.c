@@ -184,7 +184,7 @@ static void large_note(const struct profile_column *column, uint32_t count, stru
         return;
     (void)snprintf(text, sizeof text,
                    "numbers are taken as they stand, and large ones drown the rest of the input: "
-                   "%s; scale them with features.number: log1p, or bucket",
+                   "%s; scale them with features.number: log1p, standard or bucket",
                    told_text(&t, columns, sizeof columns));
     json_append_string(notes, text);
 }
@@ -211,11 +211,13 @@ int profile_notes_refuse(const struct profile_column *c, struct err *e)
                        "\"%s\"): write the values alone, with a separator between them, as in "
                        "3%c7",
                        c->name, s->example[0], c->use->separator);
-    if (s->values >= LISTS_LEAST && s->weighted == s->values && s->weights > 0)
-        return err_set(e, SHOAL_E_DATA,
-                       "column \"%s\" has weights of values (\"%s\"), which this release does not "
-                       "read: \"3:0.5\" would be a value of its own; write the values alone, as in "
-                       "3%c7",
-                       c->name, s->example[0], c->use->separator);
+    bool open = !c->weighted && !c->weighted_said;
+    if (open && s->values >= LISTS_LEAST && s->weighted == s->values && s->weights > 0)
+        return err_set(
+            e, SHOAL_E_DATA,
+            "column \"%s\" has weights of values (\"%s\"): data.columns: [{name: \"%s\", "
+            "type: multi, weighted: true}] reads them; with weighted: false each is a "
+            "value as it stands",
+            c->name, s->example[0], c->name);
     return 0;
 }

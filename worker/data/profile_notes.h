@@ -10,6 +10,8 @@ struct profile_column {
     const struct feature_use *use;
     const struct feature_padding *padding; /* for a multi */
     bool numeric;                          /* a numeric input; false: a field */
+    bool weighted;                         /* a multi whose values have weights */
+    bool weighted_said;                    /* the job says whether they have */
     char name[LIMIT_NAME]; /* its name, or its position, as data.columns may name it */
     bool has_none;         /* a field of one value: an empty cell has the key `none` */
     uint64_t none;

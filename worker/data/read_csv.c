@@ -1,6 +1,7 @@
-/* read_csv.c: cells between delimiters, quoted as in RFC 4180. A row is a line, so a quoted cell
- * cannot contain a line end. */
+/* read_csv.c: cells between delimiters, quoted as in RFC 4180. A quoted cell may hold delimiters
+ * and line ends (framing.h says which lines are one row). */
 #include "worker/data/feature.h"
+#include "worker/data/quotes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,11 @@ static int fail(char *reason, const char *what, uint32_t column)
 {
     snprintf(reason, REASON_BYTES, "column %u: %s", column + 1, what);
     return SHOAL_E_DATA;
+}
+
+static int too_many(char *reason)
+{
+    return fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
 }
 
 /* Reads a quoted cell; *at is at the opening quote and ends behind the closing one. The text moves
@@ -23,8 +29,8 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
             quote = memchr(line + from, '"', bytes - from);
         if (quote == NULL)
             return fail(reason,
-                        "a quote is opened and not closed on this line: a row is one line; write "
-                        "blanks for line ends within cells",
+                        "a quote is opened and not closed, on this line or on later ones that make "
+                        "a whole row; a quote within a cell is \"\"",
                         column);
         size_t length = (size_t)(quote - line) - from;
         memmove(line + to, line + from, length);
@@ -54,24 +60,30 @@ static int after_quote(const char *line, size_t at, uint32_t column, char *reaso
                 column);
 }
 
-static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *cell,
+/* The next delimiter from `at` on; the line's end if there is none. */
+static size_t next_delimiter(const char *delimiter, size_t long_by, const char *line, size_t bytes,
+                             size_t at)
+{
+    const char *stop = NULL;
+    if (at < bytes)
+        stop = memmem(line + at, bytes - at, delimiter, long_by);
+    return stop != NULL ? (size_t)(stop - line) : bytes;
+}
+
+/* Cuts any line, byte by byte. */
+static int split_slowly(const char *delimiter, char *line, size_t bytes, struct cell *cell,
                         uint32_t *count, char *reason)
 {
-    size_t at = 0;
+    size_t at = 0, long_by = strlen(delimiter);
     for (uint32_t n = 0; n < CELLS_MAX; n++) {
         if (at < bytes && line[at] == '"') {
             int rc = quoted(line, bytes, &at, n, &cell[n], reason);
             if (rc != 0)
                 return rc;
-            if (at < bytes && line[at] != delimiter)
+            if (at < bytes && (bytes - at < long_by || memcmp(line + at, delimiter, long_by) != 0))
                 return after_quote(line, at, n, reason);
         } else {
-            char *stop = NULL;
-            if (at < bytes)
-                stop = memchr(line + at, delimiter, bytes - at);
-            size_t end = bytes;
-            if (stop != NULL)
-                end = (size_t)(stop - line);
+            size_t end = next_delimiter(delimiter, long_by, line, bytes, at);
             cell[n] = (struct cell){line + at, (uint32_t)(end - at)};
             at = end;
         }
@@ -79,23 +91,36 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             *count = n + 1;
             return 0;
         }
-        at++; /* an empty cell follows at the very end of the line */
+        at += long_by; /* an empty cell follows at the very end of the line */
     }
-    return fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
+    return too_many(reason);
 }
 
 static int csv_head(const struct features *f, char *line, size_t bytes, struct cell *cell,
                     uint32_t *count, char *reason)
 {
-    const char delimiter = f->delimiter;
-    if (memchr(line, '"', bytes) != NULL)
-        return split_quoted(delimiter, line, bytes, cell, count, reason);
-    *count = format_split(delimiter, line, bytes, cell);
+    const char *delimiter = f->delimiter;
+    bool quotes = memchr(line, '"', bytes) != NULL, one = delimiter[1] == '\0';
+    if (!one || (quotes && !quotes_split(delimiter[0], line, bytes, cell, count)))
+        return split_slowly(delimiter, line, bytes, cell, count, reason);
+    if (!quotes)
+        *count = format_split(delimiter[0], line, bytes, cell);
 
     if (*count <= CELLS_MAX)
         return 0;
 
-    return fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
+    return too_many(reason);
+}
+
+/* The line ends in a column too many or too few; an empty one at the end is a delimiter too
+ * many. */
+static int ragged(const struct features *f, const struct cell *cell, uint32_t count, char *reason)
+{
+    bool empty = count == f->columns + 1 && count <= CELLS_MAX && cell[count - 1].bytes == 0;
+    snprintf(reason, REASON_BYTES, "%u columns, not %u as %s%s", count, f->columns,
+             f->header ? "in the header" : "on the first line or in data.columns",
+             empty ? ": the line ends in a delimiter, take it off" : "");
+    return SHOAL_E_DATA;
 }
 
 static int csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
@@ -105,9 +130,8 @@ static int csv_line(const struct features *f, char *line, size_t bytes, struct c
     int rc = csv_head(f, line, bytes, cell, &count, reason);
     if (rc != 0 || count == f->columns)
         return rc;
-    snprintf(reason, REASON_BYTES, "%u columns, not %u as %s", count, f->columns,
-             f->header ? "in the header" : "on the first line or in data.columns");
-    return SHOAL_E_DATA;
+    return ragged(f, cell, count, reason);
 }
 
-const struct format format_csv = {.line = csv_line, .head = csv_head, .named = true};
+const struct format format_csv = {
+    .line = csv_line, .head = csv_head, .named = true, .framing = FRAMING_CSV};

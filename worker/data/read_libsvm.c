@@ -1,126 +1,130 @@
-/* read_libsvm.c: "label idx:1 idx:1 ...": an entry's position in the line is its field, idx its
- * value. */
-#include "worker/data/feature.h"
+/* read_libsvm.c: "label index:value index:value ..". The job, its tables or the first lines decide
+ * what an entry is (enum entries): the value of the field of its place, where all lines have the
+ * same number of entries and all values are 1; a weighted value of the one field; or a weighted
+ * value of its index's field. */
+#include "worker/data/entries.h"
 
 #include <stdio.h>
-#include <string.h>
-
-static const char *skip_blanks(const char *p, const char *end)
-{
-    while (p < end && (*p == ' ' || *p == '\t'))
-        p++;
-    return p;
-}
-
-static const char *word_end(const char *p, const char *end)
-{
-    while (p < end && *p != ' ' && *p != '\t')
-        p++;
-    return p;
-}
 
 /* "1", "1.0", "1.000" */
-static int is_one(const char *p, const char *end)
+static bool is_one(const char *p, const char *end)
 {
     if (p == end || *p != '1')
-        return 0;
+        return false;
     if (++p < end && *p == '.')
         for (p++; p < end && *p == '0'; p++)
             ;
     return p == end;
 }
 
-static int refuse(char *reason, uint32_t number, const char *what)
-{
-    snprintf(reason, REASON_BYTES, "entry %u %s", number, what);
-    return SHOAL_E_DATA;
-}
-
-/* The error for an entry that is not idx:1, as other tools write them; `colon` is behind its
- * digits. */
+/* The error for a word that is not index:value or an index alone; `colon` is behind its digits. */
 static int entry_refuse(const char *p, const char *colon, const char *end, uint32_t number,
                         char *reason)
 {
-    if (*p == '#')
-        return refuse(reason, number, "begins a comment; take comments off: sed 's/ *#.*//'");
-    if (end - p > 4 && memcmp(p, "qid:", 4) == 0)
-        return refuse(reason, number,
-                      "is qid:N, which only ranking uses; take it out: sed 's/ qid:[^ ]*//'");
-    if (colon > p && colon == end)
-        return refuse(reason, number, "has no value; write idx:1: sed -E 's/ [0-9]+/&:1/g'");
-    if (colon == p || *colon != ':')
-        return refuse(reason, number, "is not idx:value with a number as idx; look at data.format");
+    if (colon == p || colon == end || *colon != ':')
+        return entries_refuse(reason, number,
+                              "is not index:value with a number as index; look at data.format");
     if (memchr(colon + 1, ':', (size_t)(end - colon - 1)) != NULL)
-        return refuse(reason, number,
-                      "is field:idx:value (libffm); where every line has the same fields and all "
-                      "values are 1: sed -E 's/ [0-9]+:/ /g'");
-    return refuse(reason, number,
-                  "has a value other than 1: only idx:1 is read; write it as csv, with the values "
-                  "in columns of type number");
+        return entries_refuse(reason, number, "is field:index:value, which is data.format: libffm");
+    return entries_refuse(reason, number, "has no number as value; look at data.format");
 }
 
-static int entry(const char *p, const char *end, uint32_t number, struct cell *cell, char *reason)
+/* Reads one entry; an index alone has the value 1. *one: the value is 1. */
+static int entry_read(const char *p, const char *end, uint32_t number, struct cell *index,
+                      bool *one, char *reason)
 {
-    const char *colon = p;
-    while (colon < end && *colon >= '0' && *colon <= '9')
-        colon++;
-    if (colon == p || colon == end || *colon != ':' || !is_one(colon + 1, end))
+    const char *colon = entries_digits(p, end);
+    double x;
+    *index = (struct cell){p, (uint32_t)(colon - p)};
+    *one = true;
+    if (colon == end && colon > p)
+        return 0;
+    if (colon == p || *colon != ':')
         return entry_refuse(p, colon, end, number, reason);
-    *cell = (struct cell){p, (uint32_t)(colon - p)};
-    return 0;
+    struct cell value = {colon + 1, (uint32_t)(end - colon - 1)};
+    *one = is_one(colon + 1, end);
+    if (*one || feature_number(&value, &x))
+        return 0;
+    return entry_refuse(p, colon, end, number, reason);
+}
+
+/* ---- by place -------------------------------------------------------------------------------- */
+
+static int place_refuse(const struct features *f, uint32_t count, uint32_t labels, char *reason)
+{
+    snprintf(reason, REASON_BYTES,
+             "%u entries, not %u: an entry's place is its field here; for lines of any length say "
+             "data.libsvm: one",
+             count - labels, f->columns - labels);
+    return SHOAL_E_DATA;
 }
 
 /* labels: cells before the entries: 1, or 0 in an unlabelled line. */
-static int libsvm_split(char *line, size_t bytes, uint32_t labels, struct cell *cell,
-                        uint32_t *count, char *reason)
+static int by_place(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                    char *reason)
 {
-    const char *end = line + bytes, *p = skip_blanks(line, end);
-    const char *stop = p;
-    if (labels != 0)
-        stop = word_end(p, end);
-    cell[0] = (struct cell){p, (uint32_t)(stop - p)};
-    uint32_t n = labels;
-    for (p = skip_blanks(stop, end); p < end; p = skip_blanks(stop, end)) {
-        if (n == CELLS_MAX) {
-            snprintf(reason, REASON_BYTES, "more than %u entries", CELLS_MAX - 1);
-            return SHOAL_E_DATA;
-        }
-        stop = word_end(p, end);
-        int rc = entry(p, stop, n + 1 - labels, &cell[n], reason);
+    struct entries_parts parts;
+    uint32_t labels = f->unlabelled ? 0 : 1, n = labels;
+    const char *stop;
+    entries_part(line, bytes, &parts);
+    cell[0] = parts.label;
+    if (labels == 0 && parts.label.bytes > 0)
+        parts.at = line;
+    for (char *word; (word = entries_word(&parts.at, parts.end, &stop)) != NULL; n++) {
+        bool one;
+        struct cell index;
+        int rc = entry_read(word, stop, n + 1 - labels, &index, &one, reason);
         if (rc != 0)
             return rc;
-        n++;
+        if (!one)
+            return entries_refuse(reason, n + 1 - labels,
+                                  "has a value other than 1: an entry's place is its field here; "
+                                  "for values say data.libsvm: one");
+        if (n < CELLS_MAX)
+            cell[n] = index;
     }
-    *count = n;
-    return 0;
+    if (n == f->columns)
+        return 0;
+    return place_refuse(f, n, labels, reason);
 }
+
+/* ---- the format ------------------------------------------------------------------------------ */
 
 static int libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
                        char *reason)
 {
-    uint32_t count, labels = f->unlabelled ? 0 : 1;
-    int rc = libsvm_split(line, bytes, labels, cell, &count, reason);
-    if (rc != 0 || count == f->columns)
-        return rc;
-    snprintf(
-        reason, REASON_BYTES,
-        "%u entries, not %u as on the first line: a libsvm line has one for each field; make it "
-        "csv with a column of type multi (job.md, From libsvm to csv)",
-        count - labels, f->columns - labels);
-    return SHOAL_E_DATA;
+    struct entries_parts parts;
+    if (f->entries == ENTRIES_PLACES)
+        return by_place(f, line, bytes, cell, reason);
+    if (f->entries == ENTRIES_INDEXES)
+        return entries_by_number(f, line, bytes, false, cell, reason);
+    entries_part(line, bytes, &parts);
+    cell[0] = parts.label;
+    cell[1] = (struct cell){parts.at, (uint32_t)(parts.end - parts.at)};
+    cell[2] = parts.qid;
+    return 0;
 }
 
-static int libsvm_head(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                       uint32_t *count, char *reason)
+static int libsvm_look(char *line, size_t bytes, struct format_look *out, char *reason)
 {
-    (void)f;
-    int rc = libsvm_split(line, bytes, 1, cell, count, reason);
-    if (rc != 0 || *count > 1)
-        return rc;
-    snprintf(reason, REASON_BYTES,
-             "no entries after the label; make it csv with a column of type multi (job.md, From "
-             "libsvm to csv)");
-    return SHOAL_E_DATA;
+    struct entries_parts parts;
+    uint32_t n = 0;
+    const char *stop;
+    bool ones = true;
+    if (entries_look(line, bytes, out->words, &parts, reason) != 0)
+        return SHOAL_E_DATA;
+    for (char *word; (word = entries_word(&parts.at, parts.end, &stop)) != NULL; n++) {
+        bool one;
+        struct cell index;
+        int rc = entry_read(word, stop, n + 1, &index, &one, reason);
+        if (rc != 0)
+            return rc;
+        ones &= one;
+        entries_see(out, entries_number(index.text, index.text + index.bytes));
+    }
+    out->places = out->lines++ == 0 ? n : out->places;
+    out->alike &= ones && n > 0 && n == out->places && n < CELLS_MAX;
+    return 0;
 }
 
-const struct format format_libsvm = {.line = libsvm_line, .head = libsvm_head};
+const struct format format_libsvm = {.line = libsvm_line, .look = libsvm_look};

@@ -25,10 +25,10 @@ static int place_walk(struct walk *w, uint64_t chunk, uint64_t rows, struct err 
     struct line line;
     char reason[REASON_BYTES];
     int rc = 0;
-    lines_start(&w->lines, w->source, f->header, x->chunk[chunk].at, x->bytes,
+    lines_start(&w->lines, w->source, features_rows(f), x->chunk[chunk].at, x->bytes,
                 x->chunk[chunk].number);
     for (uint64_t i = 0; i < rows && rc == 0 && (rc = lines_next(&w->lines, &line, e)) == 0; i++)
-        if (!line.too_long && f->format->line(f, line.text, line.bytes, w->cell, reason) == 0)
+        if (clean_line(f, &line, w->cell, reason) == 0)
             rc = w->see(w->context, w->cell);
     if (rc == SHOAL_E_END)
         return 0;

@@ -29,6 +29,7 @@ struct slice_layout slice_layout_of(const struct columns *c)
     for (uint32_t i = 0; i < c->count; i++) {
         of[c->one[i].kind]++;
         l.singles += c->one[i].kind == COLUMNS_FIELD && !c->one[i].multi;
+        l.weighted |= c->one[i].weighted;
     }
     l.fields = of[COLUMNS_FIELD];
     l.multi = l.singles < l.fields;
@@ -146,9 +147,11 @@ int slice_row(const struct slice *s, uint32_t row, struct slice_row *out)
         uint64_t keys = 0;
         for (uint32_t i = 0; i < l->fields; i++)
             keys += out->count[i];
-        if (keys > (bytes - l->key) / 8)
+        if (keys > (bytes - l->key) / 8 || slice_keys_bytes(l, keys) > bytes - l->key)
             return SHOAL_E_CHECKSUM;
         out->keys = (uint32_t)keys;
+        if (l->weighted)
+            out->value_weight = (const float *)(const void *)(out->key + keys);
     }
     return 0;
 }
@@ -198,6 +201,7 @@ void slice_maker_free(struct slice_maker *m)
     free(m->cell);
     free(m->text);
     free(m->place);
+    free(m->weight);
     *m = (struct slice_maker){.bytes = 0};
 }
 
@@ -219,11 +223,21 @@ static uint8_t *row_room(struct slice_maker *m, const struct line *line)
     const struct slice_layout *l = m->slice.layout;
     /* each value of a multi takes at least one byte */
     size_t keys = l->fields + (l->multi ? line->bytes : 0) + 1;
-    if (more(&m->slice.at, m->bytes + ROW_LEAST + l->key + keys * 8, &m->slice.capacity) != 0)
+    if (more(&m->slice.at, m->bytes + ROW_LEAST + l->key + slice_keys_bytes(l, keys),
+             &m->slice.capacity) != 0 ||
+        (l->weighted && more(&m->weight, keys, &m->weight_capacity) != 0))
         return NULL;
     uint8_t *row = m->slice.at + m->bytes;
     memset(row, 0, l->multi ? l->least : l->stride);
     return row;
+}
+
+/* Places the weights behind the keys. The padding is zeroed, because the row's check covers it. */
+static void weights_place(const struct slice_maker *m, uint8_t *row, uint32_t keys)
+{
+    uint8_t *to = row + m->slice.layout->key + keys * 8ul;
+    memset(to, 0, slice_keys_bytes(m->slice.layout, keys) - keys * 8ul);
+    memcpy(to, m->weight, keys * sizeof *m->weight);
 }
 
 static int row_parse(struct slice_maker *m, const struct features *f, const struct line *line,
@@ -240,12 +254,13 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                               .numeric = (float *)(void *)(row + l->numeric),
                               .count = l->multi ? (uint32_t *)(void *)(row + l->count) : NULL,
                               .key = (uint64_t *)(void *)(row + l->key),
+                              .value_weight = m->weight,
                               .group = grouped ? hash : NULL,
                               .by = f->by_count > 0 ? hash + grouped : NULL,
                               .sample = sampled ? hash + grouped + f->by_count : NULL};
     if (f->dated != 0)
         *example.time = f->span[line->file].from;
-    int rc = batch_line_cut(f, line, m->cell, reason);
+    int rc = clean_line(f, line, m->cell, reason);
     if (rc == 0)
         rc = features_example(f, m->cell, &example, reason);
     if (rc != 0)
@@ -254,7 +269,9 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
         row[5] |= (uint8_t)((label[i] > 0) << i);
     if (l->multi)
         m->keys += example.keys - l->singles;
-    m->bytes += MAX(l->key + example.keys * 8ul, l->least);
+    if (l->weighted)
+        weights_place(m, row, example.keys);
+    m->bytes += MAX(l->key + slice_keys_bytes(l, example.keys), l->least);
     return 0;
 }
 

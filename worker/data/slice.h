@@ -4,8 +4,8 @@
  *
  *     rows     u32 check | u8 malformed | u8 labels, bit i that of task i | u16 0 | u32 time |
  *              f32 weight | f32 numbers | pad to 8 bytes | u64 hashes | with a multi: u32 counts,
- *              pad to 8 bytes | u64 keys. A malformed row has behind u16: u64 offset of its text,
- *              u32 bytes
+ *              pad to 8 bytes | u64 keys | with a weighted multi: f32 weights of the keys, pad to 8
+ *              bytes. A malformed row has behind u16: u64 offset of its text, u32 bytes
  *     texts    of malformed rows, "file:line: reason", each ended by a NUL; then NULs to 8 bytes
  *     places   with a multi: (rows + 1) u64: start of each row; else all rows have the same size
  *
@@ -29,7 +29,13 @@ struct slice_layout {
     uint32_t stride;                           /* bytes of a row; 0: with a multi */
     uint32_t fields, singles;                  /* singles: fields with one value in each row */
     bool multi, timed;
+    bool weighted; /* each key has a weight */
 };
+/* Bytes of a row's keys and their weights. */
+static inline size_t slice_keys_bytes(const struct slice_layout *l, uint64_t keys)
+{
+    return keys * 8 + (l->weighted ? (keys * 4 + 7) & ~(uint64_t)7 : 0);
+}
 struct slice_layout slice_layout_of(const struct columns *c);
 
 struct slice {
@@ -51,8 +57,9 @@ struct slice_row {
     uint32_t time;
     const float *numeric;
     const uint64_t *hash;
-    const uint32_t *count; /* (fields): number of values of each field, with a multi */
-    const uint64_t *key;   /* (keys) */
+    const uint32_t *count;     /* (fields): number of values of each field, with a multi */
+    const uint64_t *key;       /* (keys) */
+    const float *value_weight; /* (keys), with a weighted multi; else NULL */
     uint32_t keys;
 };
 /* Reads a row. CHECKSUM, without a text: it is damaged. */
@@ -78,6 +85,8 @@ struct slice_maker {
     size_t text_bytes, text_capacity;
     uint64_t *place; /* owned: with a multi */
     size_t place_capacity;
+    float *weight; /* owned: with a weighted multi: weights of a row's values */
+    size_t weight_capacity;
 };
 void slice_maker_free(struct slice_maker *m);
 void slice_begin(struct slice_maker *m, const struct slice_layout *l);

@@ -1,20 +1,22 @@
 /* source.h: the text of a split: files, globs, standard input and commands, packed or plain, as
  * files that are readable by position.
  *
- * A plain file is used in place. A packed one (gzip or zstd, recognized by its first bytes) is
- * decoded once into the cache folder and found there again while its path, size and time are
- * unchanged. A stream (-, "cmd:...", a pipe) is spooled once for each job into a nameless file of
- * the cache folder: this process can read it again, and it is gone with the process.
+ * A plain file is used in place. One that decode.h must turn into text (packed, UTF-16, lines
+ * that end in CR alone: recognized by its first bytes) is decoded once into the cache folder and
+ * found there again while its path, size and time are unchanged. A stream (-, "cmd:...", a pipe)
+ * is spooled once for each job into a nameless file of the cache folder: this process can read
+ * it again, and it is gone with the process.
  *
- * The files make one range of bytes, [0, bytes), one after the other: a position in it identifies
- * file and offset. Opening blocks; afterwards a source is read-only and any thread may pread from
- * it. */
+ * The files make one range of bytes, [0, bytes), one after the other: a position in it
+ * identifies file and offset. Opening blocks; afterwards a source is read-only and any thread
+ * may pread from it. */
 #ifndef WORKER_DATA_SOURCE_H
 #define WORKER_DATA_SOURCE_H
 
 #include "proto/base/err.h"
 #include "proto/job/job.h"
 #include "worker/data/cache.h"
+#include "worker/data/framing.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,11 +65,17 @@ int source_check(const struct string_list *list, const char *what, struct err *e
 /* True for a name that must be consumed to be read: -, a command, objects of commands, a pipe. */
 bool source_is_stream(const char *name);
 
-/* The first line of the list that is not empty, without "\n" and "\r", NUL-ended. The caller owns
- * *line and *name, the file's name in messages. Decodes no more than that line, but spools a
- * stream. DATA: there is no line, or it is longer than LIMIT_LINE_BYTES. */
-int source_head(const struct string_list *list, const char *what, const struct cache *cache,
-                char **name, char **line, size_t *bytes, struct err *e);
+/* The first line of the list that is not empty, without "\n" and "\r", or the first record;
+ * NUL-ended. The caller owns *line and *name, the file's name in messages. Decodes no more than
+ * that line, but spools a stream. DATA: there is no line or record, or it is longer than
+ * LIMIT_LINE_BYTES. */
+int source_head(const struct string_list *list, const char *what, enum framing framing,
+                const struct cache *cache, char **name, char **line, size_t *bytes, struct err *e);
+
+/* The first lines of the list, each ended by "\n", up to 1 MiB of the first files. Otherwise as
+ * source_head. */
+int source_lines(const struct string_list *list, const char *what, const struct cache *cache,
+                 char **name, char **lines, size_t *bytes, struct err *e);
 
 /* Is called with the first line of a file, and the file's name for messages; line[bytes] is
  * '\0'. */

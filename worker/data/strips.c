@@ -15,6 +15,7 @@ void strips_free(struct strips *s)
     for (uint32_t i = 0; i < s->capacity; i++) {
         free(s->of[i].value);
         free(s->of[i].count);
+        free(s->of[i].weight);
     }
     free(s->of);
     free(s->place);
@@ -35,6 +36,7 @@ int strips_begin(struct strips *s, const struct columns *c)
     for (uint32_t i = 0; i < c->count; i++) {
         s->of[i].width = width[c->one[i].kind];
         s->of[i].multi = c->one[i].multi;
+        s->of[i].weighted = c->one[i].weighted;
         s->of[i].values = 0;
     }
     s->columns = c->count;
@@ -57,7 +59,9 @@ int strips_room(struct strip *one, uint32_t values, uint32_t rows)
 {
     int rc = bytes_room(&one->value, &one->capacity, (size_t)MAX(values, 1) * one->width);
     if (rc == 0 && one->multi)
-        return array_reserve(&one->count, rows, &one->count_capacity);
+        rc = array_reserve(&one->count, rows, &one->count_capacity);
+    if (rc == 0 && one->weighted)
+        rc = array_reserve(&one->weight, MAX(values, 1), &one->weight_capacity);
 
     return rc;
 }
@@ -69,6 +73,8 @@ uint64_t strips_bytes(const struct strips *s, uint32_t rows)
         bytes += (uint64_t)s->of[i].values * s->of[i].width;
         if (s->of[i].multi)
             bytes += (uint64_t)rows * 4;
+        if (s->of[i].weighted)
+            bytes += (uint64_t)s->of[i].values * 4;
     }
     return bytes;
 }
@@ -82,6 +88,7 @@ struct move {
     uint32_t first, rows;       /* the current rows */
     uint32_t next[COLUMNS_MAX]; /* with a multi: values of each field that were moved so far */
     uint8_t *row[AT_ONCE], *key[AT_ONCE];
+    uint8_t *weight[AT_ONCE]; /* with a weighted multi: next to each key */
 };
 
 static inline void value_move(bool lay, uint8_t *row, uint8_t *value, size_t width)
@@ -114,6 +121,19 @@ static void labels_move(struct move *m, struct strip *one, uint32_t task)
             label[i] = m->row[i][5] >> task & 1;
 }
 
+/* Moves the weights of a row's values; those of a field without any are 1. */
+static void weights_move(struct move *m, const struct strip *one, uint32_t row, uint32_t at,
+                         uint32_t values)
+{
+    static const float plain = 1.0f;
+    uint8_t *to = m->weight[row];
+    for (uint32_t i = 0; i < values && m->lay; i++)
+        memcpy(to + i * 4ul, one->weighted ? &one->weight[at + i] : &plain, 4);
+    if (one->weighted && !m->lay && values > 0)
+        memcpy(&one->weight[at], to, values * 4ul);
+    m->weight[row] += values * 4ul;
+}
+
 /* Keys of rows with a multi are adjacent. */
 static void keys_lay(struct move *m, const struct strip *one, uint32_t field)
 {
@@ -124,6 +144,8 @@ static void keys_lay(struct move *m, const struct strip *one, uint32_t field)
         if (one->multi)
             values = one->count[m->first + i];
         memcpy(m->row[i] + at, &values, sizeof values);
+        if (m->wanted->layout->weighted)
+            weights_move(m, one, i, m->next[field], values);
         memcpy(m->key[i], from, values * sizeof *from);
         m->key[i] += values * sizeof *from;
         from += values;
@@ -141,6 +163,8 @@ static void keys_take(struct move *m, struct strip *one, uint32_t field)
             memcpy(&values, m->row[i] + at, sizeof values);
             one->count[m->first + i] = values;
         }
+        if (m->wanted->layout->weighted)
+            weights_move(m, one, i, m->next[field], values);
         memcpy(to, m->key[i], values * sizeof *to);
         m->key[i] += values * sizeof *to;
         to += values;
@@ -192,6 +216,29 @@ static void rows_move(struct move *m)
     }
 }
 
+/* Finds where the weights of the current rows begin, behind their keys. In laying, the counts are
+ * those of the columns. */
+static void weights_find(struct move *m)
+{
+    const struct slice_layout *l = m->wanted->layout;
+    for (uint32_t i = 0; i < m->rows; i++) {
+        const uint32_t *count = (const uint32_t *)(const void *)(m->row[i] + l->count);
+        uint64_t keys = 0;
+        uint32_t field = 0;
+        for (uint32_t k = 0; k < m->wanted->columns->count; k++) {
+            const struct strip *one = strip_of(m, k);
+            if (m->wanted->columns->one[k].kind != COLUMNS_FIELD)
+                continue;
+            if (m->lay)
+                keys += one->multi ? one->count[m->first + i] : 1;
+            else
+                keys += one->multi ? count[field] : 1;
+            field++;
+        }
+        m->weight[i] = m->key[i] + keys * 8;
+    }
+}
+
 static void all_move(struct move *m, const struct slice *b)
 {
     size_t bytes = 0;
@@ -208,6 +255,8 @@ static void all_move(struct move *m, const struct slice *b)
         }
         if (m->lay)
             memset(m->row[0], 0, (size_t)(m->row[m->rows - 1] - m->row[0]) + bytes);
+        if (m->wanted->layout->weighted)
+            weights_find(m);
         rows_move(m);
     }
 }
@@ -231,7 +280,7 @@ int strips_take(struct strips *s, const struct columns *c, const struct slice *b
     const struct slice_layout *l = b->layout;
     const struct strips_wanted all = {.columns = c, .layout = l};
     struct move m = {.strips = s, .wanted = &all};
-    size_t zero = l->least + l->fields * 8ul;
+    size_t zero = l->least + slice_keys_bytes(l, l->fields);
     if (strips_begin(s, c) != 0 || array_reserve(&s->zero, zero, &s->zero_capacity) != 0)
         return SHOAL_E_NOMEM;
     memset(s->zero, 0, zero);
@@ -263,7 +312,7 @@ static int places_find(struct strips *s, const struct move *m, uint32_t rows)
             s->place[i + 1] += one->count[i];
     }
     for (uint32_t i = 0; i < rows; i++) {
-        uint64_t bytes = l->key + s->place[i + 1] * 8;
+        uint64_t bytes = l->key + slice_keys_bytes(l, s->place[i + 1]);
         s->place[i + 1] = s->place[i] + MAX(bytes, l->least);
     }
     return 0;

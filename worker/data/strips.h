@@ -8,11 +8,12 @@
 
 struct strip {
     uint8_t width; /* bytes of a value: 1 (label), 4 (weight, time, number) or 8 (field, hash) */
-    bool multi;
+    bool multi, weighted;
     void *value;     /* owned: (values) */
     uint32_t *count; /* owned; multi only: (rows) */
+    float *weight;   /* owned; weighted only: (values) */
     uint32_t values;
-    size_t capacity, count_capacity; /* in bytes; in counts */
+    size_t capacity, count_capacity, weight_capacity; /* in bytes; in counts; in weights */
 };
 
 struct strips {
@@ -26,7 +27,7 @@ struct strips {
 void strips_free(struct strips *s);
 /* Empties s for these columns. NOMEM. */
 int strips_begin(struct strips *s, const struct columns *c);
-/* Room for `values`, and, of a multi, for `rows` counts. NOMEM. */
+/* Room for `values` and their weights, and, of a multi, for `rows` counts. NOMEM. */
 int strips_room(struct strip *one, uint32_t values, uint32_t rows);
 /* Bytes of all values and counts. */
 uint64_t strips_bytes(const struct strips *s, uint32_t rows);

@@ -176,6 +176,7 @@ void rows_input(const struct rows *r, struct model_input *in)
                                .numeric = r->batch.numeric,
                                .index = r->batch.index,
                                .offset = r->batch.offset,
+                               .factor = r->batch.factor,
                                .row_count = r->batch.key_count,
                                .table_rows = r->table_rows,
                                .rows = r->floats.pulled};

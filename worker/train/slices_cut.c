@@ -98,6 +98,8 @@ static void values_place(struct slice *c, const struct model_input *in, struct v
     for (uint32_t i = 0; i < v.count; i++)
         index[i] = c->place[in->index[v.first + i]];
     c->in.index = index;
+    if (in->factor != NULL)
+        c->in.factor = in->factor + v.first;
     if (in->offset == NULL)
         return;
     uint32_t fields = model_shape_of(c->of->options.model)->fields, slots = c->examples * fields;

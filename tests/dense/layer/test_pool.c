@@ -18,7 +18,8 @@ enum {
 
 struct fixture {
     uint32_t dim, first_order, values, index[N * FIELDS * 4], offset[N * FIELDS + 1];
-    bool many;
+    bool many, factored;
+    float factor[N * FIELDS * 4];
     uint8_t pooling[FIELDS];
     float rows[ROWS * WIDTH_MAX], numeric[N * NUMERICS], gradients[ROWS * WIDTH_MAX];
     float dx[N * FIELDS * DIM_MAX], dlogit[N * TASKS];
@@ -36,13 +37,15 @@ static uint32_t input_width(const struct fixture *f)
     return FIELDS * f->dim + NUMERICS + SPARE;
 }
 
-static void fixture_make(struct fixture *f, uint32_t dim, uint32_t first_order, bool many)
+static void fixture_make(struct fixture *f, uint32_t dim, uint32_t first_order, bool many,
+                         bool factored)
 {
     struct rng r = rng_of(4, dim, many);
     memset(f, 0, sizeof *f);
     f->dim = dim;
     f->first_order = first_order;
     f->many = many;
+    f->factored = factored;
     f->pooling[1] = POOL_MEAN;
     f->pooling[3] = many ? POOL_ATTENTION : POOL_SUM;
     for (uint32_t s = 0; s < N * FIELDS; s++) {
@@ -58,6 +61,9 @@ static void fixture_make(struct fixture *f, uint32_t dim, uint32_t first_order, 
     dense_fill(&r, f->dlogit, N * TASKS);
     dense_fill(&r, f->x, N * input_width(f));
     dense_fill(&r, f->logit, N * TASKS);
+    dense_fill(&r, f->factor, N * FIELDS * 4);
+    for (uint32_t v = 0; v < f->values; v += 3)
+        f->factor[v] = 0;
 }
 
 static void expect(const struct fixture *f, double *x, double *logit, double *gradients)
@@ -78,6 +84,8 @@ static void expect(const struct fixture *f, double *x, double *logit, double *gr
         for (uint32_t v = f->offset[s]; v < f->offset[s + 1]; v++) {
             const float *row = f->rows + f->index[v] * width;
             double *gradient = gradients + f->index[v] * width;
+            if (f->factored)
+                share = (double)f->factor[v];
             logit[i * TASKS] += f->first_order ? share * (double)row[0] : 0;
             gradient[0] += f->first_order ? share * (double)f->dlogit[i * TASKS] : 0;
             for (uint32_t d = 0; vectors && d < dim; d++) {
@@ -109,6 +117,7 @@ static void fixture_run(struct fixture *f)
                           .pooling = t->pooling,
                           .index = t->index,
                           .offset = f->many ? t->offset : NULL,
+                          .factor = f->factored ? t->factor : NULL,
                           .rows = t->rows,
                           .numeric = t->numeric,
                           .count = N};
@@ -126,17 +135,22 @@ static void fixture_run(struct fixture *f)
 
 static const uint32_t dims[] = {0, 1, 8, 10, 16, 32, 40};
 
-static void check(uint32_t dim, uint32_t first_order, bool many)
+static void check_with(uint32_t dim, uint32_t first_order, bool many, bool factored)
 {
     static struct fixture f;
     static double x[N * (FIELDS * DIM_MAX + NUMERICS + SPARE)], logit[N * TASKS],
         gradients[ROWS * WIDTH_MAX];
-    fixture_make(&f, dim, first_order, many);
+    fixture_make(&f, dim, first_order, many, factored);
     expect(&f, x, logit, gradients);
     fixture_run(&f);
     ck_assert_double_lt(dense_check_worst(f.x, x, N * input_width(&f)), 1e-6);
     ck_assert_double_lt(dense_check_worst(f.logit, logit, N * TASKS), 2e-6);
     ck_assert_double_lt(dense_check_worst(f.gradients, gradients, ROWS * row_width(&f)), 4e-6);
+}
+
+static void check(uint32_t dim, uint32_t first_order, bool many)
+{
+    check_with(dim, first_order, many, false);
 }
 
 START_TEST(pool_of_one_value_a_field_is_a_copy)
@@ -155,12 +169,23 @@ START_TEST(pool_sums_or_averages_many_values)
 }
 END_TEST
 
+START_TEST(pool_multiplies_rows_and_gradients_by_factors)
+{
+    for (int many = 0; many < 2; many++) {
+        check_with(dims[_i], 1, many, true);
+        if (dims[_i] > 0)
+            check_with(dims[_i], 0, many, true);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pool");
     TCase *t = tcase_create("pool");
     tcase_add_loop_test(t, pool_of_one_value_a_field_is_a_copy, 0, 7);
     tcase_add_loop_test(t, pool_sums_or_averages_many_values, 0, 7);
+    tcase_add_loop_test(t, pool_multiplies_rows_and_gradients_by_factors, 0, 7);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

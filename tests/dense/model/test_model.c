@@ -24,6 +24,21 @@ START_TEST(gradient_is_that_of_the_loss)
 }
 END_TEST
 
+/* Values with factors of their own, one a field and many; a row of a field has several of them. */
+START_TEST(gradient_holds_with_factors_of_values)
+{
+    for (int many = 0; many < 2; many++) {
+        struct dense_case c;
+        dense_case_job(&c, kinds[_i]);
+        c.factored = true;
+        dense_case_batch(&c, 7, 9, many);
+        dense_double_check(&c, 2e-6);
+        dense_double_check_predict(&c, 2e-6);
+        dense_case_free(&c);
+    }
+}
+END_TEST
+
 START_TEST(gradient_holds_with_norm_dropout_l2_and_every_activation)
 {
     for (int norm = 0; norm < 2; norm++) {
@@ -326,6 +341,7 @@ int main(void)
     Suite *s = suite_create("model");
     TCase *t = tcase_create("model");
     tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, gradient_holds_with_factors_of_values, 0, 4);
     tcase_add_loop_test(t, gradient_is_that_of_the_loss, 0, 4);
     tcase_add_test(t, gradient_holds_at_far_logits);
     tcase_add_loop_test(t, gradient_holds_with_norm_dropout_l2_and_every_activation, 0, 4);

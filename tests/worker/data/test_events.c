@@ -52,9 +52,12 @@ static void plain_job(const char *path)
     worker_job(&other, DATA_EVENTS, path);
 }
 
-static void check_same(uint32_t rows, bool multi)
+static void check_same(uint32_t rows, bool multi, bool weighted)
 {
-    worker_log_job(&job, rows, multi);
+    if (weighted)
+        worker_log_job_weighted(&job, rows);
+    else
+        worker_log_job(&job, rows, multi);
     plain_job(convert("log.events"));
     strcpy(other.data.weight, "w");
     strcpy(other.data.time, "ts");
@@ -69,13 +72,32 @@ static void check_same(uint32_t rows, bool multi)
 
 START_TEST(events_give_the_batches_of_their_log)
 {
-    check_same(20000, false);
+    check_same(20000, false, false);
 }
 END_TEST
 
 START_TEST(events_give_the_batches_of_their_log_with_several_values)
 {
-    check_same(20000, true);
+    check_same(20000, true, false);
+}
+END_TEST
+
+START_TEST(events_give_the_weights_of_their_log)
+{
+    struct json *j;
+    check_same(20000, true, true);
+    ck_assert_int_eq(convert_check(worker_path("log.events"), &j, &e), 0);
+    ck_assert_str_eq(json_as_string(json_array_at(json_get(j, "columns"), 7), ""),
+                     "field multi 2 last 3 weighted\ttags");
+    json_free(j);
+    /* a job that knows of no weights would learn the values without them */
+    plain_job(worker_path("log.events"));
+    worker_job_column(&other, "tags", COLUMN_MULTI);
+    other.data.column[0].weighted_said = true;
+    dataset_close(of_events);
+    of_events = NULL;
+    ck_assert_int_eq(dataset_open(&other, WIRE_TRAIN, &of_events, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "\"tags\" has weights of values") != NULL, "%s", e.text);
 }
 END_TEST
 
@@ -255,7 +277,10 @@ static void check_damaged(const uint8_t *data, size_t bytes)
 
 START_TEST(events_read_refuses_every_damaged_byte)
 {
-    worker_log_job(&job, 40, true);
+    if (_i == 0)
+        worker_log_job(&job, 40, true);
+    else
+        worker_log_job_weighted(&job, 40);
     const char *path = convert("log.events");
     FILE *f = fopen(path, "rb");
     uint8_t data[16384];
@@ -375,6 +400,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, events_give_the_batches_of_their_log);
+    tcase_add_test(t, events_give_the_weights_of_their_log);
     tcase_add_test(t, events_give_the_batches_of_their_log_with_several_values);
     tcase_add_loop_test(t, events_of_a_sample_are_those_of_their_log, 0, 4);
     tcase_add_test(t, events_without_the_column_of_a_sample_are_refused);
@@ -383,7 +409,7 @@ int main(void)
     tcase_add_test(t, events_refuse_a_job_in_words);
     tcase_add_test(t, events_write_overwrites_nothing);
     tcase_add_test(t, events_write_has_its_name_when_whole);
-    tcase_add_test(t, events_read_refuses_every_damaged_byte);
+    tcase_add_loop_test(t, events_read_refuses_every_damaged_byte, 0, 2);
     tcase_add_test(t, events_read_refuses_numbers_that_do_not_fit);
     tcase_add_test(t, events_of_other_rows_have_another_digest);
     tcase_add_test(t, events_tell_the_times_of_all_blocks);

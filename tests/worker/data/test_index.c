@@ -44,7 +44,9 @@ static void open_all(bool header)
     index_close(&x);
     source_close(&source);
     ck_assert_msg(source_open(&list, "data.train", &cache, &source, &e) == 0, "%s", e.text);
-    ck_assert_msg(index_open(&source, header, NULL, &cache, &x, &e) == 0, "%s", e.text);
+    ck_assert_msg(index_open(&source, &(struct row_form){.header = header}, NULL, &cache, &x, &e) ==
+                      0,
+                  "%s", e.text);
 }
 
 static void open_one(const char *text, bool header)
@@ -162,7 +164,8 @@ START_TEST(index_has_the_sums_of_every_release)
     size_t bytes;
     config_list_add(&list, worker_text("a.txt", "a\nb\nc\n"));
     ck_assert_int_eq(source_open(&list, "data.train", &cache, &source, &e), 0);
-    ck_assert_int_eq(index_open(&source, false, _i == 1 ? &clock : NULL, &cache, &x, &e), 0);
+    ck_assert_int_eq(index_open(&source, &ROW_FORM_LINES, _i == 1 ? &clock : NULL, &cache, &x, &e),
+                     0);
     uint8_t *f = worker_only_file("cache", ".index", &bytes);
     ck_assert_uint_eq(bytes, head + chunks + (_i == 1 ? 3 * 4 : 0));
     memcpy(is, f, sizeof is);
@@ -238,13 +241,13 @@ START_TEST(lines_hand_out_the_start_of_a_line_that_is_too_long)
     struct lines lines;
     struct line line;
     ck_assert_int_eq(lines_init(&lines, &e), 0);
-    lines_start(&lines, &source, false, x.chunk[1].at, source.bytes, x.chunk[1].number);
+    lines_start(&lines, &source, ROW_FORM_LINES, x.chunk[1].at, source.bytes, x.chunk[1].number);
     ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
-    ck_assert(line.too_long);
+    ck_assert_ptr_nonnull(line.fault);
     ck_assert_uint_eq(line.bytes, LIMIT_LINE_BYTES);
     ck_assert_uint_eq(line.number, 2);
     ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
-    ck_assert(!line.too_long);
+    ck_assert_ptr_null(line.fault);
     ck_assert_uint_eq(line.number, 3);
     ck_assert_int_eq(memcmp(line.text, "b", 1), 0);
     ck_assert_int_eq(lines_next(&lines, &line, &e), SHOAL_E_END);
@@ -266,12 +269,12 @@ START_TEST(lines_of_just_the_limit_are_whole)
     struct lines lines;
     struct line line;
     ck_assert_int_eq(lines_init(&lines, &e), 0);
-    lines_start(&lines, &source, false, 0, source.bytes, 0);
+    lines_start(&lines, &source, ROW_FORM_LINES, 0, source.bytes, 0);
     ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
-    ck_assert(!line.too_long);
+    ck_assert_ptr_null(line.fault);
     ck_assert_uint_eq(line.bytes, LIMIT_LINE_BYTES);
     ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
-    ck_assert(line.too_long);
+    ck_assert_ptr_nonnull(line.fault);
     lines_free(&lines);
     free(text);
 }

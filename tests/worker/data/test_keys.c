@@ -18,7 +18,7 @@ START_TEST(keys_are_those_of_one_at_a_time)
         return;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct cell cells[KEYS_GROUP];
-        struct feature_use use[KEYS_GROUP] = {{0}};
+        struct feature_use use[KEYS_GROUP] = {{.column = 0}};
         uint64_t key[KEYS_GROUP + 1];
         uint32_t count = 1 + (uint32_t)rng_below(&rng, KEYS_GROUP);
         key[count] = 77;

@@ -37,7 +37,7 @@ static bool whole(const struct cell *c)
 
 static void check(const struct cell *cells, uint32_t count, bool log)
 {
-    struct feature_use use[NUMBERS_GROUP] = {{0}};
+    struct feature_use use[NUMBERS_GROUP] = {{.column = 0}};
     float out[NUMBERS_GROUP + 1];
     out[count] = 77;
     for (uint32_t i = 0; i < count; i++) {

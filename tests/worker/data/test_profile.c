@@ -237,8 +237,14 @@ START_TEST(profile_refuses_what_multi_would_read_wrongly)
 {
     worker_job_column(&job, "city", COLUMN_MULTI);
     ck_assert_int_eq(profile_of(log_write("a.csv", "click,city\n", row_weights)), SHOAL_E_DATA);
-    ck_assert_msg(strstr(e.text, "column \"city\" has weights of values (\"0:0.5\")") != NULL, "%s",
-                  e.text);
+    ck_assert_msg(strstr(e.text, "column \"city\" has weights of values (\"0:0.5\")") != NULL &&
+                      strstr(e.text, "weighted: true}") != NULL,
+                  "%s", e.text);
+    job.data.column[0].weighted_said = true;
+    check_note("click,city\n", row_weights, "");
+    job.data.column[0].weighted = true;
+    check_note("click,city\n", row_weights, "");
+    job.data.column[0].weighted = job.data.column[0].weighted_said = false;
     ck_assert_int_eq(profile_of(log_write("a.csv", "click,city\n", row_list)), SHOAL_E_DATA);
     ck_assert_msg(strstr(e.text, "lists as Python writes them") != NULL, "%s", e.text);
     check_note("click,city\n", row_weights_whole, "");

@@ -78,6 +78,17 @@ START_TEST(rows_give_the_batches_of_their_log_with_several_values)
 }
 END_TEST
 
+START_TEST(rows_give_the_weights_of_their_log)
+{
+    worker_log_job_weighted(&job, 20000);
+    worker_log_job_weighted(&kept, 20000);
+    kept.data.cache_max = 1u << 30;
+    open_both();
+    ck_assert_int_eq(kept_files(), 1);
+    worker_log_same(d, of_rows, 999);
+}
+END_TEST
+
 /* _i odd: the sample takes values of the category; even: it takes rows. */
 START_TEST(rows_of_a_sample_are_those_of_the_log)
 {
@@ -329,6 +340,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, rows_give_the_batches_of_their_log);
+    tcase_add_test(t, rows_give_the_weights_of_their_log);
     tcase_add_test(t, rows_give_the_batches_of_their_log_with_several_values);
     tcase_add_loop_test(t, rows_of_a_sample_are_those_of_the_log, 0, 4);
     tcase_add_test(t, rows_of_many_chunks_are_those_of_the_log);

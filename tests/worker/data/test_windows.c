@@ -323,16 +323,16 @@ START_TEST(times_are_kept_with_the_index)
     ck_assert_int_eq(config_list_add(&list, worker_write("x.csv", "a\nb\nc\n", 6)), 0);
     ck_assert_int_eq(source_open(&list, "data.train", &cache, &s, &e), 0);
     for (int again = 0; again < 3; again++) { /* the last time, others have been kept, too */
-        ck_assert_int_eq(index_open(&s, false, &clock, &cache, &x, &e), 0);
+        ck_assert_int_eq(index_open(&s, &ROW_FORM_LINES, &clock, &cache, &x, &e), 0);
         ck_assert_uint_eq(asked, again < 2 ? 3 : 6);
         ck_assert(x.time[0] == DAY_1 && x.time[2] == DAY_1 + 2);
         index_close(&x);
         if (again != 1)
             continue;
-        ck_assert_int_eq(index_open(&s, false, NULL, &cache, &x, &e), 0);
+        ck_assert_int_eq(index_open(&s, &ROW_FORM_LINES, NULL, &cache, &x, &e), 0);
         ck_assert_ptr_null(x.time);
         index_close(&x);
-        ck_assert_int_eq(index_open(&s, false, &other, &cache, &x, &e), 0);
+        ck_assert_int_eq(index_open(&s, &ROW_FORM_LINES, &other, &cache, &x, &e), 0);
         ck_assert_uint_eq(asked, 6); /* times that are read in another way are others */
         index_close(&x);
     }

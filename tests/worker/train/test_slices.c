@@ -92,14 +92,14 @@ static void open_case(int number, uint64_t seed)
     const struct sim_options options = {.seed = seed, .work_min_ns = 1000, .work_max_ns = 9000};
     char text[1536];
     uint32_t count;
-    snprintf(
-        text, sizeof text,
-        "data: {format: csv, train: [none.csv], label: label, weight: w, columns: [\n"
-        "  {name: a}, {name: b}, {name: c}, {name: d, type: multi}, {name: e}, {name: n, type: "
-        "number}]}\n"
-        "tables:\n%s%s"
-        "train: {batch: %u, window: %u, clip_dense: 0.05, clip_row: 0.002, seed: 5}\n",
-        cases[number].tables, cases[number].model, EACH, WINDOW);
+    snprintf(text, sizeof text,
+             "data: {format: csv, train: [none.csv], label: label, weight: w, columns: [\n"
+             "  {name: a}, {name: b}, {name: c}, {name: d, type: multi, weighted: true}, {name: "
+             "e}, {name: n, type: "
+             "number}]}\n"
+             "tables:\n%s%s"
+             "train: {batch: %u, window: %u, clip_dense: 0.05, clip_row: 0.002, seed: 5}\n",
+             cases[number].tables, cases[number].model, EACH, WINDOW);
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     ck_assert_msg(features_make(&job, "none.csv", head, sizeof head - 1, &features, &e) == 0, "%s",
                   e.text);
@@ -158,10 +158,14 @@ static void rows_draw(struct whole *w)
 /* Example i: a has 7 values, b 5, c as many as there are examples, d none to two of 3, e one. */
 static void read_batch(struct whole *w, uint32_t first, uint32_t examples)
 {
-    char text[128], list[16];
+    char text[128], list[24];
     ck_assert_int_eq(batch_begin(&w->batch, &features, examples, false, &e), 0);
     for (uint32_t i = first; i < first + examples; i++) {
-        snprintf(list, sizeof list, i % 3 == 0 ? "" : i % 3 == 1 ? "v%u" : "v%u|w", i % 2);
+        snprintf(list, sizeof list,
+                 i % 3 == 0   ? ""
+                 : i % 3 == 1 ? "v%u:1.5"
+                              : "v%u:0.5|w:-2",
+                 i % 2);
         snprintf(text, sizeof text, "%u,a%u,b%u,c%u,%s,e,%u,%u", i % 4 == 0, i % 7, i / 9, i * 37,
                  list, i % 11, i % 3);
         struct line line = {.text = text, .bytes = (uint32_t)strlen(text), .number = 2};
@@ -178,6 +182,7 @@ static void read_batch(struct whole *w, uint32_t first, uint32_t examples)
                                  .numeric = w->batch.numeric,
                                  .index = w->batch.index,
                                  .offset = w->batch.offset,
+                                 .factor = w->batch.factor,
                                  .row_count = w->batch.key_count,
                                  .table_rows = w->table_rows,
                                  .rows = w->rows,
