@@ -71,8 +71,8 @@ _shoal()
     'shoal export') words='--out --format --state --values --since --missing-ok --space --help' ;;
     'shoal predict') words='--from --run-dir --coordinator --keys --space --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --run-dir --coordinator --keys --space --in --split --servers --set --help' ;;
-    'shoal status') words='--from --run-dir --coordinator --keys --json --help' ;;
-    'shoal top') words='--batch --count --sort --from --run-dir --coordinator --keys --help' ;;
+    'shoal status') words='--job --from --run-dir --coordinator --keys --json --help' ;;
+    'shoal top') words='--batch --count --job --sort --from --run-dir --coordinator --keys --help' ;;
     'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal trace') words='--every --from --run-dir --coordinator --keys --json --help' ;;
     'shoal doctor') words='--config --set --bundle --cluster --from --run-dir --coordinator --keys --json --help' ;;
