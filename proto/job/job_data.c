@@ -346,16 +346,16 @@ static int rest_take(const struct config *c, struct job *j, const struct column 
     (void)path_of(k->entry, "name", path);
     if (j->data.rest_said)
         return job_refuse(c, path, e, ": an entry called * is there already");
-    if (j->data.format != DATA_CSV && j->data.format != DATA_TFRECORD &&
-        j->data.format != DATA_EVENTS)
-        return job_refuse(c, path, e,
-                          ": * is for csv, tfrecord and events; name the columns, or a range of "
-                          "them");
     if (k->type == COLUMN_LABEL)
         return job_refuse(c, path, e, ": the other columns cannot all be the label");
     if (k->share[0] != 0 || k->attend[0] != 0)
         return job_refuse(c, path, e,
                           ": share and attend are for columns by name: give each an entry");
+    if (j->data.format != DATA_CSV && j->data.format != DATA_TFRECORD &&
+        j->data.format != DATA_EVENTS)
+        return job_refuse(c, path, e,
+                          ": * is for csv, tfrecord and events; name the columns, or a range of "
+                          "them");
     j->data.rest = *k;
     j->data.rest_said = true;
     return 0;
