@@ -201,6 +201,12 @@ static int weighted_check(const struct config *c, const struct job *j, const str
 {
     char path[PATH_BYTES];
     (void)path_of(k->entry, "weighted", path);
+    bool entries = j->data.format == DATA_LIBFFM ||
+                   (j->data.format == DATA_LIBSVM && j->data.libsvm != LIBSVM_PLACES);
+    if (k->weighted_said && !k->weighted && entries)
+        return job_refuse(c, path, e,
+                          " is false, and entries of libsvm and libffm have weights: take it away, "
+                          "or say data.libsvm: places");
     if (!k->weighted)
         return 0;
     if (k->type != COLUMN_MULTI)
@@ -345,6 +351,11 @@ static int rest_take(const struct config *c, struct job *j, const struct column 
     if (k->share[0] != 0 || k->attend[0] != 0)
         return job_refuse(c, path, e,
                           ": share and attend are for columns by name: give each an entry");
+    if (j->data.format != DATA_CSV && j->data.format != DATA_TFRECORD &&
+        j->data.format != DATA_EVENTS)
+        return job_refuse(c, path, e,
+                          ": * is for csv, tfrecord and events; name the columns, or a range of "
+                          "them");
     j->data.rest = *k;
     j->data.rest_said = true;
     return 0;

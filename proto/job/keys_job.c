@@ -97,8 +97,8 @@ const struct config_key keys_job[] = {
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL, .fallback = ",",
      .values = "a character, `tab`, or up to 7 as `'::'`", .text = "csv"},
     {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name, `I1..I13`, `\"*\"`",
-     .text = "a column, a range of them, or `*`: all csv columns that no other entry names; those "
-             "without an entry are categories, but for the label"},
+     .text = "a column, a range of them, or `*`: all columns (csv, tfrecord) that no other entry "
+             "names; those without an entry are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
     {"data.columns[].id", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",

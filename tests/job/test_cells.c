@@ -53,6 +53,9 @@ START_TEST(cells_contradictions_are_refused)
     refused("csv",
             ", decimal: comma, columns: [{name: t, type: multi, weighted: true, separator: ','}]",
             "with data.decimal: comma a weight has a comma, so it cannot be the separator");
+    refused("criteo", ", columns: [{name: '*', type: number}]", "is for csv, tfrecord and events");
+    refused("libffm", ", columns: [{name: '1', type: multi, weighted: false}]",
+            "entries of libsvm and libffm have weights");
 }
 END_TEST
 

@@ -581,9 +581,8 @@ static int lines_of(const char *name, const char *shown, const struct cache *cac
 
 #define HEAD_FILES 16u /* files whose lines together are the first lines of a list */
 
-/* The first line of the first file that has one, or the first lines of the first files; of
- * records, the first record of the first file that is not empty. *name: that file's in messages;
- * borrowed. */
+/* The first line of the first file that has one, or the first lines of the first files; of records,
+ * the first record of the first file that is not empty. *name: the file's in messages; borrowed. */
 static int head_look(const struct string_list *names, const char *what, const struct cache *cache,
                      struct head_sink *sink, char room[SHOWN_BYTES], const char **name,
                      struct err *e)

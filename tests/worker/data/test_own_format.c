@@ -54,7 +54,7 @@ START_TEST(what_is_refused_names_it)
     struct features f;
     worker_folder_make();
     ck_assert_int_eq(job_with("word", "x", &j), SHOAL_E_CONFIG);
-    ck_assert_ptr_nonnull(strstr(e.text, "tfrecord|words"));
+    ck_assert_ptr_nonnull(strstr(e.text, "libffm|words"));
     ck_assert_int_eq(job_with("words", "x", &j), 0);
     j.data.label_count = 2;
     ck_assert_int_eq(features_make(&j, "log", "1 ann", 5, &f, &e), SHOAL_E_CONFIG);
