@@ -48,10 +48,6 @@ CANNOT = {
         "shoal checkpoint create NAME --without SERVER": "test_replace types it: the server must be gone",
         "kubectl apply -k .; kubectl -n shoal logs -f job/shoal-submit": "needs a cluster of Kubernetes",
     },
-    "deploy/manual/job.md": {
-        """awk '{printf "%s,", $1; for (i = 2; i <= NF; i++) {sub(/:.*/, "", $i); printf "%s%s", (i > 2 ? "|" : ""), $i}; print ""}' FILE > OUT""":
-            "test_newcomer types it and trains by what it makes",
-    },
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
         **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-package")},
