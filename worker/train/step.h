@@ -140,6 +140,7 @@ struct step_figures {
     uint64_t steps;   /* made here */
     uint64_t bytes;   /* sent to other workers in chunks, each chunk once */
     uint64_t refused; /* steps that changed nothing: the sum was not finite */
+    uint64_t blocks;  /* about as many rows of dense tables have shards taken from here */
 };
 struct step_figures step_figures(const struct steps *s);
 

@@ -6,6 +6,7 @@
  *   PUBLISH_SENDS --every tablet is acknowledged--> PUBLISH_NONE
  *
  * FENCED: another worker is at the head of the ring, and this publish is forgotten. */
+#include "dense/model_input.h"
 #include "proto/base/container_of.h"
 #include "worker/train/step_inner.h"
 
@@ -168,6 +169,7 @@ static enum request_verdict assign_reply(struct request *r, const struct wire *w
     (void)m;
     if (w->status != 0)
         return assign_refused(f, w);
+    s->figures.blocks += 1 + p->bytes[f->index] / (BLOCK_FLOATS * sizeof(float));
     if (--p->left > 0)
         flight_next(s, f);
     else

@@ -12,13 +12,14 @@ bool coord_ring_member(const struct coord_job *j, uint64_t worker)
     return coord_ring_on(j) && coord_ring_find(&j->ring->ring, worker) != NULL;
 }
 
-/* The member is to assign its shares of the rest's step. */
+/* The member is to assign the rest's step to the tables: its shares of it, or all, which the first
+ * member does. */
 static bool assigns(const struct coord_job *j, uint64_t worker)
 {
     const struct coord_ring_job *r = j->ring;
     const struct coord_ring_asker *a = coord_ring_asker_of(j, worker);
-    return r->ring.sharded && r->rest.state == REST_SETTLED && a != NULL &&
-           a->published < r->rest.at;
+    return (r->ring.sharded || r->ring.member[0].worker == worker) &&
+           r->rest.state == REST_SETTLED && a != NULL && a->published < r->rest.at;
 }
 
 bool coord_ring_works(const struct coord_job *j, uint64_t worker)
@@ -89,7 +90,7 @@ static bool settles(const struct coord_job *j)
 bool coord_ring_waits(const struct coord_job *j, uint64_t worker)
 {
     const struct coord_ring_member *m = coord_ring_find(&j->ring->ring, worker);
-    if (m != NULL && j->ring->ring.sharded && j->ring->rest.state == REST_SETTLED)
+    if (m != NULL && j->ring->rest.state == REST_SETTLED)
         return !assigns(j, worker);
     if (m != NULL && settles(j))
         return (j->ring->rest.told >> (m - j->ring->ring.member) & 1) != 0;
