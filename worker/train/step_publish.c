@@ -6,7 +6,7 @@
  *   PUBLISH_SENDS --every tablet is acknowledged--> PUBLISH_NONE
  *
  * FENCED: another worker is at the head of the ring, and this publish is forgotten. */
-#include "dense/model_input.h"
+#include "dense/model.h"
 #include "proto/base/container_of.h"
 #include "worker/train/step_inner.h"
 
