@@ -216,7 +216,7 @@ def a_job_drops_what_the_last_one_left(space):
         silent = shoal("submit", job, "--coordinator", fleet.endpoint)
         assert silent.returncode == 73 and "--set fresh=all drops them" in silent.stderr, silent
         both = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "fresh=all", "--start-from", "fleet")
-        assert both.returncode == 78 and "start_from: fleet goes on with it" in both.stderr, both
+        assert both.returncode == 78 and "start_from: fleet goes on with them" in both.stderr, both
         wide = fleet.job(other, "--set", "fresh=all")
         assert wide != first
         for who in ("s1", "coordinator"):
