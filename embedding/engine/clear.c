@@ -218,7 +218,7 @@ static int decide(struct clear_work *w)
     struct store_item item[2] = {{.value = w->control, .value_bytes = w->control_bytes},
                                  {.value = &w->marker, .value_bytes = sizeof w->marker}};
     stored_control_key(&item[0]);
-    stored_load_key(&item[1]);
+    stored_load_key(w->marker.tables, &item[1]);
     int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_write(w->g->store, item, 2, &w->err);
@@ -333,11 +333,15 @@ static int check_quiet(struct engine *g, uint64_t job, uint64_t tables, struct e
         if (g->job[kind] != NULL)
             return err_set(e, SHOAL_E_AGAIN, "a cut, a load or an erasing is under way; ask again");
     if (g->pending > 0 || g->holding || g->cut_busy || g->exporting != 0 || g->blame != NULL ||
-        g->gives > 0 || !fetch_none(g))
+        g->gives > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes, a cut or a search are under way; ask again");
     int rc = check_runs(g, tables, e);
     if (rc != 0 || g->store == NULL)
         return rc;
+    if (!fetch_none(g)) {
+        fetch_rest(g);
+        return err_set(e, SHOAL_E_AGAIN, "rows are read from the store; ask again");
+    }
     return flush_settle(g, e);
 }
 
