@@ -16,13 +16,15 @@
  *     load, and skips the records (apply.h, 3). The clear therefore needs no record.
  *     [test: a_clear_has_happened_or_has_not]
  *  2. A clear happens once for a job and a table, because the job's rows come after it: the control
- *     state keeps the job's number. [test: a_clear_comes_once]
+ *     state keeps the job's number. [test: a_clear_comes_once, a_clear_before_all_records_comes_once]
  *  3. Between the batch and take_out nothing is journalled, read or written: the engine is not
  *     back. [assert: take_out]
  *  4. Cuts are dropped first, or marked if a restore among the records needs them (cut_keep.c): a
  *     start after a kill finds none of them. [test: a_clear_has_happened_or_has_not]
  *  5. Other tables keep rows, marks, records, images and cuts.
- *     [test: a_clear_leaves_other_tables] */
+ *     [test: a_clear_leaves_other_tables]
+ *  6. A clear that meets fetches ends them (fetch_rest): its asker asks again, and finds none.
+ *     [test: a_clear_comes_beside_fetches] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"

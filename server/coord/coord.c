@@ -653,7 +653,9 @@ static void step(struct coord *c)
         return;
     coord_replace_step(c);
     COORD_EACH_JOB (c, j)
-        j->space->runs = j->space->loads = false;
+        j->space->runs = false;
+    COORD_EACH_SPACE (&c->fleet, s) /* one whose slot has another space now, too */
+        s->loads = false;
     COORD_EACH_JOB (c, j) {
         j->space->runs |= coord_phase_running(j);
         j->space->loads |= j->at.phase == PHASE_SETUP && coord_from_loading(&j->at);
