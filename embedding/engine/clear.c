@@ -16,7 +16,8 @@
  *     load, and skips the records (apply.h, 3). The clear therefore needs no record.
  *     [test: a_clear_has_happened_or_has_not]
  *  2. A clear happens once for a job and a table, because the job's rows come after it: the control
- *     state keeps the job's number. [test: a_clear_comes_once, a_clear_before_all_records_comes_once]
+ *     state keeps the job's number.
+ *     [test: a_clear_comes_once, a_clear_before_all_records_comes_once]
  *  3. Between the batch and take_out nothing is journalled, read or written: the engine is not
  *     back. [assert: take_out]
  *  4. Cuts are dropped first, or marked if a restore among the records needs them (cut_keep.c): a
