@@ -27,7 +27,9 @@
  *    [assert: prepare_seal] [test: a_load_has_happened_or_has_not]
  * 5. The reply follows that. The marker has the run's number, so a repeated load, also after a
  *    restart, is answered from the existing tables; a load for a run that was opened in another way
- *    is refused. [test: a_load_goes_into_empty_tables_only_and_answers_again] */
+ *    is refused. [test: a_load_goes_into_empty_tables_only_and_answers_again] The marker's key has
+ *    the lowest table, so that a load or a clear of another job's tables leaves it.
+ *    [test: a_load_is_known_after_a_clear_of_others] */
 #include "embedding/checkpoint/load.h"
 
 #include "embedding/engine/cut.h"

@@ -444,7 +444,7 @@ static void make_marker(const struct engine *g, bool under_way, struct store_ite
                                    .tables = load_of(g)->filled | load_of(g)->added,
                                    .under_way = under_way};
     stored_load_seal(marker);
-    stored_load_key(item);
+    stored_load_key(marker->tables, item);
     item->value = marker;
     item->value_bytes = sizeof *marker;
 }

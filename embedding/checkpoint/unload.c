@@ -80,7 +80,7 @@ static int clear(struct unload_work *w)
     struct store_item item;
     SHOAL_ASSERT(w->tables != 0 && w->sync.count > 0);
     stored_load_seal(&marker);
-    stored_load_key(&item);
+    stored_load_key(marker.tables, &item);
     item.value = &marker;
     item.value_bytes = sizeof marker;
     int rc = store_write(s, &item, 1, &w->err);

@@ -16,13 +16,16 @@
  *     load, and skips the records (apply.h, 3). The clear therefore needs no record.
  *     [test: a_clear_has_happened_or_has_not]
  *  2. A clear happens once for a job and a table, because the job's rows come after it: the control
- *     state keeps the job's number. [test: a_clear_comes_once]
+ *     state keeps the job's number.
+ *     [test: a_clear_comes_once, a_clear_before_all_records_comes_once]
  *  3. Between the batch and take_out nothing is journalled, read or written: the engine is not
  *     back. [assert: take_out]
  *  4. Cuts are dropped first, or marked if a restore among the records needs them (cut_keep.c): a
  *     start after a kill finds none of them. [test: a_clear_has_happened_or_has_not]
  *  5. Other tables keep rows, marks, records, images and cuts.
- *     [test: a_clear_leaves_other_tables] */
+ *     [test: a_clear_leaves_other_tables]
+ *  6. A clear that meets fetches ends them (fetch_rest): its asker asks again, and finds none.
+ *     [test: a_clear_comes_beside_fetches] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
@@ -218,7 +221,7 @@ static int decide(struct clear_work *w)
     struct store_item item[2] = {{.value = w->control, .value_bytes = w->control_bytes},
                                  {.value = &w->marker, .value_bytes = sizeof w->marker}};
     stored_control_key(&item[0]);
-    stored_load_key(&item[1]);
+    stored_load_key(w->marker.tables, &item[1]);
     int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_write(w->g->store, item, 2, &w->err);
@@ -333,11 +336,15 @@ static int check_quiet(struct engine *g, uint64_t job, uint64_t tables, struct e
         if (g->job[kind] != NULL)
             return err_set(e, SHOAL_E_AGAIN, "a cut, a load or an erasing is under way; ask again");
     if (g->pending > 0 || g->holding || g->cut_busy || g->exporting != 0 || g->blame != NULL ||
-        g->gives > 0 || !fetch_none(g))
+        g->gives > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes, a cut or a search are under way; ask again");
     int rc = check_runs(g, tables, e);
     if (rc != 0 || g->store == NULL)
         return rc;
+    if (!fetch_none(g)) {
+        fetch_rest(g);
+        return err_set(e, SHOAL_E_AGAIN, "rows are read from the store; ask again");
+    }
     return flush_settle(g, e);
 }
 

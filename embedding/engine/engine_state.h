@@ -135,6 +135,7 @@ struct tier {          /* tier.h */
     uint64_t *among;     /* owned; scratch of engine_warm */
     uint32_t among_room;
     struct fetch_work *fetch[TIER_FETCHES]; /* fetches in flight; NULL: none */
+    uint64_t rest_until_ns;                 /* no fetch begins before (fetch_rest) */
     bool refused;           /* a request was refused for lack of room and was not notified since */
     struct env_timer timer; /* runs a flush step when nothing else does */
     bool tell;              /* the timer notifies waiting requests */

@@ -3,7 +3,10 @@
  * 1. A row read from the store is used only if its tablet has the same epoch and none of its rows
  *    has left memory since the read began; else it is fetched again. [test: test_tier_random]
  * 2. Two fetches are in flight at a time: while rows of one come in here, the other reads. Waiting
- *    requests are notified after each. [assert: fetch_done] */
+ *    requests are notified after each. [assert: fetch_done]
+ * 3. None begins while a clear is made, or for REST_NS after one was asked for: beside a job that
+ *    trains with rows in the store a clear would never find none in flight. [assert: take_out]
+ *    [test: a_clear_comes_beside_fetches] */
 #include "embedding/engine/fetch.h"
 
 #include "embedding/engine/flush.h"
@@ -31,6 +34,8 @@
 #define FETCH_SHARED 2048u
 #define FULL_NS 1000000u
 #define TAKE_AHEAD 8u
+/* the coordinator asks for a clear again within a second */
+#define REST_NS UINT64_C(3000000000)
 /* rows that come in between two checks of their use */
 #define LOOK_BACK (16 * FETCH_MOST)
 
@@ -243,6 +248,11 @@ bool fetch_none(const struct engine *g)
     return true;
 }
 
+void fetch_rest(struct engine *g)
+{
+    g->tier.rest_until_ns = env_now_ns(g->env) + REST_NS;
+}
+
 /* Forgets the wanted keys of tables that are held to their shares: they would take the places of
  * other groups' keys. Their requests are told when there is room, and ask again. */
 static void held_forget(struct engine *g)
@@ -269,8 +279,12 @@ static void held_forget(struct engine *g)
 static void start_one(struct engine *g, struct fetch_work **place)
 {
     struct tier *tier = &g->tier;
-    if (tier->wanted_count == 0 || g->broken)
+    if (tier->wanted_count == 0 || g->broken || g->job[JOB_CLEAR] != NULL)
         return;
+    if (env_now_ns(g->env) < tier->rest_until_ns) { /* 3 */
+        env_timer_start(g->env, &tier->timer, FULL_NS);
+        return;
+    }
     held_forget(g);
     if (tier->wanted_count == 0)
         return;
@@ -354,6 +368,7 @@ void fetch_forget(struct engine *g)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         g->tier.wanted[i].count = 0;
     g->tier.wanted_count = 0;
+    g->tier.rest_until_ns = 0;
     if (g->tier.asked != NULL)
         asked_renew(g);
 }

@@ -12,7 +12,10 @@ void fetch_init(struct engine *g);
 void fetch_free(struct engine *g);
 /* True when no fetch is in flight. */
 bool fetch_none(const struct engine *g);
-/* Forgets all wanted keys, because there are no tables. No fetch is in flight. */
+/* No fetch begins for some seconds, so that those in flight are the last ones: a clear waits for
+ * them. Its asker asks again before that time is over, or the fetches go on. */
+void fetch_rest(struct engine *g);
+/* Forgets all wanted keys, because there are no tables, and ends a rest. No fetch is in flight. */
 void fetch_forget(struct engine *g);
 /* Room was made: a fetch may begin, and waiting requests may retry. */
 void fetch_continue(struct engine *g);

@@ -37,8 +37,8 @@ static int take_load(struct recover *r, const void *value, size_t value_bytes, s
     if (rc != 0 || r->to.of_cut) /* a cut is never made during a load */
         return rc;
     if (l.under_way)
-        r->load = l;
-    else
+        r->load = l; /* one at a time: the next one begins after its end */
+    else if (r->to.g->loads < LIMIT_TABLES)
         r->to.g->loaded[r->to.g->loads++] = (struct engine_loaded){l.run, l.tables, NULL, false};
     return 0;
 }
@@ -301,10 +301,14 @@ int recover_cut_end(const struct recover *r, uint64_t last, struct err *e)
 
 int recover_clear_load(struct store *s, uint64_t tables, struct err *e)
 {
-    struct store_item item = {0};
+    struct store_item item[LIMIT_TABLES + 1] = {0};
+    size_t items = 0;
     int rc = 0;
+    stored_load_key(0, &item[items++]);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
         struct store_item image, no_image, row, no_row;
+        if ((tables >> i & 1) != 0)
+            stored_load_key(UINT64_C(1) << i, &item[items++]);
         stored_tablet_key(i, 0, &image);
         stored_tablet_key(i + 1, 0, &no_image);
         stored_row_key(i, 0, 0, 0, &row);
@@ -314,9 +318,8 @@ int recover_clear_load(struct store *s, uint64_t tables, struct err *e)
     }
     if (rc == 0)
         rc = store_flush(s, e);
-    stored_load_key(&item);
     if (rc == 0)
-        rc = store_write(s, &item, 1, e);
+        rc = store_write(s, item, items, e);
     if (rc != 0)
         return rc;
 

@@ -433,17 +433,18 @@ int engine_seed_take(struct engine_seed *s, const void *part, size_t bytes, stru
 
 /* ---- opening ---- */
 
-/* The leader's last load is known to a start by its marker, which not every cut has. */
-static int load_write(struct engine_seed *s, struct err *e)
+/* The leader's loads are known to a start by their markers, which not every cut has. */
+static int loads_write(struct engine_seed *s, struct err *e)
 {
-    if (s->loads == 0)
-        return 0;
-    const struct copy_load *last = &s->load[s->loads - 1];
-    struct stored_load marker = {.run = last->run, .tables = last->tables};
-    struct store_item item = {.value = &marker, .value_bytes = sizeof marker};
-    stored_load_seal(&marker);
-    stored_load_key(&item);
-    return store_write(s->store, &item, 1, e);
+    int rc = 0;
+    for (uint32_t i = 0; i < s->loads && rc == 0; i++) {
+        struct stored_load marker = {.run = s->load[i].run, .tables = s->load[i].tables};
+        struct store_item item = {.value = &marker, .value_bytes = sizeof marker};
+        stored_load_seal(&marker);
+        stored_load_key(marker.tables, &item);
+        rc = store_write(s->store, &item, 1, e);
+    }
+    return rc;
 }
 
 /* All records are on disk. */
@@ -466,7 +467,7 @@ static int journal_end(struct engine_seed *s, struct err *e)
 
 static int put_on_disk(struct engine_seed *s, struct err *e)
 {
-    int rc = load_write(s, e);
+    int rc = loads_write(s, e);
     if (rc == 0)
         rc = store_flush(s->store, e);
     if (rc == 0)

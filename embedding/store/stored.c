@@ -252,15 +252,20 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
 
 /* ---- a load ---- */
 
-void stored_load_key(struct store_item *item)
+void stored_load_key(uint64_t tables, struct store_item *item)
 {
     item->key[0] = 'b';
     item->key_bytes = 1;
+    if (tables != 0)
+        item->key[item->key_bytes++] = (char)__builtin_ctzll(tables);
 }
 
 bool stored_is_load(const void *key, size_t key_bytes)
 {
-    return key_bytes == 1 && *(const char *)key == 'b';
+    const uint8_t *at = key;
+    if (key_bytes == 0 || at[0] != 'b')
+        return false;
+    return key_bytes == 1 || (key_bytes == 2 && at[1] < LIMIT_TABLES);
 }
 
 static uint64_t load_checksum(const struct stored_load *l)
@@ -546,10 +551,10 @@ static void places_take(struct runs *r, const struct run_place *place)
         struct run_place *to = &r->of[t];
         if (to->newest < place[t].newest)
             to->newest = place[t].newest;
-        if (to->barrier < place[t].barrier) {
+        if (to->cleared < place[t].cleared) /* its barrier is 0 if no record was there yet */
             to->cleared = place[t].cleared;
+        if (to->barrier < place[t].barrier)
             to->barrier = place[t].barrier;
-        }
         if (r->barrier < to->barrier)
             r->barrier = to->barrier;
     }

@@ -1,5 +1,6 @@
 /* stored.h: values of the row store: a tablet (key "i", table, tablet), the control state (key "c":
- * schemas, runs, lanes), and the state of a load (key "b", which sorts before the others).
+ * schemas, runs, lanes), and the states of loads (key "b", lowest table; they sort before the
+ * others).
  *
  * A stored tablet is a head, its column of marks and its image; the head's checksum covers head and
  * column, the image has its own. A control value has the sequence up to which it is complete and a
@@ -17,7 +18,9 @@
 
 void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item);
 void stored_control_key(struct store_item *item);
-void stored_load_key(struct store_item *item);
+/* The key of a load into tables (a bit each): one of other tables has another key. tables 0: the
+ * key of a release that kept the newest load alone. */
+void stored_load_key(uint64_t tables, struct store_item *item);
 /* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), mixed key, each big-endian, so that
  * a tablet's rows are adjacent and in the order of its index. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,

@@ -654,8 +654,12 @@ static void step(struct coord *c)
     coord_replace_step(c);
     COORD_EACH_JOB (c, j)
         j->space->runs = false;
-    COORD_EACH_JOB (c, j)
+    COORD_EACH_SPACE (&c->fleet, s) /* one whose slot has another space now, too */
+        s->loads = false;
+    COORD_EACH_JOB (c, j) {
         j->space->runs |= coord_phase_running(j);
+        j->space->loads |= j->at.phase == PHASE_SETUP && coord_from_loading(&j->at);
+    }
     COORD_EACH_JOB (c, j)
         coord_back_step(j);
     coord_cluster_step(&c->fleet);

@@ -300,6 +300,19 @@ static bool step_index(struct coord_job *j)
     return coord_course_enter(j, PHASE_TABLES);
 }
 
+/* The tables may get numbers that a job with a newer run had while this one waited; a shard opens
+ * no run that is older than the newest of its tables. The new run is stored with the next phase: no
+ * shard knows the former one. LOAD, which opens the run of a load, has no such rule. */
+static bool run_renew(struct coord_job *j)
+{
+    struct coord_counters *c = &j->fleet->counters;
+    if (coord_from_loading(&j->at) || j->at.run + 1 >= c->next_run)
+        return true;
+    SHOAL_ASSERT(j->opened != j->at.run);
+    j->at.run = c->next_run++;
+    return coord_put(j->fleet, "counters", c, sizeof *c) && coord_grow_run(j);
+}
+
 static bool step_tables(struct coord_job *j)
 {
     struct err e = {0};
@@ -321,8 +334,8 @@ static bool step_tables(struct coord_job *j)
     bool own = coord_spaces_held(j->fleet) == 0 || coord_space_holds(j->fleet, j->space);
     if (!coord_fresh_due(j) && own)
         rc = coord_cluster_made_check(j->fleet, j->at.from == FROM_FLEET, &e);
-    if (rc == 0 && !coord_fresh_begin(j)) /* first, as the new map may not fit the old rows */
-        return false;
+    if (rc == 0 && (!run_renew(j) || !coord_fresh_begin(j)))
+        return false; /* both before the new map, which may not fit the old rows */
     if (rc == 0)
         rc = coord_setup_map(j, &e);
     if (rc == 0 && j->at.from == FROM_TO_LOAD)

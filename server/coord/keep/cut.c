@@ -31,7 +31,7 @@ static const uint32_t moves[] = {
                  SM_TO(CUT_RETURNING),
     [CUT_WRITING] = SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_RESTING] = SM_TO(CUT_QUEUED) | SM_TO(CUT_HOLDING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
-    [CUT_QUEUED] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_QUEUED] = SM_TO(CUT_RESTING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_RESTING) | SM_TO(CUT_QUEUED) |
@@ -149,9 +149,26 @@ static void hold_begin(struct coord_job *j)
         cut_end(j, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
 
-/* Pushes are held as soon as the network is in the tables. */
+/* True while the shards load a checkpoint for another job. */
+static bool others_load(const struct coord_job *j)
+{
+    COORD_EACH_SPACE (j->fleet, s)
+        if (s != j->space && s->loads)
+            return true;
+    return false;
+}
+
+/* Pushes are held as soon as the network is in the tables, and no load is in the way. */
 static void rest_begin(struct coord_job *j)
 {
+    if (others_load(j)) { /* 6 */
+        if (j->cut->state == CUT_QUEUED)
+            return;
+        log_info("cut %" PRIu64 " waits until the checkpoint of another job is loaded",
+                 j->cut->cut);
+        sm_move(&coord_cut_moves, &j->cut->state, CUT_QUEUED);
+        return;
+    }
     if (j->cut->order.tables || coord_ring_rest(j, RING_FOR_CUT)) {
         hold_begin(j);
         return;
@@ -400,7 +417,7 @@ void coord_cut_tick(struct coord_job *j)
     } else if (j->cut->state == CUT_RESTING)
         resting_step(j);
     else if (j->cut->state == CUT_QUEUED)
-        hold_begin(j);
+        rest_begin(j);
     else if (j->cut->state == CUT_HOLDING && env_now_ns(j->fleet->env) - j->cut->since_ns > most)
         cut_again(j, SHOAL_E_TIMEOUT, "not every shard held in time");
     else if (j->cut->state == CUT_PAUSED &&

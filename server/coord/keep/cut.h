@@ -11,6 +11,7 @@
  *   RESTORING --restored--> OPENING --opening_step: all shards have the new run: cut_end--> IDLE
  *
  *   IDLE, WRITING, RESTING, PAUSED --hold_begin: another job holds--> QUEUED --its turn--> HOLDING
+ *   IDLE, WRITING, PAUSED --rest_begin: another job loads--> QUEUED --loaded--> RESTING or HOLDING
  *
  *   RESTING --cut_end: no worker is there any more--> IDLE
  *   RESTING --cut_again: not at rest in time---------------+
@@ -41,7 +42,10 @@
  *     is damaged, all shards stay as they were. A shard that led none of the job's tablets then has
  *     no part: it may have joined later. [test: coord_rotten_cut_leaves_all_as_they_were]
  *     [assert: looked]
- *  5. One job holds at a time. [test: cuts_of_two_jobs_hold_in_turn] [assert: hold_begin] */
+ *  5. One job holds at a time. [test: cuts_of_two_jobs_hold_in_turn] [assert: hold_begin]
+ *  6. No attempt begins while the shards load a checkpoint for another job: they refuse HOLD until
+ *     all rows are there, which may last longer than all attempts.
+ *     [test: cut_waits_for_the_load_of_another_job] */
 #ifndef SERVER_COORD_KEEP_CUT_H
 #define SERVER_COORD_KEEP_CUT_H
 

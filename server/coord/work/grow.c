@@ -103,7 +103,7 @@ static int record_put(struct coord_job *j, struct err *e)
 
 bool coord_grow_run(struct coord_job *j)
 {
-    return !coord_grow_on(j) || record_put(j, &(struct err){0}) == 0;
+    return !coord_grow_on(j) || j->grow->record == NULL || record_put(j, &(struct err){0}) == 0;
 }
 
 static int damaged(struct err *e)

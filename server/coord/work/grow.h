@@ -75,8 +75,8 @@ int coord_grow_load(struct coord_job *j, struct err *e);
 /* Writes the key of the record of round `round` in run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 
-/* The job, which is done, gets another run, which the caller stores next: stores the current round
- * for that run too. False: the store failed. */
+/* The job gets another run, which the caller stores next: stores the current round,
+ * if there is one, for that run too. False: the store failed. */
 bool coord_grow_run(struct coord_job *j);
 
 /* True when this worker is to be told to list the log. */

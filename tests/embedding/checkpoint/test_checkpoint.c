@@ -260,6 +260,11 @@ static void keep(void *context, int status, const char *text, uint64_t rows)
     snprintf(o->text, sizeof o->text, "%s", text);
 }
 
+static void keep_clear(void *context, int status, const char *text)
+{
+    keep(context, status, text, 0);
+}
+
 static void keep_export(void *context, int status, const char *text, uint64_t rows, uint64_t bytes)
 {
     (void)bytes;
@@ -317,6 +322,29 @@ START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
     /* nothing was loaded as run 12 */
     ck_assert_int_eq(fleet_load(&to, path, 12, text, NULL), SHOAL_E_EXISTS);
     ck_assert_int_eq(fleet_load(&to, dir, 13, text, NULL), SHOAL_E_NOT_FOUND);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* A clear of another job's table leaves the load known: after a start its LOAD is answered from the
+ * rows that are here. */
+START_TEST(a_load_is_known_after_a_clear_of_others)
+{
+    struct at_cut saved, got;
+    struct err e = {0};
+    struct outcome out = {.status = 1};
+    char text[4096];
+    uint64_t rows;
+    save(1, save_dir, DURABLE_JOURNAL, 20, &saved);
+    fleet_close(&from, false);
+    load(1, load_dir, DURABLE_JOURNAL, 7, &got);
+    ck_assert_int_eq(engine_clear(to.s[0].g, 9, UINT64_C(1) << 9, keep_clear, &out, &e), 0);
+    fleet_run(&to);
+    ck_assert_int_eq(out.status, 0);
+    fleet_close(&to, false);
+    fleet_reopen(&to);
+    ck_assert_msg(fleet_load(&to, path, 7, text, &rows) == 0, "%s", text);
+    ck_assert_uint_eq(rows, saved.rows[0] + saved.rows[1]);
     fleet_close(&to, false);
 }
 END_TEST
@@ -1463,6 +1491,7 @@ int main(void)
     tcase_add_test(t, tablets_may_be_missing_where_the_manifest_says_so);
     tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
+    tcase_add_test(t, a_load_is_known_after_a_clear_of_others);
     tcase_add_loop_test(t, rows_that_are_not_finite_are_refused, 0, 4);
     tcase_add_test(t, a_checkpoint_lies_below_the_root);
     tcase_add_test(t, a_load_asks_for_a_signature);

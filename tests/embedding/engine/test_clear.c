@@ -595,6 +595,63 @@ START_TEST(rows_in_the_store_go_and_memory_comes_back)
 }
 END_TEST
 
+/* A job that trains with rows in the store always has fetches in flight. A clear that meets one
+ * ends them: no other begins, whatever is asked for, until the clear of the other table is made. */
+START_TEST(a_clear_comes_beside_fetches)
+{
+    struct engine_stats stats;
+    struct err e = {0};
+    struct thin_batch b;
+    struct table_schema schema = thin_schema(false), other = rig_schema(1);
+    other.tablet_first = 512;
+    thin_open(&s, dir, THIN_MEMORY);
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_table_create(s.g, &other, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, 1 /* ssp */, GOES, &e), 0);
+    fence(1);
+    thin_train(&s, 1, 0, 60, false);
+    bool ended = false;
+    for (uint64_t to = 1; to <= 20 && !ended; to++) {
+        thin_batch_make(&b, 1, to, false);
+        (void)engine_warm(s.g, 0, b.keys, b.record.key_count);
+        int status = 1;
+        int rc = engine_clear(s.g, JOB, STAYS, cleared, &status, &e);
+        if (rc == 0)
+            embedding_env_run(&s.env);
+        else
+            ck_assert_int_eq(rc, SHOAL_E_AGAIN);
+        ended = rc == 0 && status == 0;
+        while (s.env.count > 0)
+            embedding_env_step(&s.env);
+        ck_assert(rc != 0 || to > 1); /* the first one met a fetch */
+    }
+    ck_assert_msg(ended, "it was put off 20 times: %s", e.text);
+    ck_assert_ptr_null(s.g->table[1].table);
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_gt(stats.cold_rows, 0);
+    thin_train(&s, 1, 60, 65, false); /* fetches go on */
+    ck_assert_uint_eq(thin_digest(&s), thin_digest_without_bound(65, false));
+    rig_close(&s, false);
+}
+END_TEST
+
+/* A clear of an engine without a record has no record behind it; a start knows of it all the same:
+ * the clear that is asked for again, after the job's run was opened, drops nothing. */
+START_TEST(a_clear_before_all_records_comes_once)
+{
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_int_eq(clear(JOB), 0);
+    reopen(false);
+    rig_table(&s, 0);
+    run_open(JOB);
+    ck_assert_int_eq(clear(JOB), 0);
+    reopen(_i == 1);
+    ck_assert_int_eq(clear(JOB), 0);
+    ck_assert_ptr_nonnull(s.g->table[0].table);
+    rig_close(&s, false);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("clear");
@@ -609,6 +666,8 @@ int main(void)
     tcase_add_test(t, a_clear_has_happened_or_has_not);
     tcase_add_test(t, a_clear_of_one_table_has_happened_or_has_not);
     tcase_add_test(t, rows_in_the_store_go_and_memory_comes_back);
+    tcase_add_test(t, a_clear_comes_beside_fetches);
+    tcase_add_loop_test(t, a_clear_before_all_records_comes_once, 0, 2);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);

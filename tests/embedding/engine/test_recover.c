@@ -904,7 +904,7 @@ START_TEST(an_unfinished_load_goes_and_nothing_else)
         stored_row_key(number[i], 0, 0, key_unmix(0), &of[2]);
         stored_row_key(number[i], 65535, STORED_EPOCH_MAX, key_unmix(UINT64_MAX), &of[3]);
     }
-    stored_load_key(&item[16]);
+    stored_load_key(1ull << number[_i], &item[16]);
     for (uint32_t i = 0; i < 17; i++) {
         item[i].value = "x";
         item[i].value_bytes = 1;

@@ -48,8 +48,13 @@ START_TEST(rows_lie_in_the_order_of_what_they_name)
     ck_assert_int_lt(order(&other, &rows[0]), 0);
     stored_control_key(&other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
-    stored_load_key(&other);
+    stored_load_key(0, &other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
+    stored_load_key(1ull << 63, &other);
+    ck_assert_int_lt(order(&other, &rows[0]), 0);
+    struct store_item control = {0};
+    stored_control_key(&control);
+    ck_assert_int_lt(order(&other, &control), 0);
 }
 END_TEST
 
@@ -84,6 +89,12 @@ START_TEST(a_key_tells_what_it_names)
     ck_assert(!stored_is_control(item.key, item.key_bytes));
     ck_assert(!stored_is_load(item.key, item.key_bytes));
     ck_assert(!stored_is_row(item.key, item.key_bytes - 1, &table, &tablet, &epoch, &key));
+    stored_load_key(6, &item);
+    ck_assert(stored_is_load(item.key, item.key_bytes));
+    ck_assert_int_eq(item.key[1], 1);
+    ck_assert(stored_is_load(item.key, 1)); /* of a release that kept one */
+    item.key[1] = LIMIT_TABLES;
+    ck_assert(!stored_is_load(item.key, item.key_bytes));
     stored_tablet_key(1, 2, &item);
     ck_assert(!stored_is_row(item.key, item.key_bytes, &table, &tablet, &epoch, &key));
     ck_assert(stored_is_tablet(item.key, item.key_bytes, &table, &tablet));

@@ -452,6 +452,42 @@ START_TEST(cuts_of_two_jobs_hold_in_turn)
 }
 END_TEST
 
+/* While the shards load a checkpoint for another job they refuse HOLD: the cut is not asked for, and
+ * no attempt is lost, however long that lasts (_i 0: for a best epoch, 1: for a checkpoint).
+ * The job's own load delays nothing. */
+START_TEST(cut_waits_for_the_load_of_another_job)
+{
+    const struct coord_cut_order lean = {.lean = true, .done = on_done};
+    struct coord_space *own = &c->fleet.spaces.space[0], *other = &c->fleet.spaces.space[1];
+    c->slot[0].space = own;
+    own->number = 0;
+    other->number = 1;
+    other->used = other->runs = true;
+    other->state = SPACE_IS;
+    own->loads = true;
+    other->loads = true;
+    if (_i == 1)
+        coord_cut_order(&c->slot[0], &lean);
+    else
+        order(on_done, true);
+    if (_i == 1)
+        answer(WIRE_TYPE_HOLD, 0, 0, 0);
+    uint32_t held = asked_of(WIRE_TYPE_HOLD);
+    for (uint32_t i = 0; i < 20; i++)
+        coord_cut_tick(&c->slot[0]);
+    ck_assert_int_eq(c->slot[0].cut->state, CUT_QUEUED);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), held);
+    ck_assert_uint_eq(c->slot[0].cut->attempt, 0);
+    other->loads = false;
+    coord_cut_tick(&c->slot[0]);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), held + 1);
+    answer(WIRE_TYPE_HOLD, 5, 6, 0);
+    answer(WIRE_TYPE_GO, 5, 6, 0);
+    ck_assert_uint_eq(ends, 1);
+    ck_assert_int_eq(ended, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cut");
@@ -467,6 +503,7 @@ int main(void)
     tcase_add_test(t, cut_that_waits_begins_once);
     tcase_add_loop_test(t, cut_that_is_withdrawn_leaves_the_other, 0, 4);
     tcase_add_loop_test(t, cuts_of_two_jobs_hold_in_turn, 0, 3);
+    tcase_add_loop_test(t, cut_waits_for_the_load_of_another_job, 0, 2);
     tcase_add_test(t, cut_orders_are_all_forgotten_with_the_job);
     tcase_add_loop_test(t, cut_is_looked_at_before_it_is_restored, 0, 2);
     tcase_add_loop_test(t, cut_at_hand_and_the_best_are_wanted, 0, 3);

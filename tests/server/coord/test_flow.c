@@ -188,6 +188,26 @@ START_TEST(flow_waits_for_all_tables)
 }
 END_TEST
 
+/* A job that has waited while another one was submitted gets a newer run, as its tables may get the
+ * other's numbers (_i 1), unless it loads a checkpoint, which opens the run (_i 2). */
+START_TEST(flow_opens_tables_with_the_newest_run)
+{
+    struct coord_counters counters;
+    struct err e = {0};
+    tables_declare();
+    c->fleet.counters.next_run = RUN + (_i == 0 ? 1 : 2);
+    c->slot[0].at.from = _i == 2 ? FROM_TO_START : FROM_NOTHING;
+    ck_assert_uint_eq(step_from(PHASE_TABLES), PHASE_SETUP);
+    ck_assert_uint_eq(c->slot[0].at.run, _i == 1 ? RUN + 2 : RUN);
+    ck_assert_uint_eq(c->slot[0].at.number, RUN);
+    if (_i != 1)
+        return;
+    ck_assert_int_eq(
+        coord_store_get_fixed(c->fleet.store, "counters", &counters, sizeof counters, &e), 0);
+    ck_assert_uint_eq(counters.next_run, RUN + 3);
+}
+END_TEST
+
 /* A resumed job continues in the epoch of the checkpoint. */
 START_TEST(flow_goes_on_in_the_epoch_of_the_checkpoint)
 {
@@ -326,6 +346,7 @@ int main(void)
     tcase_add_loop_test(t, flow_indexes_every_split, 0, 4);
     tcase_add_loop_test(t, flow_without_rows_ends_the_job_unless_nothing_is_trained, 0, 2);
     tcase_add_loop_test(t, flow_goes_on_with_the_same_rows_alone, 0, 4);
+    tcase_add_loop_test(t, flow_opens_tables_with_the_newest_run, 0, 3);
     tcase_add_loop_test(t, flow_waits_for_all_tables, 0, 5);
     tcase_add_loop_test(t, flow_goes_on_in_the_epoch_of_the_checkpoint, 0, 2);
     tcase_add_loop_test(t, flow_begins_with_no_half_of_the_rows, 0, 2);
