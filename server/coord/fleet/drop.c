@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
+#include "server/coord/fleet/import.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -333,6 +334,8 @@ static int rows_begin(struct coord_fleet *f, const struct legend_name *field, co
         if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
             return coord_store_failed(e);
     }
+    if (coord_import_break(f, r->tables, e) != 0)
+        return e->code;
     d->step = COORD_DROP_ROWS;
     if (coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                          .request = w,

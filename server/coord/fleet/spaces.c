@@ -142,7 +142,7 @@ bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, c
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == loads || s->runs || s->state != SPACE_IS || s->numbers == 0)
+        if (s == loads || s->opens || s->state != SPACE_IS || s->numbers == 0)
             continue;
         log_warn("server %s has started again, and its rows were in memory: those of space %s are "
                  "lost: shoal drop %s, and begin it with a checkpoint",

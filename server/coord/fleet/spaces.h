@@ -75,7 +75,8 @@ struct coord_space {
     bool named;           /* the legend is known */
     bool used;            /* it is that of a slot's job */
     bool runs;            /* and that job runs */
-    bool loads;           /* and the shards load a checkpoint for it: they make no cut */
+    bool opens; /* and has set shards up: rows that are lost are its own affair (back.h) */
+    bool loads; /* and the shards load a checkpoint for it: they make no cut */
     /* shards are dropping all tables for its job, of whichever space: no other tables are made */
     bool drops_all;
 };

@@ -11,6 +11,7 @@
 #include "server/coord/figures/output.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/fleet/folder.h"
+#include "server/coord/job/aside.h"
 #include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/epoch.h"
@@ -327,13 +328,15 @@ static bool step_tables(struct coord_job *j)
             return false; /* a shard that is late would drop tables of this job, too */
     if (!coord_cluster_ready(&j->fleet->cluster))
         return false; /* a server came back with a newer map than the store's */
-    if (j->checkpoint->state != CHECKPOINT_IDLE)
-        return false; /* a checkpoint of the previous tables is being made (checkpoint.h) */
+    if (j->checkpoint->state != CHECKPOINT_IDLE || coord_aside_check(j->fleet, j->space, &e) != 0)
+        return false; /* a checkpoint of the previous tables is being made (checkpoint.h, aside.h) */
     int rc = 0;
     /* a new space beside others has no rows to miss */
     bool own = coord_spaces_held(j->fleet) == 0 || coord_space_holds(j->fleet, j->space);
     if (!coord_fresh_due(j) && own)
         rc = coord_cluster_made_check(j->fleet, j->at.from == FROM_FLEET, &e);
+    if (rc == 0 && j->at.from == FROM_FLEET) /* while it waited, a server lost them */
+        rc = coord_space_whole(j->space, SHOAL_E_NOINPUT, &e);
     if (rc == 0 && (!run_renew(j) || !coord_fresh_begin(j)))
         return false; /* both before the new map, which may not fit the old rows */
     if (rc == 0)

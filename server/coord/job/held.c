@@ -98,8 +98,8 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
             "fresh: all drops the tables of space %s, and start_from: fleet goes on with "
             "them: take one of the two away",
             spec->space);
-    if (spec->fresh_all)
-        return 0;
+    if (spec->fresh_all) /* a checkpoint of the rows that go is not disturbed */
+        return coord_aside_check(j->fleet, s, e);
     if (coord_fresh_half(s))
         return err_set(e, SHOAL_E_EXISTS,
                        "a job was to drop the tables of space %s, and ended before all servers "

@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/fleet/import.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/task.h"
@@ -39,6 +40,8 @@ int coord_setup_map(struct coord_job *j, struct err *e)
         return rc;
     rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j),
                            &j->space->numbers, &j->space->left, e);
+    if (rc == 0) /* rows of an import into a table that had this number would come in */
+        rc = coord_import_break(j->fleet, j->space->numbers, e);
     if (rc != 0)
         return rc;
     coord_moves_map_changed(j->fleet);

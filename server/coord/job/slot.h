@@ -25,7 +25,7 @@ struct coord_submit;
 
 /* The greatest number of jobs at the same time, one in each slot. */
 #define COORD_SLOTS COORD_JOBS
-_Static_assert(COORD_SLOTS == COORD_HOLD_LINE, "each slot's job may want to hold the shards");
+_Static_assert(COORD_SLOTS + 1 == COORD_HOLD_LINE, "each slot, and aside, may want to hold them");
 /* Above the greatest value of an error on the wire (err.h). */
 #define COORD_REASONS 32u
 

@@ -94,8 +94,8 @@ struct coord_cut_order {
     coord_cut_done done;
 };
 
-/* The jobs that hold the shards, or want to. */
-#define COORD_HOLD_LINE 8u
+/* The jobs that hold the shards, or want to: one of each slot, and the one aside (job/aside.h). */
+#define COORD_HOLD_LINE 9u
 struct coord_hold_line {
     const struct coord_job *job[COORD_HOLD_LINE]; /* (count): the first one holds; borrowed */
     uint32_t count;

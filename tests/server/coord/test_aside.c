@@ -149,6 +149,8 @@ START_TEST(aside_has_the_space_to_itself)
     half_made();
     ck_assert_int_ne(rig_submit("one", "", "fleet"), 0);
     rig_refused(SHOAL_E_BUSY, "checkpoint noon of space one is being made");
+    ck_assert_int_ne(rig_submit("one", "fresh: [all]\n", ""), 0);
+    rig_refused(SHOAL_E_BUSY, "checkpoint noon of space one is being made");
     ck_assert_int_ne(ask("two", "noon", 2), 0);
     rig_refused(SHOAL_E_BUSY, "of space one is being made");
     ck_assert_int_ne(coord_aside_used(r.coord, rig_space("one"), &rig_error), 0);

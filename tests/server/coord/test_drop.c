@@ -2,6 +2,7 @@
  * space, and what the shards know of it. test_spaces.c has whole spaces, test_cluster.c fields. */
 #include "proto/job/catalog.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/fleet/import.h"
 #include "server/coord/job/aside.h"
 #include "tests/lib/spaces_rig.h"
 
@@ -275,6 +276,34 @@ START_TEST(drop_beside_a_job)
 }
 END_TEST
 
+/* The job of the space waits, and has opened nothing on the shards: its rows are lost to it, too. */
+START_TEST(rows_that_a_waiting_job_is_to_begin_with_may_be_lost)
+{
+    begin();
+    struct coord_space *s = rig_space("one");
+    s->runs = true;
+    s->opens = _i == 1;
+    ck_assert(coord_spaces_lost(&r.coord->fleet, rig_space("two"), "server-1"));
+    ck_assert_int_eq(s->state, _i == 1 ? SPACE_IS : SPACE_LOST);
+    rig_stop();
+}
+END_TEST
+
+/* An import into a table that is dropped does not end well, whatever takes the table's number. */
+START_TEST(drop_breaks_an_import)
+{
+    begin();
+    struct wire_IMPORT w = {.number = 0, .token = 5};
+    while ((rig_space("one")->numbers >> w.number & 1) == 0)
+        w.number++;
+    ck_assert_msg(coord_import_begin(&r.coord->fleet, &w, &rig_error) == 0, "%s", rig_error.text);
+    ck_assert_int_eq(coord_import_done(&r.coord->fleet, &w, &rig_error), 0);
+    ck_assert_msg(drop("one/emb", 3) == 0, "%s", rig_error.text);
+    ck_assert_int_ne(coord_import_done(&r.coord->fleet, &w, &rig_error), 0);
+    rig_stop();
+}
+END_TEST
+
 /* Rows in the memory of a server that has started again: the shards know that the space is lost,
  * and so does a coordinator whose store is lost, too. */
 START_TEST(spaces_that_are_lost_are_known_to_the_shards)
@@ -315,6 +344,8 @@ int main(void)
     tcase_add_test(t, drop_of_a_table_needs_a_whole_space);
     tcase_add_loop_test(t, drop_beside_a_job, 0, 2);
     tcase_add_test(t, spaces_that_are_lost_are_known_to_the_shards);
+    tcase_add_loop_test(t, rows_that_a_waiting_job_is_to_begin_with_may_be_lost, 0, 2);
+    tcase_add_test(t, drop_breaks_an_import);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
