@@ -64,14 +64,13 @@ static void widths_text(const struct widths *w, char *out, size_t bytes)
 
 /* ---- the input: the parts of a key ---- */
 
-static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
+static void column_text(const struct column *c, char *out, size_t bytes)
 {
     static const char *const types[] = {"skipped", "label", "category", "multi", "number"};
     char scale[SCALE_TEXT] = "";
     out[0] = 0;
-    if (i >= j->data.column_count)
+    if (c == NULL)
         return;
-    const struct column *c = &j->data.column[i];
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
     if (c->type == COLUMN_NUMBER && (c->scaled || c->filled))
         scale_text(&c->scale, scale);
@@ -82,17 +81,32 @@ static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
                    text_if(scale[0] != 0, ", "), scale, text_if(c->indicator, ", indicator"));
 }
 
+static const struct column *column_at(const struct job *j, size_t i)
+{
+    return i < j->data.column_count ? &j->data.column[i] : NULL;
+}
+
+static const struct column *column_rest(const struct job *j)
+{
+    return j->data.rest_said ? &j->data.rest : NULL;
+}
+
 static int same_columns(const struct job *was, const struct job *is, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && (i < was->data.column_count || i < is->data.column_count); i++) {
         char key[64], a[1024], b[1024];
         (void)snprintf(key, sizeof key, "data.columns, number %zu,", i);
-        column_text(was, i, a, sizeof a);
-        column_text(is, i, b, sizeof b);
+        column_text(column_at(was, i), a, sizeof a);
+        column_text(column_at(is, i), b, sizeof b);
         rc = same_text(key, a, b, e);
     }
-    return rc;
+    if (rc != 0)
+        return rc;
+    char a[1024], b[1024];
+    column_text(column_rest(was), a, sizeof a);
+    column_text(column_rest(is), b, sizeof b);
+    return same_text("data.columns, \"*\",", a, b, e);
 }
 
 static void cross_text(const struct job *j, uint32_t i, char *out, size_t bytes)

@@ -108,7 +108,10 @@ static bool is_word(const struct cell *word, uint32_t count, const struct cell *
 static void missing_empty(const struct features *f, struct cell *cell)
 {
     const struct clean *c = &f->clean;
-    for (uint32_t i = 0; i < f->columns; i++)
+    uint32_t cells = f->columns; /* with the empty labels of a line that lacks them */
+    if (f->unlabelled && !f->header)
+        cells += f->shape.tasks;
+    for (uint32_t i = 0; i < cells; i++)
         if ((c->missing_bytes >> MIN(cell[i].bytes, 63) & 1) != 0 &&
             is_word(c->word, c->missing_count, &cell[i]))
             cell[i].bytes = 0;

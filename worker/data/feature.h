@@ -86,7 +86,7 @@ struct feature_cross {
     char name[CROSS_PARTS * (LIMIT_NAME + 3)]; /* "site x hour" */
     struct feature_use part[CROSS_PARTS];      /* (parts): CATEGORY, or NUMBER for its bucket */
     uint32_t parts;
-    uint16_t field; /* while features are made: the place of its field */
+    uint32_t field; /* while features are made: its field, or FEATURE_NO_FIELD */
 };
 
 struct features {

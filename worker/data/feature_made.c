@@ -105,6 +105,7 @@ static int cross_make(const struct feature_plan *p, struct features *f, const st
                       struct feature_cross *x, struct err *e)
 {
     size_t n = 0;
+    x->field = FEATURE_NO_FIELD; /* until it is made here, and no column of an event file */
     for (uint32_t i = 0; i < of->columns; i++) {
         uint32_t column = feature_names_find(f, of->column[i]);
         if (column == FEATURE_NO_COLUMN)

@@ -133,7 +133,7 @@ static int use_cross(const struct feature_plan *p, struct features *f, uint32_t 
     if (rc != 0)
         return rc;
     use.at = at;
-    f->cross[at].field = (uint16_t)f->shape.fields;
+    f->cross[at].field = f->shape.fields;
     f->field[f->shape.fields++] = use;
     return 0;
 }

@@ -2,9 +2,10 @@
  * ends, or as records with lengths. Pure functions of bytes: no state, any thread.
  *
  * A csv row goes over several lines only if it is a whole row: its quotes close in front of a
- * delimiter or a line end, and it has the expected number of cells. Otherwise its first line is
- * a row by itself, and the next row begins on the line behind it, so that a stray quote costs
- * one line and hides no others. [test: lines_a_stray_quote_costs_one_line] */
+ * delimiter or a line end, it has the expected number of cells, and no line between its first and
+ * its last is a whole row by itself. Otherwise its first line is a row by itself, and the next row
+ * begins on the line behind it, so that a stray quote costs one line and two of them hide no rows
+ * between them. [test: lines_a_stray_quote_costs_one_line, lines_between_stray_quotes_are_rows] */
 #ifndef WORKER_DATA_FRAMING_H
 #define WORKER_DATA_FRAMING_H
 
@@ -50,7 +51,7 @@ bool framing_whole(const struct csv_walk *w, uint32_t columns);
 #define RECORD_TAIL_BYTES 4u
 /* A record's text must have so much room behind it for each of its bytes, where the reader writes
  * numbers in decimal (read_tfrecord.c). */
-#define RECORD_ROOM 4u
+#define RECORD_ROOM 5u
 
 /* False: the checksum of the length is wrong, so no record begins here. */
 bool framing_record_head(const char head[RECORD_HEAD_BYTES], uint64_t *bytes);

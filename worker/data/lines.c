@@ -156,6 +156,14 @@ static size_t without_return(const char *text, size_t bytes)
     return bytes - (bytes > 0 && text[bytes - 1] == '\r');
 }
 
+/* True when the csv line is a whole row by itself. */
+static bool is_row(const struct lines *l, const char *text, size_t bytes)
+{
+    struct csv_walk w = {0};
+    framing_walk(&w, l->form.delimiter, text, without_return(text, bytes));
+    return framing_whole(&w, l->form.columns);
+}
+
 /* Tries to end the csv row whose first line is [0, *taken) behind the head: *lines, *bytes and
  * *taken become those of the whole row, or stay as they are where it is none (framing.h). */
 static int row_join(struct lines *l, size_t *bytes, size_t *taken, uint64_t *lines, struct err *e)
@@ -169,6 +177,8 @@ static int row_join(struct lines *l, size_t *bytes, size_t *taken, uint64_t *lin
         if (!framing_open(&w))
             break;
         if (newline == l->tail - l->head) /* the file ends here, without a newline */
+            return 0;
+        if (count > 1 && is_row(l, text + at, newline - at))
             return 0;
         at = newline + 1;
         size_t looked = at, have = l->tail - l->head;

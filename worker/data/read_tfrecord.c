@@ -10,10 +10,10 @@
  *    [test: tfrecord_cut_anywhere_is_refused_or_whole] [fuzz: fuzz_read_tfrecord]
  * 2. The text of a cell takes at most RECORD_ROOM bytes for each byte of its list: a whole
  *    number of one byte has up to three digits and a separator, one of ten up to 20; a float of
- *    four up to 15. [assert: value_place] */
+ *    four up to 16 and a separator. A record that needs more is malformed.
+ * 3. A feature has one list, so each value of a cell takes at least one byte of the record, which
+ *    bounds the keys of a line. [test: tfrecord_a_feature_with_two_lists_is_refused] */
 #include "worker/data/feature.h"
-
-#include "proto/base/assert.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -182,14 +182,15 @@ struct value_walk {
     uint32_t count;
 };
 
-/* A place for the text of the next value, which has at most `bytes`. NULL: the column has one value
- * alone. */
+/* A place for the text of the next value, which has at most `bytes`. NULL: there is none, because
+ * the column has one value alone or the room is too small. */
 static char *value_place(struct value_walk *v, size_t bytes)
 {
     struct example_walk *w = v->example;
     if (v->count++ > 0 && v->separator == KEYED_ONE)
         return NULL;
-    SHOAL_ASSERT((size_t)(w->room_end - w->room) >= bytes + 1); /* 2 */
+    if ((size_t)(w->room_end - w->room) < bytes + 1) /* 2 */
+        return NULL;
     if (v->count == 1)
         v->cell->text = w->room;
     else
@@ -204,8 +205,10 @@ static int value_end(struct value_walk *v, char *end)
     return 0;
 }
 
-static int several_refuse(const struct value_walk *v)
+static int place_refuse(const struct value_walk *v)
 {
+    if (v->separator != KEYED_ONE)
+        return feature_refuse(v->example, v->name, "has values whose text is too long");
     return feature_refuse(v->example, v->name,
                           "has several values, and its column takes one: data.columns: type multi "
                           "takes them, type skip leaves them out");
@@ -215,7 +218,7 @@ static int integer_take(struct value_walk *v, uint64_t value)
 {
     char *to = value_place(v, 20);
     if (to == NULL)
-        return several_refuse(v);
+        return place_refuse(v);
     return value_end(v, integer_put((int64_t)value, to));
 }
 
@@ -223,13 +226,15 @@ static int float_take(struct value_walk *v, uint32_t bits)
 {
     char *to = value_place(v, 16);
     if (to == NULL)
-        return several_refuse(v);
+        return place_refuse(v);
     return value_end(v, float_put(bits, to));
 }
 
 static int bytes_copy(struct value_walk *v, const char *text, uint32_t bytes)
 {
     char *to = value_place(v, bytes);
+    if (to == NULL)
+        return place_refuse(v);
     memcpy(to, text, bytes);
     return value_end(v, to + bytes);
 }
@@ -250,11 +255,13 @@ static int bytes_take(struct value_walk *v, const struct part *value)
         return 0;
     }
     if (v->separator == KEYED_ONE)
-        return several_refuse(v);
+        return place_refuse(v);
     if (v->count == 1) {
         struct cell first = *v->cell;
         v->count = 0;
-        (void)bytes_copy(v, first.text, first.bytes);
+        int rc = bytes_copy(v, first.text, first.bytes);
+        if (rc != 0)
+            return rc;
     }
     return bytes_copy(v, value->at, bytes);
 }
@@ -325,6 +332,7 @@ static int feature_take(struct example_walk *w, const struct part *name, struct 
         return feature_refuse(w, name, "stands twice in the record");
     struct value_walk v = {w, name, cell, f->keyed.separator[column], 0};
     struct member m;
+    uint32_t lists = 0;
     int rc = 0;
     while (rc == 0 && feature.at < feature.end) {
         if (!member_next(&feature, &m))
@@ -333,6 +341,8 @@ static int feature_take(struct example_walk *w, const struct part *name, struct 
             continue;
         if (m.wire != WIRE_BYTES)
             return feature_refuse(w, name, "is damaged");
+        if (lists++ > 0) /* 3 */
+            return feature_refuse(w, name, "has two lists of values");
         rc = list_take(&v, m.number, m.part);
     }
     return rc;

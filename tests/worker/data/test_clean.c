@@ -84,6 +84,22 @@ START_TEST(clean_missing_words_are_empty_cells)
 }
 END_TEST
 
+START_TEST(clean_missing_words_of_a_line_without_labels)
+{
+    config_list_add(&job.data.missing, "NA");
+    features_take();
+    f.header = false;
+    f.unlabelled = true;
+    f.columns -= f.shape.tasks;
+    ck_assert_msg(clean("NA;NA;i1;NA") == 0, "%s", reason);
+    f.columns += f.shape.tasks;
+    is_cell(1, "");
+    is_cell(2, "");
+    is_cell(3, "i1");
+    is_cell(4, "");
+}
+END_TEST
+
 START_TEST(clean_whole_numbers_lose_their_fraction)
 {
     job.data.column[1].whole = true;
@@ -208,6 +224,7 @@ int main(void)
     TCase *t = suite_case(s, "clean", 60, setup, teardown);
     tcase_add_test(t, clean_nothing_is_changed_without_keys);
     tcase_add_test(t, clean_missing_words_are_empty_cells);
+    tcase_add_test(t, clean_missing_words_of_a_line_without_labels);
     tcase_add_test(t, clean_whole_numbers_lose_their_fraction);
     tcase_add_test(t, clean_decimal_commas_become_points);
     tcase_add_test(t, clean_commas_of_a_number_of_many_uses_become_points);

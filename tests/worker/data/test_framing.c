@@ -91,6 +91,17 @@ START_TEST(lines_a_stray_quote_costs_one_line)
 }
 END_TEST
 
+START_TEST(lines_between_stray_quotes_are_rows)
+{
+    /* the quotes close rightly, and the row would have two cells */
+    ck_assert_str_eq(csv_rows("1,\"a\n2,b\n3,c\nd\"\n4,e\n"),
+                     "1[1,\"a]2[2,b]3[3,c]4[d\"]5[4,e]");
+    /* a text with other numbers of cells between is one cell still */
+    ck_assert_str_eq(csv_rows("1,\"a\n\nb, c, d\ne\nf, g\"\n4,e\n"),
+                     "1[1,\"a\n\nb, c, d\ne\nf, g\"]6[4,e]");
+}
+END_TEST
+
 START_TEST(lines_from_any_row_on_are_the_same_rows)
 {
     const char *text = "1,\"a\nb\"\n2,\"c\n3,d\n\"e\n\n\",f\n5,\"g\n6,\"h\"\n7,\"\n\"\n";
@@ -227,6 +238,7 @@ int main(void)
     TCase *t = suite_case(s, "framing", 60, setup, teardown);
     tcase_add_test(t, lines_of_a_quoted_cell_are_one_row);
     tcase_add_test(t, lines_a_stray_quote_costs_one_line);
+    tcase_add_test(t, lines_between_stray_quotes_are_rows);
     tcase_add_test(t, lines_from_any_row_on_are_the_same_rows);
     tcase_add_test(t, lines_longer_than_the_limit_are_no_row_together);
     tcase_add_test(t, lines_with_a_delimiter_of_two_bytes);

@@ -168,6 +168,33 @@ START_TEST(tfrecord_what_would_be_lost_is_refused)
 }
 END_TEST
 
+START_TEST(tfrecord_a_feature_with_two_lists_is_refused)
+{
+    uint8_t texts[8], both[16], entry[64];
+    size_t n = record_part(both, 1, texts, record_part(texts, 1, "x", 1));
+    n += record_part(both + n, 3, texts, record_part(texts, 1, "\1\2", 2));
+    usual_features();
+    features_take();
+    size_t m = record_part(entry, 1, "tags", 4);
+    m += record_part(entry + m, 2, both, n);
+    r.bytes += record_part(r.data, 1, entry, m);
+    refused("feature \"tags\" has two lists of values");
+}
+END_TEST
+
+START_TEST(tfrecord_the_longest_floats_have_room)
+{
+    static float small[1000];
+    for (size_t i = 0; i < 1000; i++)
+        small[i] = -0.0000499999987f;
+    usual_features();
+    features_take();
+    record_floats(&r, "tags", small, 1000);
+    ck_assert_msg(read_record() == 0, "%s", reason);
+    ck_assert_uint_eq(cell[2].bytes, 17 * 1000 - 1);
+}
+END_TEST
+
 START_TEST(tfrecord_a_skipped_feature_may_have_any_values)
 {
     static const char *const texts[] = {"a|b", "c"};
@@ -219,6 +246,8 @@ int main(void)
     tcase_add_test(t, tfrecord_values_are_text);
     tcase_add_test(t, tfrecord_floats_are_read_back_as_they_were);
     tcase_add_test(t, tfrecord_what_would_be_lost_is_refused);
+    tcase_add_test(t, tfrecord_a_feature_with_two_lists_is_refused);
+    tcase_add_test(t, tfrecord_the_longest_floats_have_room);
     tcase_add_test(t, tfrecord_a_skipped_feature_may_have_any_values);
     tcase_add_test(t, tfrecord_other_messages_are_refused);
     tcase_add_test(t, tfrecord_cut_anywhere_is_refused_or_whole);
