@@ -5,8 +5,8 @@
  * 2. Two fetches are in flight at a time: while rows of one come in here, the other reads. Waiting
  *    requests are notified after each. [assert: fetch_done]
  * 3. None begins while a clear is made, or for REST_NS after one was asked for: beside a job that
- *    trains with rows in the store a clear would never find none in flight. [assert: take_out]
- *    [test: a_clear_comes_beside_fetches] */
+ *    trains with rows in the store a clear would never find none in flight. [test:
+ *    a_clear_comes_beside_fetches] */
 #include "embedding/engine/fetch.h"
 
 #include "embedding/engine/flush.h"

@@ -11,6 +11,7 @@
  * 2. The text of a cell takes at most RECORD_ROOM bytes for each byte of its list: a whole
  *    number of one byte has up to three digits and a separator, one of ten up to 20; a float of
  *    four up to 16 and a separator. A record that needs more is malformed.
+ *    [test: tfrecord_the_longest_floats_have_room]
  * 3. A feature has one list, so each value of a cell takes at least one byte of the record, which
  *    bounds the keys of a line. [test: tfrecord_a_feature_with_two_lists_is_refused] */
 #include "worker/data/feature.h"

@@ -329,7 +329,7 @@ static bool step_tables(struct coord_job *j)
     if (!coord_cluster_ready(&j->fleet->cluster))
         return false; /* a server came back with a newer map than the store's */
     if (j->checkpoint->state != CHECKPOINT_IDLE || coord_aside_check(j->fleet, j->space, &e) != 0)
-        return false; /* a checkpoint of the previous tables is being made (checkpoint.h, aside.h) */
+        return false; /* a checkpoint of the tables before is being made (checkpoint.h, aside.h) */
     int rc = 0;
     /* a new space beside others has no rows to miss */
     bool own = coord_spaces_held(j->fleet) == 0 || coord_space_holds(j->fleet, j->space);

@@ -452,8 +452,8 @@ START_TEST(cuts_of_two_jobs_hold_in_turn)
 }
 END_TEST
 
-/* While the shards load a checkpoint for another job they refuse HOLD: the cut is not asked for, and
- * no attempt is lost, however long that lasts (_i 0: for a best epoch, 1: for a checkpoint).
+/* While the shards load a checkpoint for another job they refuse HOLD: the cut is not asked for,
+ * and no attempt is lost, however long that lasts (_i 0: for a best epoch, 1: for a checkpoint).
  * The job's own load delays nothing. */
 START_TEST(cut_waits_for_the_load_of_another_job)
 {

@@ -276,7 +276,7 @@ START_TEST(drop_beside_a_job)
 }
 END_TEST
 
-/* The job of the space waits, and has opened nothing on the shards: its rows are lost to it, too. */
+/* The job of the space waits, and has opened nothing on the shards: its rows are lost, too. */
 START_TEST(rows_that_a_waiting_job_is_to_begin_with_may_be_lost)
 {
     begin();

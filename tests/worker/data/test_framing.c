@@ -94,8 +94,7 @@ END_TEST
 START_TEST(lines_between_stray_quotes_are_rows)
 {
     /* the quotes close rightly, and the row would have two cells */
-    ck_assert_str_eq(csv_rows("1,\"a\n2,b\n3,c\nd\"\n4,e\n"),
-                     "1[1,\"a]2[2,b]3[3,c]4[d\"]5[4,e]");
+    ck_assert_str_eq(csv_rows("1,\"a\n2,b\n3,c\nd\"\n4,e\n"), "1[1,\"a]2[2,b]3[3,c]4[d\"]5[4,e]");
     /* a text with other numbers of cells between is one cell still */
     ck_assert_str_eq(csv_rows("1,\"a\n\nb, c, d\ne\nf, g\"\n4,e\n"),
                      "1[1,\"a\n\nb, c, d\ne\nf, g\"]6[4,e]");
