@@ -55,6 +55,10 @@ static int others_check(const struct config *c, const struct job *j, struct err 
     if (j->data.label_positive.count > 0)
         return job_refuse(c, "data.label_positive", e,
                           ": a join makes labels 0 and 1: take it away");
+    if (j->data.missing.count > 0)
+        return job_refuse(c, "data.missing", e,
+                          ": a join compares ids as they stand, and such a word would be one: take "
+                          "it away, and have the clicks and impressions written without it");
     if (j->data.label_above < 0 || j->data.label_above >= 1)
         return job_refuse(c, "data.join.clicks", e,
                           " makes labels 0 and 1: take data.label_above "

@@ -233,6 +233,10 @@ def tables_of_places_are_not_read_otherwise(space):
     assert re.search(r"two\.svm:\d+: 2 entries, not 3: an entry's place is its field here", said), said[-2000:]
     said = said_of(job_file(space / "other.yaml", space / "two.svm", **over, **{"data.libsvm": "one"}), space / "other", 78)
     assert re.search(r"field 1 .*multi weighted.*category", said), said[-2000:]
+    # entries of one field are no fields by index
+    run_job(job_file(space / "four.yaml", space / "two.svm", **SVM, **{"model.kind": "fm", "checkpoint.at_end": True}), space / "four")
+    said = said_of(job_file(space / "five.yaml", space / "two.svm", **{**over, "start_from": str(space / "four")}, **{"data.libsvm": "indexes"}), space / "five", 78)
+    assert "have all entries in one field" in said, said[-2000:]
     place_log(space / "three.svm", 3000, 3)
     report = run_job(job_file(space / "three.yaml", space / "three.svm", **over), space / "three")
     assert report["bad_lines"] == 0 and report["rows"] > 250

@@ -77,6 +77,8 @@ START_TEST(cells_of_a_join_have_its_labels)
     refused("csv", keys, "a join makes labels 0 and 1");
     snprintf(keys, sizeof keys, "%s, delimiter: '::'", join);
     refused("csv", keys, "one character between cells");
+    snprintf(keys, sizeof keys, "%s, missing: [NA]", join);
+    refused("csv", keys, "a join compares ids as they stand");
 }
 END_TEST
 

@@ -426,9 +426,10 @@ static void slot_factors(const float *weight, uint32_t values, bool mean, float 
     double sum = 0;
     for (uint32_t i = 0; i < values && mean; i++)
         sum += fabs((double)weight[i]);
-    float share = sum > 0 ? (float)(1.0 / sum) : 1.0f;
+    if (sum == 0)
+        sum = 1;
     for (uint32_t i = 0; i < values; i++)
-        factor[i] = weight[i] * share;
+        factor[i] = (float)((double)weight[i] / sum); /* the share of tiny weights is finite, too */
 }
 
 static int factors_make(struct batch *b)

@@ -315,10 +315,26 @@ static int names_of_places(struct features *f, const char *file, uint32_t places
         places, CELLS_MAX - 1);
 }
 
+/* Fields by index begin with the name of the only field of `one`, which has other rows. */
+static int entries_check(const struct job *job, enum entries is, struct err *e)
+{
+    enum entries known;
+    bool said = job->data.format != DATA_LIBFFM && job->data.libsvm != LIBSVM_AUTO;
+    if (!said || !legend_known(&job->legend) || !entries_known(&job->legend, &known) ||
+        known != ENTRIES_ONE || is != ENTRIES_INDEXES)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "data.libsvm: indexes: the tables that the job begins with have all entries in "
+                   "one field (data.libsvm: one): take the key away, or begin without these "
+                   "tables");
+}
+
 static int names_of_look(struct features *f, const struct job *job, const char *file,
                          struct format_look *look, struct err *e)
 {
     f->entries = entries_of(job, look);
+    if (entries_check(job, f->entries, e) != 0)
+        return SHOAL_E_CONFIG;
     if (f->entries == ENTRIES_PLACES && look->lines > 0)
         return names_of_places(f, file, look->places, e);
     if (f->entries == ENTRIES_PLACES)

@@ -135,6 +135,15 @@ START_TEST(factors_of_a_mean_are_shares_of_the_magnitudes)
 }
 END_TEST
 
+/* One divided by their sum is no float. */
+START_TEST(factors_of_tiny_weights_are_finite)
+{
+    job.data.column[0].pooling = POOL_MEAN;
+    batch_of("1,u,12:1e-40|7:1e-40,rome", "0,v,8:2,oslo");
+    ck_assert(b.factor[1] == 0.5f && b.factor[2] == 0.5f);
+}
+END_TEST
+
 /* The pools then divide by the count, and no array travels to a device. */
 START_TEST(a_batch_whose_weights_are_1_has_no_factors)
 {
@@ -158,6 +167,7 @@ int main(void)
     tcase_add_test(t, multi_padding_is_a_value_without_its_weight);
     tcase_add_test(t, factors_of_a_sum_are_the_weights);
     tcase_add_test(t, factors_of_a_mean_are_shares_of_the_magnitudes);
+    tcase_add_test(t, factors_of_tiny_weights_are_finite);
     tcase_add_test(t, a_batch_whose_weights_are_1_has_no_factors);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
