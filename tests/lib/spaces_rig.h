@@ -29,6 +29,7 @@ static struct {
     struct fake_worker worker;
     struct fake_client client;
     char yaml[1024], dir[64]; /* dir: of checkpoints */
+    uint32_t jobs;            /* at the same time, of the next coordinator; 0: one */
 } r;
 
 static struct err rig_error;
@@ -38,6 +39,7 @@ static inline void rig_coord_start(void)
     struct coord_options o = {.shards = RIG_SHARDS,
                               .lease_ms = 1000,
                               .resend_ms = 200,
+                              .jobs = r.jobs,
                               .version = "test",
                               .folder = &coord_folder_disk};
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);

@@ -255,8 +255,10 @@ int coord_flow_open(struct coord_job *j, struct err *e)
         log_warn("tables of the last job: %s", e->text);
         j->tablets = 0;
     }
-    coord_made_adopt(j);
-    coord_names_adopt(j);
+    if (j->space->number < LIMIT_SPACES) { /* else another slot's job has them (slot.h) */
+        coord_made_adopt(j);
+        coord_names_adopt(j);
+    }
     return coord_report_load(j, e);
 }
 

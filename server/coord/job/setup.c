@@ -84,6 +84,8 @@ int coord_setup_open(struct coord_job *j, bool first, struct err *e)
 static int numbers_check(struct coord_job *j, struct err *e)
 {
     uint64_t stored;
+    if (j->space->number >= LIMIT_SPACES)
+        return err_set(e, SHOAL_E_NOT_FOUND, "they are those of a later job of its space");
     int rc = coord_store_get_fixed(j->space->store, "numbers", &stored, sizeof stored, e);
     if (rc == SHOAL_E_NOT_FOUND)
         j->space->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);

@@ -73,6 +73,39 @@ static int slot_make(struct coord *c, struct coord_job *j, struct err *e)
     return coord_setup_open(j, j->slot == 0, e);
 }
 
+static int progress_of(const struct coord_job *j, struct coord_progress *at, struct err *e)
+{
+    memset(at, 0, sizeof *at);
+    return coord_store_optional(coord_store_get_fixed(j->store, "progress", at, sizeof *at, e));
+}
+
+static bool is_over(const struct coord_progress *at)
+{
+    return at->phase == PHASE_NONE || at->phase == PHASE_DONE || at->phase == PHASE_FAILED;
+}
+
+/* One of two slots gives up the space that both have stored: the one whose job has ended, or had
+ * ended before the other's began. While the file allowed fewer jobs, its slot was not there, and
+ * a job of the space took another one. */
+static int space_settle(struct coord_job *one, struct coord_job *two, struct err *e)
+{
+    struct coord_space *s = one->space;
+    struct coord_progress first, second;
+    if (s != two->space || s->number >= LIMIT_SPACES)
+        return 0;
+    int rc = progress_of(one, &first, e);
+    if (rc == 0)
+        rc = progress_of(two, &second, e);
+    if (rc != 0)
+        return rc;
+    bool newer = first.number > second.number;
+    if (is_over(&first) != is_over(&second))
+        newer = is_over(&second);
+    coord_setup_space(newer ? two : one, coord_space_none(&one->fleet->spaces));
+    coord_setup_space(newer ? one : two, s);
+    return 0;
+}
+
 /* Raises *slots above the last slot in which a stored job runs: the coordinator's file may allow
  * fewer jobs than before. */
 static int stored_count(const struct coord *c, uint32_t *slots, struct err *e)
@@ -84,8 +117,7 @@ static int stored_count(const struct coord *c, uint32_t *slots, struct err *e)
             return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
         int rc = coord_store_get_fixed(part, "progress", &at, sizeof at, e);
         coord_store_close(part);
-        bool over = at.phase == PHASE_NONE || at.phase == PHASE_DONE || at.phase == PHASE_FAILED;
-        if (rc == 0 && !over)
+        if (rc == 0 && !is_over(&at))
             *slots = i;
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
@@ -119,6 +151,10 @@ int coord_slot_open(struct coord *c, uint32_t slots, struct err *e)
         rc = stored_count(c, &slots, e);
     while (rc == 0 && c->slots < slots)
         rc = slot_make(c, &c->slot[c->slots++], e);
+    COORD_EACH_JOB (c, j)
+        for (struct coord_job *other = c->slot; other < j; other++)
+            if (rc == 0)
+                rc = space_settle(other, j, e);
     COORD_EACH_JOB (c, j)
         if (rc == 0)
             rc = job_open(j, e);

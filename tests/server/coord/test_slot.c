@@ -7,6 +7,7 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
 #include "server/coord/job/turns.h"
+#include "tests/lib/spaces_rig.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -223,6 +224,46 @@ START_TEST(a_part_of_a_store_has_its_own_keys)
 }
 END_TEST
 
+static void again_with(uint32_t jobs)
+{
+    r.jobs = jobs;
+    rig_coord_again();
+}
+
+/* jobs: is lowered, so that the slot of a job that has ended is gone, and raised again after
+ * another job of its space, which runs (_i 1) or is done: that job keeps the space alone, and the
+ * next one of the space takes its slot. */
+START_TEST(a_space_is_in_one_slot_when_slots_come_back)
+{
+    rig_start();
+    again_with(2);
+    rig_job_run("two", "", NULL);
+    rig_job_run("one", "", NULL);
+    ck_assert_ptr_eq(r.coord->slot[1].space, rig_space("one"));
+    again_with(1);
+    ck_assert_uint_eq(r.coord->slots, 1);
+    rig_job_begin("one", "", "fleet");
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
+        rig_go(10);
+    if (_i == 0)
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * RIG_SECOND, rig_over, NULL));
+    again_with(2);
+    const struct coord_job *slot = r.coord->slot;
+    struct coord_space *none = coord_space_none(&r.coord->fleet.spaces);
+    ck_assert_uint_eq(r.coord->slots, 2);
+    ck_assert_ptr_eq(slot[0].space, rig_space("one"));
+    ck_assert_ptr_eq(slot[1].space, none);
+    ck_assert(rig_space("one")->used && !none->used);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * RIG_SECOND, rig_over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    rig_job_run("one", "", "fleet");
+    ck_assert_ptr_eq(slot[0].space, rig_space("one"));
+    rig_job_run("two", "", "fleet");
+    ck_assert_ptr_eq(slot[1].space, rig_space("two"));
+    rig_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("slot");
@@ -238,9 +279,13 @@ int main(void)
     tcase_add_test(t, workers_are_dealt_to_jobs_and_found_by_their_pass);
     tcase_add_test(t, a_part_of_a_store_has_its_own_keys);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    t = tcase_create("spaces");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, a_space_is_in_one_slot_when_slots_come_back, 0, 2);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
     return failed != 0;
 }
