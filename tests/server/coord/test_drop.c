@@ -4,6 +4,8 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/import.h"
 #include "server/coord/job/aside.h"
+#include "server/coord/keep/checkpoint_keep.h"
+#include "tests/lib/coord_kept.h"
 #include "tests/lib/spaces_rig.h"
 
 /* Gives the space fields, as a worker's report does, and has the list made. */
@@ -289,6 +291,76 @@ START_TEST(rows_that_a_waiting_job_is_to_begin_with_may_be_lost)
 }
 END_TEST
 
+/* A drop that is pending is in the way of checkpoints of its space, and of no other. */
+START_TEST(drop_beside_checkpoints_of_other_spaces)
+{
+    bool tables;
+    begin();
+    r.shard[1].drop_slow = true;
+    (void)ask("one", 3);
+    rig_go(1000);
+    ck_assert_uint_ne(r.coord->fleet.drop.asker, 0);
+    struct coord_job *two = &r.coord->slot[0];
+    ck_assert_ptr_eq(two->space, rig_space("two"));
+    ck_assert_msg(coord_checkpoint_ready(two, &tables, &rig_error) == 0, "%s", rig_error.text);
+    struct coord_job *aside = &r.coord->aside;
+    aside->space = rig_space("one");
+    ck_assert_int_ne(coord_checkpoint_ready(aside, &tables, &rig_error), 0);
+    rig_refused(SHOAL_E_BUSY, "one is being dropped");
+    rig_stop();
+}
+END_TEST
+
+/* The values that the coordinator has stored by now, as a crash leaves them. */
+static struct coord_kept kept;
+
+/* Founds the fleet anew on values that outlive a crash. */
+static void begin_kept(void)
+{
+    kept = (struct coord_kept){.values = coord_store_memory(), .left = COORD_KEPT_ALL};
+    rig_start();
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_store_close(r.store);
+    r.store = coord_kept_open(&kept, NULL);
+    rig_coord_start();
+    rig_go(2000);
+}
+
+/* The disk of the coordinator takes _i transactions of a drop and of the next job, which gets a
+ * place in the map, and no more. After a crash the space is there or gone, as a whole: it can be
+ * dropped once more, and each place in the map is that of a space. */
+START_TEST(drop_is_whole_after_a_crash)
+{
+    begin_kept();
+    rig_job_run("one", "", NULL);
+    rig_job_run("two", "", NULL);
+    kept.left = (uint32_t)_i;
+    (void)ask("one", 3);
+    rig_go(1000);
+    if (r.coord->fleet.fatal == 0)
+        rig_job_begin("three", "", NULL);
+    for (uint32_t i = 0; i < 400 && r.coord->fleet.fatal == 0; i++)
+        rig_go(10);
+    ck_assert_int_eq(r.coord->fleet.fatal, SHOAL_E_IO);
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_store_close(r.store);
+    kept.left = COORD_KEPT_ALL;
+    r.store = coord_kept_open(&kept, NULL);
+    rig_coord_start();
+    COORD_EACH_SPACE (&r.coord->fleet, s)
+        ck_assert_msg(s->numbers != 0 || s->state == SPACE_IS, "space %s: %u", s->name, s->state);
+    ck_assert_uint_eq(coord_map_places(&r.coord->fleet.cluster), r.coord->fleet.cluster.held);
+    rig_go(2000);
+    if (rig_space("one") != NULL)
+        ck_assert_msg(drop("one", 4) == 0, "%s", rig_error.text);
+    ck_assert_ptr_null(rig_space("one"));
+    rig_stop();
+    coord_store_close(kept.values);
+}
+END_TEST
+
 /* An import into a table that is dropped does not end well, whatever takes the table's number. */
 START_TEST(drop_breaks_an_import)
 {
@@ -346,6 +418,8 @@ int main(void)
     tcase_add_test(t, spaces_that_are_lost_are_known_to_the_shards);
     tcase_add_loop_test(t, rows_that_a_waiting_job_is_to_begin_with_may_be_lost, 0, 2);
     tcase_add_test(t, drop_breaks_an_import);
+    tcase_add_test(t, drop_beside_checkpoints_of_other_spaces);
+    tcase_add_loop_test(t, drop_is_whole_after_a_crash, 0, 24);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
