@@ -291,6 +291,21 @@ START_TEST(rows_that_a_waiting_job_is_to_begin_with_may_be_lost)
 }
 END_TEST
 
+/* An import that began before the numbers of tables were known does not end well when a job has
+ * taken the number. */
+START_TEST(jobs_that_take_a_number_break_its_import)
+{
+    const struct wire_IMPORT w = {.number = 0, .token = 5};
+    rig_start();
+    ck_assert_msg(coord_import_begin(&r.coord->fleet, &w, &rig_error) == 0, "%s", rig_error.text);
+    rig_job_run("one", "", NULL);
+    ck_assert_uint_eq(rig_space("one")->numbers & 1, 1);
+    ck_assert_int_ne(coord_import_done(&r.coord->fleet, &w, &rig_error), 0);
+    rig_refused(SHOAL_E_STOPPED, "a job has begun in table");
+    rig_stop();
+}
+END_TEST
+
 /* A drop that is pending is in the way of checkpoints of its space, and of no other. */
 START_TEST(drop_beside_checkpoints_of_other_spaces)
 {
@@ -418,6 +433,7 @@ int main(void)
     tcase_add_test(t, spaces_that_are_lost_are_known_to_the_shards);
     tcase_add_loop_test(t, rows_that_a_waiting_job_is_to_begin_with_may_be_lost, 0, 2);
     tcase_add_test(t, drop_breaks_an_import);
+    tcase_add_test(t, jobs_that_take_a_number_break_its_import);
     tcase_add_test(t, drop_beside_checkpoints_of_other_spaces);
     tcase_add_loop_test(t, drop_is_whole_after_a_crash, 0, 24);
     suite_add_tcase(s, t);

@@ -233,6 +233,31 @@ START_TEST(flow_begins_with_no_half_of_the_rows)
 }
 END_TEST
 
+/* While the job waited, a server lost rows of its space (_i 1), or half of the space is dropped
+ * (_i 2). */
+START_TEST(flow_begins_with_no_space_that_was_lost_meanwhile)
+{
+    static const uint32_t state[] = {SPACE_IS, SPACE_LOST, SPACE_HALF};
+    tables_declare();
+    c->slot[0].at.from = FROM_FLEET;
+    c->slot[0].space->state = state[_i];
+    ck_assert_uint_eq(step_from(PHASE_TABLES), _i == 0 ? PHASE_SETUP : PHASE_FAILED);
+    ck_assert(_i != 1 || strstr(c->slot[0].at.text, "they are lost") != NULL);
+}
+END_TEST
+
+/* A checkpoint is made of the space as it rested (_i 1), or of another space. */
+START_TEST(flow_waits_for_the_checkpoint_of_a_space_that_rested)
+{
+    tables_declare();
+    c->aside.space = _i == 1 ? c->slot[0].space : coord_space_none(&c->fleet.spaces);
+    c->aside.checkpoint->state = CHECKPOINT_EXPORTING;
+    ck_assert_uint_eq(step_from(PHASE_TABLES), _i == 1 ? PHASE_TABLES : PHASE_SETUP);
+    c->aside.checkpoint->state = CHECKPOINT_IDLE;
+    ck_assert_uint_eq(step_from(c->slot[0].at.phase), PHASE_SETUP);
+}
+END_TEST
+
 /* ---- SETUP ----------------------------------------------------------------------------------- */
 
 static uint32_t asked_of(enum wire_type type)
@@ -350,6 +375,8 @@ int main(void)
     tcase_add_loop_test(t, flow_waits_for_all_tables, 0, 5);
     tcase_add_loop_test(t, flow_goes_on_in_the_epoch_of_the_checkpoint, 0, 2);
     tcase_add_loop_test(t, flow_begins_with_no_half_of_the_rows, 0, 2);
+    tcase_add_loop_test(t, flow_begins_with_no_space_that_was_lost_meanwhile, 0, 3);
+    tcase_add_loop_test(t, flow_waits_for_the_checkpoint_of_a_space_that_rested, 0, 2);
     tcase_add_loop_test(t, flow_fences_lanes_when_a_job_goes_on_after_training, 0, 3);
     tcase_add_loop_test(t, flow_asks_how_rows_fare_while_it_trains, 0, 2);
     tcase_add_loop_test(t, flow_ends_with_all_that_is_due, 0, 6);
