@@ -2,9 +2,9 @@
  *
  * At most coord_options.jobs run at the same time. A job that has ended stays in its slot until
  * another one takes it: its report, and a checkpoint of its tables, can still be asked for. One
- * space is in one slot at most, so two jobs of a space never run at the same time: a slot that comes
- * back when more jobs are allowed again gives up a space that a later job of another slot has.
- * [test: a_space_is_in_one_slot_when_slots_come_back] */
+ * space is in one slot at most, so two jobs of a space never run at the same time. A slot that
+ * comes back, since more jobs are allowed again, gives up a space that a later job of another slot
+ * has. [test: a_space_is_in_one_slot_when_slots_come_back] */
 #ifndef SERVER_COORD_JOB_SLOT_H
 #define SERVER_COORD_JOB_SLOT_H
 
