@@ -371,8 +371,9 @@ def a_ring_tells_its_figures(space):
         with submitted(fleet, job):
             within(20, "the coordinator's port", lambda: got(port, "/metrics")[0] == 200)
             within(60, "all figures of the ring", lambda: names <= set(scraped(port)) and of(scraped(port), "shoal_ring_members") == 1)
+            within(60, "a step of the ring to be told", lambda: of(scraped(port), "shoal_ring_steps_total") > 0)
             told = scraped(port)
-    assert len(names) == 5 and of(told, "shoal_ring_number") >= 1 and of(told, "shoal_ring_steps_total") > 0, told
+    assert len(names) == 5 and of(told, "shoal_ring_number") >= 1, told
 
 
 def a_server_says_why_it_is_not_ready(space):

@@ -141,11 +141,11 @@ def servers_die_while_tablets_move(space):
 
 def a_job_goes_back_over_moves(space):
     """A rate that swings, so that the best epoch is not the last: its cut has the tablets where they were before the moves."""
-    train, valid = synth(space / "train.tsv", longer(6000), 1), synth(space / "valid.tsv", 5000, 2)
+    train, valid = synth(space / "train.tsv", longer(24000), 1), synth(space / "valid.tsv", 5000, 2)
 
     def swings(name):
         return job_file(space / name, train, **{
-            "data.valid": str(valid), "data.test": str(valid), "train.epochs": 30, "train.batch": 128, "train.early_stop.patience": 2,
+            "data.valid": str(valid), "data.test": str(valid), "train.epochs": 30, "train.batch": 128, "train.early_stop.patience": 4,
             "train.early_stop.lr_decay": 1.0, "train.consistency": "bsp", "train.lanes": 4, "tables[0].optimizer.lr": 0.5,
             "dense_optimizer.lr": 0.05, "durability": None})
 
