@@ -134,7 +134,7 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
 
 int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self)
 {
-    if (count > LIMIT_TABLES * LIMIT_TABLETS)
+    if (count > LIMIT_FLEET_TABLETS)
         return SHOAL_E_TOO_BIG;
     uint8_t *led = calloc(count + 1, 1);
     if (led == NULL)

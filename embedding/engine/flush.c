@@ -183,7 +183,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
             break;
         }
         flush_put_gone(g, table, tablet);
-        SHOAL_ASSERT(!(g->loading >> table & 1)); /* 5 */
+        SHOAL_ASSERT(!table_set_has(&g->loading, table)); /* 5 */
         flush_put_image(g, table, tablet, g->sequence);
         SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
         f->tablet++;
@@ -229,8 +229,8 @@ void flush_touch_images(struct engine *g)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && !(g->loading >> i & 1) && k < t->scope.tablets;
-             k++)
+        for (uint32_t k = 0;
+             t->table != NULL && !table_set_has(&g->loading, i) && k < t->scope.tablets; k++)
             if (t->changed[k] > 0)
                 engine_touch(t, k, 1, NULL, g->committed);
     }

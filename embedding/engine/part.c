@@ -135,7 +135,7 @@ int part_add_table(struct part *p, uint32_t number, const char *digits, size_t c
     if (rc != 0 || s->table != number || (p->tables > 0 && s[-1].table >= number))
         return SHOAL_E_CORRUPT;
     p->tables++;
-    p->facts.existing |= 1ull << number;
+    table_set_add(&p->facts.existing, number);
     return 0;
 }
 

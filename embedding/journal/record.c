@@ -234,3 +234,48 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
     r->gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t);
     return 0;
 }
+
+/* ---- records with sets of tables ---- */
+
+bool record_to_run_open(const struct record_header *h, const void *payload,
+                        struct record_run_open *out)
+{
+    struct {
+        uint64_t run, tables;
+        uint32_t lanes, mode;
+    } old;
+    _Static_assert(sizeof old == RECORD_RUN_OPEN_BYTES_3, "a record of segments up to version 3");
+    if (h->payload_bytes == sizeof *out) {
+        memcpy(out, payload, sizeof *out);
+        return true;
+    }
+    if (h->payload_bytes != sizeof old)
+        return false;
+    memcpy(&old, payload, sizeof old);
+    *out = (struct record_run_open){old.run, table_set_word(old.tables), old.lanes, old.mode};
+    return true;
+}
+
+bool record_to_restore(const struct record_header *h, const void *payload,
+                       struct record_restore *out)
+{
+    struct {
+        uint64_t cut, run, existing, tables;
+        uint32_t lanes, mode;
+    } old;
+    _Static_assert(sizeof old == RECORD_RESTORE_BYTES_3, "a record of segments up to version 3");
+    if (h->payload_bytes == sizeof *out) {
+        memcpy(out, payload, sizeof *out);
+        return true;
+    }
+    if (h->payload_bytes != sizeof old)
+        return false;
+    memcpy(&old, payload, sizeof old);
+    *out = (struct record_restore){.cut = old.cut,
+                                   .run = old.run,
+                                   .existing = table_set_word(old.existing),
+                                   .tables = table_set_word(old.tables),
+                                   .lanes = old.lanes,
+                                   .mode = old.mode};
+    return true;
+}

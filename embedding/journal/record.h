@@ -14,6 +14,7 @@
 #define EMBEDDING_JOURNAL_RECORD_H
 
 #include "proto/base/err.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,8 +108,8 @@ _Static_assert(sizeof(struct record_header) == 120, "record_header is a disk for
 /* A segment: its head, then records. */
 #define SEGMENT_MAGIC 0x314745534c4f4853ull /* "SHOLSEG1" */
 /* The version of a segment's contents. 2, of release 0.2.0, is read, too: it has no record with
- * clock, age and width. */
-#define JOURNAL_VERSION 3u
+ * clock, age and width. So is 3, whose sets of tables are one word. */
+#define JOURNAL_VERSION 4u
 #define JOURNAL_VERSION_LEAST 2u
 #define SEGMENT_HEADER_BYTES 64u
 
@@ -128,10 +129,11 @@ _Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
 
 /* Payloads of the control records. */
 struct record_run_open {
-    uint64_t run, tables; /* tables: bit t set: table t counts in the run's clocks */
+    uint64_t run;
+    struct table_set tables; /* those that count in the run's clocks */
     uint32_t lanes, mode;
 };
-_Static_assert(sizeof(struct record_run_open) == 24, "record_run_open is a disk format");
+_Static_assert(sizeof(struct record_run_open) == 48, "record_run_open is a disk format");
 struct record_run_drop {
     uint64_t run;
 };
@@ -147,11 +149,14 @@ struct record_fence {
 _Static_assert(sizeof(struct record_fence) == 32, "record_fence is a disk format");
 struct record_restore {
     uint64_t cut, run;
-    uint64_t existing; /* bit t: the restore filled the tablets of table t; its runs ended */
-    uint64_t tables;   /* the run's, as the members below */
+    struct table_set existing; /* the restore filled their tablets; their runs ended */
+    struct table_set tables;   /* the run's, as the members below */
     uint32_t lanes, mode;
 };
-_Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk format");
+_Static_assert(sizeof(struct record_restore) == 88, "record_restore is a disk format");
+/* The same in segments up to version 3: each set is one word. */
+#define RECORD_RUN_OPEN_BYTES_3 24u
+#define RECORD_RESTORE_BYTES_3 40u
 struct record_term {
     uint64_t term;
 };
@@ -195,6 +200,13 @@ struct record_payload {
     const void *piece[2];
     size_t bytes[2];
 };
+
+/* The payload of a RECORD_RUN_OPEN, and of a RECORD_RESTORE, in the form of any segment. False: its
+ * size is that of none. */
+bool record_to_run_open(const struct record_header *h, const void *payload,
+                        struct record_run_open *out);
+bool record_to_restore(const struct record_header *h, const void *payload,
+                       struct record_restore *out);
 
 /* Checksum of all earlier members of the head. */
 uint64_t record_segment_checksum(const struct segment_header *h);

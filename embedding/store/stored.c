@@ -21,14 +21,12 @@
 /* 0.2.0 wrote this when no schema had changed and no run was cleared: it lacks the fields for
  * them */
 #define CONTROL_MAGIC_3 0x334c5254434c4853ull
-/* the same without terms: written while no term was begun */
-#define CONTROL_MAGIC_5 0x354c5254434c4853ull
-/* the same, which was last dropped for all tables at once */
-#define CONTROL_MAGIC_6 0x364c5254434c4853ull
-#define CONTROL_MAGIC 0x374c5254434c4853ull
-#define CONTROL_VERSION 7u
+#define CONTROL_MAGIC 0x384c5254434c4853ull
+#define CONTROL_VERSION 8u
 #define CONTROL_OLDEST 3u
-#define LOAD_MAGIC 0x3144414f4c4c4853ull
+#define LOAD_MAGIC 0x3244414f4c4c4853ull
+/* of a load into some of the tables 0 to 63: their set is one word */
+#define LOAD_MAGIC_1 0x3144414f4c4c4853ull
 
 struct tablet_head {
     uint64_t magic;
@@ -55,7 +53,8 @@ _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format
 #define CONTROL_PAST (1u << 31)
 
 struct control_run {
-    uint64_t id, tables;
+    uint64_t id;
+    struct table_set tables; /* one word up to version 7 */
     uint32_t lanes, mode;
 };
 struct control_lane {
@@ -63,7 +62,7 @@ struct control_lane {
     int64_t offset;
     uint64_t live;
 };
-_Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24,
+_Static_assert(sizeof(struct control_run) == 48 && sizeof(struct control_lane) == 24,
                "control values are a disk format");
 
 static void put_be(char *out, uint64_t v, int bytes)
@@ -98,7 +97,7 @@ _Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
 static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed,
                     struct store_item *item)
 {
-    SHOAL_ASSERT(table <= LIMIT_TABLES && tablet < LIMIT_TABLETS);
+    SHOAL_ASSERT(table < LIMIT_TABLES && tablet < LIMIT_TABLETS);
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
     put_be(item->key + 2, tablet, 2);
@@ -113,6 +112,16 @@ void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t ke
                     struct store_item *item)
 {
     row_key(table, tablet, epoch, key_mix(key), item);
+}
+
+void stored_table_rows(uint32_t table, struct store_item *from, struct store_item *below)
+{
+    row_key(table, 0, 0, 0, from);
+    /* the last table's number fills its byte, so the end carries into the byte before it */
+    put_be(below->key, (uint64_t)'r' << 8 | table, 2);
+    put_be(below->key, get_be(below->key, 2) + 1, 2);
+    below->key_bytes = 2;
+    SHOAL_ASSERT(store_item_below(from, below));
 }
 
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
@@ -252,12 +261,12 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
 
 /* ---- a load ---- */
 
-void stored_load_key(uint64_t tables, struct store_item *item)
+void stored_load_key(struct table_set tables, struct store_item *item)
 {
     item->key[0] = 'b';
     item->key_bytes = 1;
-    if (tables != 0)
-        item->key[item->key_bytes++] = (char)__builtin_ctzll(tables);
+    if (table_set_any(tables))
+        item->key[item->key_bytes++] = (char)table_set_lowest(tables);
 }
 
 bool stored_is_load(const void *key, size_t key_bytes)
@@ -265,28 +274,51 @@ bool stored_is_load(const void *key, size_t key_bytes)
     const uint8_t *at = key;
     if (key_bytes == 0 || at[0] != 'b')
         return false;
-    return key_bytes == 1 || (key_bytes == 2 && at[1] < LIMIT_TABLES);
+    return key_bytes == 1 || key_bytes == 2; /* a byte is a table's number */
 }
 
-static uint64_t load_checksum(const struct stored_load *l)
+/* A load's value while a set of tables was one word. */
+struct load_1 {
+    uint64_t magic, checksum;
+    uint64_t run, tables, under_way;
+};
+_Static_assert(sizeof(struct load_1) == 40, "load_1 is a disk format");
+
+/* bytes: of the value that begins so, after its two checksums' members. */
+static uint64_t load_checksum(const void *value, size_t bytes, uint64_t magic)
 {
     size_t from = offsetof(struct stored_load, run);
-    return hash_bytes((const char *)l + from, sizeof *l - from, LOAD_MAGIC);
+    return hash_bytes((const char *)value + from, bytes - from, magic);
 }
 
 void stored_load_seal(struct stored_load *l)
 {
     SHOAL_ASSERT(l->under_way <= 1); /* a reader would refuse it otherwise */
     l->magic = LOAD_MAGIC;
-    l->checksum = load_checksum(l);
+    l->checksum = load_checksum(l, sizeof *l, LOAD_MAGIC);
+}
+
+/* Takes a value in either form. False: its magic or its checksum is not right. */
+static bool load_take(const void *value, size_t bytes, struct stored_load *out)
+{
+    struct load_1 old;
+    *out = (struct stored_load){0};
+    if (bytes == sizeof *out) {
+        memcpy(out, value, sizeof *out);
+        return out->magic == LOAD_MAGIC && out->checksum == load_checksum(out, bytes, LOAD_MAGIC);
+    }
+    if (bytes != sizeof old)
+        return false;
+    memcpy(&old, value, sizeof old);
+    *out = (struct stored_load){
+        .run = old.run, .tables = table_set_word(old.tables), .under_way = old.under_way};
+    return old.magic == LOAD_MAGIC_1 && old.checksum == load_checksum(&old, bytes, LOAD_MAGIC_1);
 }
 
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e)
 {
-    if (bytes == sizeof *out)
-        memcpy(out, value, sizeof *out);
-    if (bytes != sizeof *out || out->magic != LOAD_MAGIC || out->checksum != load_checksum(out) ||
-        out->under_way > 1)
+    bool whole = load_take(value, bytes, out);
+    if (!whole || out->under_way > 1)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
     return 0;
@@ -296,7 +328,7 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
  * version 5 on u64 runs.of[].newest); runs with their lanes; dropped runs; from version 7 on u64
  * places, and a struct control_place for each number whose tables were dropped at another time than
  * those of the last one; from version 6 on, if a term was begun, struct control_terms, and its
- * terms ---- */
+ * terms. Version 8 has sets of tables of more than one word ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
@@ -330,10 +362,9 @@ static uint64_t places_of(const struct runs *r)
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r,
                             const struct terms *terms)
 {
-    size_t bytes = sizeof(struct control_head);
     uint64_t places = places_of(r);
-    if (places > 0)
-        bytes += sizeof places + places * sizeof(struct control_place);
+    size_t bytes =
+        sizeof(struct control_head) + sizeof places + places * sizeof(struct control_place);
     if (terms->count > 0)
         bytes += sizeof(struct control_terms) + terms->count * sizeof(struct term_begin);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -356,7 +387,7 @@ static char *put(char *at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+static char *put_past(char *at, uint64_t id, struct table_set tables, uint32_t lanes, uint32_t mode,
                       uint64_t seen)
 {
     SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && run_mode_known(mode));
@@ -368,21 +399,11 @@ static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, ui
 static char *put_places(char *at, const struct runs *r)
 {
     const uint64_t places = places_of(r);
-    if (places == 0)
-        return at;
     at = put(at, &places, sizeof places);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
         if (apart(r, t))
             at = put(at, &(struct control_place){t, r->of[t]}, sizeof(struct control_place));
     return at;
-}
-
-/* The oldest form that has it all. */
-static uint64_t control_magic(const struct runs *r, const struct terms *terms)
-{
-    if (places_of(r) > 0)
-        return CONTROL_MAGIC;
-    return terms->count > 0 ? CONTROL_MAGIC_6 : CONTROL_MAGIC_5;
 }
 
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
@@ -394,7 +415,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = control_magic(r, terms),
+    struct control_head h = {.magic = CONTROL_MAGIC,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest,
@@ -504,12 +525,28 @@ static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
     return 0;
 }
 
-static int read_run(struct reader *in, struct runs *r)
+/* Reads the head of a run in the form of the version. */
+static bool get_run(struct reader *in, uint32_t version, struct control_run *c)
+{
+    struct {
+        uint64_t id, tables;
+        uint32_t lanes, mode;
+    } old;
+    _Static_assert(sizeof old == 24, "a run of a control state up to version 7");
+    if (version >= 8)
+        return get(in, c, sizeof *c);
+    if (!get(in, &old, sizeof old))
+        return false;
+    *c = (struct control_run){old.id, table_set_word(old.tables), old.lanes, old.mode};
+    return true;
+}
+
+static int read_run(struct reader *in, uint32_t version, struct runs *r)
 {
     struct control_run c;
     struct run *run = NULL;
     uint64_t seen = 0;
-    if (!get(in, &c, sizeof c))
+    if (!get_run(in, version, &c))
         return SHOAL_E_CORRUPT;
     bool past = (c.mode & CONTROL_PAST) != 0;
     c.mode &= ~CONTROL_PAST;
@@ -534,7 +571,7 @@ static int read_places(struct reader *in, uint64_t sequence, struct run_place *p
 {
     uint64_t places;
     struct control_place p;
-    if (!get(in, &places, sizeof places) || places == 0 || places > LIMIT_TABLES)
+    if (!get(in, &places, sizeof places) || places > LIMIT_TABLES)
         return SHOAL_E_CORRUPT;
     for (uint64_t i = 0; i < places; i++) {
         if (!get(in, &p, sizeof p) || p.table >= LIMIT_TABLES || p.is.barrier > sequence)
@@ -618,7 +655,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
             return rc;
     }
     for (uint32_t i = 0; i < h.runs; i++) {
-        int rc = read_run(&in, r);
+        int rc = read_run(&in, version, r);
         if (rc != 0)
             return err_set(e, rc, damaged);
     }

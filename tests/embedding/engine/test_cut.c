@@ -11,6 +11,7 @@
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/file_fault.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -384,7 +385,7 @@ START_TEST(a_cuts_sums_are_those_of_every_release)
     FILE *f = fopen(path, "w");
     ck_assert(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
     ck_assert_msg(cut_read(dir, CUT_READ, &part, &e) == 0, "%s", e.text);
-    ck_assert(part.facts.cut == 9 && part.facts.sequence == 7 && part.facts.existing == 1);
+    ck_assert(part.facts.cut == 9 && part.facts.sequence == 7 && set_is(part.facts.existing, 1));
     ck_assert(part.facts.run == 5 && part.facts.lanes == 1 && part.facts.lowest[0] == 6);
     ck_assert(part.facts.sized && part.facts.table_rows[0] == 3 && part.facts.rows == 3);
     part_free(&part);
@@ -593,7 +594,7 @@ END_TEST
 static void run_open_of(uint64_t run, uint64_t tables)
 {
     struct err e = {0};
-    ck_assert_msg(engine_run_open_tables(s.g, run, 2, 1, tables, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_run_open_tables(s.g, run, 2, 1, set_of(tables), &e) == 0, "%s", e.text);
 }
 
 static void push_to(uint64_t run, uint32_t table, uint64_t from, uint64_t to)
@@ -668,8 +669,13 @@ START_TEST(a_restore_of_all_tables_ends_all_runs)
     struct runs runs = {0};
     struct run *run;
     for (uint64_t id = 1; id <= 3; id++)
-        ck_assert_int_eq(runs_add(&runs, id, UINT64_C(1) << id, 1, RUN_SSP, &run), 0);
-    struct record_restore r = {.cut = 5, .run = 9, .existing = 0xf, .tables = 2, .lanes = 1};
+        ck_assert_int_eq(runs_add(&runs, id, table_set_word(UINT64_C(1) << id), 1, RUN_SSP, &run),
+                         0);
+    struct record_restore r = {.cut = 5,
+                               .run = 9,
+                               .existing = table_set_word(0xf),
+                               .tables = table_set_word(2),
+                               .lanes = 1};
     r.mode = RUN_SSP;
     ck_assert_int_eq(apply_restored_run(&runs, &r, 7, false, &run), 0);
     ck_assert_uint_eq(runs.count, 1);

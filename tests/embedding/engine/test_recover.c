@@ -904,13 +904,13 @@ START_TEST(an_unfinished_load_goes_and_nothing_else)
         stored_row_key(number[i], 0, 0, key_unmix(0), &of[2]);
         stored_row_key(number[i], 65535, STORED_EPOCH_MAX, key_unmix(UINT64_MAX), &of[3]);
     }
-    stored_load_key(1ull << number[_i], &item[16]);
+    stored_load_key(table_set_one(number[_i]), &item[16]);
     for (uint32_t i = 0; i < 17; i++) {
         item[i].value = "x";
         item[i].value_bytes = 1;
     }
     ck_assert_int_eq(store_write(store, item, 17, &e), 0);
-    ck_assert_int_eq(recover_clear_load(store, UINT64_C(1) << number[_i], &e), 0);
+    ck_assert_int_eq(recover_clear_load(store, table_set_one(number[_i]), &e), 0);
     ck_assert_int_eq(store_get(store, item, 17, value, 1, bytes, &e), 0);
     for (uint32_t i = 0; i < 17; i++)
         ck_assert_uint_eq(bytes[i], i < 16 && i / EACH != (uint32_t)_i);

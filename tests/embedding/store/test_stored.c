@@ -4,6 +4,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
+#include "tests/lib/table_sets.h"
 
 #define TABLET_HASH 0xaa6e9975a2286e0full /* that of a stored tablet */
 #define CONTROL_HASH 0x409e55f1d9563d36ull
@@ -48,9 +49,9 @@ START_TEST(rows_lie_in_the_order_of_what_they_name)
     ck_assert_int_lt(order(&other, &rows[0]), 0);
     stored_control_key(&other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
-    stored_load_key(0, &other);
+    stored_load_key(TABLE_SET_NONE, &other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
-    stored_load_key(1ull << 63, &other);
+    stored_load_key(table_set_one(LIMIT_TABLES - 1), &other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
     struct store_item control = {0};
     stored_control_key(&control);
@@ -89,12 +90,14 @@ START_TEST(a_key_tells_what_it_names)
     ck_assert(!stored_is_control(item.key, item.key_bytes));
     ck_assert(!stored_is_load(item.key, item.key_bytes));
     ck_assert(!stored_is_row(item.key, item.key_bytes - 1, &table, &tablet, &epoch, &key));
-    stored_load_key(6, &item);
+    stored_load_key(table_set_word(6), &item);
     ck_assert(stored_is_load(item.key, item.key_bytes));
     ck_assert_int_eq(item.key[1], 1);
     ck_assert(stored_is_load(item.key, 1)); /* of a release that kept one */
-    item.key[1] = LIMIT_TABLES;
-    ck_assert(!stored_is_load(item.key, item.key_bytes));
+    stored_load_key(table_set_one(LIMIT_TABLES - 1), &item);
+    ck_assert(stored_is_load(item.key, item.key_bytes));
+    ck_assert_uint_eq((uint8_t)item.key[1], LIMIT_TABLES - 1);
+    ck_assert(!stored_is_load(item.key, item.key_bytes + 1));
     stored_tablet_key(1, 2, &item);
     ck_assert(!stored_is_row(item.key, item.key_bytes, &table, &tablet, &epoch, &key));
     ck_assert(stored_is_tablet(item.key, item.key_bytes, &table, &tablet));
@@ -175,14 +178,14 @@ START_TEST(runs_come_back_from_the_control_state)
     struct runs r = {0}, again = {0};
     struct stored_as_of as_of;
     struct run *run;
-    ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
     run_fence(run, 1, 7, true, -4);
-    ck_assert_int_eq(runs_add(&r, 1, 5, 2, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 1, table_set_word(5), 2, RUN_SSP, &run), 0);
     run->ghost = true;
     run->seen = 77;
     for (uint64_t id = 2; id <= 3; id++) { /* 3 is open again */
         struct runs other = {0};
-        ck_assert_int_eq(runs_add(&other, id, 5, 2, RUN_ASYNC, &run), 0);
+        ck_assert_int_eq(runs_add(&other, id, table_set_word(5), 2, RUN_ASYNC, &run), 0);
         ck_assert_int_eq(runs_end(&other, run, 60 + id, 80), 0);
         r.past = realloc(r.past, (id - 1) * sizeof *r.past);
         r.past[r.past_count++] = other.past[0];
@@ -200,7 +203,7 @@ START_TEST(runs_come_back_from_the_control_state)
     ck_assert(!open->ghost && ghost->ghost && past->ghost);
     ck_assert(open->lane[1].generation == 7 && open->lane[1].live && open->lane[1].offset == -4);
     ck_assert(ghost->seen == 77 && past->seen == 62);
-    ck_assert(ghost->mode == RUN_SSP && past->mode == RUN_ASYNC && past->tables == 5);
+    ck_assert(ghost->mode == RUN_SSP && past->mode == RUN_ASYNC && set_is(past->tables, 5));
     runs_free(&r);
     runs_free(&again);
 }
@@ -248,11 +251,11 @@ START_TEST(what_was_dropped_comes_back_by_table)
     }
     ck_assert_uint_eq(again.of[3].newest, 7);
     ck_assert_uint_eq(read.terms.count, (uint64_t)_i);
-    ck_assert_uint_eq(runs_gone(&again, 41), 1u << 3 | 1u << 5);
-    ck_assert_uint_eq(runs_gone(&again, 60), 1u << 3 | 1u << 5);
-    ck_assert_uint_eq(runs_gone(&again, 61), 1u << 3);
-    ck_assert_uint_eq(runs_gone(&again, 71), 0);
-    ck_assert_uint_eq(runs_gone(&again, 40), UINT64_MAX);
+    ck_assert_uint_eq(runs_gone(&again, 41).word[0], 1u << 3 | 1u << 5);
+    ck_assert_uint_eq(runs_gone(&again, 60).word[0], 1u << 3 | 1u << 5);
+    ck_assert_uint_eq(runs_gone(&again, 61).word[0], 1u << 3);
+    ck_assert_uint_eq(runs_gone(&again, 71).word[0], 0);
+    ck_assert(set_is(runs_gone(&again, 40), UINT64_MAX));
     /* values that cannot be */
     word_put(TABLE, LIMIT_TABLES);
     ck_assert_int_eq(control_read(&again, &read), SHOAL_E_CORRUPT);
@@ -289,7 +292,7 @@ START_TEST(a_control_state_that_cannot_be_is_damaged)
     word_put(value_bytes, 0);
     value_bytes += 8;
     ck_assert_int_eq(control_read(&read, &as_of), SHOAL_E_CORRUPT);
-    ck_assert_int_eq(runs_add(&r, 1, 1, LIMIT_LANES, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 1, table_set_word(1), LIMIT_LANES, RUN_SSP, &run), 0);
     control_make(&r, (struct stored_as_of){.sequence = 9, .floor = 9});
     ck_assert_int_eq(control_read(&read, &as_of), 0);
     ck_assert_uint_eq(runs_find(&read, 1)->lanes, LIMIT_LANES);
@@ -305,11 +308,11 @@ END_TEST
 /* The record must be whole and of the right length. */
 START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
 {
-    struct stored_load is[2] = {{.run = 7, .tables = 5, .under_way = 1}}, read;
+    struct stored_load is[2] = {{.run = 7, .tables = table_set_word(5), .under_way = 1}}, read;
     struct err e = {0};
     stored_load_seal(&is[0]);
     ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), 0);
-    ck_assert(read.run == 7 && read.tables == 5 && read.under_way == 1);
+    ck_assert(read.run == 7 && set_is(read.tables, 5) && read.under_way == 1);
     for (int more = -1; more <= 1; more += 2) {
         read = is[0]; /* it must not pass for the record read before */
         ck_assert_int_eq(stored_load_read(is, sizeof is[0] + (size_t)more, &read, &e),
@@ -360,10 +363,10 @@ END_TEST
  * read those of an earlier one. */
 START_TEST(runs_and_loads_are_stored_as_in_every_release)
 {
-    struct stored_load load = {.run = 7, .tables = 5, .under_way = 1};
+    struct stored_load load = {.run = 7, .tables = table_set_word(5), .under_way = 1};
     struct runs r = {0};
     struct run *run;
-    ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
     run_fence(run, 1, 7, true, -4);
     all_cleared(&r, 2, 70);
     control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
@@ -384,7 +387,7 @@ START_TEST(a_tablet_is_stored_as_in_every_release)
     struct run *run;
     struct err e = {0};
     uint64_t flushed;
-    ck_assert_int_eq(runs_add(&r, 3, 1, 2, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(1), 2, RUN_SSP, &run), 0);
     ck_assert_int_eq(marks_set(run->marks, 1, 0, 2, 1, 5), 0);
     size_t bytes = stored_tablet_bytes(rows.table, &r, 1);
     char *tablet = malloc(bytes);
