@@ -19,6 +19,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/part.h"
 #include "embedding/engine/space.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
@@ -339,13 +340,10 @@ static void export_done(struct offload *w)
 static int list_tablets(const struct engine *g, struct export_work *x)
 {
     struct part *p = &x->part;
-    p->schema = calloc(LIMIT_TABLES, sizeof *p->schema);
-    if (p->schema == NULL)
+    if (array_reserve(&p->schema, table_set_count(g->here), &p->schema_capacity) != 0)
         return SHOAL_E_NOMEM;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         const struct engine_table *t = &g->table[i];
-        if (t->table == NULL)
-            continue;
         p->schema[p->tables++] = *table_schema_of(t->table);
         x->changed[i] = table_past(t->table)->sequence;
         for (uint32_t k = 0, end; k < t->scope.tablets; k = end) {

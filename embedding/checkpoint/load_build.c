@@ -441,16 +441,15 @@ void load_build_run(struct offload *w)
 
 /* ---- to the store ---- */
 
+/* value: (STORED_LOAD_BYTES); the item borrows it. */
 static void make_marker(const struct engine *g, bool under_way, struct store_item *item,
-                        struct stored_load *marker)
+                        char *value)
 {
-    *marker = (struct stored_load){.run = load_of(g)->run,
-                                   .tables = table_set_or(load_of(g)->filled, load_of(g)->added),
-                                   .under_way = under_way};
-    stored_load_seal(marker);
-    stored_load_key(marker->tables, item);
-    item->value = marker;
-    item->value_bytes = sizeof *marker;
+    const struct stored_load marker = {.run = load_of(g)->run,
+                                       .tables =
+                                           table_set_or(load_of(g)->filled, load_of(g)->added),
+                                       .under_way = under_way};
+    stored_load_write(&marker, value, item);
 }
 
 /* The place of a tablet here. */
@@ -523,9 +522,9 @@ static int write_images(struct engine *g, struct err *e)
 static int write_seal(struct engine *g, struct err *e)
 {
     struct store_item item[2];
-    struct stored_load marker;
+    char marker[STORED_LOAD_BYTES];
     SHOAL_ASSERT(load_of(g)->control_bytes > 0 && load_all_built(load_of(g)));
-    make_marker(g, false, &item[0], &marker);
+    make_marker(g, false, &item[0], marker);
     stored_control_key(&item[1]);
     item[1].value = load_of(g)->control;
     item[1].value_bytes = load_of(g)->control_bytes;
@@ -536,13 +535,13 @@ void load_write_run(struct offload *work)
 {
     struct load_write *w = container_of(work, struct load_write, work);
     struct store_item item;
-    struct stored_load marker;
+    char marker[STORED_LOAD_BYTES];
     SHOAL_ASSERT(w->sync.count > 0); /* 4 */
     /* load.c, 3: the marker was written before the first image */
     SHOAL_ASSERT(!w->seal || !w->marked);
     int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0 && w->marked) {
-        make_marker(w->g, true, &item, &marker);
+        make_marker(w->g, true, &item, marker);
         rc = store_write(w->g->store, &item, 1, &w->err);
     }
     if (rc == 0 && w->seal) {

@@ -78,13 +78,11 @@ static void finish(struct engine *g, int status, const char *text)
 static int clear(struct unload_work *w)
 {
     struct store *s = w->g->store;
-    struct stored_load marker = {.run = w->run, .tables = w->tables, .under_way = true};
+    const struct stored_load marker = {.run = w->run, .tables = w->tables, .under_way = true};
+    char value[STORED_LOAD_BYTES];
     struct store_item item;
     SHOAL_ASSERT(table_set_any(w->tables) && w->sync.count > 0);
-    stored_load_seal(&marker);
-    stored_load_key(marker.tables, &item);
-    item.value = &marker;
-    item.value_bytes = sizeof marker;
+    stored_load_write(&marker, value, &item);
     int rc = store_write(s, &item, 1, &w->err);
     if (rc == 0)
         rc = flush_sync(w->g, &w->sync, &w->err);

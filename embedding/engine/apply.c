@@ -335,8 +335,7 @@ static int apply_run_open(struct apply *a, const struct record_header *h, const 
                           struct err *e)
 {
     struct record_run_open o;
-    bool whole = record_to_run_open(h, payload, &o);
-    SHOAL_ASSERT(whole); /* apply_fits */
+    record_to_run_open(h->kind, payload, &o); /* apply_fits */
     struct run *run = runs_find(a->runs, o.run);
     if (run == NULL) {
         if (o.lanes == 0 || o.lanes > LIMIT_LANES || !run_mode_known(o.mode))
@@ -384,8 +383,7 @@ static int apply_restore(struct apply *a, const struct record_header *h, const v
                          struct err *e)
 {
     struct record_restore r;
-    bool whole = record_to_restore(h, payload, &r);
-    SHOAL_ASSERT(whole);                                         /* apply_fits */
+    record_to_restore(h->kind, payload, &r);                     /* apply_fits */
     r.existing = table_set_less(r.existing, apply_spared(a, h)); /* 3 */
     return a->ops->restore(a, &r, h->sequence, is_past(a, h), e);
 }
@@ -503,17 +501,14 @@ struct kind {
     bool control;   /* it changes the control state */
     int (*apply)(struct apply *a, const struct record_header *h, const void *payload,
                  struct err *e);
-    uint32_t older; /* bytes of its payload in segments up to version 3; 0: the same */
 };
 static const struct kind kinds[] = {
     [RECORD_PUSH] = {"push", 0, true, false, apply_push},
     [RECORD_TABLE] = {"table", 0, true, true, apply_schema},
-    [RECORD_RUN_OPEN] = {"run open", sizeof(struct record_run_open), false, true, apply_run_open,
-                         RECORD_RUN_OPEN_BYTES_3},
+    [RECORD_RUN_OPEN] = {"run open", RECORD_RUN_OPEN_BYTES, false, true, apply_run_open},
     [RECORD_RUN_DROP] = {"run drop", sizeof(struct record_run_drop), false, true, apply_run_drop},
     [RECORD_FENCE] = {"fence", sizeof(struct record_fence), false, true, apply_fence},
-    [RECORD_RESTORE] = {"restore", sizeof(struct record_restore), false, true, apply_restore,
-                        RECORD_RESTORE_BYTES_3},
+    [RECORD_RESTORE] = {"restore", RECORD_RESTORE_BYTES, false, true, apply_restore},
     [RECORD_KEYS] = {"keys", sizeof(struct record_keys), true, false, apply_keys},
     [RECORD_TERM] = {"term", sizeof(struct record_term), false, true, apply_term},
     [RECORD_BASE] = {"base", 0, false, false, apply_nothing},
@@ -523,14 +518,15 @@ static const struct kind kinds[] = {
     [RECORD_TABLET_OUT] = {"tablet out", sizeof(struct record_tablet_out), true, false, moved_out},
     [RECORD_ASSIGN] = {"assign", 1, true, false, apply_push},
     [RECORD_ROWS] = {"rows", sizeof(uint64_t) + sizeof(float), true, false, apply_push},
+    [RECORD_RUN_OPEN_FAR] = {"run open", sizeof(struct record_run_open), false, true,
+                             apply_run_open},
+    [RECORD_RESTORE_FAR] = {"restore", sizeof(struct record_restore), false, true, apply_restore},
 };
 
 bool apply_fits(const struct record_header *h)
 {
     const struct kind *k = &kinds[h->kind];
-    if (k->least)
-        return h->payload_bytes >= k->bytes;
-    return h->payload_bytes == k->bytes || (k->older > 0 && h->payload_bytes == k->older);
+    return k->least ? h->payload_bytes >= k->bytes : h->payload_bytes == k->bytes;
 }
 
 static struct table_set set_of(uint32_t table)
@@ -550,8 +546,8 @@ static struct table_set table_of_schema(const struct record_header *h, const voi
 /* The tables that a record is about; none: it is passed over by another rule, or is about none. */
 static struct table_set tables_of(const struct record_header *h, const void *payload)
 {
-    struct record_run_open o = {0};
-    struct record_restore r = {0};
+    struct record_run_open o;
+    struct record_restore r;
     switch (h->kind) {
     case RECORD_PUSH:
     case RECORD_ASSIGN:
@@ -562,10 +558,12 @@ static struct table_set tables_of(const struct record_header *h, const void *pay
     case RECORD_KEYS:
         return set_of(((const struct record_keys *)payload)->table);
     case RECORD_RUN_OPEN:
-        (void)record_to_run_open(h, payload, &o);
+    case RECORD_RUN_OPEN_FAR:
+        record_to_run_open(h->kind, payload, &o);
         return o.tables;
     case RECORD_RESTORE:
-        (void)record_to_restore(h, payload, &r);
+    case RECORD_RESTORE_FAR:
+        record_to_restore(h->kind, payload, &r);
         return r.tables;
     case RECORD_TABLET_IN:
         return set_of(((const struct record_tablet_in *)payload)->table);

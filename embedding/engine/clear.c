@@ -85,15 +85,6 @@ static const struct engine_job_ops clear_job = {NULL, NULL, NULL, clear_free};
 
 /* ---- taken out, on the loop ---- */
 
-static struct table_set tables_here(const struct engine *g)
-{
-    struct table_set here = TABLE_SET_NONE;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
-            table_set_add(&here, i);
-    return here;
-}
-
 /* Frees the rows of loads whose tables are gone. */
 static void loads_free(struct engine *g, struct table_set here)
 {
@@ -113,8 +104,8 @@ static void tables_free(struct engine *g, struct clear *c)
     TABLE_SET_EACH (t, &c->tables)
         if (g->table[t].table != NULL)
             table_free(engine_table_take(g, t));
-    loads_free(g, tables_here(g));
-    if (!table_set_any(tables_here(g))) {
+    loads_free(g, g->here);
+    if (!table_set_any(g->here)) {
         arena_free(g->arena);
         g->arena = c->arena;
         c->arena = NULL;
@@ -141,7 +132,7 @@ static void flush_clear(struct engine *g, struct table_set tables)
 static bool cut_goes(struct engine *g, uint64_t cut, struct table_set tables)
 {
     return table_set_equal(tables, TABLE_SET_ALL) ||
-           run_goes(engine_cut_tables(g, cut), tables, tables_here(g));
+           run_goes(engine_cut_tables(g, cut), tables, g->here);
 }
 
 /* Drops the cuts that go. A cut that a record still names is deleted later. */
@@ -172,7 +163,7 @@ static int journal_clear(struct engine *g, struct err *e)
     if (rc != 0)
         return rc;
     flush_trim(g);
-    if (g->archive != NULL && !table_set_any(tables_here(g)))
+    if (g->archive != NULL && !table_set_any(g->here))
         archive_clear(g->archive);
     return 0;
 }
@@ -222,10 +213,10 @@ static void take_out(struct engine *g)
 
 static int decide(struct clear_work *w)
 {
-    struct store_item item[2] = {{.value = w->control, .value_bytes = w->control_bytes},
-                                 {.value = &w->marker, .value_bytes = sizeof w->marker}};
+    struct store_item item[2] = {{.value = w->control, .value_bytes = w->control_bytes}};
+    char value[STORED_LOAD_BYTES];
     stored_control_key(&item[0]);
-    stored_load_key(w->marker.tables, &item[1]);
+    stored_load_write(&w->marker, value, &item[1]);
     int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_write(w->g->store, item, 2, &w->err);
@@ -302,8 +293,7 @@ static int work_begin(struct engine *g, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop what is here");
     }
     w->g = g;
-    w->marker = (struct stored_load){.run = c->number, .tables = c->tables, .under_way = 1};
-    stored_load_seal(&w->marker);
+    w->marker = (struct stored_load){.run = c->number, .tables = c->tables, .under_way = true};
     journal_sync_peek(g->journal, &w->sync);
     g->flush.busy = true; /* the store has one user at a time */
     engine_work(g, &w->work, clear_run, clear_done);
@@ -317,7 +307,7 @@ static int check_runs(const struct engine *g, struct table_set tables, struct er
 {
     for (uint32_t i = 0; i < g->runs.count; i++) {
         const struct run *run = g->runs.run[i];
-        if (table_set_meet(run->tables, tables) && !run_goes(run->tables, tables, tables_here(g)))
+        if (table_set_meet(run->tables, tables) && !run_goes(run->tables, tables, g->here))
             return err_set(e, SHOAL_E_BUSY,
                            "run %" PRIu64 " is open, and pushes to other tables too; ask again",
                            run->id);
@@ -369,7 +359,7 @@ int engine_clear(struct engine *g, uint64_t job, struct table_set tables, engine
         return rc;
     struct clear *c = calloc(1, sizeof *c);
     if (c == NULL || arena_new(&c->arena) != 0 ||
-        runs_without(&g->runs, left, tables_here(g), job, g->sequence, &c->after) != 0) {
+        runs_without(&g->runs, left, g->here, job, g->sequence, &c->after) != 0) {
         if (c != NULL)
             arena_free(c->arena);
         free(c);

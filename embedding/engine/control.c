@@ -36,7 +36,7 @@ static bool must_last(const struct engine *g, enum record_kind kind)
         return false;
     if (g->options.durability == DURABLE_FSYNC || kind == RECORD_TERM)
         return true;
-    return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP);
+    return (kind == RECORD_FENCE || record_opens(kind) || kind == RECORD_RUN_DROP);
 }
 
 /* Journals a control record, with its head in *h; queued pushes before it are written, too. */
@@ -190,8 +190,11 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
         rc = tier_check_marks(g, run, lanes, tables, e);
     if (rc != 0)
         return rc;
-    struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
-    return engine_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
+    struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode},
+                           payload;
+    size_t bytes;
+    enum record_kind kind = record_of_run_open(&r, &payload, &bytes);
+    return engine_record(g, kind, &payload, bytes, e);
 }
 
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e)
@@ -454,9 +457,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     /* Tables of other runs stay unchanged, and so do these runs. */
-    TABLE_SET_EACH (t, &r.tables)
-        if (g->table[t].table != NULL)
-            table_set_add(&r.existing, t);
+    r.existing = table_set_and(g->here, r.tables);
     rc = check_room_beside(g, &r, e);
     if (rc != 0)
         return rc;
@@ -473,7 +474,10 @@ int engine_record_restore(struct engine *g, const struct record_restore *r, stru
         return rc;
     SHOAL_ASSERT(g->pending == 0 && !g->flush.busy && !g->cut_busy);
     struct record_header h;
-    rc = control_journal(g, RECORD_RESTORE, r, sizeof *r, &h, e);
+    struct record_restore payload;
+    size_t bytes;
+    enum record_kind kind = record_of_restore(r, &payload, &bytes);
+    rc = control_journal(g, kind, &payload, bytes, &h, e);
     if (rc != 0)
         return rc;
     struct err failure = {0};
@@ -483,5 +487,5 @@ int engine_record_restore(struct engine *g, const struct record_restore *r, stru
         rc = sync_now(g, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
-    return control_apply(g, &h, r, NULL, e);
+    return control_apply(g, &h, &payload, NULL, e);
 }

@@ -104,13 +104,12 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     cut_ahead_end(g);
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL) {
-            g->held.table_rows[i] = table_rows(g->table[i].table);
-            g->held.table_bytes[i] = flush_whole_bytes(g, i);
-            g->held.rows += g->held.table_rows[i];
-            table_set_add(&g->held.existing, i);
-        }
+    g->held.existing = g->here;
+    TABLE_SET_EACH (i, &g->here) {
+        g->held.table_rows[i] = table_rows(g->table[i].table);
+        g->held.table_bytes[i] = flush_whole_bytes(g, i);
+        g->held.rows += g->held.table_rows[i];
+    }
     g->held.sized = true;
     if (of != NULL) {
         SHOAL_ASSERT(of->lanes <= LIMIT_LANES);

@@ -223,7 +223,8 @@ struct engine {
     struct offload_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];
-    uint8_t *led; /* owned; (led_count): global tablets that this shard leads */
+    struct table_set here; /* the tables that are not NULL */
+    uint8_t *led;          /* owned; (led_count): global tablets that this shard leads */
     uint32_t led_count;
     struct runs runs;
     struct guard *guard;     /* owned */

@@ -422,8 +422,8 @@ static void asked_renew(struct engine *g)
 static uint64_t wanted_bytes(const struct engine *g)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->tier.wanted[i].count > 0 && g->table[i].table != NULL)
+    TABLE_SET_EACH (i, &g->here)
+        if (g->tier.wanted[i].count > 0)
             bytes += g->tier.wanted[i].count * table_cold_bytes(g->table[i].table);
     return bytes;
 }

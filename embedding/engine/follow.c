@@ -172,9 +172,9 @@ static int check_table(struct engine *g, const struct record_header *h, const vo
 static int check_run_open(struct engine *g, const struct record_header *h, const void *payload,
                           struct err *e)
 {
-    struct record_run_open r = {0};
-    if (!record_to_run_open(h, payload, &r) || r.run == 0 || r.lanes == 0 ||
-        r.lanes > LIMIT_LANES || !run_mode_known(r.mode))
+    struct record_run_open r;
+    record_to_run_open(h->kind, payload, &r);
+    if (r.run == 0 || r.lanes == 0 || r.lanes > LIMIT_LANES || !run_mode_known(r.mode))
         return differs("run", r.run, "it is malformed", e);
     if (r.run <= runs_newest(&g->runs, r.tables) || runs_open(&g->runs) >= LIMIT_RUNS)
         return differs("run", r.run, "it was open, or too many are", e);
@@ -210,9 +210,8 @@ static int no_table(struct engine *g, const struct table_schema *s, struct err *
 static int check_restore(struct engine *g, const struct record_restore *r, struct err *e)
 {
     struct cut_source source;
-    TABLE_SET_EACH (i, &r->existing)
-        if (g->table[i].table == NULL)
-            return differs("cut", r->cut, "a table is missing", e);
+    if (!table_set_within(r->existing, g->here))
+        return differs("cut", r->cut, "a table is missing", e);
     if (runs_find(&g->runs, r->run) != NULL)
         return differs("run", r->run, "it is open", e);
     if (g->holding || g->cut_busy)
@@ -273,14 +272,15 @@ static int check_control(struct engine *g, const struct record_header *h, const 
     case RECORD_TABLE:
         return check_table(g, h, payload, e);
     case RECORD_RUN_OPEN:
+    case RECORD_RUN_OPEN_FAR:
         return check_run_open(g, h, payload, e);
     case RECORD_RUN_DROP:
         return check_run_drop(g, payload, e);
     case RECORD_FENCE:
         return check_fence(g, payload, e);
     case RECORD_RESTORE:
-        if (!record_to_restore(h, payload, &restore))
-            return differs("record", h->sequence, "it is malformed", e);
+    case RECORD_RESTORE_FAR:
+        record_to_restore(h->kind, payload, &restore);
         return check_restore(g, &restore, e);
     case RECORD_KEYS:
         return check_keys(g, payload, h->payload_bytes, e);
@@ -319,8 +319,10 @@ static int take_control(struct engine *g, const struct record_header *h, const v
     if (rc != 0)
         return rc;
     struct record_restore restore;
-    if (h->kind == RECORD_RESTORE && record_to_restore(h, payload, &restore))
+    if (record_restores(h->kind)) {
+        record_to_restore(h->kind, payload, &restore);
         return engine_record_restore(g, &restore, e);
+    }
 
     rc = engine_record(g, (enum record_kind)h->kind, payload, h->payload_bytes, e);
     if (rc == 0 && h->kind == RECORD_RUN_DROP && g->journal == NULL)

@@ -136,10 +136,10 @@ static uint64_t table_bytes(const struct engine *g, uint32_t table)
 /* Bytes of those tables of the set that are here. */
 static uint64_t tables_bytes(const struct engine *g, const struct table_set *tables)
 {
+    const struct table_set there = table_set_and(*tables, g->here);
     uint64_t bytes = 0;
-    TABLE_SET_EACH (t, tables)
-        if (g->table[t].table != NULL)
-            bytes += table_bytes(g, t);
+    TABLE_SET_EACH (t, &there)
+        bytes += table_bytes(g, t);
     return bytes;
 }
 
@@ -227,8 +227,9 @@ bool share_refuses(const struct engine *g, uint32_t table, bool can_move)
     /* tables of no share are not held to one: their shares may be on the way */
     if (s == &g->tier.group[0] || table_schema_of(of)->dense || (can_move && table_cold_may(of)))
         return false;
-    TABLE_SET_EACH (t, &s->is.tables)
-        if (g->table[t].table != NULL && !(can_move && table_cold_may(g->table[t].table)))
+    const struct table_set there = table_set_and(s->is.tables, g->here);
+    TABLE_SET_EACH (t, &there)
+        if (!(can_move && table_cold_may(g->table[t].table)))
             fixed += table_bytes(g, t);
     return fixed > share_limit(g, s, 16);
 }

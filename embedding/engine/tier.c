@@ -88,11 +88,8 @@ static void look(struct engine *g)
         tier->readers = store_space(g->store).readers;
 
     tier->beside = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         struct table_counts counts;
-        tier->beside_of[i] = 0;
-        if (g->table[i].table == NULL)
-            continue;
         table_counts_get(g->table[i].table, &counts);
         tier->beside_of[i] = counts.beside_bytes;
         tier->beside += counts.beside_bytes;
@@ -218,10 +215,10 @@ int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e
 
 static uint64_t marks_most(const struct engine *g, uint32_t lanes, struct table_set tables)
 {
+    const struct table_set there = table_set_and(tables, g->here);
     uint64_t bytes = 0;
-    TABLE_SET_EACH (i, &tables)
-        if (g->table[i].table != NULL)
-            bytes += marks_bytes_most(lanes, g->table[i].scope.tablets);
+    TABLE_SET_EACH (i, &there)
+        bytes += marks_bytes_most(lanes, g->table[i].scope.tablets);
     return bytes;
 }
 
@@ -263,11 +260,11 @@ static int put_pair(void *context, uint64_t key, const void *row, size_t row_byt
 bool tier_hand_next(struct engine *g, struct tier_tablet *hand, const struct table_set *tables,
                     bool clean, uint32_t *table, uint32_t *tablet)
 {
+    const struct table_set among = table_set_less(table_set_and(*tables, g->here), g->loading);
     SHOAL_ASSERT(hand->table < LIMIT_TABLES);
-    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
+    for (uint32_t left = table_set_count(among) + 1; left > 0; left--) {
         const struct engine_table *t = &g->table[hand->table];
-        bool may = table_set_has(tables, hand->table) && t->table != NULL &&
-                   table_cold_may(t->table) && !table_set_has(&g->loading, hand->table);
+        bool may = table_set_has(&among, hand->table) && table_cold_may(t->table);
         for (; may && hand->tablet < t->scope.tablets; hand->tablet++)
             if (table_tablet_rows(t->table, hand->tablet) >
                     table_cold_tablet(t->table, hand->tablet) &&
@@ -276,7 +273,7 @@ bool tier_hand_next(struct engine *g, struct tier_tablet *hand, const struct tab
                 *tablet = hand->tablet++;
                 return true;
             }
-        hand->table = (hand->table + 1) % LIMIT_TABLES;
+        hand->table = table_set_round(&among, hand->table);
         hand->tablet = 0;
     }
     return false;
@@ -352,10 +349,10 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
 
 static uint32_t tablets_all(const struct engine *g, const struct table_set *tables)
 {
+    const struct table_set there = table_set_and(*tables, g->here);
     uint32_t all = 0;
-    TABLE_SET_EACH (i, tables)
-        if (g->table[i].table != NULL)
-            all += g->table[i].scope.tablets;
+    TABLE_SET_EACH (i, &there)
+        all += g->table[i].scope.tablets;
     return all;
 }
 

@@ -39,6 +39,9 @@ enum record_kind {
     RECORD_TABLET_OUT = 13,
     RECORD_ASSIGN = 14, /* a push that brings a tablet whole (push_record.image) */
     RECORD_ROWS = 15,   /* rows by key, of no run (push_record.rows) */
+    /* RUN_OPEN and RESTORE with a table number of 64 or more */
+    RECORD_RUN_OPEN_FAR = 16,
+    RECORD_RESTORE_FAR = 17,
     RECORD_KINDS
 };
 
@@ -108,8 +111,8 @@ _Static_assert(sizeof(struct record_header) == 120, "record_header is a disk for
 /* A segment: its head, then records. */
 #define SEGMENT_MAGIC 0x314745534c4f4853ull /* "SHOLSEG1" */
 /* The version of a segment's contents. 2, of release 0.2.0, is read, too: it has no record with
- * clock, age and width. So is 3, whose sets of tables are one word. */
-#define JOURNAL_VERSION 4u
+ * clock, age and width. */
+#define JOURNAL_VERSION 3u
 #define JOURNAL_VERSION_LEAST 2u
 #define SEGMENT_HEADER_BYTES 64u
 
@@ -128,7 +131,7 @@ _Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
                "segment_header is a disk format");
 
 /* Payloads of the control records. */
-struct record_run_open {
+struct record_run_open { /* as in RECORD_RUN_OPEN_FAR; record_of_run_open has the other form */
     uint64_t run;
     struct table_set tables; /* those that count in the run's clocks */
     uint32_t lanes, mode;
@@ -147,16 +150,16 @@ struct record_fence {
     uint32_t lane, live;
 };
 _Static_assert(sizeof(struct record_fence) == 32, "record_fence is a disk format");
-struct record_restore {
+struct record_restore { /* as in RECORD_RESTORE_FAR */
     uint64_t cut, run;
     struct table_set existing; /* the restore filled their tablets; their runs ended */
     struct table_set tables;   /* the run's, as the members below */
     uint32_t lanes, mode;
 };
 _Static_assert(sizeof(struct record_restore) == 88, "record_restore is a disk format");
-/* The same in segments up to version 3: each set is one word. */
-#define RECORD_RUN_OPEN_BYTES_3 24u
-#define RECORD_RESTORE_BYTES_3 40u
+/* The same in RECORD_RUN_OPEN and RECORD_RESTORE, of tables 0 to 63: each set is one word. */
+#define RECORD_RUN_OPEN_BYTES 24u
+#define RECORD_RESTORE_BYTES 40u
 struct record_term {
     uint64_t term;
 };
@@ -201,12 +204,21 @@ struct record_payload {
     size_t bytes[2];
 };
 
-/* The payload of a RECORD_RUN_OPEN, and of a RECORD_RESTORE, in the form of any segment. False: its
- * size is that of none. */
-bool record_to_run_open(const struct record_header *h, const void *payload,
-                        struct record_run_open *out);
-bool record_to_restore(const struct record_header *h, const void *payload,
-                       struct record_restore *out);
+/* Converts the opening of a run to a payload and back: the kind of its record, and its bytes in
+ * `out`, which has room for the struct. The payload has the bytes of its kind. */
+enum record_kind record_of_run_open(const struct record_run_open *r, void *out, size_t *bytes);
+void record_to_run_open(uint32_t kind, const void *payload, struct record_run_open *out);
+/* The same for a restore. */
+enum record_kind record_of_restore(const struct record_restore *r, void *out, size_t *bytes);
+void record_to_restore(uint32_t kind, const void *payload, struct record_restore *out);
+static inline bool record_opens(uint32_t kind)
+{
+    return kind == RECORD_RUN_OPEN || kind == RECORD_RUN_OPEN_FAR;
+}
+static inline bool record_restores(uint32_t kind)
+{
+    return kind == RECORD_RESTORE || kind == RECORD_RESTORE_FAR;
+}
 
 /* Checksum of all earlier members of the head. */
 uint64_t record_segment_checksum(const struct segment_header *h);

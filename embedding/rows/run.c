@@ -289,18 +289,19 @@ uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark)
 
 /* ---- columns: u32 runs, u32 form; then for each run: column_head, marks (lanes) ---- */
 
-/* Form 0, of older releases, has a head that ends with its first word of tables, lanes and mode. */
-#define COLUMN_FORM 1u
+/* The form of a column with a run that pushes to a table of number 64 or more. Form 0 has one word
+ * of tables in its heads. */
+#define COLUMN_FAR 1u
 struct column_head {
     uint64_t id;
     struct table_set tables;
     uint32_t lanes, mode;
 };
-struct column_head_0 {
+struct column_near {
     uint64_t id, tables;
     uint32_t lanes, mode;
 };
-_Static_assert(sizeof(struct column_head) == 48 && sizeof(struct column_head_0) == 24,
+_Static_assert(sizeof(struct column_head) == 48 && sizeof(struct column_near) == 24,
                "column_head is a disk format");
 
 struct column { /* of a tablet; what is left to read */
@@ -324,26 +325,42 @@ bool runs_marked(const struct runs *r, uint32_t table, uint32_t tablet)
     return false;
 }
 
+/* The form of a tablet's column: the oldest one that says all. */
+static uint32_t column_form(const struct runs *r, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!table_set_is_word(r->run[i]->tables) && has_marks(r->run[i], table, tablet))
+            return COLUMN_FAR;
+    return 0;
+}
+
+static size_t head_bytes(uint32_t form)
+{
+    return form == COLUMN_FAR ? sizeof(struct column_head) : sizeof(struct column_near);
+}
+
 size_t runs_column_bytes(const struct runs *r, uint32_t table, uint32_t tablet)
 {
+    const uint32_t form = column_form(r, table, tablet);
     size_t bytes = 8;
     for (uint32_t i = 0; i < r->count; i++)
         if (has_marks(r->run[i], table, tablet))
-            bytes += sizeof(struct column_head) + r->run[i]->lanes * sizeof(uint64_t);
+            bytes += head_bytes(form) + r->run[i]->lanes * sizeof(uint64_t);
     return bytes;
 }
 
 void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, void *out)
 {
     char *at = (char *)out + 8;
-    uint32_t head[2] = {0, COLUMN_FORM};
+    uint32_t head[2] = {0, column_form(r, table, tablet)};
     for (uint32_t i = 0; i < r->count; i++) {
         const struct run *run = r->run[i];
         if (!has_marks(run, table, tablet))
             continue;
-        struct column_head h = {run->id, run->tables, run->lanes, run->mode};
-        memcpy(at, &h, sizeof h);
-        at += sizeof h;
+        const struct column_head far = {run->id, run->tables, run->lanes, run->mode};
+        const struct column_near near = {run->id, run->tables.word[0], run->lanes, run->mode};
+        memcpy(at, head[1] == COLUMN_FAR ? (const void *)&far : &near, head_bytes(head[1]));
+        at += head_bytes(head[1]);
         for (uint32_t lane = 0; lane < run->lanes; lane++, at += sizeof(uint64_t)) {
             uint64_t mark = marks_get(run->marks, lane, table, tablet);
             memcpy(at, &mark, sizeof mark);
@@ -365,22 +382,22 @@ static int column_open(const void *bytes, size_t count, struct column *c)
                          .end = (const char *)bytes + count,
                          .runs = head[0],
                          .form = head[1]};
-    return c->form <= COLUMN_FORM ? 0 : SHOAL_E_CORRUPT;
+    return c->form <= COLUMN_FAR ? 0 : SHOAL_E_CORRUPT;
 }
 
 /* Takes a head in the column's form, and steps over it. False: it does not fit. */
 static bool column_head_take(struct column *c, struct column_head *h)
 {
-    struct column_head_0 old;
-    const size_t bytes = c->form == 0 ? sizeof old : sizeof *h;
-    if ((size_t)(c->end - c->at) < bytes)
+    struct column_near near;
+    if ((size_t)(c->end - c->at) < head_bytes(c->form))
         return false;
-    memcpy(h, c->at, bytes);
-    if (c->form == 0) {
-        memcpy(&old, c->at, sizeof old);
-        *h = (struct column_head){old.id, table_set_word(old.tables), old.lanes, old.mode};
+    if (c->form == COLUMN_FAR) {
+        memcpy(h, c->at, sizeof *h);
+    } else {
+        memcpy(&near, c->at, sizeof near);
+        *h = (struct column_head){near.id, table_set_word(near.tables), near.lanes, near.mode};
     }
-    c->at += bytes;
+    c->at += head_bytes(c->form);
     return true;
 }
 

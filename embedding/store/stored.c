@@ -21,12 +21,17 @@
 /* 0.2.0 wrote this when no schema had changed and no run was cleared: it lacks the fields for
  * them */
 #define CONTROL_MAGIC_3 0x334c5254434c4853ull
+/* the same without terms: written while no term was begun */
+#define CONTROL_MAGIC_5 0x354c5254434c4853ull
+/* the same, which was last dropped for all tables at once */
+#define CONTROL_MAGIC_6 0x364c5254434c4853ull
+/* the same, of tables 0 to 63 */
+#define CONTROL_MAGIC_7 0x374c5254434c4853ull
 #define CONTROL_MAGIC 0x384c5254434c4853ull
 #define CONTROL_VERSION 8u
 #define CONTROL_OLDEST 3u
 #define LOAD_MAGIC 0x3244414f4c4c4853ull
-/* of a load into some of the tables 0 to 63: their set is one word */
-#define LOAD_MAGIC_1 0x3144414f4c4c4853ull
+#define LOAD_MAGIC_NEAR 0x3144414f4c4c4853ull /* of tables 0 to 63 */
 
 struct tablet_head {
     uint64_t magic;
@@ -52,9 +57,13 @@ _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format
 /* in `mode`: a dropped run; instead of lanes a u64, run_past.seen, follows */
 #define CONTROL_PAST (1u << 31)
 
-struct control_run {
+struct control_run { /* of version 8 */
     uint64_t id;
-    struct table_set tables; /* one word up to version 7 */
+    struct table_set tables;
+    uint32_t lanes, mode;
+};
+struct control_run_7 { /* of the versions up to 7 */
+    uint64_t id, tables;
     uint32_t lanes, mode;
 };
 struct control_lane {
@@ -62,7 +71,8 @@ struct control_lane {
     int64_t offset;
     uint64_t live;
 };
-_Static_assert(sizeof(struct control_run) == 48 && sizeof(struct control_lane) == 24,
+_Static_assert(sizeof(struct control_run) == 48 && sizeof(struct control_run_7) == 24 &&
+                   sizeof(struct control_lane) == 24,
                "control values are a disk format");
 
 static void put_be(char *out, uint64_t v, int bytes)
@@ -277,50 +287,68 @@ bool stored_is_load(const void *key, size_t key_bytes)
     return key_bytes == 1 || key_bytes == 2; /* a byte is a table's number */
 }
 
-/* A load's value while a set of tables was one word. */
-struct load_1 {
+struct load {
+    uint64_t magic, checksum; /* checksum: of all that follows */
+    uint64_t run;
+    struct table_set tables;
+    uint64_t under_way; /* 1 or 0 */
+};
+struct load_near { /* the same of tables 0 to 63 */
     uint64_t magic, checksum;
     uint64_t run, tables, under_way;
 };
-_Static_assert(sizeof(struct load_1) == 40, "load_1 is a disk format");
+_Static_assert(sizeof(struct load) == STORED_LOAD_BYTES && sizeof(struct load_near) == 40,
+               "load is a disk format");
 
-/* bytes: of the value that begins so, after its two checksums' members. */
 static uint64_t load_checksum(const void *value, size_t bytes, uint64_t magic)
 {
-    size_t from = offsetof(struct stored_load, run);
+    size_t from = offsetof(struct load, run);
     return hash_bytes((const char *)value + from, bytes - from, magic);
 }
 
-void stored_load_seal(struct stored_load *l)
+void stored_load_write(const struct stored_load *l, void *value, struct store_item *item)
 {
-    SHOAL_ASSERT(l->under_way <= 1); /* a reader would refuse it otherwise */
-    l->magic = LOAD_MAGIC;
-    l->checksum = load_checksum(l, sizeof *l, LOAD_MAGIC);
+    struct load far = {
+        .magic = LOAD_MAGIC, .run = l->run, .tables = l->tables, .under_way = l->under_way};
+    struct load_near near = {.magic = LOAD_MAGIC_NEAR,
+                             .run = l->run,
+                             .tables = l->tables.word[0],
+                             .under_way = l->under_way};
+    stored_load_key(l->tables, item);
+    item->value = value;
+    if (table_set_is_word(l->tables)) {
+        near.checksum = load_checksum(&near, sizeof near, LOAD_MAGIC_NEAR);
+        memcpy(value, &near, item->value_bytes = sizeof near);
+        return;
+    }
+    far.checksum = load_checksum(&far, sizeof far, LOAD_MAGIC);
+    memcpy(value, &far, item->value_bytes = sizeof far);
 }
 
-/* Takes a value in either form. False: its magic or its checksum is not right. */
-static bool load_take(const void *value, size_t bytes, struct stored_load *out)
+/* Takes a value in either form. False: it cannot be one. */
+static bool load_take(const void *value, size_t bytes, struct load *out)
 {
-    struct load_1 old;
-    *out = (struct stored_load){0};
+    struct load_near near;
     if (bytes == sizeof *out) {
         memcpy(out, value, sizeof *out);
         return out->magic == LOAD_MAGIC && out->checksum == load_checksum(out, bytes, LOAD_MAGIC);
     }
-    if (bytes != sizeof old)
+    if (bytes != sizeof near)
         return false;
-    memcpy(&old, value, sizeof old);
-    *out = (struct stored_load){
-        .run = old.run, .tables = table_set_word(old.tables), .under_way = old.under_way};
-    return old.magic == LOAD_MAGIC_1 && old.checksum == load_checksum(&old, bytes, LOAD_MAGIC_1);
+    memcpy(&near, value, sizeof near);
+    *out = (struct load){
+        .run = near.run, .tables = table_set_word(near.tables), .under_way = near.under_way};
+    return near.magic == LOAD_MAGIC_NEAR &&
+           near.checksum == load_checksum(&near, bytes, LOAD_MAGIC_NEAR);
 }
 
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e)
 {
-    bool whole = load_take(value, bytes, out);
-    if (!whole || out->under_way > 1)
+    struct load l = {0};
+    if (!load_take(value, bytes, &l) || l.under_way > 1)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
+    *out = (struct stored_load){l.run, l.tables, l.under_way == 1};
     return 0;
 }
 
@@ -328,7 +356,7 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
  * version 5 on u64 runs.of[].newest); runs with their lanes; dropped runs; from version 7 on u64
  * places, and a struct control_place for each number whose tables were dropped at another time than
  * those of the last one; from version 6 on, if a term was begun, struct control_terms, and its
- * terms. Version 8 has sets of tables of more than one word ---- */
+ * terms. Version 8 has tables of number 64 and more, so whole sets of tables in its runs ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
@@ -359,12 +387,46 @@ static uint64_t places_of(const struct runs *r)
     return places;
 }
 
-static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r,
-                            const struct terms *terms)
+/* True when a table of number 64 or more is in it. */
+static bool control_far(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
-    uint64_t places = places_of(r);
-    size_t bytes =
-        sizeof(struct control_head) + sizeof places + places * sizeof(struct control_place);
+    bool far = false;
+    for (uint32_t t = 64; t < LIMIT_TABLES; t++)
+        far |= table[t] != NULL || apart(r, t);
+    for (uint32_t i = 0; i < r->count; i++)
+        far |= !table_set_is_word(r->run[i]->tables);
+    for (uint32_t i = 0; i < r->past_count; i++)
+        far |= !table_set_is_word(r->past[i].tables);
+    return far;
+}
+
+/* The oldest form that has it all. */
+static uint64_t control_magic(struct table *const table[LIMIT_TABLES], const struct runs *r,
+                              const struct terms *terms)
+{
+    if (control_far(table, r))
+        return CONTROL_MAGIC;
+    if (places_of(r) > 0)
+        return CONTROL_MAGIC_7;
+    return terms->count > 0 ? CONTROL_MAGIC_6 : CONTROL_MAGIC_5;
+}
+
+static bool has_places(uint64_t magic)
+{
+    return magic == CONTROL_MAGIC || magic == CONTROL_MAGIC_7;
+}
+
+static size_t run_bytes(uint64_t magic)
+{
+    return magic == CONTROL_MAGIC ? sizeof(struct control_run) : sizeof(struct control_run_7);
+}
+
+static size_t control_bytes(uint64_t magic, struct table *const table[LIMIT_TABLES],
+                            const struct runs *r, const struct terms *terms)
+{
+    size_t bytes = sizeof(struct control_head);
+    if (has_places(magic))
+        bytes += sizeof(uint64_t) + places_of(r) * sizeof(struct control_place);
     if (terms->count > 0)
         bytes += sizeof(struct control_terms) + terms->count * sizeof(struct term_begin);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -372,12 +434,12 @@ static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struc
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) +
                      sizeof(struct table_past) + sizeof r->of[i].newest;
     for (uint32_t i = 0; i < r->count; i++)
-        bytes += sizeof(struct control_run) +
-                 (r->run[i]->ghost ? sizeof r->run[i]->seen
-                                   : r->run[i]->lanes * sizeof(struct control_lane));
+        bytes +=
+            run_bytes(magic) + (r->run[i]->ghost ? sizeof r->run[i]->seen
+                                                 : r->run[i]->lanes * sizeof(struct control_lane));
     for (uint32_t i = 0; i < r->past_count; i++)
         if (runs_find(r, r->past[i].id) == NULL)
-            bytes += sizeof(struct control_run) + sizeof r->past[i].seen;
+            bytes += run_bytes(magic) + sizeof r->past[i].seen;
     return bytes;
 }
 
@@ -387,17 +449,27 @@ static char *put(char *at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-static char *put_past(char *at, uint64_t id, struct table_set tables, uint32_t lanes, uint32_t mode,
-                      uint64_t seen)
+static char *put_run(char *at, uint64_t magic, const struct control_run *r)
 {
-    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && run_mode_known(mode));
-    at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST},
-             sizeof(struct control_run));
+    if (magic == CONTROL_MAGIC)
+        return put(at, r, sizeof *r);
+    const struct control_run_7 near = {r->id, r->tables.word[0], r->lanes, r->mode};
+    return put(at, &near, sizeof near);
+}
+
+/* seen: run_past.seen */
+static char *put_past(char *at, uint64_t magic, struct control_run r, uint64_t seen)
+{
+    SHOAL_ASSERT(r.lanes > 0 && r.lanes <= LIMIT_LANES && run_mode_known(r.mode));
+    r.mode |= CONTROL_PAST;
+    at = put_run(at, magic, &r);
     return put(at, &seen, sizeof seen);
 }
 
-static char *put_places(char *at, const struct runs *r)
+static char *put_places(char *at, uint64_t magic, const struct runs *r)
 {
+    if (!has_places(magic))
+        return at;
     const uint64_t places = places_of(r);
     at = put(at, &places, sizeof places);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
@@ -411,11 +483,12 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
 {
     SHOAL_ASSERT(as_of.floor <= as_of.sequence); /* a reader would refuse it otherwise */
     const struct terms *terms = &as_of.terms;
-    *bytes = control_bytes(table, r, terms);
+    const uint64_t magic = control_magic(table, r, terms);
+    *bytes = control_bytes(magic, table, r, terms);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = CONTROL_MAGIC,
+    struct control_head h = {.magic = magic,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest,
@@ -439,11 +512,12 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         const struct run *run = r->run[i];
         h.runs++;
         if (run->ghost) {
-            at = put_past(at, run->id, run->tables, run->lanes, run->mode, run->seen);
+            at = put_past(at, magic,
+                          (struct control_run){run->id, run->tables, run->lanes, run->mode},
+                          run->seen);
             continue;
         }
-        at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode},
-                 sizeof(struct control_run));
+        at = put_run(at, magic, &(struct control_run){run->id, run->tables, run->lanes, run->mode});
         for (uint32_t lane = 0; lane < run->lanes; lane++) {
             const struct run_lane *l = &run->lane[lane];
             at = put(at, &(struct control_lane){l->generation, l->offset, l->live},
@@ -454,10 +528,11 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         const struct run_past *p = &r->past[i];
         if (runs_find(r, p->id) != NULL)
             continue;
-        at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
+        at =
+            put_past(at, magic, (struct control_run){p->id, p->tables, p->lanes, p->mode}, p->seen);
         h.runs++;
     }
-    at = put_places(at, r);
+    at = put_places(at, magic, r);
     if (terms->count > 0) {
         at = put(at, &(struct control_terms){terms->dropped, terms->count},
                  sizeof(struct control_terms));
@@ -528,16 +603,12 @@ static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
 /* Reads the head of a run in the form of the version. */
 static bool get_run(struct reader *in, uint32_t version, struct control_run *c)
 {
-    struct {
-        uint64_t id, tables;
-        uint32_t lanes, mode;
-    } old;
-    _Static_assert(sizeof old == 24, "a run of a control state up to version 7");
+    struct control_run_7 near;
     if (version >= 8)
         return get(in, c, sizeof *c);
-    if (!get(in, &old, sizeof old))
+    if (!get(in, &near, sizeof near))
         return false;
-    *c = (struct control_run){old.id, table_set_word(old.tables), old.lanes, old.mode};
+    *c = (struct control_run){near.id, table_set_word(near.tables), near.lanes, near.mode};
     return true;
 }
 
@@ -567,11 +638,12 @@ static int read_run(struct reader *in, uint32_t version, struct runs *r)
 }
 
 /* Reads what became of the tables of some numbers into place[]. */
-static int read_places(struct reader *in, uint64_t sequence, struct run_place *place)
+static int read_places(struct reader *in, uint32_t version, uint64_t sequence,
+                       struct run_place *place)
 {
     uint64_t places;
     struct control_place p;
-    if (!get(in, &places, sizeof places) || places > LIMIT_TABLES)
+    if (!get(in, &places, sizeof places) || (places == 0 && version < 8) || places > LIMIT_TABLES)
         return SHOAL_E_CORRUPT;
     for (uint64_t i = 0; i < places; i++) {
         if (!get(in, &p, sizeof p) || p.table >= LIMIT_TABLES || p.is.barrier > sequence)
@@ -661,7 +733,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     }
     if (r != NULL && r->newest < h.newest)
         r->newest = h.newest;
-    if (version >= 7 && read_places(&in, h.sequence, place) != 0)
+    if (version >= 7 && read_places(&in, version, h.sequence, place) != 0)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     if (r != NULL)
         places_take(r, place);

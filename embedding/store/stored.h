@@ -53,13 +53,14 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
 /* A load (load.c). While it is `under way` the stored tablets of `tables` are the load's and must
  * not be used; afterwards the load has opened its run. */
 struct stored_load {
-    uint64_t magic, checksum; /* stored_load_seal fills them in */
     uint64_t run;
     struct table_set tables;
-    uint64_t under_way; /* 1 or 0 */
+    bool under_way;
 };
-_Static_assert(sizeof(struct stored_load) == 64, "stored_load is a disk format");
-void stored_load_seal(struct stored_load *l);
+#define STORED_LOAD_BYTES 64u
+/* Writes its value to `value` (STORED_LOAD_BYTES), and fills in the item: its key, and the value,
+ * which it borrows. */
+void stored_load_write(const struct stored_load *l, void *value, struct store_item *item);
 bool stored_is_load(const void *key, size_t key_bytes);
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e);
 

@@ -45,7 +45,7 @@ uint32_t table_set_nth(struct table_set s, uint32_t index)
 void table_set_text(struct table_set s, char out[TABLE_SET_TEXT])
 {
     uint32_t words = TABLE_SET_WORDS, at = 2;
-    if (table_set_equal(s, table_set_word(s.word[0])))
+    if (table_set_is_word(s))
         words = 1;
     memcpy(out, "0x", 3);
     for (; words > 0; words--, at += 16)

@@ -51,6 +51,13 @@ static inline struct table_set table_set_word(uint64_t bits)
     return (struct table_set){{bits}};
 }
 
+/* True when the set is that of its first word. Where it is, a format writes this word alone, as
+ * older releases do. */
+static inline bool table_set_is_word(struct table_set s)
+{
+    return (s.word[1] | s.word[2] | s.word[3]) == 0;
+}
+
 static inline bool table_set_any(struct table_set s)
 {
     return (s.word[0] | s.word[1] | s.word[2] | s.word[3]) != 0;
@@ -104,6 +111,15 @@ static inline uint32_t table_set_next(const struct table_set *s, uint32_t from)
             return from + (uint32_t)__builtin_ctzll(left);
     }
     return LIMIT_TABLES;
+}
+
+/* The next number behind `table`, else the lowest one; `table` where the set is empty. */
+static inline uint32_t table_set_round(const struct table_set *s, uint32_t table)
+{
+    uint32_t next = table_set_next(s, table + 1);
+    if (next == LIMIT_TABLES)
+        next = table_set_next(s, 0);
+    return next == LIMIT_TABLES ? table : next;
 }
 
 /* for each table t of the set *s, by number */

@@ -132,7 +132,7 @@ bool coord_made_take(struct coord_job *j)
 {
     const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
     size_t tables = head.tables * sizeof *j->table, base = sizeof head + tables + head.yaml_bytes,
-           bytes = base + sizeof j->space->numbers;
+           bytes = base + coord_space_set_bytes(&j->space->numbers);
     struct err e = {0};
     SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
     if (same(j->space->made, j))
@@ -143,7 +143,7 @@ bool coord_made_take(struct coord_job *j)
     memcpy(record, &head, sizeof head);
     memcpy(record + sizeof head, j->table, tables);
     memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
-    memcpy(record + base, &j->space->numbers, sizeof j->space->numbers);
+    memcpy(record + base, &j->space->numbers, bytes - base);
     bool good = record_put(j->fleet, j->space, record, bytes);
     if (good && take(j->space->made, &head, j->table, j->yaml, j->space->numbers, &e) != 0) {
         log_warn("tables of the job: %s; noted again in a moment", e.text);

@@ -21,8 +21,8 @@ struct map_record { /* value of "map", then the owners, u16 each */
     uint32_t first[LIMIT_TABLES]; /* as in struct coord_cluster; not in MAP_OLD */
 };
 _Static_assert(sizeof(struct map_record) == 16 + 5 * LIMIT_TABLES, "map_record is stored");
-/* The same while a fleet had 64 tables. A release without spaces, whose tables follow each other,
- * wrote it without `first`. */
+/* The same of tables below 64, which older releases read. One without spaces, whose tables follow
+ * each other, wrote it without `first`. */
 struct map_record_64 {
     uint64_t epoch;
     uint32_t tables, tablets;
@@ -34,18 +34,33 @@ _Static_assert(sizeof(struct map_record_64) == 16 + 5 * 64, "map_record_64 is st
 
 /* ---- the store ---- */
 
+/* Writes the part before the owners, and returns its bytes. */
+static size_t record_write(const struct map_record *r, struct map_record *out)
+{
+    struct map_record_64 near = {.epoch = r->epoch, .tables = r->tables, .tablets = r->tablets};
+    if (r->tables > 64) {
+        *out = *r;
+        return sizeof *r;
+    }
+    memcpy(near.bits, r->bits, sizeof near.bits);
+    memcpy(near.first, r->first, sizeof near.first);
+    memcpy(out, &near, sizeof near);
+    return sizeof near;
+}
+
 /* Stores the map and takes shard_of over; frees it when the store fails (false). */
 static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t *shard_of)
 {
     struct coord_cluster *cl = &f->cluster;
-    size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
+    struct map_record head;
+    size_t begin = record_write(r, &head), bytes = begin + r->tablets * sizeof *shard_of;
     char *value = malloc(bytes);
     /* a map of the same epoch gives no tablet to another shard */
     SHOAL_ASSERT(r->epoch > cl->map_epoch ||
                  (r->epoch == cl->map_epoch && r->tablets == cl->tablets)); /* 1 */
     if (value != NULL) {
-        memcpy(value, r, sizeof *r);
-        memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
+        memcpy(value, &head, begin);
+        memcpy(value + begin, shard_of, r->tablets * sizeof *shard_of);
     }
     bool good = value != NULL && coord_put(f, MAP_KEY, value, bytes);
     free(value);

@@ -146,8 +146,10 @@ void coord_spaces_hold(struct coord_fleet *f)
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
 {
     coord_spaces_hold(f);
-    return coord_fleet_store(f, s->store, LEFT_KEY, &s->left, sizeof s->left, false) &&
-           coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
+    return coord_fleet_store(f, s->store, LEFT_KEY, &s->left, coord_space_set_bytes(&s->left),
+                             false) &&
+           coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers,
+                             coord_space_set_bytes(&s->numbers), true);
 }
 
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)

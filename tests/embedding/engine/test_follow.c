@@ -797,15 +797,15 @@ START_TEST(an_unknown_run_is_refused)
     refused_record(RECORD_FENCE, &fence, sizeof fence - 8, SHOAL_E_CORRUPT);
     refused_record(RECORD_RUN_DROP, &(struct record_run_drop){99}, 8, SHOAL_E_CORRUPT);
     struct record_run_open open = {.run = run, .lanes = 1, .tables = TABLE_SET_ALL};
-    refused_record(RECORD_RUN_OPEN, &open, sizeof open, SHOAL_E_CORRUPT);
+    refused_record(RECORD_RUN_OPEN_FAR, &open, sizeof open, SHOAL_E_CORRUPT);
     open = (struct record_run_open){.run = 99, .lanes = 0, .tables = TABLE_SET_ALL};
-    refused_record(RECORD_RUN_OPEN, &open, sizeof open, SHOAL_E_CORRUPT);
+    refused_record(RECORD_RUN_OPEN_FAR, &open, sizeof open, SHOAL_E_CORRUPT);
     struct record_restore restore = {.cut = 7,
                                      .run = 99,
                                      .lanes = 1,
                                      .tables = table_set_word(1),
                                      .existing = table_set_word(1)};
-    refused_record(RECORD_RESTORE, &restore, sizeof restore, SHOAL_E_CORRUPT);
+    refused_record(RECORD_RESTORE_FAR, &restore, sizeof restore, SHOAL_E_CORRUPT);
     struct record_keys keys = {.table = 2, .action = KEY_ERASE};
     refused_record(RECORD_KEYS, &keys, sizeof keys, SHOAL_E_CORRUPT);
     keys.count = 5;

@@ -890,7 +890,7 @@ END_TEST
 START_TEST(an_unfinished_load_goes_and_nothing_else)
 {
     enum { EACH = 4 };
-    static const uint32_t number[] = {0, 1, 62, 63};
+    static const uint32_t number[] = {0, 63, 254, LIMIT_TABLES - 1};
     char value[17];
     size_t bytes[17];
     struct store_item item[17];

@@ -305,28 +305,96 @@ START_TEST(a_control_state_that_cannot_be_is_damaged)
 }
 END_TEST
 
+/* A table, a run, a dropped run or the end of a table of number 64 or more: each alone makes the
+ * form that older releases refuse by its version, and comes back. */
+START_TEST(tables_from_64_on_have_a_version_of_their_own)
+{
+    struct runs r = {0}, other = {0}, again = {0};
+    struct stored_as_of as_of = {.sequence = 90, .floor = 80}, read;
+    const struct table_set far = table_set_one(LIMIT_TABLES - 1);
+    struct run *run;
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
+    control_make(&r, as_of);
+    ck_assert_uint_eq(magic_of(), '5');
+    if (_i == 0)
+        run->tables = table_set_or(run->tables, far);
+    if (_i == 1) {
+        ck_assert_int_eq(runs_add(&other, 2, far, 2, RUN_ASYNC, &run), 0);
+        ck_assert_int_eq(runs_end(&other, run, 62, 80), 0);
+        r.past = other.past;
+        r.past_count = 1;
+        free(other.run);
+    }
+    if (_i == 2)
+        r.of[64] = (struct run_place){7, 9, 70};
+    if (_i == 3)
+        term_add(&as_of.terms, 4, 33);
+    if (_i == 3)
+        r.of[LIMIT_TABLES - 1] = (struct run_place){7, 9, 70};
+    r.barrier = _i >= 2 ? 70 : 0;
+    control_make(&r, as_of);
+    ck_assert_uint_eq(magic_of(), '8');
+    ck_assert_int_eq(control_read(&again, &read), 0);
+    const struct run *is = runs_find(&again, _i == 1 ? 2 : 3);
+    ck_assert_ptr_nonnull(is);
+    if (_i == 0)
+        ck_assert(table_set_equal(is->tables, table_set_or(table_set_word(5), far)));
+    if (_i == 1)
+        ck_assert(is->ghost && table_set_equal(is->tables, far));
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        ck_assert_uint_eq(again.of[t].cleared, r.of[t].cleared);
+        ck_assert_uint_eq(again.of[t].barrier, r.of[t].barrier);
+    }
+    ck_assert_uint_eq(read.terms.count, _i == 3);
+    runs_free(&r);
+    runs_free(&again);
+}
+END_TEST
+
+/* The rows of a table are one range, the last one's too: no row of another table is in it. */
+START_TEST(a_range_has_all_rows_of_its_table)
+{
+    static const uint32_t tables[] = {0, 63, 64, 254, LIMIT_TABLES - 1};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        struct store_item from, below, row;
+        stored_table_rows(tables[i], &from, &below);
+        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+            for (int end = 0; end < 2; end++) {
+                row =
+                    end == 0 ? row_of(t, 0, 0, 0) : row_of(t, 65535, STORED_EPOCH_MAX, UINT64_MAX);
+                bool in = !store_item_below(&row, &from) && store_item_below(&row, &below);
+                ck_assert_int_eq(in, t == tables[i]);
+            }
+    }
+}
+END_TEST
+
 /* The record must be whole and of the right length. */
 START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
 {
-    struct stored_load is[2] = {{.run = 7, .tables = table_set_word(5), .under_way = 1}}, read;
+    /* _i 1: with a table that older releases cannot have */
+    struct stored_load is = {.run = 7, .tables = table_set_word(5), .under_way = true}, read;
+    const size_t way = _i == 0 ? 32 : 56;
+    uint64_t word[STORED_LOAD_BYTES / 8 + 1] = {0};
+    struct store_item item;
     struct err e = {0};
-    stored_load_seal(&is[0]);
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), 0);
-    ck_assert(read.run == 7 && set_is(read.tables, 5) && read.under_way == 1);
-    for (int more = -1; more <= 1; more += 2) {
-        read = is[0]; /* it must not pass for the record read before */
-        ck_assert_int_eq(stored_load_read(is, sizeof is[0] + (size_t)more, &read, &e),
-                         SHOAL_E_CORRUPT);
+    if (_i == 1)
+        table_set_add(&is.tables, 64);
+    stored_load_write(&is, word, &item);
+    ck_assert_uint_eq(item.value_bytes, way + 8);
+    ck_assert_int_eq(stored_load_read(word, way + 8, &read, &e), 0);
+    ck_assert(read.run == 7 && table_set_equal(read.tables, is.tables) && read.under_way);
+    for (size_t bytes = 0; bytes <= sizeof word; bytes++)
+        if (bytes != way + 8)
+            ck_assert_int_eq(stored_load_read(word, bytes, &read, &e), SHOAL_E_CORRUPT);
+    for (size_t i = 0; i < (way + 8) / 8; i++) { /* magic, checksum and each member */
+        word[i]++;
+        ck_assert_int_eq(stored_load_read(word, way + 8, &read, &e), SHOAL_E_CORRUPT);
+        word[i]--;
     }
-    is[0].run++;
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
-    is[0].run--;
-    is[0].magic++;
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
-    is[0].magic--;
-    is[0].under_way = 2; /* with a checksum that fits */
-    is[0].checksum = hash_bytes((char *)is + 16, sizeof is[0] - 16, is[0].magic);
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
+    word[way / 8] = 2; /* with a checksum that fits */
+    word[1] = hash_bytes(word + 2, way - 8, word[0]);
+    ck_assert_int_eq(stored_load_read(word, way + 8, &read, &e), SHOAL_E_CORRUPT);
 }
 END_TEST
 
@@ -363,7 +431,9 @@ END_TEST
  * read those of an earlier one. */
 START_TEST(runs_and_loads_are_stored_as_in_every_release)
 {
-    struct stored_load load = {.run = 7, .tables = table_set_word(5), .under_way = 1};
+    const struct stored_load load = {.run = 7, .tables = table_set_word(5), .under_way = true};
+    char marker[STORED_LOAD_BYTES];
+    struct store_item item;
     struct runs r = {0};
     struct run *run;
     ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
@@ -371,8 +441,8 @@ START_TEST(runs_and_loads_are_stored_as_in_every_release)
     all_cleared(&r, 2, 70);
     control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
     ck_assert_uint_eq(hash_bytes(value, value_bytes, 0), CONTROL_HASH);
-    stored_load_seal(&load);
-    ck_assert_uint_eq(hash_bytes(&load, sizeof load, 0), LOAD_HASH);
+    stored_load_write(&load, marker, &item);
+    ck_assert_uint_eq(hash_bytes(item.value, item.value_bytes, 0), LOAD_HASH);
     runs_free(&r);
 }
 END_TEST
@@ -417,7 +487,9 @@ int main(void)
     tcase_add_test(t, terms_come_back_from_the_control_state);
     tcase_add_loop_test(t, what_was_dropped_comes_back_by_table, 0, 2);
     tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
-    tcase_add_test(t, a_word_about_a_load_that_cannot_be_is_damaged);
+    tcase_add_loop_test(t, tables_from_64_on_have_a_version_of_their_own, 0, 4);
+    tcase_add_test(t, a_range_has_all_rows_of_its_table);
+    tcase_add_loop_test(t, a_word_about_a_load_that_cannot_be_is_damaged, 0, 2);
     tcase_add_test(t, runs_and_loads_are_stored_as_in_every_release);
     tcase_add_test(t, a_tablet_is_stored_as_in_every_release);
     suite_add_tcase(s, t);
