@@ -128,7 +128,7 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
     memcpy(head, value, sizeof head);
     for (int i = 0; i < 3; i++) {
         bool whole = i > 0;
-        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)(i == 2 ? '2' : '8') << 56;
+        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)(i == 2 ? '2' : '9') << 56;
         if (whole)
             head[1] = hash_bytes((char *)value + sizeof head, bytes - sizeof head, head[0]);
         memcpy(value, head, sizeof head);
@@ -136,8 +136,8 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
         ck_assert_int_eq(rc, whole ? SHOAL_E_VERSION : SHOAL_E_CORRUPT);
         static const char *const words[] = {
             "is damaged",
-            "version 8, this Shoal reads 3 to 7: it was written by a later one; start that one",
-            "version 2, this Shoal reads 3 to 7: it was written by a release before 0.2.0; start"};
+            "version 9, this Shoal reads 3 to 8: it was written by a later one; start that one",
+            "version 2, this Shoal reads 3 to 8: it was written by a release before 0.2.0; start"};
         ck_assert_ptr_nonnull(strstr(e.text, words[i]));
     }
     free(value);
