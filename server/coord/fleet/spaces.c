@@ -22,6 +22,11 @@ _Static_assert(sizeof(struct coord_space_record) == LIMIT_NAME + 8, "it is store
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
+size_t coord_space_set_bytes(const struct table_set *s)
+{
+    return table_set_is_word(*s) ? sizeof s->word[0] : sizeof *s;
+}
+
 int coord_space_set_get(struct coord_store *store, const char *key, struct table_set *out,
                         struct err *e)
 {

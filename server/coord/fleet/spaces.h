@@ -136,10 +136,7 @@ static inline struct table_set coord_space_tables(const struct coord_space *s)
 }
 /* Bytes of a stored set of tables: of numbers below 64 the first word alone, as releases write it
  * that had no more. */
-static inline size_t coord_space_set_bytes(const struct table_set *s)
-{
-    return table_set_is_word(*s) ? sizeof s->word[0] : sizeof *s;
-}
+size_t coord_space_set_bytes(const struct table_set *s);
 /* Reads one. NOT_FOUND, IO, CORRUPT. */
 int coord_space_set_get(struct coord_store *store, const char *key, struct table_set *out,
                         struct err *e);

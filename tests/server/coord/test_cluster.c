@@ -676,6 +676,61 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
 }
 END_TEST
 
+/* Schemas of so many tables of 32 tablets. */
+static struct table_schema *small_tables(uint32_t count)
+{
+    static struct table_schema table[LIMIT_TABLES];
+    memset(table, 0, sizeof table);
+    for (uint32_t t = 0; t < count; t++) {
+        table[t].table = t;
+        (void)snprintf(table[t].name, sizeof table[t].name, "t%u", t);
+        table[t].tablet_bits = 5;
+        table[t].tablet_first = t << 5;
+    }
+    return table;
+}
+
+/* The tables of all spaces have 256 numbers: the next one is refused, and nothing has changed. The
+ * map and the numbers come back from the store. */
+START_TEST(coord_tables_of_a_fleet_are_bounded)
+{
+    static const uint32_t counts[] = {64, 1, 128, 62, 1}; /* up to 64, 65, 193, 255, 256 */
+    struct err e = {0};
+    uint32_t all = 0;
+    fleet_start(2);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct coord_fleet *f = &r.coord->fleet;
+        struct coord_space *s = &f->spaces.space[i];
+        ck_assert_msg(coord_cluster_map(f, small_tables(counts[i]), counts[i], false, &s->numbers,
+                                        &s->left, &e) == 0,
+                      "%s", e.text);
+        ck_assert(coord_space_numbers_put(f, s));
+        ck_assert_uint_eq(table_set_lowest(s->numbers), all);
+        ck_assert_uint_eq(table_set_count(s->numbers), counts[i]);
+        all += counts[i];
+        ck_assert(table_set_equal(f->cluster.held, table_set_first(all)));
+        coord_kill();
+        coord_start();
+        go(3000);
+        f = &r.coord->fleet;
+        ck_assert_uint_eq(f->cluster.tables, all);
+        ck_assert_uint_eq(f->cluster.tablets, all << 5);
+        ck_assert_uint_eq(f->cluster.first[all - 1], (all - 1) << 5);
+        ck_assert(table_set_equal(f->cluster.held, table_set_first(all)));
+        ck_assert(table_set_equal(coord_map_places(&f->cluster), table_set_first(all)));
+    }
+    struct coord_fleet *f = &r.coord->fleet;
+    struct table_set numbers = TABLE_SET_NONE, left = numbers;
+    ck_assert_int_eq(coord_cluster_map(f, small_tables(1), 1, false, &numbers, &left, &e),
+                     SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "the tables of all spaces would be more than 256: declare "
+                                         "fewer, or drop a space (shoal drop SPACE)"));
+    ck_assert(!table_set_any(numbers) && !table_set_any(left));
+    ck_assert(table_set_equal(f->cluster.held, TABLE_SET_ALL));
+    rig_stop();
+}
+END_TEST
+
 /* Tables with another number of tablets than the servers' are refused before the map is stored;
  * otherwise no later job could be set up. While no server holds tables, tablets are dealt anew. */
 START_TEST(coord_map_of_another_layout_is_refused)
@@ -1504,6 +1559,7 @@ int main(void)
     tcase_add_test(t, coord_new_job_does_not_wait_for_who_is_refused);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
     tcase_add_test(t, coord_tables_of_a_second_slot_lie_beside);
+    tcase_add_test(t, coord_tables_of_a_fleet_are_bounded);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
