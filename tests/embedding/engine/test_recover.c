@@ -85,7 +85,7 @@ static void train_child(void *context)
     (void)context;
     reopen();
     rig_table(&s, 0);
-    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, 1, table_set_first(2), NULL), 0);
     for (uint32_t i = 0; i < shared->batches; i++) {
         rig_train(&s, 1, 0, 0, i, i + 1);
         rig_train(&s, 1, 1, 0, i, i + 1);
