@@ -236,6 +236,8 @@ START_TEST(columns_bring_back_the_marks_of_each_lane)
         ck_assert_int_eq(marks_set(one->marks, lane, 1, TABLETS, 2, 40 + lane), 0);
         ck_assert_int_eq(marks_set(two->marks, lane, 1, TABLETS, 2, 50 + lane), 0);
         ck_assert_int_eq(marks_set(none->marks, lane, 1, TABLETS, 1, 60), 0); /* beside it */
+        if (lane % 2 == 1) /* a column of the later form */
+            table_set_add(&one->tables, LIMIT_TABLES - 1);
         size_t bytes = runs_column_bytes(&r, 1, 2);
         char *column = malloc(bytes);
         runs_column_write(&r, 1, 2, column);
@@ -247,7 +249,7 @@ START_TEST(columns_bring_back_the_marks_of_each_lane)
         ck_assert(ghost->ghost && !known->ghost);
         ck_assert_uint_eq(ghost->seen, 99);
         ck_assert_uint_eq(known->seen, 0);
-        ck_assert(set_is(ghost->tables, BOTH));
+        ck_assert(table_set_equal(ghost->tables, one->tables));
         ck_assert_uint_eq(ghost->mode, RUN_SSP);
         for (uint32_t i = 0; i < LANES; i++) {
             ck_assert_uint_eq(marks_get(ghost->marks, i, 1, 2), i == lane ? 40 + lane : 0);

@@ -18,6 +18,7 @@ static void two(struct wire_share list[2])
         .tables = table_set_word(1), .parts = WIRE_SHARE_PARTS / 4, .space = "ads"};
     list[1] = (struct wire_share){
         .tables = table_set_word(2), .parts = WIRE_SHARE_PARTS / 2, .space = "search"};
+    table_set_add(&list[1].tables, LIMIT_TABLES - 1);
 }
 
 START_TEST(shares_are_taken_and_their_use_is_told)
