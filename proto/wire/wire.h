@@ -40,8 +40,8 @@
 /* Batches are numbered from 1 in each lane; mark 0: none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
 
-/* A set of tables (proto/base/table_set.h) is four fields: its words. WIRE_TABLES_OF is the set of a
- * message; WIRE_TABLES_IS initializes the fields by a set. */
+/* A set of tables (proto/base/table_set.h) is four fields: its words. WIRE_TABLES_OF is the set of
+ * a message; WIRE_TABLES_IS initializes the fields by a set. */
 #define WIRE_TABLES(U64) U64(tables_0) U64(tables_1) U64(tables_2) U64(tables_3)
 #define WIRE_TABLES_OF(m)                                                                          \
     ((struct table_set){{(m).tables_0, (m).tables_1, (m).tables_2, (m).tables_3}})
@@ -285,7 +285,8 @@ struct wire_share_use {
 /* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard
  * links where the file system allows, else copies), with the checksum of each file in the part's
  * manifest; it is part `part` of `parts`. tables: those that belong to it, where the
- * cut is of no run, whose tables they are else; an empty set: all tables. A repeated request gets the same reply.
+ * cut is of no run, whose tables they are else; an empty set: all tables. A repeated request gets
+ * the same reply.
  *
  * LOAD: the shard fills its empty tables with the tablets that it leads, from all parts under
  * `path` (as many as there were shards then). The marks of the checkpoint's run are set under the
@@ -1044,9 +1045,9 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(PUSH, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(TABLE_CREATE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                  \
     X(TABLE_DECLARE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                 \
-    X(MAP_SET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                               \
+    X(MAP_SET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                            \
     X(MOVE_TAKE, 1, tablet_count, 4, WIRE_MOVE_TABLETS)                                            \
-    X(MOVE_MAP, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                              \
+    X(MOVE_MAP, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                           \
     X(FENCES, 1, lane_count, sizeof(struct wire_lane_fence), LIMIT_LANES)                          \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(SHARES, 1, count, sizeof(struct wire_share), LIMIT_SPACES)                                   \
@@ -1058,8 +1059,8 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(RING, 1, members, sizeof(struct wire_ring_member), WIRE_RING_MEMBERS)                        \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
-    X(MAP_GET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                               \
-    X(MAP_HELD, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                              \
+    X(MAP_GET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                            \
+    X(MAP_HELD, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                           \
     X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
     X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)                              \
@@ -1098,8 +1099,8 @@ enum wire_job_state {
     WIRE_JOB_FAILED
 };
 
-/* ALL: removes `tables` (none: all), their runs, marks and cuts before run `run` is opened; once for a
- * run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in `fields`
+/* ALL: removes `tables` (none: all), their runs, marks and cuts before run `run` is opened; once
+ * for a run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in `fields`
  * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
  * fields again: nothing is done once that run was opened here, and the names of their keys stay.
  * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED:

@@ -1,5 +1,5 @@
 /* test_many.c: three models of 31 tables on one fleet, so that tables have numbers from 64 on: each
- * ends as when it is alone, whatever dies in between, is dropped, or comes back from a lost store. */
+ * ends as when it is alone, whatever dies in between, is dropped, or comes from a lost store. */
 #include "proto/base/json.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/slot.h"

@@ -37,8 +37,9 @@ void coord_cluster_step(struct coord_fleet *f);
 
 /* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
  * others are distributed. *numbers: those by which the shards know the space's tables, before
- * the call and after it; they rise with the job's own (table_set_nth), and no other space has them. *left: the same for tables that no job of the
- * space uses any more, and that the shards still have. An error leaves both as they were. fresh:
+ * the call and after it; they rise with the job's own (table_set_nth), and no other space has
+ * them. *left: the same for tables that no job of the space uses any more, and that the shards
+ * still have. An error leaves both as they were. fresh:
  * all of these are dropped first, so the tables need not fit, and after the call they are in *left.
  * The moves are told afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,

@@ -626,8 +626,8 @@ static void lead_all(void)
 
 /* Run 1 pushes to table 0, run 2 to table 1. Run 1 goes back to its cut as run 3: run 2, its marks
  * and its table stay, and go on, over restarts too: with a record that is applied again (0), with
- * one that is stored (1); in memory (2). The tables may have the last numbers (_i 3 to 5), which have
- * forms of their own in records, columns, the control state and the cut. */
+ * one that is stored (1); in memory (2). The tables may have the last numbers (_i 3 to 5), which
+ * have forms of their own in records, columns, the control state and the cut. */
 START_TEST(a_restore_leaves_another_run_alone)
 {
     enum durability durability = _i % 3 == 2 ? DURABLE_MEMORY : DURABLE_JOURNAL;

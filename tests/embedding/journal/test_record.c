@@ -56,8 +56,8 @@ static size_t of_0_2_0(char *record, size_t count)
     return count - (more - head);
 }
 
-/* Records of runs have the payload of every release, and another kind where a table has a number that
- * older releases cannot have. */
+/* Records of runs have the payload of every release, and another kind where a table has a number
+ * that older releases cannot have. */
 START_TEST(records_of_runs_come_back_in_both_forms)
 {
     struct table_set near = table_set_word(UINT64_MAX), far = table_set_one(LIMIT_TABLES - 1);
